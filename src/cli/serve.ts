@@ -1,0 +1,45 @@
+import { colors } from "consola/utils";
+import { ConfigError } from "../config/error.ts";
+import { findConfig, loadProject } from "../config/load.ts";
+import * as own from "../index.ts";
+import type { Mode } from "../server/app.ts";
+import { openServer } from "../server/create.ts";
+
+/** Loads and serves a project until a signal ends it. A flag beats the environment, which beats the config. */
+export async function serve(mode: Mode, flags: { config?: string; port?: string; host?: string }): Promise<void> {
+  const began = performance.now();
+  const project = await loadProject(findConfig(flags.config, process.cwd()), own);
+  const server = openServer(project, { mode });
+  const { url } = await server.listen({
+    port: toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? project.config.server.port,
+    host: flags.host ?? process.env["HOST"] ?? project.config.server.host,
+  });
+  const took = Math.round(performance.now() - began);
+  const count = project.workflows.length;
+  print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${took} ms`)}`);
+  print(colors.dim(`  ${count} ${count === 1 ? "workflow" : "workflows"}  ·  ${url}/workflows  ·  ${url}/doc`));
+  closeOnSignal(() => server.close());
+}
+
+/** The first signal lets what is open end; the second ends the process at once. */
+function closeOnSignal(close: () => Promise<void>): void {
+  let closing = false;
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      if (closing) process.exit(1);
+      closing = true;
+      print(colors.dim("closing; once more ends it at once"));
+      // What a project's own files left open (timers, pools) must not keep a closed server alive.
+      void close().then(() => process.exit(0));
+    });
+  }
+}
+
+function toPort(text: string | undefined, from: string): number | undefined {
+  if (text === undefined || text === "") return undefined;
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port <= 65_535) return port;
+  throw new ConfigError(`${from}: expected a port number from 0 to 65535, found ${JSON.stringify(text)}`);
+}
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`);

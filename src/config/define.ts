@@ -1,0 +1,117 @@
+import type { H3 } from "h3";
+import * as v from "valibot";
+import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { CorsOptions } from "../http/cors.ts";
+import { isWorkflow } from "../workflows/define.ts";
+import { ConfigError } from "./error.ts";
+import { explain } from "./explain.ts";
+import { defaultLimits, type Limits } from "./limits.ts";
+
+/** What `agents.config.ts` exports as its default. */
+export interface Config {
+  /** Workflows to serve, besides those that files in `workflowsDir` export. */
+  workflows?: WorkflowDefinition[];
+  /** Every workflow that a file in here exports is served too. @default "workflows", if it exists */
+  workflowsDir?: string;
+  server?: ServerOptions;
+  /** Adds routes, groups and middleware of your own to an H3 app; they come after the built-in routes. */
+  configureApp?: (app: H3) => void;
+  /** Called once nobody uses this version of the config any more. */
+  onDispose?: () => void | Promise<void>;
+}
+export interface ServerOptions {
+  /** @default 3141, or the next free one in `dev` */
+  port?: number;
+  /** @default "127.0.0.1" */
+  host?: string;
+  /** Names, besides localhost and IP addresses, under which `dev` may be asked. */
+  allowedHosts?: string[];
+  /** Who may call from a browser. @default every origin; false turns the handling off */
+  cors?: CorsOptions | false;
+  limits?: Partial<Limits>;
+}
+
+/** The config with its defaults filled in. */
+export interface ResolvedConfig extends Omit<Config, "server"> {
+  workflows: WorkflowDefinition[];
+  server: Omit<ServerOptions, "limits" | "allowedHosts"> & { allowedHosts: string[]; limits: Limits };
+}
+
+/** Gives `agents.config.ts` its types. Mistakes are reported when the file is loaded, with file and place. */
+export function defineConfig(config: Config): Config {
+  return config;
+}
+
+/** Checks a config; the messages name the key, what was expected and what was found. */
+export function parseConfig(config: unknown, origin: string): ResolvedConfig {
+  const parsed = v.safeParse(ConfigSchema, config);
+  if (parsed.success) return parsed.output;
+  throw new ConfigError(parsed.issues.map((issue) => `${origin}: ${explain(ConfigSchema, issue)}`).join("\n"));
+}
+
+// The message of each schema is what was expected; `explain` adds the place and what was found.
+const text = (what: string) => v.pipe(v.string(what), v.nonEmpty(what));
+const texts = (what: string) => v.array(v.string(what), what);
+const wholeNumber = (min: number, max: number, what: string) =>
+  v.pipe(v.number(what), v.integer(what), v.minValue(min, what), v.maxValue(max, what));
+const fn = <F>(what: string) => v.custom<F>((value) => typeof value === "function", what);
+
+const originRule = "an origin, an array of origins or a function";
+const Cors = v.pipe(
+  v.strictObject(
+    {
+      origin: v.optional(
+        v.custom<NonNullable<CorsOptions["origin"]>>(
+          (value) => typeof value === "function" || [value].flat().every((one) => typeof one === "string"),
+          originRule,
+        ),
+      ),
+      allowHeaders: v.optional(texts("an array of header names")),
+      allowMethods: v.optional(texts("an array of methods")),
+      exposeHeaders: v.optional(texts("an array of header names")),
+      maxAge: v.optional(wholeNumber(0, 31_536_000, "a number of seconds")),
+      credentials: v.optional(v.boolean("true or false")),
+    },
+    "false or an object",
+  ),
+  v.forward(
+    v.check(
+      ({ credentials, origin = "*" }) => !credentials || typeof origin === "function" || ![origin].flat().includes("*"),
+      'named origins beside it (browsers refuse credentials with "*")',
+    ),
+    ["credentials"],
+  ),
+);
+
+const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
+  return [name, v.optional(wholeNumber(1, Number.MAX_SAFE_INTEGER, "a whole number from 1"), value)];
+});
+// `fromEntries` forgets the names, which are exactly those of the defaults.
+const limits = Object.fromEntries(limitEntries) as {
+  [K in keyof Limits]: v.OptionalSchema<v.GenericSchema<number>, number>;
+};
+
+const Server = v.strictObject(
+  {
+    port: v.optional(wholeNumber(0, 65_535, "a port number from 0 to 65535")),
+    host: v.optional(text("a host name or address")),
+    allowedHosts: v.optional(texts("an array of host names"), []),
+    cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
+    limits: v.optional(v.strictObject(limits, "an object"), {}),
+  },
+  "an object",
+);
+
+const ConfigSchema = v.strictObject(
+  {
+    workflows: v.optional(
+      v.array(v.custom<WorkflowDefinition>(isWorkflow, "a workflow made by defineWorkflow()"), "an array of workflows"),
+      [],
+    ),
+    workflowsDir: v.optional(text("the name of a folder")),
+    server: v.optional(Server, {}),
+    configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function of the app")),
+    onDispose: v.optional(fn<NonNullable<Config["onDispose"]>>("a function")),
+  },
+  "an object made by defineConfig()",
+);

@@ -1,0 +1,52 @@
+import * as v from "valibot";
+
+/** One mistake in words: `server.port: expected a port number from 0 to 65535, found "80"`. */
+export function explain(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
+  const place = v.getDotPath(issue);
+  if (issue.type === "strict_object" && issue.expected === "never")
+    return `${place}: unknown key${known(schema, issue)}`;
+  const expected = `expected ${issue.message}, found ${describe(issue.input)}`;
+  return place ? `${place}: ${expected}` : expected;
+}
+
+function describe(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (typeof value === "function") return "a function";
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object" && value !== null) return "an object";
+  const text = typeof value === "string" ? JSON.stringify(value) : String(value);
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}
+
+function known(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
+  const keys = (issue.path ?? []).map((item) => String(item.key));
+  const unknown = keys.pop() ?? "";
+  const names = keysAt(schema, keys);
+  const near = names.filter((name) => distance(name, unknown) <= 2);
+  if (near.length > 0) return `; did you mean ${near.join(" or ")}?`;
+  return names.length > 0 ? `; expected ${names.join(", ")}` : "";
+}
+
+/** The keys that a schema knows at a place. */
+function keysAt(schema: v.GenericSchema, path: string[]): string[] {
+  const open = schema as { wrapped?: v.GenericSchema; getter?: (value: unknown) => v.GenericSchema };
+  if (open.wrapped) return keysAt(open.wrapped, path);
+  if (open.getter) return keysAt(open.getter({}), path);
+  const { entries = {} } = schema as { entries?: Record<string, v.GenericSchema> };
+  const [key, ...rest] = path;
+  if (key === undefined) return Object.keys(entries);
+  return entries[key] ? keysAt(entries[key], rest) : [];
+}
+
+/** Levenshtein's, for names of a few letters. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

@@ -1,0 +1,73 @@
+import type { Logger } from "../core/log.ts";
+import { describeWorkflow } from "../workflows/describe.ts";
+import type { RegisteredWorkflow } from "../workflows/routes.ts";
+import type { ResolvedConfig } from "./define.ts";
+import { ConfigError } from "./error.ts";
+import type { Found, Project } from "./load.ts";
+
+/**
+ * What one version of the config says; it never changes. Whoever works with it holds it, so that a reload can swap in
+ * the next one while requests, streams and sockets end on the one they began with.
+ */
+export interface Snapshot {
+  readonly config: ResolvedConfig;
+  readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
+  /** Returns how to let go. Calling that twice counts once. */
+  hold(): () => void;
+  /** No new holders from now on. Resolves when the last one has let go and `onDispose` has run. */
+  retire(): Promise<void>;
+}
+
+export function createSnapshot(project: Project, logger: Logger): Snapshot {
+  const { config } = project;
+  const workflows = new Map<string, RegisteredWorkflow>();
+  for (const definition of unique(project.workflows, "workflows")) {
+    const detail = describeWorkflow(definition, (message) => logger.warn(message));
+    workflows.set(definition.id, { definition, detail });
+  }
+
+  let holders = 0;
+  const free = Promise.withResolvers<void>();
+  let retired: Promise<void> | undefined;
+
+  return {
+    config,
+    workflows,
+    hold() {
+      holders++;
+      let held = true;
+      return () => {
+        if (!held) return;
+        held = false;
+        if (--holders === 0 && retired) free.resolve();
+      };
+    },
+    retire() {
+      retired ??= free.promise.then(dispose);
+      if (holders === 0) free.resolve();
+      return retired;
+    },
+  };
+
+  async function dispose(): Promise<void> {
+    try {
+      await config.onDispose?.();
+    } catch (error) {
+      logger.error("onDispose failed", { error });
+    }
+  }
+}
+
+/** The same object met twice is one; two objects with one id are a mistake, and both places are named. */
+function unique<T extends { id: string }>(found: readonly Found<T>[], what: string): T[] {
+  const byId = new Map<string, Found<T>>();
+  for (const one of found) {
+    const other = byId.get(one.value.id);
+    if (other && other.value !== one.value) {
+      const places = one.origin === other.origin ? `both in ${one.origin}` : `in ${other.origin} and in ${one.origin}`;
+      throw new ConfigError(`Two ${what} have the id ${one.value.id}: ${places}`);
+    }
+    byId.set(one.value.id, other ?? one);
+  }
+  return [...byId.values()].map(({ value }) => value);
+}

@@ -1,0 +1,20 @@
+export interface ServeErrorOptions extends ErrorOptions {
+  /** Headers of the response, for example `["retry-after", "5"]`. */
+  headers?: [name: string, value: string][];
+}
+
+/** An error whose status and message may be shown to the caller. Anything else that is thrown becomes a bare 500. */
+export class ServeError extends Error {
+  override readonly name = "ServeError";
+  readonly status: number;
+  readonly headers: [name: string, value: string][];
+
+  constructor(status: number, message: string, options: ServeErrorOptions = {}) {
+    super(message, options);
+    this.status = status;
+    this.headers = options.headers ?? [];
+  }
+}
+
+export const badRequest = (message: string, cause?: unknown): ServeError => new ServeError(400, message, { cause });
+export const notFound = (message = "Not found"): ServeError => new ServeError(404, message);

@@ -1,0 +1,121 @@
+import { toJsonSchema } from "@valibot/to-json-schema";
+import { getTitle, type GenericSchema } from "valibot";
+import type { Media, Route } from "../http/route.ts";
+import type { SocketRoute } from "../sockets/socket.ts";
+
+export type Json = Record<string, unknown>;
+export interface OpenApi extends Json {
+  openapi: string;
+  paths: Record<string, Json>;
+  components: { schemas: Record<string, Json>; securitySchemes: Json };
+}
+export type Row = Route<never> | SocketRoute;
+type Side = "input" | "output";
+
+/** OpenAPI 3.1 from the rows: what is not in a row is not in the document. */
+export function toOpenApi(rows: readonly Row[], version: string): OpenApi {
+  const schemas: Record<string, Json> = { Error: errorSchema };
+  const paths: Record<string, Json> = {};
+  for (const row of rows) {
+    const path = row.path.replace(/:(\w+)/g, "{$1}");
+    (paths[path] ??= {})[row.method.toLowerCase()] = row.type === "route" ? toOperation(row) : toSocketOperation(row);
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: "agentserve", version },
+    paths,
+    components: { schemas, securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
+  };
+
+  function toOperation(row: Route<never>): Json {
+    const params = [...row.path.matchAll(/:(\w+)/g)].map(([, name]) => name);
+    const responses: Json = {};
+    for (const [status, response] of Object.entries(row.responses)) responses[status] = toResponse(response);
+    const errors = { ...errorsOfKit(row, params.length > 0), ...row.errors };
+    for (const [status, description] of Object.entries<string>(errors)) responses[status] = toError(description);
+    return {
+      summary: row.summary,
+      ...(row.access === "protected" && { security: [{ bearer: [] }] }),
+      parameters: [
+        ...params.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
+        ...toParameters(row.query),
+      ],
+      ...(row.body && { requestBody: { content: { "application/json": { schema: convert(row.body, "input") } } } }),
+      responses,
+    };
+  }
+
+  function toSocketOperation(row: SocketRoute): Json {
+    const responses = {
+      101: { description: "WebSocket" },
+      ...(row.query && { 400: toError("A filter is malformed") }),
+      403: toError("The origin is not allowed"),
+      426: toError("This is a WebSocket"),
+      503: toError("Too many sockets"),
+    };
+    return { summary: row.summary, parameters: toParameters(row.query), responses };
+  }
+
+  function toResponse(response: GenericSchema | Media): Json {
+    if ("media" in response) {
+      const schema = response.schema ? convert(response.schema, "output") : {};
+      return { description: "OK", content: { [response.media]: { schema } } };
+    }
+    const schema = {
+      type: "object",
+      properties: { success: { const: true }, data: convert(response, "output") },
+      required: ["success", "data"],
+    };
+    return { description: "OK", content: { "application/json": { schema } } };
+  }
+
+  function toParameters(query: GenericSchema | undefined): Json[] {
+    if (!query) return [];
+    const { properties = {}, required = [] } = convert(query, "input") as { properties?: Json; required?: string[] };
+    return Object.entries(properties).map(([name, schema]) => {
+      return { name, in: "query", required: required.includes(name), schema };
+    });
+  }
+
+  /** A schema that refers to itself needs a name: its `v.title()`. A `$ref` in here is resolved from the document's root. */
+  function convert(schema: GenericSchema, side: Side): Json {
+    const titles = new Map<string, string>();
+    const {
+      $schema: _,
+      $defs = {},
+      ...json
+    } = toJsonSchema(schema, {
+      target: "draft-2020-12",
+      typeMode: side,
+      errorMode: "ignore",
+      overrideRef({ referenceId, referenceMap, valibotSchema }) {
+        const title = getTitle(valibotSchema as GenericSchema) ?? `Schema${referenceMap.size}`;
+        titles.set(referenceId, title);
+        return `#/components/schemas/${title}`;
+      },
+    });
+    for (const [id, definition] of Object.entries($defs)) schemas[titles.get(id) ?? id] = definition as Json;
+    return json as Json;
+  }
+}
+
+const errorSchema = {
+  type: "object",
+  properties: { success: { const: false }, error: { type: "string" } },
+  required: ["success", "error"],
+};
+
+function toError(description: string): Json {
+  return { description, content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } };
+}
+
+/** What the kit answers before or instead of the handler. */
+function errorsOfKit(row: Route<never>, hasParams: boolean): Record<string, string> {
+  const streams = Object.values(row.responses).some((response) => "media" in response && response.media === sse);
+  const errors: Record<string, string> = { 500: "Something failed on the server" };
+  if (row.body || row.query || hasParams) errors["400"] = "The request is malformed";
+  if (row.body) Object.assign(errors, { 413: "The body is too large", 415: "The body is not JSON" });
+  if (streams) errors["503"] = "Too many open streams";
+  return errors;
+}
+const sse = "text/event-stream";

@@ -1,0 +1,46 @@
+import { badRequest, ServeError } from "../core/error.ts";
+
+export interface BodyLimits {
+  readonly bodyBytes: number;
+  readonly jsonDepth: number;
+}
+
+/** The JSON body; an empty one counts as `{}`. Its size is bounded by whoever made the request: listener or `fetch`. */
+export async function readJson(request: Request, { jsonDepth }: BodyLimits): Promise<unknown> {
+  const type = request.headers.get("content-type");
+  const text = await request.text();
+  if (text === "") return {};
+  // Without a type it is taken for JSON: a body of another kind will not parse.
+  if (type !== null && type !== "application/json" && !jsonType.test(type)) {
+    throw new ServeError(415, "Content-Type must be application/json");
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw badRequest("Invalid JSON body", cause);
+  }
+  if (mayBeDeeper(text, jsonDepth) && isDeeper(value, jsonDepth)) {
+    throw badRequest(`Invalid JSON body: nested deeper than ${jsonDepth} levels`);
+  }
+  return value;
+}
+
+const jsonType = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
+
+/** Nothing nests deeper than it has opening brackets, and few bodies have that many: no walk for them. */
+function mayBeDeeper(text: string, depth: number): boolean {
+  let count = 0;
+  for (const bracket of ["{", "["]) {
+    for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1)) {
+      if (++count > depth) return true;
+    }
+  }
+  return false;
+}
+
+function isDeeper(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (depth === 0) return true;
+  return Object.values(value).some((inner) => isDeeper(inner, depth - 1));
+}

@@ -1,0 +1,87 @@
+import { STATUS_CODES } from "node:http";
+import { FastResponse } from "srvx";
+import { ServeError } from "../core/error.ts";
+
+export type HeaderPairs = [name: string, value: string][];
+
+/** What a handler returns when the status is not 200 or the response needs headers of its own. */
+export class Reply {
+  readonly data: unknown;
+  readonly status: number;
+  readonly headers: HeaderPairs;
+
+  constructor(data: unknown, init: { status?: number; headers?: HeaderPairs } = {}) {
+    this.data = data;
+    this.status = init.status ?? 200;
+    this.headers = init.headers ?? [];
+  }
+}
+
+/** A JSON answer, not yet a Response: a Node host writes it in one go, everybody else calls `toResponse()`. */
+export class Envelope {
+  readonly status: number;
+  readonly headers: HeaderPairs;
+  readonly text: string;
+
+  constructor(status: number, headers: HeaderPairs, text: string) {
+    this.status = status;
+    this.headers = headers;
+    this.text = text;
+  }
+
+  toResponse(): Response {
+    const { text, status, headers } = this;
+    return new FastResponse(text, { status, statusText: STATUS_CODES[status], headers });
+  }
+}
+export type Answer = Envelope | Response;
+
+const json: HeaderPairs = [["content-type", "application/json"]];
+
+/** A handler's value in the envelope. */
+export function toEnvelope(value: unknown, extra: HeaderPairs): Envelope {
+  if (!(value instanceof Reply)) return new Envelope(200, json.concat(extra), successBody(value));
+  return new Envelope(value.status, json.concat(value.headers, extra), successBody(value.data));
+}
+
+/** The only place where an error becomes an answer. `report` hears what the caller may not. */
+export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (error: unknown) => void): Envelope {
+  const shown = toServeError(error);
+  if (!shown) report(error);
+  const { status, message, headers } = shown ?? internalError;
+  return new Envelope(status, json.concat(headers, extra), errorBody(message));
+}
+
+export const toWebResponse = (answer: Answer): Response => (answer instanceof Envelope ? answer.toResponse() : answer);
+export const errorBody = (message: string): string => JSON.stringify({ success: false, error: message });
+const successBody = (data: unknown): string => JSON.stringify({ success: true, data: data ?? null });
+
+const internalError = new ServeError(500, "Internal server error");
+
+/** The error as the caller may see it; undefined when that is nothing. */
+export function toServeError(error: unknown): ServeError | undefined {
+  if (error instanceof ServeError) return error;
+  // h3's HTTPError and srvx's BodyTooLargeError share a name and a status, not a class.
+  if (!(error instanceof Error) || error.name !== "HTTPError") return;
+  const { status, unhandled, cause } = error as Error & { status: number; unhandled?: boolean };
+  if (unhandled) return toServeError(cause);
+  if (status === 413) return new ServeError(413, "Request body too large");
+  return new ServeError(status, error.message);
+}
+
+export function withHeaders(response: Response, extra: HeaderPairs): Response {
+  try {
+    for (const [name, value] of extra) add(response.headers, name, value);
+    return response;
+  } catch {
+    // Response.redirect() and what fetch() gave have frozen headers.
+    const copy = new Response(response.body, response);
+    for (const [name, value] of extra) add(copy.headers, name, value);
+    return copy;
+  }
+}
+
+function add(headers: Headers, name: string, value: string): void {
+  if (name === "vary") headers.append(name, value);
+  else headers.set(name, value);
+}

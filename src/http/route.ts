@@ -1,0 +1,146 @@
+import * as v from "valibot";
+import type { Caller } from "../core/caller.ts";
+import { badRequest } from "../core/error.ts";
+import { readJson, type BodyLimits } from "./body.ts";
+import type { Reply } from "./envelope.ts";
+import type { EventStream } from "./sse.ts";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+/** `protected`: needs a caller as soon as there is a provider. `public`: only in opt-out mode. */
+export type Access = "public" | "protected";
+type ValueSchema = v.GenericSchema;
+type ObjectSchema = v.GenericSchema<object>;
+
+/** Schemas of `data` by status; `events()` marks a stream, `page()` anything that is not in the envelope. */
+export type Responses = Record<number, ValueSchema | Media>;
+export interface Media {
+  media: string;
+  schema?: ValueSchema;
+}
+export const events = (schema: ValueSchema): Media => ({ media: "text/event-stream", schema });
+export const page = (media: string): Media => ({ media });
+
+/** One endpoint. The router, the policy, OpenAPI and the test client read this row and nothing else. */
+export interface Route<Snapshot> {
+  readonly type: "route";
+  readonly method: Method;
+  readonly path: string;
+  readonly summary: string;
+  readonly access: Access;
+  readonly query?: ObjectSchema;
+  readonly body?: ObjectSchema;
+  readonly responses: Responses;
+  /** What goes wrong in this row's own way, by status. What the kit answers by itself (413, 415 …) is not listed. */
+  readonly errors?: Record<number, string>;
+  /** Checks what came in and runs the handler. */
+  readonly run: (asked: Asked<Snapshot>) => unknown;
+}
+
+/** A request, once a row has matched it. */
+export interface Asked<Snapshot> {
+  readonly request: Request;
+  readonly params: Record<string, string>;
+  readonly search: URLSearchParams;
+  readonly caller: Caller | undefined;
+  readonly requestId: string;
+  /** What the config said when this request began. */
+  readonly snapshot: Snapshot;
+  readonly limits: BodyLimits;
+  /** Hears the keys of a body that the row does not know. */
+  readonly unknownKey: (key: string) => void;
+}
+
+type ParamsOf<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | ParamsOf<`/${Rest}`>
+  : Path extends `${string}:${infer Name}`
+    ? Name
+    : never;
+type Checked<S> = S extends ValueSchema ? v.InferOutput<S> : undefined;
+type Data<R extends Responses> = R[200] extends ValueSchema ? v.InferInput<R[200]> : never;
+type Answered<R extends Responses> = Data<R> | Reply | EventStream | Response;
+
+interface RouteOptions<Snapshot, Path extends string, Q, B, R extends Responses> extends Omit<
+  Route<Snapshot>,
+  "type" | "path" | "query" | "body" | "responses" | "run"
+> {
+  path: Path;
+  query?: Q;
+  body?: B;
+  responses: R;
+  handle(input: {
+    params: Record<ParamsOf<Path>, string>;
+    query: Checked<Q>;
+    body: Checked<B>;
+    caller: Caller | undefined;
+    request: Request;
+    requestId: string;
+    snapshot: Snapshot;
+  }): Answered<R> | Promise<Answered<R>>;
+}
+
+export function defineRoute<
+  Snapshot,
+  const Path extends string,
+  R extends Responses,
+  Q extends ObjectSchema | undefined = undefined,
+  B extends ObjectSchema | undefined = undefined,
+>({ handle, ...row }: RouteOptions<Snapshot, Path, Q, B, R>): Route<Snapshot> {
+  const { query, body } = row;
+  return {
+    ...row,
+    type: "route",
+    run({ request, params, search, caller, requestId, snapshot, limits, unknownKey }) {
+      const checked = {
+        params,
+        query: query && check(query, toRecord(search), "query"),
+        body: undefined as unknown,
+        caller,
+        request,
+        requestId,
+        snapshot,
+      };
+      // The schemas made these values and the path named the params; TypeScript cannot follow that through the generics.
+      type Input = Parameters<typeof handle>[0];
+      if (!body) return handle(checked as Input);
+      return readJson(request, limits).then((json) => {
+        checked.body = check(body, json, "request body");
+        reportUnknownKeys(body, json, "", unknownKey);
+        return handle(checked as Input);
+      });
+    },
+  };
+}
+
+/** Checks a value from outside; the failure reads `Invalid <what>: <where>: <why>`. */
+export function check<S extends ValueSchema>(schema: S, value: unknown, what: string): v.InferOutput<S> {
+  const parsed = v.safeParse(schema, value, { abortEarly: true });
+  if (parsed.success) return parsed.output;
+  const [issue] = parsed.issues;
+  const where = v.getDotPath(issue);
+  throw badRequest(`Invalid ${what}: ${where ? `${where}: ` : ""}${issue.message}`);
+}
+
+export function toRecord(search: URLSearchParams): Record<string, string> {
+  const record: Record<string, string> = Object.create(null);
+  for (const [name, value] of search) {
+    if (name in record) throw badRequest(`Invalid query: ${name} is given twice`);
+    record[name] = value;
+  }
+  return record;
+}
+
+/** Follows the schema's own objects into the body. A record or an unknown has no unknown keys. */
+function reportUnknownKeys(schema: ValueSchema, value: unknown, path: string, report: (key: string) => void): void {
+  const { entries } = unwrap(schema) as { entries?: Record<string, ValueSchema> };
+  if (!entries || typeof value !== "object" || value === null) return;
+  for (const key of Object.keys(value)) {
+    const entry = Object.hasOwn(entries, key) ? entries[key] : undefined;
+    if (entry) reportUnknownKeys(entry, (value as Record<string, unknown>)[key], `${path}${key}.`, report);
+    else report(path + key);
+  }
+}
+
+function unwrap(schema: ValueSchema): ValueSchema {
+  const { wrapped } = schema as { wrapped?: ValueSchema };
+  return wrapped ? unwrap(wrapped) : schema;
+}

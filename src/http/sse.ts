@@ -1,0 +1,137 @@
+import { FastResponse } from "srvx";
+import { ServeError } from "../core/error.ts";
+import type { HeaderPairs } from "./envelope.ts";
+
+/** What a handler returns to answer with events. The signal is aborted when the reader leaves or the server closes. */
+export class EventStream {
+  readonly generate: (signal: AbortSignal) => AsyncGenerator<unknown>;
+  readonly headers: HeaderPairs;
+
+  constructor(generate: EventStream["generate"], headers: HeaderPairs = []) {
+    this.generate = generate;
+    this.headers = [...sseHeaders, ...headers];
+  }
+}
+
+export interface StreamsOptions {
+  readonly sseStreams: number;
+  /** How long a reader may take nothing while an event waits for it. */
+  readonly sseStallMs: number;
+  /** After how much silence a comment line keeps proxies awake. @default 15000 */
+  readonly heartbeatMs?: number;
+  /** Hears what a generator threw after its first event: the response has begun, so the stream can only be cut. */
+  readonly report: (error: unknown) => void;
+}
+export interface Streams {
+  /** `gone` is aborted when the reader leaves before the first event. */
+  open(stream: EventStream, gone: AbortSignal): Promise<Response>;
+  readonly size: number;
+  /** Ends every stream cleanly. */
+  close(): void;
+}
+
+const sseHeaders: HeaderPairs = [
+  ["content-type", "text/event-stream"],
+  ["cache-control", "no-cache, no-transform"],
+  ["x-accel-buffering", "no"],
+];
+const encoder = new TextEncoder();
+const heartbeat = encoder.encode(":\n\n");
+
+interface OpenStream {
+  readonly controller: ReadableStreamDefaultController<Uint8Array>;
+  touched: number;
+  readonly end: (error?: unknown) => void;
+}
+
+/** Every open event stream of a server: one timer for all of them, and one way to end them all. */
+export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, report }: StreamsOptions): Streams {
+  const starting = new Set<AbortController>();
+  const streams = new Set<OpenStream>();
+  const timer = setInterval(sweep, Math.min(1_000, heartbeatMs / 3, sseStallMs / 3)).unref();
+  let closed = false;
+
+  async function open({ generate, headers }: EventStream, gone: AbortSignal): Promise<Response> {
+    if (closed) throw new ServeError(503, "Server is shutting down");
+    if (streams.size + starting.size >= sseStreams) {
+      throw new ServeError(503, "Too many open streams", { headers: [["retry-after", "5"]] });
+    }
+    const leaving = new AbortController();
+    const leave = (): void => leaving.abort();
+    gone.addEventListener("abort", leave, { once: true });
+    starting.add(leaving);
+    const events = generate(leaving.signal);
+    try {
+      // Awaited before the headers go: what throws until here is a plain error response.
+      const first = await events.next();
+      if (closed) void events.return(undefined).catch(report);
+      if (closed) throw new ServeError(503, "Server is shutting down");
+      return new FastResponse(toBody(first, events, leave), { headers });
+    } finally {
+      starting.delete(leaving);
+    }
+  }
+
+  /** The next event is asked for only when the socket has taken the last, so a reader who stops holds one event here. */
+  function toBody(first: IteratorResult<unknown>, events: AsyncGenerator<unknown>, leave: () => void): ReadableStream {
+    let next: IteratorResult<unknown> | undefined = first;
+    let self: OpenStream;
+    function forget(): boolean {
+      if (!streams.delete(self)) return false;
+      leave(); // return() alone waits for a generator that is itself waiting
+      void events.return(undefined).catch(report);
+      return true;
+    }
+    return new ReadableStream<Uint8Array>({
+      start(controller) {
+        self = { controller, touched: Date.now(), end };
+        streams.add(self);
+        function end(error?: unknown): void {
+          if (!forget()) return;
+          if (error) controller.error(error);
+          else controller.close();
+        }
+      },
+      async pull(controller) {
+        try {
+          const { value, done } = next ?? (await events.next());
+          next = undefined;
+          if (!streams.has(self)) return;
+          if (done) return self.end();
+          controller.enqueue(encoder.encode(`data: ${JSON.stringify(value)}\n\n`));
+          self.touched = Date.now();
+        } catch (error) {
+          report(error);
+          self.end(error);
+        }
+      },
+      cancel: () => void forget(),
+    });
+  }
+
+  function sweep(): void {
+    const now = Date.now();
+    for (const stream of streams) {
+      const silent = now - stream.touched;
+      const wantsMore = (stream.controller.desiredSize ?? 0) > 0; // the reader has taken all: it waits for the generator
+      if (!wantsMore && silent > sseStallMs) stream.end(new Error("The reader stalled"));
+      if (wantsMore && silent > heartbeatMs) {
+        stream.controller.enqueue(heartbeat);
+        stream.touched = now;
+      }
+    }
+  }
+
+  return {
+    open,
+    get size() {
+      return streams.size;
+    },
+    close() {
+      closed = true;
+      clearInterval(timer);
+      for (const stream of starting) stream.abort();
+      for (const stream of streams) stream.end();
+    },
+  };
+}

@@ -1,0 +1,58 @@
+import { addRoute, compareRoutes, createRouter, findRoute } from "rou3";
+import { badRequest } from "../core/error.ts";
+
+interface Row {
+  readonly method: string;
+  readonly path: string;
+}
+export interface Match<R> {
+  readonly row: R;
+  readonly params: Record<string, string>;
+}
+export interface Table<R> {
+  readonly rows: readonly R[];
+  /** HEAD is GET. */
+  find(method: string, path: string): Match<R> | undefined;
+  /** The methods under which this path would have matched; empty when it is unknown. */
+  allowed(path: string): string[];
+  /** The row that hides another route for every path it could match. */
+  hides(method: string, pattern: string): R | undefined;
+}
+
+/** The built-in rows behind the router that h3 itself uses, so both read a path in the same way. */
+export function createTable<R extends Row>(rows: readonly R[]): Table<R> {
+  const router = createRouter<R>();
+  for (const row of rows) addRoute(router, row.method, row.path, row);
+  const methods = [...new Set(rows.map((row) => row.method))];
+  return {
+    rows,
+    find(method, path) {
+      const match = findRoute(router, method === "HEAD" ? "GET" : method, path);
+      return match && { row: match.data, params: decode(match.params) };
+    },
+    allowed(path) {
+      const matching = methods.filter((method) => findRoute(router, method, path, { params: false }));
+      return matching.includes("GET") ? [...matching, "HEAD"] : matching;
+    },
+    hides(method, pattern) {
+      const wanted = method === "HEAD" ? "GET" : method;
+      return rows.find((row) => row.method === wanted && hiding.has(compareRoutes(row.path, pattern)));
+    },
+  };
+}
+
+const hiding = new Set(["equal", "superset"]);
+const none: Record<string, string> = {};
+
+function decode(params: Record<string, string> | undefined): Record<string, string> {
+  if (!params) return none;
+  for (const name in params) {
+    if (!params[name]!.includes("%")) continue;
+    try {
+      params[name] = decodeURIComponent(params[name]!);
+    } catch (cause) {
+      throw badRequest(`Invalid path: ${name} is not percent-encoded UTF-8`, cause);
+    }
+  }
+  return params;
+}

@@ -1,0 +1,22 @@
+// The config
+export { defineConfig, type Config, type ServerOptions } from "./config/define.ts";
+export type { Limits } from "./config/limits.ts";
+export type { CorsOptions } from "./http/cors.ts";
+
+// Workflows
+export { defineWorkflow, type DefineWorkflowOptions, type Workflow } from "./workflows/define.ts";
+export { andAgent } from "./workflows/steps/and-agent.ts";
+export { andAll } from "./workflows/steps/and-all.ts";
+export { andRace } from "./workflows/steps/and-race.ts";
+export { andTap } from "./workflows/steps/and-tap.ts";
+export { andThen } from "./workflows/steps/and-then.ts";
+export { andWhen } from "./workflows/steps/and-when.ts";
+export { andWorkflow } from "./workflows/steps/and-workflow.ts";
+export type { Retry, StepContext } from "./engine/definition.ts";
+
+// Errors that reach the client, and loggers
+export { ServeError, type ServeErrorOptions } from "./core/error.ts";
+export type { Logger } from "./core/log.ts";
+
+// A server inside another program
+export { createServer, type Server } from "./server/create.ts";

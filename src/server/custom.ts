@@ -1,0 +1,56 @@
+import { H3, type H3Event, type HTTPError } from "h3";
+import { notFound, ServeError } from "../core/error.ts";
+import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
+import type { Table } from "../http/table.ts";
+import type { Row } from "./rows.ts";
+
+/** What travels in `event.context` beside what the host's own code puts there. */
+export interface CustomContext {
+  requestId?: string;
+  /** With `cors: false`, the built-in row that matched, on its way through the host's middleware. */
+  [builtIn]?: () => Promise<Response>;
+}
+export const builtIn: unique symbol = Symbol("built-in row");
+
+export interface CustomAppOptions {
+  readonly configureApp: ((app: H3) => void) | undefined;
+  readonly table: Table<Row>;
+  readonly report: (error: unknown, requestId: string | undefined) => void;
+}
+
+/** The H3 that `configureApp` gets: the host's routes, middleware and error handler, behind our envelope. */
+export function createCustomApp({ configureApp, table, report }: CustomAppOptions): H3 {
+  const app = new H3({ silent: true }); // h3 prints whatever is thrown; we report what is ours to report, once
+  configureApp?.(app);
+  for (const { method = "", route = "" } of app["~routes"]) {
+    const row = table.hides(method, route);
+    if (row) {
+      throw new Error(`configureApp: ${method} ${route} can never be reached: ${row.method} ${row.path} is built in`);
+    }
+  }
+  // Innermost, so that with `cors: false` the host's middleware can set cross-origin headers on built-in routes.
+  app.use((event, next) => (event.context as CustomContext)[builtIn]?.() ?? next());
+
+  const theirs = app.config.onError;
+  app.config.onError = async (error, event) => {
+    const context = event.context as CustomContext;
+    let failed: unknown = unmatched(error, event as H3Event) ?? error;
+    try {
+      const answer = context[builtIn] ? undefined : await theirs?.(error, event);
+      if (answer !== undefined) return answer;
+    } catch (again) {
+      failed = again; // h3 would answer in a shape of its own
+    }
+    const kept = [...(event.res?.errHeaders ?? [])] as HeaderPairs;
+    return toErrorEnvelope(failed, kept, (hidden) => report(hidden, context.requestId)).toResponse();
+  };
+  return app;
+
+  /** h3's own 404, as opposed to one that the host threw. */
+  function unmatched(error: HTTPError, event: H3Event): ServeError | undefined {
+    if (error.status !== 404 || error.unhandled || event.context.matchedRoute) return;
+    const allowed = table.allowed(event.url.pathname);
+    if (allowed.length === 0) return notFound();
+    return new ServeError(405, "Method not allowed", { headers: [["allow", allowed.join(", ")]] });
+  }
+}

@@ -1,0 +1,92 @@
+import { once } from "node:events";
+import { createServer, type Server as HttpServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { listen as listhen } from "listhen";
+import type { Limits } from "../config/limits.ts";
+import { toErrorEnvelope } from "../http/envelope.ts";
+import { ServeError } from "../core/error.ts";
+import { createUpgrade, refuse, type UpgradeOptions } from "../sockets/upgrade.ts";
+import type { Mode } from "./app.ts";
+import { freePort } from "./port.ts";
+import type { Listener } from "./listener.ts";
+
+export interface ListenOptions {
+  /** listhen hosts `dev`, node:http `start`; the listener and everything after it are the same. */
+  readonly mode: Mode;
+  readonly port: number;
+  readonly host: string;
+  /** Whether a taken port may be left for the next free one. */
+  readonly mayMove: boolean;
+  readonly listener: Listener;
+  readonly resolve: UpgradeOptions["resolve"];
+  readonly report: (error: unknown) => void;
+  readonly limits: Limits;
+}
+export interface Listening {
+  readonly url: string;
+  readonly port: number;
+  /** Sockets hear 1001, requests get their grace; then whatever is left is cut. */
+  close(): Promise<void>;
+}
+
+export async function listen(options: ListenOptions): Promise<Listening> {
+  const { listener, host, limits, report } = options;
+  const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve });
+  const port = await freePort(options);
+  const server = options.mode === "dev" ? await openListhen() : await openNode();
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    const answer = clientErrors[error.code ?? ""] ?? new ServeError(400, "Bad request");
+    const { status, headers, text } = toErrorEnvelope(answer, [["connection", "close"]], report);
+    refuse(socket, status, headers, text);
+  });
+  const bound = (server.address() as AddressInfo).port;
+  return { url: `http://${toUrlHost(host)}:${bound}`, port: bound, close };
+
+  async function openListhen(): Promise<HttpServer> {
+    const opened = await listhen(listener, {
+      port,
+      hostname: host,
+      showURL: false,
+      autoClose: false,
+      isProd: false,
+      // It calls what it is given with (req, socket, head), and declares less.
+      ws: upgrade.handle as never,
+    });
+    return opened.server as HttpServer;
+  }
+
+  async function openNode(): Promise<HttpServer> {
+    const { headersMs: headersTimeout, requestMs: requestTimeout } = limits;
+    const connectionsCheckingInterval = Math.min(1_000, headersTimeout, requestTimeout);
+    const opening = createServer({ headersTimeout, requestTimeout, connectionsCheckingInterval }, listener);
+    opening.on("upgrade", (req, socket, head) => void upgrade.handle(req, socket, head));
+    opening.listen(port, host);
+    await once(opening, "listening"); // rejects with what "error" brings first
+    return opening.on("error", report);
+  }
+
+  async function close(): Promise<void> {
+    const closed = Promise.withResolvers<void>();
+    server.close(() => closed.resolve());
+    upgrade.close();
+    const force = setTimeout(() => {
+      upgrade.terminate();
+      server.closeAllConnections();
+    }, limits.drainMs);
+    // A peer that never answers our close frame must not use up the grace of everybody else.
+    const cut = setTimeout(() => upgrade.terminate(), Math.min(1_000, limits.drainMs));
+    // close() looks for idle connections once; one that carried a stream becomes idle a moment later.
+    const idle = setInterval(() => server.closeIdleConnections(), 50);
+    await closed.promise;
+    clearTimeout(force);
+    clearTimeout(cut);
+    clearInterval(idle);
+  }
+}
+
+const clientErrors: Record<string, ServeError> = {
+  HPE_HEADER_OVERFLOW: new ServeError(431, "Request header fields too large"),
+  ERR_HTTP_REQUEST_TIMEOUT: new ServeError(408, "Request timeout"),
+};
+
+const toUrlHost = (host: string): string => (host.includes(":") ? `[${host}]` : host);

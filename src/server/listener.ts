@@ -1,0 +1,33 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { NodeRequest, sendNodeResponse } from "srvx/node";
+import { Envelope, type Answer } from "../http/envelope.ts";
+import type { App } from "./app.ts";
+
+export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
+
+/** The current app as a Node request listener, for either host. Each request holds its snapshot until its response is over. */
+export function toListener(current: () => App): Listener {
+  return (req, res) => {
+    const app = current();
+    res.once("close", app.snapshot.hold());
+    const { bodyBytes } = app.snapshot.config.server.limits;
+    const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
+    void app
+      .answer(request)
+      .then((answer) => {
+        // srvx pauses what is too long, and the next request of this connection would wait behind it. Read on and forget.
+        if (answer.status === 413) req.resume();
+        return send(res, answer);
+      })
+      .catch(() => res.destroy());
+  };
+}
+
+function send(res: ServerResponse, answer: Answer): unknown {
+  if (!(answer instanceof Envelope)) return sendNodeResponse(res, answer);
+  const { status, headers, text } = answer;
+  const raw = ["content-length", String(Buffer.byteLength(text))];
+  for (const [name, value] of headers) raw.push(name, value);
+  // One end(text): write() and then end() are two chunks, and so a writev, per response.
+  return res.writeHead(status, raw).end(text);
+}

@@ -1,0 +1,31 @@
+import { createServer } from "node:net";
+import { ConfigError } from "../config/error.ts";
+
+const tries = 100;
+
+/** The port itself when it is free. A taken one is an error, unless it was only our default: then the next free one. */
+export async function freePort({
+  port,
+  host,
+  mayMove,
+}: {
+  port: number;
+  host: string;
+  mayMove: boolean;
+}): Promise<number> {
+  for (let next = port; next < port + (mayMove ? tries : 1); next++) {
+    if (await isFree(next, host)) return next;
+  }
+  throw new ConfigError(`Port ${port} is taken`, { hint: "stop what uses it, or choose another with --port" });
+}
+
+async function isFree(port: number, host: string): Promise<boolean> {
+  const probe = createServer();
+  const outcome = Promise.withResolvers<boolean>();
+  probe.once("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EADDRINUSE") outcome.resolve(false);
+    else outcome.reject(new ConfigError(`Cannot listen on ${host}:${port}: ${error.message}`, { cause: error }));
+  });
+  probe.listen(port, host, () => probe.close(() => outcome.resolve(true)));
+  return outcome.promise;
+}

@@ -1,0 +1,30 @@
+import type { Peer } from "crossws";
+import type { GenericSchema, InferOutput } from "valibot";
+
+/** One WebSocket endpoint: a row beside the routes. A plain GET on it answers 426. */
+export interface SocketRoute {
+  readonly type: "socket";
+  readonly method: "GET";
+  readonly path: string;
+  readonly summary: string;
+  readonly access: "public";
+  readonly query?: GenericSchema<object> | undefined;
+  /** A connection under way; `query` has been checked by the row's schema. */
+  readonly connect: (peer: Peer, query: unknown) => Connection;
+}
+export interface Connection {
+  message?(text: string): void;
+  close?(): void;
+}
+
+type Checked<Q> = Q extends GenericSchema ? InferOutput<Q> : undefined;
+
+export function defineSocket<Q extends GenericSchema<object> | undefined = undefined>(
+  row: Pick<SocketRoute, "path" | "summary"> & {
+    query?: Q;
+    connect: (peer: Peer, query: Checked<Q>) => Connection;
+  },
+): SocketRoute {
+  // The schema of this very row checks the query before `connect` sees it.
+  return { ...row, type: "socket", method: "GET", access: "public", connect: row.connect as SocketRoute["connect"] };
+}

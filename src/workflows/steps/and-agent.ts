@@ -1,0 +1,32 @@
+import type { OutputOf } from "../../core/schema.ts";
+import type { Agent, Prompt, StepContext } from "../../engine/definition.ts";
+import { createStep, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
+
+type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
+
+export interface AgentOptions<Data, Input, Resume, Suspend, Answer extends MaybeSchema, Output> extends StepOptions {
+  agent: Agent;
+  /** What the agent is asked: text, messages, or a function of the step context to either. */
+  prompt: Prompt | ((context: PromptContext<Data, Input, Resume, Suspend>) => Prompt | Promise<Prompt>);
+  /** When given, the answer is an object of this shape; otherwise it is text. */
+  schema?: Answer;
+  /** Makes the next `data` of the answer. @default the answer itself */
+  map?: (
+    answer: OutputOf<Answer, string>,
+    context: PromptContext<Data, Input, Resume, Suspend>,
+  ) => Output | Promise<Output>;
+}
+
+/** Asks an agent; its answer is the next `data`. */
+export function andAgent<
+  Data,
+  Input,
+  Resume,
+  Suspend,
+  Answer extends MaybeSchema = undefined,
+  Output = OutputOf<Answer, string>,
+>(
+  options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
+): TypedStep<Data, Input, Resume, Suspend, Output> {
+  return createStep("andAgent", { ...options, outputSchema: options.map ? undefined : options.schema });
+}

@@ -1,0 +1,18 @@
+import { createStep, type OutputOfStep, type StepIn, type StepOptions, type TypedStep } from "./step.ts";
+
+export interface BranchOptions<Steps> extends Omit<StepOptions, "retry" | "timeout"> {
+  /** Every branch gets the same `data`. */
+  steps: Steps;
+}
+export type OutputsOf<Steps> = { -readonly [K in keyof Steps]: OutputOfStep<Steps[K]> };
+
+/** Runs all branches at once; the next `data` is the list of their results, in order. The first failure aborts the rest. */
+export function andAll<
+  Data,
+  Input,
+  Resume,
+  Suspend,
+  const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[],
+>(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputsOf<Steps>> {
+  return createStep("andAll", options);
+}

@@ -1,0 +1,16 @@
+import type { InputOf, OutputOf } from "../../core/schema.ts";
+import type { StepContext } from "../../engine/definition.ts";
+import { createStep, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
+
+export interface TapOptions<Data, Input, Resume, Suspend, In extends MaybeSchema> extends StepOptions {
+  inputSchema?: In;
+  /** Its value is ignored; an error is logged and changes nothing. */
+  execute: (context: Omit<StepContext<OutputOf<In, Data>, Input, Resume, Suspend>, "suspend">) => unknown;
+}
+
+/** A side effect: `data` goes on unchanged. */
+export function andTap<Data, Input, Resume, Suspend, In extends MaybeSchema = undefined>(
+  options: TapOptions<Data, Input, Resume, Suspend, In>,
+): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, Data> {
+  return createStep("andTap", options);
+}

@@ -1,0 +1,32 @@
+import type { StepContext, WorkflowDefinition } from "../../engine/definition.ts";
+import { createStep, type StepOptions, type TypedStep } from "./step.ts";
+
+/** A workflow as a step sees it: what it takes and what it makes. */
+export interface TypedWorkflow<Start, Result> extends WorkflowDefinition {
+  /** For the compiler only. */
+  readonly "~types"?: ((start: Start) => Result) | undefined;
+}
+
+export interface WorkflowOptions<Data, Input, Resume, Suspend, Result, Output> extends Omit<
+  StepOptions,
+  "retry" | "timeout"
+> {
+  /** Its input is this step's `data`. */
+  workflow: TypedWorkflow<Data, Result>;
+  /** Makes the next `data` of its result. @default the result itself */
+  map?: (
+    result: Result,
+    context: Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">,
+  ) => Output | Promise<Output>;
+}
+
+/** Runs another workflow inside this execution: its suspension suspends this one, its error is this one's. */
+export function andWorkflow<Data, Input, Resume, Suspend, Result, Output = Result>(
+  options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
+): TypedStep<Data, Input, Resume, Suspend, Output> {
+  return createStep("andWorkflow", {
+    ...options,
+    inputSchema: options.workflow.inputSchema,
+    steps: options.workflow.steps,
+  });
+}

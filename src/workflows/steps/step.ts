@@ -1,0 +1,57 @@
+import { idRule, isId } from "../../core/id.ts";
+import type { InputOf, OutputOf, Schema } from "../../core/schema.ts";
+import type { Retry, Step, StepContext, StepType } from "../../engine/definition.ts";
+
+/** A step that knows its types: what it reads from the workflow around it, and what it makes. */
+export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
+  /** For the compiler only. */
+  readonly "~types"?: ((context: StepContext<Data, Input, Resume, Suspend>) => Output) | undefined;
+}
+/** A step in a workflow of these types, whatever its output. */
+export type StepIn<Data, Input, Resume, Suspend> = TypedStep<Data, Input, Resume, Suspend, unknown>;
+export type OutputOfStep<S> = S extends { "~types"?: ((context: never) => infer Output) | undefined } ? Output : never;
+
+export type MaybeSchema = Schema | undefined;
+
+/** What every kind of step takes. */
+export interface StepOptions {
+  /** Unique within the workflow, nested steps included. */
+  id: string;
+  /** @default the id */
+  name?: string;
+  /** @default "" */
+  purpose?: string;
+  retry?: Retry;
+  /** Milliseconds that one attempt may take. @default server.limits.stepTimeoutMs */
+  timeout?: number;
+}
+
+/** Schemas of a step that runs code of its own. They are checked at run time and give the code its types. */
+export interface StepSchemas<
+  In extends MaybeSchema,
+  Out extends MaybeSchema,
+  Sus extends MaybeSchema,
+  Res extends MaybeSchema,
+> {
+  inputSchema?: In;
+  outputSchema?: Out;
+  suspendSchema?: Sus;
+  resumeSchema?: Res;
+}
+
+/** The context of a step's code: its own schemas first, then those of the workflow. */
+export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContext<
+  OutputOf<In, Data>,
+  Input,
+  OutputOf<Res, Resume>,
+  InputOf<Sus, Suspend>
+>;
+
+/** Fills in the defaults and refuses an id that could not stand in a URL or a journal. */
+export function createStep<const S extends { id: string; name?: string; purpose?: string }>(
+  type: StepType,
+  options: S,
+): S & { type: StepType; name: string; purpose: string } {
+  if (!isId(options.id)) throw new TypeError(`${type}: id ${JSON.stringify(options.id)} is not ${idRule}`);
+  return Object.freeze({ ...options, type, name: options.name ?? options.id, purpose: options.purpose ?? "" });
+}
