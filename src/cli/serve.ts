@@ -4,6 +4,7 @@ import { findConfig, loadProject } from "../config/load.ts";
 import * as own from "../index.ts";
 import type { Mode } from "../server/app.ts";
 import { openServer } from "../server/create.ts";
+import { closeOnSignal } from "../server/shutdown.ts";
 
 /** Loads and serves a project until a signal ends it. A flag beats the environment, which beats the config. */
 export async function serve(mode: Mode, flags: { config?: string; port?: string; host?: string }): Promise<void> {
@@ -18,21 +19,10 @@ export async function serve(mode: Mode, flags: { config?: string; port?: string;
   const count = project.workflows.length;
   print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${took} ms`)}`);
   print(colors.dim(`  ${count} ${count === 1 ? "workflow" : "workflows"}  ·  ${url}/workflows  ·  ${url}/doc`));
-  closeOnSignal(() => server.close());
-}
-
-/** The first signal lets what is open end; the second ends the process at once. */
-function closeOnSignal(close: () => Promise<void>): void {
-  let closing = false;
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.on(signal, () => {
-      if (closing) process.exit(1);
-      closing = true;
-      print(colors.dim("closing; once more ends it at once"));
-      // What a project's own files left open (timers, pools) must not keep a closed server alive.
-      void close().then(() => process.exit(0));
-    });
-  }
+  closeOnSignal(
+    () => server.close(),
+    (line) => print(colors.dim(line)),
+  );
 }
 
 function toPort(text: string | undefined, from: string): number | undefined {

@@ -49,7 +49,7 @@ export interface WorkflowDefinition {
 }
 
 /** What a step's own code gets. */
-export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, Suspend = unknown> {
+export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, Suspend = never> {
   /** What the step before returned; in the first step, the workflow's input. */
   readonly data: Data;
   /** The workflow's input. */

@@ -103,8 +103,8 @@ export function defineRoute<
       type Input = Parameters<typeof handle>[0];
       if (!body) return handle(checked as Input);
       return readJson(request, limits).then((json) => {
+        inspect(body, json, "", unknownKey);
         checked.body = check(body, json, "request body");
-        reportUnknownKeys(body, json, "", unknownKey);
         return handle(checked as Input);
       });
     },
@@ -129,14 +129,22 @@ export function toRecord(search: URLSearchParams): Record<string, string> {
   return record;
 }
 
-/** Follows the schema's own objects into the body. A record or an unknown has no unknown keys. */
-function reportUnknownKeys(schema: ValueSchema, value: unknown, path: string, report: (key: string) => void): void {
-  const { entries } = unwrap(schema) as { entries?: Record<string, ValueSchema> };
-  if (!entries || typeof value !== "object" || value === null) return;
-  for (const key of Object.keys(value)) {
+/**
+ * Follows the schema's own objects into the body: says which keys are unknown, and refuses an array where an object is
+ * expected, which valibot would take. A record has no unknown keys.
+ */
+function inspect(schema: ValueSchema, value: unknown, path: string, unknownKey: (key: string) => void): void {
+  const { type, entries } = unwrap(schema) as { type: string; entries?: Record<string, ValueSchema> };
+  if (typeof value !== "object" || value === null) return;
+  if (Array.isArray(value) && (entries || type === "record")) {
+    const where = path ? `${path.slice(0, -1)}: ` : "";
+    throw badRequest(`Invalid request body: ${where}Invalid type: Expected Object but received Array`);
+  }
+  if (!entries) return;
+  for (const [key, inner] of Object.entries(value)) {
     const entry = Object.hasOwn(entries, key) ? entries[key] : undefined;
-    if (entry) reportUnknownKeys(entry, (value as Record<string, unknown>)[key], `${path}${key}.`, report);
-    else report(path + key);
+    if (entry) inspect(entry, inner, `${path}${key}.`, unknownKey);
+    else unknownKey(path + key);
   }
 }
 

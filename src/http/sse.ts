@@ -19,7 +19,7 @@ export interface StreamsOptions {
   readonly sseStallMs: number;
   /** After how much silence a comment line keeps proxies awake. @default 15000 */
   readonly heartbeatMs?: number;
-  /** Hears what a generator threw after its first event: the response has begun, so the stream can only be cut. */
+  /** Hears what a generator threw after its first event: the response has begun, so the stream can only end. */
   readonly report: (error: unknown) => void;
 }
 export interface Streams {
@@ -102,7 +102,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
           self.touched = Date.now();
         } catch (error) {
           report(error);
-          self.end(error);
+          self.end(); // an error here would also destroy the events that are still on their way
         }
       },
       cancel: () => void forget(),

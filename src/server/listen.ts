@@ -3,12 +3,12 @@ import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { listen as listhen } from "listhen";
 import type { Limits } from "../config/limits.ts";
-import { toErrorEnvelope } from "../http/envelope.ts";
-import { ServeError } from "../core/error.ts";
-import { createUpgrade, refuse, type UpgradeOptions } from "../sockets/upgrade.ts";
+import { createUpgrade, type UpgradeOptions } from "../sockets/upgrade.ts";
 import type { Mode } from "./app.ts";
+import { trackConnections } from "./connections.ts";
 import { freePort } from "./port.ts";
 import type { Listener } from "./listener.ts";
+import { answerUnparsed } from "./unparsed.ts";
 
 export interface ListenOptions {
   /** listhen hosts `dev`, node:http `start`; the listener and everything after it are the same. */
@@ -34,11 +34,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve });
   const port = await freePort(options);
   const server = options.mode === "dev" ? await openListhen() : await openNode();
-  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    const answer = clientErrors[error.code ?? ""] ?? new ServeError(400, "Bad request");
-    const { status, headers, text } = toErrorEnvelope(answer, [["connection", "close"]], report);
-    refuse(socket, status, headers, text);
-  });
+  answerUnparsed(server, report);
+  const connections = trackConnections(server);
   const bound = (server.address() as AddressInfo).port;
   return { url: `http://${toUrlHost(host)}:${bound}`, port: bound, close };
 
@@ -66,27 +63,17 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   }
 
   async function close(): Promise<void> {
-    const closed = Promise.withResolvers<void>();
-    server.close(() => closed.resolve());
+    const closed = once(server, "close");
+    server.close();
+    connections.close();
     upgrade.close();
-    const force = setTimeout(() => {
-      upgrade.terminate();
-      server.closeAllConnections();
-    }, limits.drainMs);
     // A peer that never answers our close frame must not use up the grace of everybody else.
     const cut = setTimeout(() => upgrade.terminate(), Math.min(1_000, limits.drainMs));
-    // close() looks for idle connections once; one that carried a stream becomes idle a moment later.
-    const idle = setInterval(() => server.closeIdleConnections(), 50);
-    await closed.promise;
-    clearTimeout(force);
+    const force = setTimeout(() => server.closeAllConnections(), limits.drainMs);
+    await closed;
     clearTimeout(cut);
-    clearInterval(idle);
+    clearTimeout(force);
   }
 }
-
-const clientErrors: Record<string, ServeError> = {
-  HPE_HEADER_OVERFLOW: new ServeError(431, "Request header fields too large"),
-  ERR_HTTP_REQUEST_TIMEOUT: new ServeError(408, "Request timeout"),
-};
 
 const toUrlHost = (host: string): string => (host.includes(":") ? `[${host}]` : host);

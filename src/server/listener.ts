@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest, sendNodeResponse } from "srvx/node";
-import { Envelope, type Answer } from "../http/envelope.ts";
+import { badRequest } from "../core/error.ts";
+import { Envelope, toErrorEnvelope, type Answer } from "../http/envelope.ts";
 import type { App } from "./app.ts";
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
@@ -12,8 +13,8 @@ export function toListener(current: () => App): Listener {
     res.once("close", app.snapshot.hold());
     const { bodyBytes } = app.snapshot.config.server.limits;
     const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
-    void app
-      .answer(request)
+    const hasHost = req.headers.host !== undefined || req.httpVersion === "1.0";
+    void (hasHost ? app.answer(request) : Promise.resolve(noHost))
       .then((answer) => {
         // srvx pauses what is too long, and the next request of this connection would wait behind it. Read on and forget.
         if (answer.status === 413) req.resume();
@@ -23,7 +24,9 @@ export function toListener(current: () => App): Listener {
   };
 }
 
-function send(res: ServerResponse, answer: Answer): unknown {
+const noHost = toErrorEnvelope(badRequest("Bad request: no Host header"), [], () => {});
+
+export function send(res: ServerResponse, answer: Answer): unknown {
   if (!(answer instanceof Envelope)) return sendNodeResponse(res, answer);
   const { status, headers, text } = answer;
   const raw = ["content-length", String(Buffer.byteLength(text))];

@@ -52,7 +52,7 @@ export function createUpgrade(options: UpgradeOptions): Upgrade {
   return {
     handle,
     close: () => adapter.closeAll(1001, "Server is going away"),
-    terminate: () => adapter.closeAll(1001, "", true),
+    terminate: () => open.forEach((socket) => socket.destroy()),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { OutputOf } from "../../core/schema.ts";
 import type { Agent, Prompt, StepContext } from "../../engine/definition.ts";
-import { createStep, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
+import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
 
@@ -19,14 +19,14 @@ export interface AgentOptions<Data, Input, Resume, Suspend, Answer extends Maybe
 
 /** Asks an agent; its answer is the next `data`. */
 export function andAgent<
-  Data,
-  Input,
-  Resume,
-  Suspend,
+  Data = unknown,
+  Input = unknown,
+  Resume = unknown,
+  Suspend = never,
   Answer extends MaybeSchema = undefined,
   Output = OutputOf<Answer, string>,
 >(
   options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
-): TypedStep<Data, Input, Resume, Suspend, Output> {
+): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
   return createStep("andAgent", { ...options, outputSchema: options.map ? undefined : options.schema });
 }

@@ -8,11 +8,11 @@ export type OutputsOf<Steps> = { -readonly [K in keyof Steps]: OutputOfStep<Step
 
 /** Runs all branches at once; the next `data` is the list of their results, in order. The first failure aborts the rest. */
 export function andAll<
-  Data,
-  Input,
-  Resume,
-  Suspend,
-  const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[],
+  Data = unknown,
+  Input = unknown,
+  Resume = unknown,
+  Suspend = never,
+  const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputsOf<Steps>> {
   return createStep("andAll", options);
 }

@@ -3,11 +3,11 @@ import { createStep, type OutputOfStep, type StepIn, type TypedStep } from "./st
 
 /** Runs all branches at once; the first to fulfil gives the next `data`, the others are aborted. Fails when all fail. */
 export function andRace<
-  Data,
-  Input,
-  Resume,
-  Suspend,
-  const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[],
+  Data = unknown,
+  Input = unknown,
+  Resume = unknown,
+  Suspend = never,
+  const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputOfStep<Steps[number]>> {
   if (options.steps.length === 0) throw new TypeError(`andRace ${options.id}: steps is empty, so nobody could win`);
   return createStep("andRace", options);

@@ -1,6 +1,6 @@
 import type { InputOf, OutputOf } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/definition.ts";
-import { createStep, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
+import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface TapOptions<Data, Input, Resume, Suspend, In extends MaybeSchema> extends StepOptions {
   inputSchema?: In;
@@ -9,8 +9,14 @@ export interface TapOptions<Data, Input, Resume, Suspend, In extends MaybeSchema
 }
 
 /** A side effect: `data` goes on unchanged. */
-export function andTap<Data, Input, Resume, Suspend, In extends MaybeSchema = undefined>(
+export function andTap<
+  Data = unknown,
+  Input = unknown,
+  Resume = unknown,
+  Suspend = never,
+  In extends MaybeSchema = undefined,
+>(
   options: TapOptions<Data, Input, Resume, Suspend, In>,
-): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, Data> {
+): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, Made<Data>> {
   return createStep("andTap", options);
 }

@@ -26,11 +26,11 @@ export interface ThenOptions<
 
 /** Runs code; what it returns is the next `data`. */
 export function andThen<
-  Data,
-  Input,
-  Resume,
-  Suspend,
-  Output extends InputOf<Out, unknown>,
+  Data = unknown,
+  Input = unknown,
+  Resume = unknown,
+  Suspend = never,
+  Output extends InputOf<Out, unknown> = never,
   In extends MaybeSchema = undefined,
   Out extends MaybeSchema = undefined,
   Sus extends MaybeSchema = undefined,

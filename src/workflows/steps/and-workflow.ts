@@ -1,5 +1,5 @@
 import type { StepContext, WorkflowDefinition } from "../../engine/definition.ts";
-import { createStep, type StepOptions, type TypedStep } from "./step.ts";
+import { createStep, type Made, type StepOptions, type TypedStep } from "./step.ts";
 
 /** A workflow as a step sees it: what it takes and what it makes. */
 export interface TypedWorkflow<Start, Result> extends WorkflowDefinition {
@@ -21,9 +21,16 @@ export interface WorkflowOptions<Data, Input, Resume, Suspend, Result, Output> e
 }
 
 /** Runs another workflow inside this execution: its suspension suspends this one, its error is this one's. */
-export function andWorkflow<Data, Input, Resume, Suspend, Result, Output = Result>(
+export function andWorkflow<
+  Data = unknown,
+  Input = unknown,
+  Resume = unknown,
+  Suspend = never,
+  Result = unknown,
+  Output = Result,
+>(
   options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
-): TypedStep<Data, Input, Resume, Suspend, Output> {
+): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
   return createStep("andWorkflow", {
     ...options,
     inputSchema: options.workflow.inputSchema,

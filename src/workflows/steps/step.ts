@@ -11,6 +11,9 @@ export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
 export type StepIn<Data, Input, Resume, Suspend> = TypedStep<Data, Input, Resume, Suspend, unknown>;
 export type OutputOfStep<S> = S extends { "~types"?: ((context: never) => infer Output) | undefined } ? Output : never;
 
+/** `T`, which the compiler must find in what the step is made of, not in the place where it is put. */
+export type Made<T> = [T][T extends unknown ? 0 : never];
+
 export type MaybeSchema = Schema | undefined;
 
 /** What every kind of step takes. */

@@ -1,0 +1,40 @@
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+
+export interface Connections {
+  /** Ends every connection as soon as it carries no request. */
+  close(): void;
+}
+
+/**
+ * Which connections carry a request right now: only those are worth waiting for. `closeIdleConnections()` spares one that
+ * has not sent a byte yet, and browsers keep such ones in store.
+ */
+export function trackConnections(server: Server): Connections {
+  const requests = new Map<Socket, number>();
+  let closing = false;
+
+  server.on("connection", (socket: Socket) => {
+    requests.set(socket, 0);
+    socket.once("close", () => requests.delete(socket));
+  });
+  server.on("request", ({ socket }, res) => {
+    add(socket, 1);
+    res.once("close", () => add(socket, -1));
+  });
+  server.on("upgrade", ({ socket }) => requests.delete(socket)); // whoever upgrades it closes it
+
+  function add(socket: Socket, change: number): void {
+    const count = requests.get(socket);
+    if (count === undefined) return;
+    requests.set(socket, count + change);
+    if (closing && count + change === 0) socket.destroySoon();
+  }
+
+  return {
+    close() {
+      closing = true;
+      for (const [socket, count] of requests) if (count === 0) socket.destroySoon();
+    },
+  };
+}

@@ -1,0 +1,34 @@
+import type { Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { ServeError } from "../core/error.ts";
+import { toErrorEnvelope } from "../http/envelope.ts";
+import { refuse } from "../sockets/upgrade.ts";
+import { send } from "./listener.ts";
+
+/** What Node would answer by itself, in a shape of its own or not at all, before any listener is asked. */
+export function answerUnparsed(server: Server, report: (error: unknown) => void): void {
+  const toEnvelope = (error: ServeError) => toErrorEnvelope(error, [["connection", "close"]], report);
+  const refuseWith = (socket: Duplex, error: ServeError): void => {
+    const { status, headers, text } = toEnvelope(error);
+    refuse(socket, status, headers, text);
+  };
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    refuseWith(socket, clientErrors[error.code ?? ""] ?? new ServeError(400, "Bad request"));
+  });
+  server.on("connect", (_, socket) => refuseWith(socket, new ServeError(405, "Method not allowed")));
+  server.on("checkExpectation", (_, res) => {
+    send(res, toEnvelope(new ServeError(417, "Expectation failed")));
+  });
+  // Properties of the server, not only options: listhen makes its own. The listener itself refuses what has no Host, and
+  // answers as usual to who would rather speak HTTP/2. Node 22 has no shouldUpgradeCallback; there that is a 400.
+  Object.assign(server, {
+    requireHostHeader: false,
+    shouldUpgradeCallback: (req: { headers: { upgrade?: string } }) =>
+      req.headers.upgrade?.toLowerCase() === "websocket",
+  });
+}
+
+const clientErrors: Record<string, ServeError> = {
+  HPE_HEADER_OVERFLOW: new ServeError(431, "Request header fields too large"),
+  ERR_HTTP_REQUEST_TIMEOUT: new ServeError(408, "Request timeout"),
+};

@@ -1,0 +1,140 @@
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe } from "vitest";
+import WebSocket, { type ClientOptions } from "ws";
+import type { Config } from "../../src/config/define.ts";
+import { toProject } from "../../src/config/load.ts";
+import type { Logger, LogLevel } from "../../src/core/log.ts";
+import { openServer } from "../../src/server/create.ts";
+import type { Row } from "../../src/server/rows.ts";
+import { createClient, type Client, type Send } from "./client.ts";
+
+export const targets = ["in process", "dev", "start"] as const;
+export type Target = (typeof targets)[number];
+
+export interface TestServer extends Client {
+  readonly target: Target;
+  /** What the server logged. */
+  readonly logs: LogRecord[];
+  /** Unchecked: for what is not a whole request. */
+  readonly send: Send;
+  /** Bytes as they are, over a socket of their own; resolves when the server has answered or closed. */
+  raw(text: string): Promise<string>;
+  socket(path: string, options?: ClientOptions): Promise<TestSocket>;
+  close(): Promise<void>;
+}
+export interface LogRecord {
+  level: LogLevel;
+  message: string;
+  data: Record<string, unknown> | undefined;
+}
+export interface Options {
+  config?: Config;
+  rows?: readonly Row[];
+  only?: readonly Target[];
+}
+
+/** Runs a suite against one server in process, one behind listhen (`dev`) and one behind node:http (`start`). */
+export function describeServer(title: string, options: Options, suite: (server: TestServer) => void): void {
+  for (const target of options.only ?? targets) {
+    describe(`${title} (${target})`, () => {
+      let running: TestServer | undefined;
+      beforeAll(async () => {
+        running = await startServer(target, options);
+      });
+      afterAll(() => running?.close());
+      // The server exists only once the tests run; the suite is written before.
+      const server = new Proxy({} as TestServer, {
+        get: (_, key) => (key === "target" ? target : running![key as keyof TestServer]),
+      });
+      suite(server);
+    });
+  }
+}
+
+export async function startServer(target: Target, { config = {}, rows = [] }: Options = {}): Promise<TestServer> {
+  const logs: LogRecord[] = [];
+  const mode = target === "dev" ? "dev" : "start";
+  const server = openServer(toProject(config), { mode, rows, logger: createTestLogger(logs) });
+  const base = target === "in process" ? "http://localhost" : (await server.listen({ port: 0 })).url;
+  const send: Send = (path, init) => {
+    if (target !== "in process") return fetch(base + path, { redirect: "manual", ...init });
+    return server.fetch(new Request(base + path, init));
+  };
+  const doc = await (await send("/doc", {})).json();
+  return {
+    ...createClient(send, doc as never),
+    target,
+    logs,
+    send,
+    raw: (text) => sendRaw(base, text),
+    socket: (path, wsOptions) => openSocket(base.replace("http", "ws") + path, wsOptions),
+    close: () => server.close(),
+  };
+}
+
+export function createTestLogger(logs: LogRecord[]): Logger {
+  const levels: LogLevel[] = ["trace", "debug", "info", "warn", "error", "fatal"];
+  const entries = levels.map((level) => [
+    level,
+    (message: string, data?: Record<string, unknown>) => void logs.push({ level, message, data }),
+  ]);
+  return Object.fromEntries(entries) as Logger;
+}
+
+function sendRaw(base: string, text: string): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const socket = connect(Number(new URL(base).port), "127.0.0.1", () => socket.write(text));
+  let got = "";
+  socket.on("data", (chunk) => {
+    got += chunk;
+    const [, length] = /content-length: (\d+)/i.exec(got) ?? [];
+    const body = got.split("\r\n\r\n").slice(1).join("\r\n\r\n");
+    if (length !== undefined && got.includes("\r\n\r\n") && Buffer.byteLength(body) >= Number(length)) socket.destroy();
+  });
+  socket.on("close", () => resolve(got));
+  socket.on("error", () => resolve(got));
+  return promise;
+}
+
+export interface TestSocket {
+  /** Resolves to the next message. */
+  next(): Promise<any>;
+  send(text: string): void;
+  close(): void;
+  /** Resolves to the close code. */
+  readonly closed: Promise<number>;
+  readonly ws: WebSocket;
+}
+
+/** Rejects with the status and the body when the upgrade is refused. */
+export async function openSocket(url: string, options?: ClientOptions): Promise<TestSocket> {
+  const ws = new WebSocket(url, options);
+  const messages: string[] = [];
+  let wake = (): void => {};
+  ws.on("message", (data) => {
+    messages.push(String(data));
+    wake();
+  });
+  const closed = new Promise<number>((resolve) => ws.on("close", resolve));
+  const opened = Promise.withResolvers<void>();
+  ws.on("open", () => opened.resolve());
+  ws.on("error", (error) => opened.reject(error));
+  ws.on("unexpected-response", async (_, response) => {
+    let body = "";
+    for await (const chunk of response) body += chunk;
+    opened.reject(
+      Object.assign(new Error(`refused with ${response.statusCode}`), { status: response.statusCode, body }),
+    );
+  });
+  await opened.promise;
+  return {
+    async next() {
+      while (messages.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+      return JSON.parse(messages.shift()!);
+    },
+    send: (text) => ws.send(text),
+    close: () => ws.close(),
+    closed,
+    ws,
+  };
+}

@@ -1,0 +1,114 @@
+import { connect } from "node:net";
+import { describe, expect, it, vi } from "vitest";
+import { createStreams, EventStream } from "../../src/http/sse.ts";
+import { seen, testRows } from "../harness/rows.ts";
+import { describeServer } from "../harness/server.ts";
+
+const config = { server: { limits: { sseStreams: 2, sseStallMs: 300 } } };
+
+describeServer("an event stream", { config, rows: testRows }, (server) => {
+  const read = async (path: string, signal?: AbortSignal) => {
+    const response = await server.send(path, signal ? { signal } : {});
+    return response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  };
+
+  it("is exactly one data line and an empty line per event", async () => {
+    const { text, headers, events } = await server.get("/test/events/three");
+    expect(text).toBe([0, 1, 2].map((n) => `data: {"type":"tick","n":${n}}\n\n`).join(""));
+    expect(events).toHaveLength(3);
+    expect(headers.get("content-type")).toBe("text/event-stream");
+    expect(headers.get("x-execution-id")).toBe("e1");
+    expect(headers.get("access-control-expose-headers")).toContain("x-execution-id");
+  });
+
+  it("has its first event on the wire before there is a second", async () => {
+    const returned = seen.returned;
+    const reader = await read("/test/events/silent");
+    expect((await reader.read()).value).toBe('data: {"type":"tick","n":0}\n\n');
+    await reader.cancel();
+    await vi.waitFor(() => expect(seen.returned).toBe(returned + 1));
+  });
+
+  it("ends, and the log says why, when its generator throws later", async () => {
+    server.logs.length = 0;
+    const reader = await read("/test/events/breaking");
+    expect((await reader.read()).value).toContain("tick");
+    expect((await reader.read()).done).toBe(true);
+    expect(server.logs).toMatchObject([{ level: "error", data: { error: new Error("after the first event") } }]);
+  });
+
+  it("is refused beyond the limit, and allowed again when one has ended", async () => {
+    const first = await read("/test/events/silent");
+    const second = await read("/test/events/silent");
+    const third = await server.get("/test/events/three");
+    expect([third.status, third.body.error, third.headers.get("retry-after")]).toEqual([
+      503,
+      "Too many open streams",
+      "5",
+    ]);
+    await first.cancel();
+    await vi.waitFor(async () => expect((await server.get("/test/events/three")).status).toBe(200));
+    await second.cancel();
+  });
+
+  it("tells a generator that waits for its first event when the reader has left", async () => {
+    if (server.target === "in process") return; // there, whoever aborts never called
+    const returned = seen.returned;
+    const leave = new AbortController();
+    const asked = read("/test/events/late", leave.signal);
+    await vi.waitFor(async () => expect(await server.send("/workflows", {})).toBeTruthy());
+    leave.abort();
+    await expect(asked).rejects.toThrow();
+    await vi.waitFor(() => expect(seen.returned).toBe(returned + 1));
+  });
+});
+
+describeServer("a reader who never reads", { config, rows: testRows, only: ["dev", "start"] }, (server) => {
+  it("stops the generator, and is cut after sseStallMs", async () => {
+    const { made, returned } = seen;
+    const { port } = new URL((await server.send("/workflows", {})).url);
+    const socket = connect(Number(port), "127.0.0.1");
+    const closed = new Promise((resolve) => socket.on("close", resolve));
+    socket.on("error", () => {});
+    socket.write("GET /test/events/endless HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    socket.pause();
+    await vi.waitFor(() => expect(seen.returned).toBe(returned + 1), { timeout: 5_000 });
+    // What the two kernels' buffers took, and one event here: far from endless.
+    expect(seen.made - made).toBeLessThan(20_000);
+    socket.resume();
+    await closed;
+  });
+});
+
+describe("createStreams", () => {
+  const decoder = new TextDecoder();
+
+  it("sends a comment into silence", async () => {
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, heartbeatMs: 30, report: () => {} });
+    async function* silent(signal: AbortSignal) {
+      yield 1;
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    }
+    const response = await streams.open(new EventStream(silent), new AbortController().signal);
+    const reader = response.body!.getReader();
+    expect(decoder.decode((await reader.read()).value)).toBe("data: 1\n\n");
+    expect(decoder.decode((await reader.read()).value)).toBe(":\n\n");
+    streams.close();
+    expect((await reader.read()).done).toBe(true);
+    expect(streams.size).toBe(0);
+  });
+
+  it("refuses, once closed, what was still waiting for its first event", async () => {
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
+    async function* late(signal: AbortSignal) {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      yield 1;
+    }
+    const opening = streams.open(new EventStream(late), new AbortController().signal);
+    streams.close();
+    await expect(opening).rejects.toMatchObject({ status: 503, message: "Server is shutting down" });
+    await expect(streams.open(new EventStream(late), new AbortController().signal)).rejects.toMatchObject({
+      status: 503,
+    });
+  });
+});

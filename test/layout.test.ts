@@ -1,0 +1,68 @@
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { expect, it } from "vitest";
+
+// Each room, and the rooms that it may import from; type imports count. A room that is not here may not exist.
+const kit = ["core", "http", "sockets"];
+const nouns = ["workflows", "agents", "auth", "observability", "docs"];
+const floors: Record<string, string[]> = {
+  core: [],
+  http: ["core"],
+  sockets: ["core", "http"],
+  engine: ["core"],
+  "backends/embedded": ["core", "engine"],
+  "backends/restate": ["core", "engine"],
+  ...Object.fromEntries(nouns.map((noun) => [noun, [...kit, "engine"]])),
+  config: [...kit, "engine", "backends/embedded", ...nouns],
+  server: [...kit, "engine", "backends/embedded", ...nouns, "config"],
+  dev: [...kit, "engine", ...nouns, "config", "server"],
+  "index.ts": [...kit, "engine", "backends/embedded", ...nouns, "config", "server"],
+  cli: [...kit, "engine", "backends/embedded", ...nouns, "config", "server", "dev", "index.ts"],
+};
+
+const files = globSync("src/**/*.ts");
+const imports = new Map(files.map((file) => [file, importsOf(file)]));
+
+it("points down only: no import goes up or sideways", () => {
+  const wrong: string[] = [];
+  for (const [file, targets] of imports) {
+    const room = roomOf(file);
+    for (const target of targets) {
+      const other = roomOf(target);
+      if (room !== other && !floors[room]!.includes(other)) wrong.push(`${file} imports ${target}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+  expect(imports.size).toBeGreaterThan(30);
+});
+
+it("has no import cycle", () => {
+  const done = new Set<string>();
+  function visit(file: string, path: string[]): void {
+    if (path.includes(file)) throw new Error(`cycle: ${[...path.slice(path.indexOf(file)), file].join(" → ")}`);
+    if (done.has(file)) return;
+    for (const target of imports.get(file) ?? []) visit(target, [...path, file]);
+    done.add(file);
+  }
+  for (const file of files) visit(file, []);
+});
+
+it("keeps h3 out of the engine and node:sqlite out of everything but its backend", () => {
+  const uses = (file: string, name: string) => readFileSync(file, "utf8").includes(`"${name}"`);
+  expect(files.filter((file) => file.startsWith("src/engine") && uses(file, "h3"))).toEqual([]);
+  expect(files.filter((file) => !file.startsWith("src/backends/embedded") && uses(file, "node:sqlite"))).toEqual([]);
+});
+
+function importsOf(file: string): string[] {
+  const source = readFileSync(file, "utf8");
+  const specifiers = [...source.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, specifier]) => specifier!);
+  const targets = specifiers.map((specifier) => relative(".", join(dirname(file), specifier)));
+  return targets.filter((target) => target.startsWith("src/"));
+}
+
+function roomOf(file: string): string {
+  const [, first = "", second = ""] = file.split("/");
+  const room = first === "backends" ? `${first}/${second}` : first;
+  if (!floors[room]) throw new Error(`${file} stands in no known room`);
+  return room;
+}

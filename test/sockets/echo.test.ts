@@ -1,0 +1,128 @@
+import { defineWebSocketHandler } from "h3";
+import { expect, it } from "vitest";
+import type { Config } from "../../src/config/define.ts";
+import { describeServer } from "../harness/server.ts";
+
+const config: Config = {
+  server: {
+    cors: { origin: ["http://friend.test"] },
+    limits: { sockets: 3, socketMessageBytes: 1_000, socketBufferBytes: 100_000 },
+  },
+  configureApp(app) {
+    app.use((event) => void event.res.headers.set("x-mine", "1"));
+    app.get("/own", defineWebSocketHandler({ open: (peer) => void peer.send('"own"') }));
+    app.get(
+      "/throws",
+      defineWebSocketHandler({
+        message() {
+          throw new Error("from a hook");
+        },
+      }),
+    );
+    app.get("/plain", () => "plain");
+  },
+};
+
+describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
+  it("greets, then sends every message back: JSON parsed, other text as a string", async () => {
+    const socket = await server.socket("/ws");
+    expect(await socket.next()).toEqual({
+      type: "CONNECTION_TEST",
+      success: true,
+      data: { message: expect.any(String), timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) },
+    });
+    for (const [sent, data] of [
+      ['{"a":[1]}', { a: [1] }],
+      ["hello", "hello"],
+      ["", ""],
+      ["null", null],
+    ] as const) {
+      socket.send(sent);
+      expect(await socket.next()).toEqual({ type: "ECHO", success: true, data });
+    }
+    socket.close();
+    await socket.closed;
+  });
+
+  it("closes with 1009 on a message over the limit", async () => {
+    const socket = await server.socket("/ws");
+    socket.send("x".repeat(1_001));
+    expect(await socket.closed).toBe(1009);
+  });
+
+  it("cuts a client who asks without reading the answers", async () => {
+    const socket = await server.socket("/ws");
+    socket.ws.pause();
+    const text = "x".repeat(900);
+    const timer = setInterval(() => {
+      for (let i = 0; i < 1_000 && socket.ws.readyState === 1 && socket.ws.bufferedAmount < 1e6; i++) socket.send(text);
+    }, 1);
+    const [raw] = [(socket.ws as unknown as { _socket: import("node:net").Socket })._socket];
+    await new Promise<void>((resolve) => raw.once("error", () => resolve()).once("close", () => resolve()));
+    clearInterval(timer);
+  });
+
+  it.each([
+    ["an unknown path", "/nope", {}, 404, "Not found"],
+    ["a route that is no socket", "/workflows", {}, 404, "Not found"],
+    ["a custom route that is no socket", "/plain", {}, 400, "Not a WebSocket route"],
+    ["an origin that cors does not allow", "/ws", { origin: "http://foe.test" }, 403, "Origin not allowed"],
+  ])("refuses %s in the envelope", async (_, path, headers, status, error) => {
+    const refused = server.socket(path, { headers });
+    await expect(refused).rejects.toMatchObject({ status, body: JSON.stringify({ success: false, error }) });
+  });
+
+  it("allows its own origin, those of cors, and callers without one", async () => {
+    const { origin } = new URL((await server.send("/workflows", {})).url);
+    for (const headers of [{ origin }, { origin: "http://friend.test" }, {} as Record<string, string>]) {
+      const socket = await server.socket("/ws", { headers });
+      socket.close();
+      await socket.closed;
+    }
+  });
+
+  it("serves the host's own sockets, and survives a hook of theirs that throws", async () => {
+    const own = await server.socket("/own");
+    expect(await own.next()).toBe("own");
+    own.close();
+    await own.closed;
+    const throwing = await server.socket("/throws");
+    throwing.send("x");
+    expect(await throwing.closed).toBe(1011);
+    expect(server.logs.at(-1)).toMatchObject({ level: "error", data: { error: new Error("from a hook") } });
+  });
+
+  it("refuses more than the limit, and no more once they have left", async () => {
+    const open = await Promise.all([1, 2, 3].map(() => server.socket("/ws")));
+    await expect(server.socket("/ws")).rejects.toMatchObject({ status: 503 });
+    for (const socket of open) socket.ws.terminate();
+    await Promise.all(open.map((socket) => socket.closed));
+    await expect
+      .poll(() =>
+        server.socket("/ws").then(
+          (socket) => socket.ws.terminate(),
+          () => "refused",
+        ),
+      )
+      .toBeUndefined();
+  });
+});
+
+describeServer("dev", { only: ["dev"], config: { server: { allowedHosts: ["my.test"] } } }, (server) => {
+  it.each([
+    ["localhost", 200],
+    ["x.localhost:1", 200],
+    ["127.0.0.1", 200],
+    ["[::1]:3141", 200],
+    ["MY.test:80", 200],
+    ["evil.test", 403],
+    ["localhost.evil.test", 403],
+  ])("answers under the host name %s with %i", async (host, status) => {
+    expect(await server.raw(`GET /workflows HTTP/1.1\r\nHost: ${host}\r\n\r\n`)).toMatch(
+      new RegExp(`^HTTP/1.1 ${status} `),
+    );
+  });
+  it("opens no socket under another name", async () => {
+    await expect(server.socket("/ws", { headers: { host: "evil.test" } })).rejects.toMatchObject({ status: 403 });
+  });
+});

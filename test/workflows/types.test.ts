@@ -1,0 +1,284 @@
+import { describe, expectTypeOf, it } from "vitest";
+import * as v from "valibot";
+import { type } from "arktype";
+import { z } from "zod";
+import {
+  andAgent,
+  andAll,
+  andRace,
+  andTap,
+  andThen,
+  andWhen,
+  andWorkflow,
+  defineWorkflow,
+  type StepContext,
+} from "agentserve";
+import type { Agent } from "../../src/engine/definition.ts";
+import type { Workflow } from "../../src/workflows/define.ts";
+
+// Compiled by `tsc -p test`; what is marked @ts-expect-error must not compile.
+declare const agent: Agent;
+const start = () =>
+  defineWorkflow({
+    id: "w",
+    input: v.object({ n: v.number() }),
+    suspendSchema: v.object({ question: v.string() }),
+    resumeSchema: v.object({ ok: v.boolean() }),
+  });
+type DataOf<W> = W extends Workflow<infer _S, infer _I, infer Data, infer _R, infer _Sus, infer _Out> ? Data : never;
+const dataOf = <W>(_chain: () => W) => expectTypeOf<DataOf<W>>();
+
+describe("defineWorkflow", () => {
+  it("gives the first step what the input schema makes", () => {
+    const transforming = v.object({ n: v.pipe(v.string(), v.transform(Number)) });
+    () =>
+      defineWorkflow({ id: "a", input: transforming }).andThen({
+        id: "s",
+        execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<{ n: number }>(),
+      });
+    () =>
+      defineWorkflow({ id: "a", input: z.object({ n: z.number() }) }).andThen({
+        id: "s",
+        execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<{ n: number }>(),
+      });
+    () =>
+      defineWorkflow({ id: "a", input: type({ n: "number" }) }).andThen({
+        id: "s",
+        execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<{ n: number }>(),
+      });
+    () =>
+      defineWorkflow({ id: "a" }).andThen({
+        id: "s",
+        execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<Record<string, unknown>>(),
+      });
+  });
+});
+
+describe("andThen", () => {
+  it("makes the next data of what it returns, awaited, without what suspends", () => {
+    dataOf(() => start().andThen({ id: "s", execute: () => 1 })).toEqualTypeOf<number>();
+    dataOf(() => start().andThen({ id: "s", execute: async () => ({ a: "x" }) })).toEqualTypeOf<{ a: string }>();
+    dataOf(() =>
+      start().andThen({ id: "s", execute: async ({ data, suspend }) => (data.n > 1 ? suspend() : "x") }),
+    ).toEqualTypeOf<string>();
+    dataOf(() => start().andThen({ id: "s", execute: () => undefined })).toEqualTypeOf<undefined>();
+  });
+  it("types input, resumeData and suspend by the workflow's schemas", () => {
+    start()
+      .andThen({ id: "a", execute: () => "text" })
+      .andThen({
+        id: "b",
+        execute: ({ data, input, resumeData, suspend, getStepData, context }) => {
+          expectTypeOf(data).toEqualTypeOf<string>();
+          expectTypeOf(input).toEqualTypeOf<{ n: number }>();
+          expectTypeOf(resumeData).toEqualTypeOf<{ ok: boolean } | undefined>();
+          expectTypeOf(suspend).parameter(1).toEqualTypeOf<{ question: string } | undefined>();
+          expectTypeOf(suspend).returns.toEqualTypeOf<Promise<never>>();
+          expectTypeOf(getStepData("a")).toEqualTypeOf<unknown>();
+          expectTypeOf(context).toEqualTypeOf<ReadonlyMap<string, unknown>>();
+        },
+      });
+  });
+  it("prefers the step's own schemas", () => {
+    const own = start().andThen({
+      id: "b",
+      inputSchema: v.object({ n: v.number() }),
+      outputSchema: v.object({
+        at: v.pipe(
+          v.string(),
+          v.transform((text) => text.length),
+        ),
+      }),
+      suspendSchema: v.object({ why: v.string() }),
+      resumeSchema: v.object({ code: v.number() }),
+      execute: ({ resumeData, suspend }) => {
+        expectTypeOf(resumeData).toEqualTypeOf<{ code: number } | undefined>();
+        expectTypeOf(suspend).parameter(1).toEqualTypeOf<{ why: string } | undefined>();
+        return { at: "now" };
+      },
+    });
+    expectTypeOf<DataOf<typeof own>>().toEqualTypeOf<{ at: number }>();
+  });
+  it("does not compile when types disagree", () => {
+    () => {
+      // @ts-expect-error data has no m
+      start().andThen({ id: "s", execute: ({ data }) => data.m });
+      // @ts-expect-error the output schema wants a string
+      start().andThen({ id: "s", outputSchema: v.string(), execute: () => 1 });
+      // @ts-expect-error the step before makes no string
+      start().andThen({ id: "s", inputSchema: v.string(), execute: () => 1 });
+      // @ts-expect-error suspend data has a question
+      start().andThen({ id: "s", execute: ({ suspend }) => suspend("why", { answer: 1 }) });
+      // @ts-expect-error an id is not optional
+      start().andThen({ execute: () => 1 });
+      // @ts-expect-error retry needs attempts
+      start().andThen({ id: "s", retry: { delay: 1 }, execute: () => 1 });
+    };
+  });
+});
+
+describe("andWhen", () => {
+  it("makes what the step makes, or leaves data as it was", () => {
+    dataOf(() =>
+      start().andWhen({
+        id: "w",
+        condition: ({ data }) => data.n > 1,
+        step: andThen({ id: "s", execute: ({ data }) => String(data.n) }),
+      }),
+    ).toEqualTypeOf<{ n: number } | string>();
+  });
+  it("does not compile when types disagree", () => {
+    const takesText = andThen({ id: "s", execute: ({ data }: StepContext<string>) => data.length });
+    () => {
+      // @ts-expect-error the step takes text
+      start().andWhen({ id: "w", condition: () => true, step: takesText });
+      // @ts-expect-error a condition is true or false
+      start().andWhen({ id: "w", condition: () => "yes", step: andThen({ id: "s", execute: () => 1 }) });
+      // @ts-expect-error a condition cannot suspend
+      start().andWhen({ id: "w", condition: ({ suspend }) => suspend(), step: andThen({ id: "s", execute: () => 1 }) });
+    };
+  });
+});
+
+describe("andAll", () => {
+  it("makes the list of its branches' results, in order", () => {
+    dataOf(() =>
+      start().andAll({
+        id: "all",
+        steps: [
+          andThen({ id: "a", execute: ({ data }) => data.n }),
+          andThen({ id: "b", execute: async ({ data, resumeData }) => ({ text: String(data.n), ok: resumeData?.ok }) }),
+          andTap({ id: "c", execute: ({ data }) => console.log(data.n) }),
+        ],
+      }),
+    ).toEqualTypeOf<[number, { text: string; ok: boolean | undefined }, { n: number }]>();
+  });
+  it("does not compile when a branch takes something else", () => {
+    const takesText = andThen({ id: "s", execute: ({ data }: StepContext<string>) => data.length });
+    () => {
+      // @ts-expect-error the branch takes text
+      start().andAll({ id: "all", steps: [takesText] });
+      // @ts-expect-error data has no m
+      start().andAll({ id: "all", steps: [andThen({ id: "a", execute: ({ data }) => data.m })] });
+    };
+  });
+});
+
+describe("andRace", () => {
+  it("makes what one of its branches makes", () => {
+    dataOf(() =>
+      start().andRace({
+        id: "race",
+        steps: [andThen({ id: "a", execute: ({ data }) => data.n }), andThen({ id: "b", execute: async () => "x" })],
+      }),
+    ).toEqualTypeOf<number | string>();
+  });
+});
+
+describe("andTap", () => {
+  it("leaves data as it was, and cannot suspend", () => {
+    dataOf(() => start().andTap({ id: "t", execute: ({ data }) => data.n })).toEqualTypeOf<{ n: number }>();
+    () => {
+      // @ts-expect-error a tap cannot suspend
+      start().andTap({ id: "t", execute: ({ suspend }) => suspend() });
+      // @ts-expect-error the step before makes no string
+      start().andTap({ id: "t", inputSchema: v.string(), execute: () => 1 });
+    };
+  });
+});
+
+describe("andAgent", () => {
+  it("makes text, an object by schema, or what map makes of either", () => {
+    dataOf(() => start().andAgent({ id: "g", agent, prompt: "hello" })).toEqualTypeOf<string>();
+    dataOf(() =>
+      start().andAgent({ id: "g", agent, prompt: ({ data }) => `${data.n}`, schema: z.object({ a: z.string() }) }),
+    ).toEqualTypeOf<{ a: string }>();
+    dataOf(() =>
+      start().andAgent({
+        id: "g",
+        agent,
+        prompt: [{ role: "user", content: "x" }],
+        map: (answer, { data }) => ({ length: answer.length, n: data.n }),
+      }),
+    ).toEqualTypeOf<{ length: number; n: number }>();
+    dataOf(() =>
+      start().andAgent({ id: "g", agent, prompt: "x", schema: v.object({ a: v.number() }), map: async ({ a }) => a }),
+    ).toEqualTypeOf<number>();
+    () => {
+      // @ts-expect-error an agent is not optional
+      start().andAgent({ id: "g", prompt: "hello" });
+      // @ts-expect-error a prompt is text or messages
+      start().andAgent({ id: "g", agent, prompt: () => 1 });
+    };
+  });
+});
+
+describe("andWorkflow", () => {
+  const sub = defineWorkflow({ id: "sub", input: v.object({ n: v.number() }) }).andThen({
+    id: "s",
+    execute: ({ data }) => data.n > 1,
+  });
+  it("makes the other workflow's result, or what map makes of it", () => {
+    dataOf(() => start().andWorkflow({ id: "x", workflow: sub })).toEqualTypeOf<boolean>();
+    dataOf(() =>
+      start().andWorkflow({ id: "x", workflow: sub, map: (result, { data }) => ({ result, n: data.n }) }),
+    ).toEqualTypeOf<{ result: boolean; n: number }>();
+  });
+  it("makes the output of the other's result schema", () => {
+    const checked = defineWorkflow({
+      id: "c",
+      result: v.pipe(
+        v.string(),
+        v.transform((text) => text.length),
+      ),
+    }).andThen({ id: "s", execute: () => "x" });
+    dataOf(() => defineWorkflow({ id: "w" }).andWorkflow({ id: "x", workflow: checked })).toEqualTypeOf<number>();
+  });
+  it("does not compile when the other takes something else", () => {
+    const text = start().andThen({ id: "t", execute: () => "text" });
+    () => {
+      // @ts-expect-error the sub-workflow takes { n }
+      text.andWorkflow({ id: "x", workflow: sub });
+    };
+  });
+});
+
+describe("nested steps", () => {
+  it("know data, input and resumeData however deep they stand", () => {
+    const sub = defineWorkflow({ id: "sub", input: v.object({ n: v.number() }) }).andThen({
+      id: "s",
+      execute: () => 1n,
+    });
+    dataOf(() =>
+      start().andWhen({
+        id: "w",
+        condition: ({ data }) => data.n > 1,
+        step: andAll({
+          id: "all",
+          steps: [
+            andRace({
+              id: "race",
+              steps: [
+                andThen({
+                  id: "a",
+                  execute: ({ data, input, resumeData }) => [data.n, input.n, resumeData?.ok] as const,
+                }),
+              ],
+            }),
+            andWorkflow({ id: "x", workflow: sub }),
+            andWhen({
+              id: "w2",
+              condition: ({ data }) => data.n > 2,
+              step: andAgent({ id: "g", agent, prompt: ({ data }) => `${data.n}` }),
+            }),
+          ],
+        }),
+      }),
+    ).toEqualTypeOf<{ n: number } | [readonly [number, number, boolean | undefined], bigint, { n: number } | string]>();
+  });
+  it("take a hoisted step by its inputSchema or its annotation", () => {
+    const bySchema = andThen({ id: "a", inputSchema: v.object({ n: v.number() }), execute: ({ data }) => data.n });
+    const byAnnotation = andThen({ id: "b", execute: ({ data }: StepContext<{ n: number }>) => `${data.n}` });
+    dataOf(() => start().andAll({ id: "all", steps: [bySchema, byAnnotation] })).toEqualTypeOf<[number, string]>();
+  });
+});
