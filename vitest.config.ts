@@ -1,6 +1,8 @@
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 
 const config: ViteUserConfig = defineConfig({
+  // Tests import what users import; it must be the very module that the server under test is made of.
+  resolve: { alias: { agentserve: new URL("src/index.ts", import.meta.url).pathname } },
   test: {
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],

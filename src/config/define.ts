@@ -56,9 +56,15 @@ const wholeNumber = (min: number, max: number, what: string) =>
   v.pipe(v.number(what), v.integer(what), v.minValue(min, what), v.maxValue(max, what));
 const fn = <F>(what: string) => v.custom<F>((value) => typeof value === "function", what);
 
+/** Knows its keys, and refuses an array, which valibot would take for an object. */
+const object = <E extends v.ObjectEntries>(entries: E, what: string) => {
+  const known = v.strictObject(entries, what);
+  return v.lazy((value) => (Array.isArray(value) ? (v.never(what) as unknown as typeof known) : known));
+};
+
 const originRule = "an origin, an array of origins or a function";
 const Cors = v.pipe(
-  v.strictObject(
+  object(
     {
       origin: v.optional(
         v.custom<NonNullable<CorsOptions["origin"]>>(
@@ -91,18 +97,18 @@ const limits = Object.fromEntries(limitEntries) as {
   [K in keyof Limits]: v.OptionalSchema<v.GenericSchema<number>, number>;
 };
 
-const Server = v.strictObject(
+const Server = object(
   {
     port: v.optional(wholeNumber(0, 65_535, "a port number from 0 to 65535")),
     host: v.optional(text("a host name or address")),
     allowedHosts: v.optional(texts("an array of host names"), []),
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
-    limits: v.optional(v.strictObject(limits, "an object"), {}),
+    limits: v.optional(object(limits, "an object"), {}),
   },
   "an object",
 );
 
-const ConfigSchema = v.strictObject(
+const ConfigSchema = object(
   {
     workflows: v.optional(
       v.array(v.custom<WorkflowDefinition>(isWorkflow, "a workflow made by defineWorkflow()"), "an array of workflows"),

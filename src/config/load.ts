@@ -96,8 +96,11 @@ function toConfigError(error: unknown, file: string, root: string): ConfigError 
   if (!(error instanceof Error)) {
     return new ConfigError(`${show(file)}: threw ${JSON.stringify(error)} while it was loaded`, { cause: error });
   }
-  const syntax = /^ParseError: (?<what>.*?)\s*\n\s*(?<where>.+:\d+:\d+)\s*$/s.exec(error.message)?.groups;
-  if (syntax) return new ConfigError(`${show(syntax["where"]!)}: ${syntax["what"]}`, { cause: error });
+  const [, problem, place, column] = /^ParseError: (.*?)\s*\n\s*(.+:\d+):(\d+)\s*$/s.exec(error.message) ?? [];
+  if (place) {
+    // Its columns begin at 0, those of editors and stacks at 1.
+    return new ConfigError(`${show(place)}:${Number(column) + 1}: ${problem}`, { cause: error });
+  }
 
   const [what = ""] = error.message.split("\n");
   if ("requireStack" in error && Array.isArray(error.requireStack)) {

@@ -38,15 +38,19 @@ function converters(schema: Schema, side: Side): (errors: "throw" | "ignore") =>
     };
   }
   const { jsonSchema } = standard as StandardJSONSchemaV1.Props;
-  return (errors) =>
-    jsonSchema[side]({ target, libraryOptions: errors === "ignore" ? lenient[standard.vendor] : undefined });
+  return (errors) => jsonSchema[side]({ target, libraryOptions: libraryOptions[errors][standard.vendor] });
 }
 
-// How each library is told to leave out a part that it cannot express, and keep the rest.
-const lenient: Record<string, Record<string, unknown>> = {
-  zod: { unrepresentable: "any" },
-  arktype: { fallback: (part: { base: JsonSchema }) => part.base },
+// How a library is told to throw at a part that it cannot express, or to leave that part out and keep the rest, where that
+// is not what it does by itself.
+const libraryOptions: Record<"throw" | "ignore", Record<string, Record<string, unknown>>> = {
+  throw: { arktype: { fallback: refuse } },
+  ignore: { zod: { unrepresentable: "any" } },
 };
+
+function refuse({ code }: { code: string }): never {
+  throw new Error(`a ${code} cannot be represented in JSON Schema`);
+}
 
 function attempt<T>(convert: () => T): T | undefined {
   try {

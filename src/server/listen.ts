@@ -6,7 +6,7 @@ import type { Limits } from "../config/limits.ts";
 import { createUpgrade, type UpgradeOptions } from "../sockets/upgrade.ts";
 import type { Mode } from "./app.ts";
 import { trackConnections } from "./connections.ts";
-import { freePort } from "./port.ts";
+import { freePort, portTaken } from "./port.ts";
 import type { Listener } from "./listener.ts";
 import { answerUnparsed } from "./unparsed.ts";
 
@@ -36,7 +36,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const server = options.mode === "dev" ? await openListhen() : await openNode();
   answerUnparsed(server, report);
   const connections = trackConnections(server);
-  const bound = (server.address() as AddressInfo).port;
+  const { port: bound } = server.address() as AddressInfo;
   return { url: `http://${toUrlHost(host)}:${bound}`, port: bound, close };
 
   async function openListhen(): Promise<HttpServer> {
@@ -49,6 +49,11 @@ export async function listen(options: ListenOptions): Promise<Listening> {
       // It calls what it is given with (req, socket, head), and declares less.
       ws: upgrade.handle as never,
     });
+    const { port: bound } = opened.server.address() as AddressInfo;
+    if (port !== 0 && bound !== port) {
+      await opened.close(); // somebody was faster, and it has jumped to a port of its own choice
+      throw portTaken(port);
+    }
     return opened.server as HttpServer;
   }
 

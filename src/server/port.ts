@@ -16,7 +16,11 @@ export async function freePort({
   for (let next = port; next < port + (mayMove ? tries : 1); next++) {
     if (await isFree(next, host)) return next;
   }
-  throw new ConfigError(`Port ${port} is taken`, { hint: "stop what uses it, or choose another with --port" });
+  throw portTaken(port);
+}
+
+export function portTaken(port: number): ConfigError {
+  return new ConfigError(`Port ${port} is taken`, { hint: "stop what uses it, or choose another with --port" });
 }
 
 async function isFree(port: number, host: string): Promise<boolean> {

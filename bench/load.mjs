@@ -1,0 +1,52 @@
+// A load generator as a process of its own: node bench/load.mjs <port> <connections> <seconds> <method> <path> [body]
+// Raw keep-alive sockets, one request in flight on each; prints requests per second and latencies as JSON.
+import { connect } from "node:net";
+
+const [port, connections, seconds, method, path, body = ""] = process.argv.slice(2);
+const head = `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n`;
+const type = body ? `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` : "";
+const request = Buffer.from(`${head}${type}\r\n${body}`);
+const latencies = [];
+let failed = 0;
+const end = performance.now() + Number(seconds) * 1000;
+
+await Promise.all(Array.from({ length: Number(connections) }, drive));
+latencies.sort((a, b) => a - b);
+const at = (share) => latencies[Math.floor(latencies.length * share)] ?? 0;
+console.log(
+  JSON.stringify({
+    rps: latencies.length / Number(seconds),
+    p50: at(0.5),
+    p99: at(0.99),
+    count: latencies.length,
+    failed,
+  }),
+);
+
+function drive() {
+  return new Promise((done) => {
+    const socket = connect(Number(port), "127.0.0.1");
+    let sent = 0;
+    let got = "";
+    const send = () => {
+      if (performance.now() >= end) return socket.destroy();
+      sent = performance.now();
+      socket.write(request);
+    };
+    socket.setNoDelay(true).setEncoding("latin1");
+    socket.on("connect", send);
+    socket.on("error", () => failed++);
+    socket.on("close", done);
+    socket.on("data", (chunk) => {
+      got += chunk;
+      const headEnd = got.indexOf("\r\n\r\n");
+      if (headEnd < 0) return;
+      const length = /content-length: (\d+)/i.exec(got);
+      if (!length || got.length - headEnd - 4 < Number(length[1])) return;
+      if (!got.startsWith("HTTP/1.1 2")) failed++;
+      latencies.push(performance.now() - sent);
+      got = "";
+      send();
+    });
+  });
+}

@@ -1,0 +1,94 @@
+import { createServer } from "node:net";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { agentserve, bin, run } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+
+const config = `import { defineConfig } from "agentserve";\nexport default defineConfig({ server: { port: 0 } });\n`;
+const starter = ["--config", "templates/starter/agents.config.ts"];
+const url = /http:\/\/\S+:(\d+)/;
+
+describe("agentserve", () => {
+  it("shows help with examples", async () => {
+    const { code, stdout } = await agentserve(["--help"]).ended;
+    expect(code).toBe(0);
+    for (const text of ["dev", "start", "Examples:", "npx agentserve dev"]) expect(stdout).toContain(text);
+    for (const command of ["dev", "start"]) {
+      const help = (await agentserve([command, "--help"]).ended).stdout;
+      for (const text of ["--config <file>", "--port <number>", "--host <name>", "Example:"])
+        expect(help).toContain(text);
+    }
+  });
+
+  it("shows its version", async () => {
+    const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+    expect((await agentserve(["--version"]).ended).stdout).toBe(`${version}\n`);
+  });
+
+  it("suggests the nearest command, and ends with 1", async () => {
+    const { code, stderr } = await agentserve(["strat"]).ended;
+    expect([code, stderr]).toEqual([1, expect.stringContaining("Did you mean start?")]);
+  });
+
+  it("says what to do under a Node that is too old", async () => {
+    const old = `Object.defineProperty(process.versions, "node", { value: "20.19.0" }); await import(${JSON.stringify(bin)});`;
+    const { code, stderr } = await run(process.execPath, ["--input-type=module", "-e", old]).ended;
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error agentserve needs Node 22\.22 or newer; this is 20\.19\.0\nhint  .*node@24\n$/),
+    ]);
+  });
+});
+
+describe.each(["dev", "start"])("agentserve %s", (command) => {
+  it("serves the starter, with no API key", async () => {
+    const child = agentserve([command, ...starter, "--port", "0"]);
+    const [base] = await child.waitFor(url);
+    const workflows = await (await fetch(`${base}/workflows`)).json();
+    expect(workflows).toMatchObject({ success: true, data: [{ id: "approval", stepsCount: 3 }] });
+    expect(await (await fetch(`${base}/health`)).json()).toEqual({ ok: true });
+    child.process.kill("SIGTERM");
+    expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("takes a flag before the environment, and the environment before the config", async () => {
+    const folder = createProject({ "agents.config.ts": config });
+    const busy = createServer().listen(0, "127.0.0.1");
+    await once(busy, "listening");
+    const { port } = busy.address() as { port: number };
+    const env = { ...process.env, PORT: String(port) };
+    const taken = await agentserve([command], { cwd: folder, env }).ended;
+    expect([taken.code, taken.stderr]).toEqual([
+      1,
+      `error Port ${port} is taken\nhint  stop what uses it, or choose another with --port\n`,
+    ]);
+    const child = agentserve([command, "--port", "0", "--host", "localhost"], { cwd: folder, env });
+    expect((await child.waitFor(url))[0]).toMatch(/^http:\/\/localhost:/);
+    busy.close();
+  });
+
+  it("refuses a port that is none", async () => {
+    const { code, stderr } = await agentserve([command, ...starter, "--port", "80x"]).ended;
+    expect([code, stderr]).toEqual([1, 'error --port: expected a port number from 0 to 65535, found "80x"\n']);
+  });
+
+  it("names the file it looked for when there is no project", async () => {
+    const folder = createProject({});
+    const { code, stderr } = await agentserve([command], { cwd: folder }).ended;
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`error agents.config.ts not found in ${folder}\n`)]);
+  });
+});
+
+describe("the default port", () => {
+  const files = { "agents.config.ts": "export default {};\n" };
+  it("moves to the next free one in dev, and is an error in start", async () => {
+    const first = agentserve(["dev"], { cwd: createProject(files) });
+    await first.waitFor(url);
+    const second = agentserve(["dev"], { cwd: createProject(files) });
+    const [, port] = await second.waitFor(url);
+    expect(Number(port)).toBeGreaterThan(3141);
+    const third = await agentserve(["start"], { cwd: createProject(files) }).ended;
+    expect([third.code, third.stderr]).toEqual([1, expect.stringContaining("error Port 3141 is taken")]);
+  });
+});

@@ -1,0 +1,201 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import * as own from "agentserve";
+import { findConfig, loadProject } from "../../src/config/load.ts";
+import { createSnapshot } from "../../src/config/snapshot.ts";
+import { agentserve } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+import { createTestLogger } from "../harness/server.ts";
+
+const define = (body: string) =>
+  `import { defineConfig } from "agentserve";\nexport default defineConfig(${body} as never);\n`;
+const workflow = (id: string) =>
+  `import { defineWorkflow } from "agentserve";\nexport const it = defineWorkflow({ id: "${id}" });\n`;
+const one = "agents.config.ts";
+
+/** The message of a project that does not load, with the folder's name taken out. */
+async function mistake(files: Record<string, string>): Promise<{ message: string; hint?: string }> {
+  const folder = createProject(files);
+  try {
+    createSnapshot(await loadProject(findConfig(undefined, folder), own), createTestLogger([]));
+  } catch (error) {
+    const { name, message, hint } = error as { name: string; message: string; hint?: string };
+    expect(name).toBe("ConfigError");
+    return { message: message.replaceAll(`${folder}/`, "").replaceAll(folder, "."), ...(hint && { hint }) };
+  }
+  throw new Error("it loaded");
+}
+
+describe("a config with a mistake gives one readable message with file and place", () => {
+  it.each<[title: string, body: string, message: string]>([
+    ["a wrong type", `{ server: { port: "80" } }`, `server.port: expected a port number from 0 to 65535, found "80"`],
+    [
+      "a number out of range",
+      `{ server: { port: 70000 } }`,
+      "server.port: expected a port number from 0 to 65535, found 70000",
+    ],
+    [
+      "a wrong type deep inside",
+      `{ server: { cors: { maxAge: "x" } } }`,
+      `server.cors.maxAge: expected a number of seconds, found "x"`,
+    ],
+    [
+      "a wrong type in a list",
+      `{ server: { allowedHosts: ["a", 1] } }`,
+      "server.allowedHosts.1: expected an array of host names, found 1",
+    ],
+    ["an object that is none", `{ server: [] }`, "server: expected an object, found an array"],
+    ["cors that is neither", `{ server: { cors: true } }`, "server.cors: expected false or an object, found true"],
+    [
+      "a limit that is no limit",
+      `{ server: { limits: { bodyBytes: 0 } } }`,
+      "server.limits.bodyBytes: expected a whole number from 1, found 0",
+    ],
+    ["an unknown key near a known one", `{ server: { prot: 1 } }`, "server.prot: unknown key; did you mean port?"],
+    [
+      "an unknown key",
+      `{ colour: 1 }`,
+      "colour: unknown key; expected workflows, workflowsDir, server, configureApp, onDispose",
+    ],
+    [
+      "an unknown key under cors",
+      `{ server: { cors: { orgin: "x" } } }`,
+      "server.cors.orgin: unknown key; did you mean origin?",
+    ],
+    [
+      "something that is no workflow",
+      `{ workflows: [{ id: "x" }] }`,
+      "workflows.0: expected a workflow made by defineWorkflow(), found an object",
+    ],
+    ["no function", `{ configureApp: "x" }`, `configureApp: expected a function of the app, found "x"`],
+    ["no object at all", `3`, "expected an object made by defineConfig(), found 3"],
+  ])("%s", async (_, body, message) => {
+    expect(await mistake({ [one]: define(body) })).toEqual({ message: `${one}: ${message}` });
+  });
+
+  it("several at once: a line each", async () => {
+    const { message } = await mistake({ [one]: define(`{ a: 1, server: { port: -1 } }`) });
+    expect(message.split("\n")).toHaveLength(2);
+  });
+
+  it("a missing default export", async () => {
+    expect(await mistake({ [one]: "export const config = {};" })).toEqual({
+      message: `${one}: no default export`,
+      hint: "write: export default defineConfig({ … })",
+    });
+  });
+
+  it("a syntax error", async () => {
+    expect(await mistake({ [one]: "export default {\n  server: {,\n};\n" })).toEqual({
+      message: `${one}:2:12: Unexpected token`,
+    });
+  });
+
+  it("a syntax error in a file that it imports", async () => {
+    const files = { [one]: `import "./lib/a.ts";\nexport default {};`, "lib/a.ts": "\n\nconst = 1;" };
+    expect((await mistake(files)).message).toMatch(/^lib\/a\.ts:3:\d+: Unexpected token/);
+  });
+
+  it("an import that throws, at the line that threw", async () => {
+    const files = {
+      [one]: `import "./lib/a.ts";\nexport default {};`,
+      "lib/a.ts": `function key() {\n  throw new Error("OPENAI_API_KEY is not set");\n}\nkey();\n`,
+    };
+    expect((await mistake(files)).message).toMatch(/^lib\/a\.ts:2:\d+: OPENAI_API_KEY is not set$/);
+  });
+
+  it("an import that throws something else than an Error", async () => {
+    expect((await mistake({ [one]: `throw "no";\nexport default {};` })).message).toBe(
+      `${one}: threw "no" while it was loaded`,
+    );
+  });
+
+  it("a package that is not installed", async () => {
+    expect(await mistake({ [one]: `import "@nobody/nothing/sub";\nexport default {};` })).toEqual({
+      message: `${one}: Cannot find module '@nobody/nothing/sub'`,
+      hint: "npm install @nobody/nothing",
+    });
+  });
+
+  it("a file that is not there", async () => {
+    expect(await mistake({ [one]: `import "./nothing.ts";\nexport default {};` })).toEqual({
+      message: `${one}: Cannot find module './nothing.ts'`,
+    });
+  });
+
+  it("two workflows with one id, naming both files", async () => {
+    const files = { [one]: define("{}"), "workflows/a.ts": workflow("same"), "workflows/b.ts": workflow("same") };
+    expect((await mistake(files)).message).toBe(
+      "Two workflows have the id same: in workflows/a.ts and in workflows/b.ts",
+    );
+  });
+
+  it("two steps with one id, at the line of the second", async () => {
+    const text = `import { defineWorkflow } from "agentserve";\nexport default defineWorkflow({ id: "w" })\n  .andTap({ id: "a", execute() {} })\n  .andTap({ id: "a", execute() {} });\n`;
+    const { message } = await mistake({ [one]: define("{}"), "workflows/a.ts": text });
+    expect(message).toMatch(/^workflows\/a\.ts:4:\d+: Workflow w: two steps have the id a$/);
+  });
+
+  it("a workflowsDir that does not exist", async () => {
+    expect((await mistake({ [one]: define(`{ workflowsDir: "flows" }`) })).message).toBe(
+      "workflowsDir: flows does not exist",
+    );
+  });
+
+  it("no config at all, with where it was looked for", async () => {
+    const { message, hint } = await mistake({ "x.txt": "" });
+    expect(message).toBe("agents.config.ts not found in .");
+    expect(hint).toContain("--config <file>");
+  });
+
+  it.each(["dev", "start"])(
+    "and `agentserve %s` prints it on one line, without a stack, and ends with 1",
+    async (command) => {
+      const folder = createProject({ [one]: define(`{ server: { prot: 1 } }`) });
+      const { code, stdout, stderr } = await agentserve([command], { cwd: folder }).ended;
+      expect([code, stdout, stderr]).toEqual([
+        1,
+        "",
+        `error agents.config.ts: server.prot: unknown key; did you mean port?\n`,
+      ]);
+      const debug = await agentserve(["--debug", command], { cwd: folder }).ended;
+      expect(debug.stderr).toContain("    at ");
+    },
+  );
+});
+
+describe("a project", () => {
+  it("finds every workflow that a file in workflows/ exports, by any name, once", async () => {
+    const folder = createProject({
+      [one]: `import { it as a } from "./workflows/a.ts";\nimport { defineConfig } from "agentserve";\nexport default defineConfig({ workflows: [a] });`,
+      "workflows/a.ts": workflow("a"),
+      "workflows/deep/b.mts": `import { defineWorkflow } from "agentserve";\nexport default defineWorkflow({ id: "b" });\nexport const c = defineWorkflow({ id: "c" });\nexport const other = 1;`,
+      "workflows/_draft.ts": workflow("draft"),
+      "workflows/a.test.ts": "throw new Error('a test is not a workflow')",
+      "workflows/types.d.ts": "export type A = 1;",
+      "workflows/notes.md": "#",
+    });
+    const { workflows } = createSnapshot(await loadProject(join(folder, one), own), createTestLogger([]));
+    expect([...workflows.keys()].toSorted()).toEqual(["a", "b", "c"]);
+  });
+
+  it("reads .env and .env.local beside the config; the real environment wins, then .env.local", async () => {
+    const folder = createProject({
+      [one]: define("{ server: { host: [process.env.AS_A, process.env.AS_B, process.env.AS_C].join() } }"),
+      ".env": "AS_A=env\nAS_B=env\nAS_C=env\n",
+      ".env.local": "AS_B=local\nAS_C=local\n",
+    });
+    process.env["AS_C"] = "real";
+    const { config } = await loadProject(join(folder, one), own);
+    expect(config.server.host).toBe("env,local,real");
+    for (const name of ["AS_A", "AS_B", "AS_C"]) delete process.env[name];
+  });
+
+  it("starts from agents.config.ts.example", async () => {
+    const folder = createProject({ [one]: readFileSync("agents.config.ts.example", "utf8") });
+    const snapshot = createSnapshot(await loadProject(join(folder, one), own), createTestLogger([]));
+    expect([...snapshot.workflows.keys()]).toEqual(["greeting"]);
+    expect(snapshot.config.server).toMatchObject({ port: 3141, cors: { credentials: true } });
+  });
+});

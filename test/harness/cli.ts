@@ -1,0 +1,41 @@
+import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
+import { once } from "node:events";
+import { resolve } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+import { onTestFinished } from "vitest";
+
+export const bin = resolve("bin/agentserve.mjs");
+
+export interface Child {
+  readonly process: ChildProcess;
+  /** All that it has written, without colours. */
+  readonly output: () => { stdout: string; stderr: string };
+  /** Resolves once stdout holds this; rejects when the process ends first. */
+  waitFor(pattern: RegExp): Promise<RegExpExecArray>;
+  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }>;
+}
+
+/** A command as a process of its own, ended at the latest with the test. */
+export function run(command: string, args: string[], options: SpawnOptions = {}): Child {
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], ...options });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const text = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name]!.setEncoding("utf8").on("data", (chunk: string) => (text[name] += stripVTControlCharacters(chunk)));
+  }
+  const ended = once(child, "close").then(([code, signal]) => ({ code, signal, ...text }));
+  async function waitFor(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const match = pattern.exec(text.stdout);
+      if (match) return match;
+      const over = await Promise.race([once(child.stdout!, "data").then(() => false), ended.then(() => true)]);
+      if (over && !pattern.test(text.stdout))
+        throw new Error(`ended without ${pattern}:\n${text.stdout}${text.stderr}`);
+    }
+  }
+  return { process: child, output: () => ({ ...text }), waitFor, ended };
+}
+
+/** `agentserve`, as built. */
+export const agentserve = (args: string[], options?: SpawnOptions): Child =>
+  run(process.execPath, [bin, ...args], options);

@@ -1,0 +1,83 @@
+import { describe, expect, it } from "vitest";
+import { createServer, type CorsOptions } from "agentserve";
+import { startServer } from "../harness/server.ts";
+
+const ask = async (cors: CorsOptions | false | undefined, headers: Record<string, string>, method = "GET") => {
+  const server = await startServer("in process", { config: { server: { cors } } });
+  const answer = await server.request("/workflows", { method, headers });
+  await server.close();
+  const allowed: Record<string, string> = {};
+  for (const [name, value] of answer.headers) {
+    if (name.startsWith("access-control-") || name === "vary") allowed[name.replace("access-control-", "")] = value;
+  }
+  return { status: answer.status, ...allowed };
+};
+const asking = {
+  origin: "http://a.test",
+  "access-control-request-method": "POST",
+  "access-control-request-headers": "authorization",
+};
+const expose = "x-request-id, x-execution-id";
+
+describe("cors", () => {
+  it("allows every origin when it is omitted", async () => {
+    expect(await ask(undefined, {})).toEqual({ status: 200, "allow-origin": "*", "expose-headers": expose });
+    expect(await ask(undefined, asking, "OPTIONS")).toEqual({
+      status: 204,
+      "allow-origin": "*",
+      "allow-methods": "POST",
+      "allow-headers": "authorization",
+      vary: "access-control-request-headers",
+    });
+  });
+  it("sends nothing when it is false", async () => {
+    expect(await ask(false, asking)).toEqual({ status: 200 });
+    expect(await ask(false, asking, "OPTIONS")).toEqual({ status: 405 });
+  });
+  it.each<[string, CorsOptions["origin"]]>([
+    ["a string", "http://a.test"],
+    ["an array", ["http://b.test", "http://a.test"]],
+    ["a function", (origin) => (origin.endsWith("a.test") ? origin : undefined)],
+  ])("takes the origin as %s", async (_, origin) => {
+    expect(await ask({ origin }, { origin: "http://a.test" })).toEqual({
+      status: 200,
+      "allow-origin": "http://a.test",
+      "expose-headers": expose,
+      vary: "origin",
+    });
+    expect(await ask({ origin }, { origin: "http://c.test" })).toEqual({ status: 200, vary: "origin" });
+    expect(await ask({ origin }, {})).toEqual({ status: 200, vary: "origin" });
+    expect(await ask({ origin }, { ...asking, origin: "http://c.test" }, "OPTIONS")).toEqual({
+      status: 204,
+      vary: "origin, access-control-request-headers",
+    });
+  });
+  it("sends what its other fields say", async () => {
+    const cors = {
+      origin: "http://a.test",
+      allowHeaders: ["x-a"],
+      allowMethods: ["GET", "POST"],
+      exposeHeaders: ["x-b"],
+      maxAge: 60,
+      credentials: true,
+    };
+    expect(await ask(cors, asking, "OPTIONS")).toEqual({
+      status: 204,
+      "allow-origin": "http://a.test",
+      "allow-credentials": "true",
+      "allow-methods": "GET, POST",
+      "allow-headers": "x-a",
+      "max-age": "60",
+      vary: "origin",
+    });
+    expect(await ask(cors, { origin: "http://a.test" })).toMatchObject({
+      "expose-headers": `${expose}, x-b`,
+      "allow-credentials": "true",
+    });
+  });
+  it.each([undefined, "*", ["*"]])("refuses credentials with the origin %j", (origin) => {
+    expect(() => createServer({ server: { cors: { origin, credentials: true } } })).toThrow(
+      /server\.cors\.credentials: expected named origins/,
+    );
+  });
+});

@@ -1,0 +1,70 @@
+import { execFileSync } from "node:child_process";
+import { copyFileSync, globSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import manifest from "../package.json" with { type: "json" };
+import { run } from "./harness/cli.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "agentserve-package-"));
+const app = join(folder, "app");
+// As a user has it: a new enough Node first on PATH.
+const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"]}` };
+
+beforeAll(() => {
+  const tarball = execFileSync("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder], {
+    env,
+    encoding: "utf8",
+  });
+  mkdirSync(app);
+  writeFileSync(join(app, "package.json"), JSON.stringify({ name: "app", private: true, type: "module" }));
+  const install = ["install", "--prefer-offline", "--no-audit", "--no-fund", join(folder, tarball.trim())];
+  execFileSync("npm", install, { cwd: app, env, stdio: "pipe" });
+  copyFileSync("agents.config.ts.example", join(app, "agents.config.ts"));
+}, 120_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("the packed package, installed into an empty folder", () => {
+  it.each(["dev", "start"])("serves the example: npx agentserve %s", async (command) => {
+    const child = run("npx", ["agentserve", command, "--port", "0"], { cwd: app, env, detached: true });
+    const [base] = await child.waitFor(/http:\/\/\S+:\d+/);
+    const { data } = await (await fetch(`${base}/workflows/greeting`)).json();
+    expect(data).toMatchObject({ id: "greeting", inputSchema: { properties: { name: { type: "string" } } } });
+    expect(await (await fetch(`${base}/health`)).json()).toEqual({ ok: true });
+    process.kill(-child.process.pid!, "SIGTERM");
+    await child.ended;
+  });
+
+  it("type-checks there", () => {
+    const options = [
+      "--noEmit",
+      "--skipLibCheck",
+      "--strict",
+      "--module",
+      "nodenext",
+      "--target",
+      "es2024",
+      "--types",
+      "",
+      "agents.config.ts",
+    ];
+    execFileSync(process.execPath, [resolve("node_modules/typescript/bin/tsc"), "--ignoreConfig", ...options], {
+      cwd: app,
+      stdio: "inherit",
+    });
+  });
+
+  it("takes at most 50 MB", () => {
+    const files = globSync("node_modules/**", { cwd: app }).map((file) => statSync(join(app, file)));
+    const bytes = files.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
+    console.log(`installed: ${(bytes / 1e6).toFixed(1)} MB in ${files.length} files`);
+    expect(bytes).toBeLessThan(50_000_000);
+  });
+
+  it("is clean by publint", async () => {
+    const { messages } = await publint({ pkgDir: resolve("."), strict: true, pack: "npm" });
+    expect(messages.map((message) => formatMessage(message, manifest as never))).toEqual([]);
+  });
+});

@@ -1,0 +1,214 @@
+import { type } from "arktype";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { andAll, andRace, andTap, andThen, andWhen, andWorkflow, defineWorkflow } from "agentserve";
+import type { Agent } from "../../src/engine/definition.ts";
+import { describeServer, startServer } from "../harness/server.ts";
+
+const execute = () => 1;
+const agent: Agent = { type: "agent", id: "helper", ask: async () => "text" };
+const sub = defineWorkflow({ id: "sub", input: v.object({ n: v.number() }) }).andThen({ id: "verify", execute });
+
+const everything = defineWorkflow({
+  id: "everything",
+  name: "Every kind of step",
+  purpose: "Shows them all",
+  input: v.object({ n: v.number() }),
+  suspendSchema: v.object({ question: v.string() }),
+  resumeSchema: v.object({ ok: v.boolean() }),
+})
+  .andThen({
+    id: "then",
+    name: "First",
+    purpose: "Begins",
+    inputSchema: v.object({ n: v.number() }),
+    outputSchema: v.object({ n: v.number() }),
+    suspendSchema: v.object({ why: v.string() }),
+    resumeSchema: v.object({ code: v.number() }),
+    execute: ({ data }) => data,
+  })
+  .andWhen({ id: "when", condition: () => true, step: andThen({ id: "inner", execute: ({ data }) => data }) })
+  .andAll({ id: "all", steps: [andTap({ id: "a", execute }), andWorkflow({ id: "b", workflow: sub })] })
+  .andRace({
+    id: "race",
+    steps: [andThen({ id: "c", execute }), andAll({ id: "d", steps: [andThen({ id: "e", execute })] })],
+  })
+  .andTap({ id: "tap", execute })
+  .andAgent({ id: "agent", agent, prompt: "hi", schema: z.object({ answer: z.string() }) })
+  .andThen({ id: "prepare", execute: () => ({ n: 1 }) })
+  .andWorkflow({ id: "workflow", workflow: sub });
+
+const bare = defineWorkflow({ id: "bare" });
+const number = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
+const plain = (id: string, stepType: string) => ({ id, name: id, type: stepType, purpose: "" });
+
+describeServer("GET /workflows", { config: { workflows: [everything, bare] } }, (server) => {
+  it("lists the workflow summary of the spec: id, name, purpose, stepsCount, status", async () => {
+    expect((await server.get("/workflows")).body).toEqual({
+      success: true,
+      data: [
+        { id: "everything", name: "Every kind of step", purpose: "Shows them all", stepsCount: 8, status: "idle" },
+        { id: "bare", name: "bare", purpose: "", stepsCount: 0, status: "idle" },
+      ],
+    });
+  });
+
+  it("shows the workflow detail of the spec, with every step type and the steps inside steps", async () => {
+    const { data } = (await server.get("/workflows/everything")).body;
+    const verify = { ...plain("b", "andWorkflow"), inputSchema: number, steps: [plain("verify", "andThen")] };
+    expect(data).toEqual({
+      id: "everything",
+      name: "Every kind of step",
+      purpose: "Shows them all",
+      stepsCount: 8,
+      status: "idle",
+      inputSchema: number,
+      suspendSchema: { type: "object", properties: { question: { type: "string" } }, required: ["question"] },
+      resumeSchema: { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"] },
+      steps: [
+        {
+          id: "then",
+          name: "First",
+          type: "andThen",
+          purpose: "Begins",
+          inputSchema: number,
+          outputSchema: number,
+          suspendSchema: { type: "object", properties: { why: { type: "string" } }, required: ["why"] },
+          resumeSchema: { type: "object", properties: { code: { type: "number" } }, required: ["code"] },
+        },
+        { ...plain("when", "andWhen"), steps: [plain("inner", "andThen")] },
+        { ...plain("all", "andAll"), steps: [plain("a", "andTap"), verify] },
+        {
+          ...plain("race", "andRace"),
+          steps: [plain("c", "andThen"), { ...plain("d", "andAll"), steps: [plain("e", "andThen")] }],
+        },
+        plain("tap", "andTap"),
+        {
+          ...plain("agent", "andAgent"),
+          outputSchema: {
+            type: "object",
+            properties: { answer: { type: "string" } },
+            required: ["answer"],
+            additionalProperties: false,
+          },
+        },
+        plain("prepare", "andThen"),
+        { ...verify, id: "workflow", name: "workflow" },
+      ],
+    });
+  });
+
+  it("shows {} for no input schema, and null for no suspend and resume schema", async () => {
+    const { data } = (await server.get("/workflows/bare")).body;
+    expect([data.inputSchema, data.suspendSchema, data.resumeSchema, data.steps]).toEqual([{}, null, null, []]);
+  });
+
+  it("answers 404 with the spec's words for an unknown workflow", async () => {
+    const answer = await server.get("/workflows/nobody");
+    expect([answer.status, answer.body]).toEqual([404, { success: false, error: "Workflow nobody not found" }]);
+  });
+});
+
+describe("JSON Schemas", () => {
+  const age = {
+    type: "object",
+    properties: { name: { type: "string" }, age: { type: "integer", minimum: 0 } },
+    required: ["name"],
+  };
+  it.each([
+    ["valibot", v.object({ name: v.string(), age: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))) }), age],
+    [
+      "zod",
+      z.object({ name: z.string(), age: z.int().min(0).max(150).optional() }),
+      { ...age, properties: { ...age.properties, age: { type: "integer", minimum: 0, maximum: 150 } } },
+    ],
+    ["arktype", type({ name: "string", "age?": "number.integer >= 0" }), age],
+  ])("are made of %s schemas", async (_, input, expected) => {
+    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
+    expect((await server.get("/workflows/w")).body.data.inputSchema).toEqual(expected);
+    expect(server.logs).toEqual([]);
+    await server.close();
+  });
+
+  it("show the input side of what a caller sends", async () => {
+    const input = v.object({ n: v.pipe(v.string(), v.transform(Number)), m: v.optional(v.number(), 1) });
+    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
+    const { inputSchema } = (await server.get("/workflows/w")).body.data;
+    expect(inputSchema).toEqual({
+      type: "object",
+      properties: { n: { type: "string" }, m: { type: "number", default: 1 } },
+      required: ["n"],
+    });
+    await server.close();
+  });
+
+  it.each([
+    ["valibot", v.object({ at: v.date(), n: v.number() })],
+    ["zod", z.object({ at: z.date(), n: z.number() })],
+    ["arktype", type({ at: "Date", n: "number" })],
+  ])("show {} for a part that %s cannot convert, and say so once", async (_, input) => {
+    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
+    const { inputSchema } = (await server.get("/workflows/w")).body.data;
+    expect(inputSchema.properties).toEqual({ at: {}, n: { type: "number" } });
+    expect(server.logs).toEqual([
+      { level: "warn", message: expect.stringMatching(/^workflow w: input is not fully shown/), data: undefined },
+    ]);
+    await server.close();
+  });
+
+  it("show {} for a library that has no converter", async () => {
+    const input = { "~standard": { version: 1 as const, vendor: "mine", validate: (value: unknown) => ({ value }) } };
+    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
+    expect((await server.get("/workflows/w")).body.data.inputSchema).toEqual({});
+    expect(server.logs).toHaveLength(1);
+    await server.close();
+  });
+});
+
+describe("a chain", () => {
+  it("is a new one at every call", () => {
+    const first = defineWorkflow({ id: "w" });
+    const second = first.andThen({ id: "a", execute });
+    expect([first.steps.length, second.steps.length]).toEqual([0, 1]);
+    expect(() => Object.assign(first, { id: "x" })).toThrow(TypeError);
+  });
+
+  const nest = (id: string) =>
+    andWhen({ id: "w", condition: () => true, step: andAll({ id: "x", steps: [andThen({ id, execute })] }) });
+  it.each([
+    [
+      "two steps with one id",
+      () => defineWorkflow({ id: "w" }).andThen({ id: "a", execute }).andTap({ id: "a", execute }),
+      "Workflow w: two steps have the id a",
+    ],
+    [
+      "a nested step with the id of another",
+      () =>
+        defineWorkflow({ id: "w" })
+          .andThen({ id: "a", execute })
+          .andAll({ id: "all", steps: [nest("a")] }),
+      "Workflow w: two steps have the id a",
+    ],
+    [
+      "a nested step with the id of its parent",
+      () => defineWorkflow({ id: "w" }).andAll({ id: "all", steps: [nest("all")] }),
+      "Workflow w: two steps have the id all",
+    ],
+    ["a bad workflow id", () => defineWorkflow({ id: "a/b" }), /^defineWorkflow: id "a\/b" is not 1 to 128 of/],
+    ["a bad step id", () => andThen({ id: "-a", execute }), /^andThen: id "-a" is not 1 to 128 of/],
+    ["an id that is too long", () => andThen({ id: "a".repeat(129), execute }), /is not 1 to 128 of/],
+    ["a race that nobody could win", () => andRace({ id: "r", steps: [] }), /^andRace r: steps is empty/],
+  ])("refuses %s", (_, make, message) => {
+    expect(make).toThrow(message);
+  });
+
+  it("may use an id again inside a sub-workflow, which stands under the id of its step", () => {
+    const parent = defineWorkflow({ id: "p", input: v.object({ n: v.number() }) })
+      .andTap({ id: "verify", execute })
+      .andWorkflow({ id: "one", workflow: sub })
+      .andThen({ id: "n", execute: () => ({ n: 1 }) })
+      .andWorkflow({ id: "two", workflow: sub });
+    expect(parent.steps).toHaveLength(4);
+  });
+});
