@@ -1,12 +1,13 @@
-import { defineConfig, type ViteUserConfig } from "vitest/config";
+import type { ViteUserConfig } from "vitest/config";
 
-const config: ViteUserConfig = defineConfig({
+const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   // Tests import what users import; it must be the very module that the server under test is made of.
   resolve: { alias: { agentserve: new URL("src/index.ts", import.meta.url).pathname } },
   test: {
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],
     testTimeout: 15_000,
+    env: { TEST_SIZE: mode === "full" ? "full" : "quick" },
   },
 });
 export default config;

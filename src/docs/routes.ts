@@ -1,3 +1,4 @@
+import { toPage } from "../http/envelope.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
 import { toOpenApi, type Row } from "./openapi.ts";
 
@@ -9,7 +10,7 @@ export function docRoute(others: readonly Row[], version: string): Route<unknown
     summary: "This document",
     access: "public",
     responses: { 200: page("application/json") },
-    handle: () => new Response(document, { headers: { "content-type": "application/json" } }),
+    handle: () => toPage(document, "application/json"),
   });
   const document = JSON.stringify(toOpenApi([...others, row], version));
   return row;

@@ -52,6 +52,11 @@ export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (err
   return new Envelope(status, json.concat(headers, extra), errorBody(message));
 }
 
+/** An answer outside the envelope: a document, a page. */
+export function toPage(text: string, type: string): Response {
+  return new FastResponse(text, { headers: { "content-type": type } });
+}
+
 export const toWebResponse = (answer: Answer): Response => (answer instanceof Envelope ? answer.toResponse() : answer);
 export const errorBody = (message: string): string => JSON.stringify({ success: false, error: message });
 const successBody = (data: unknown): string => JSON.stringify({ success: true, data: data ?? null });

@@ -49,8 +49,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
       // It calls what it is given with (req, socket, head), and declares less.
       ws: upgrade.handle as never,
     });
-    const { port: bound } = opened.server.address() as AddressInfo;
-    if (port !== 0 && bound !== port) {
+    if (port !== 0 && opened.address.port !== port) {
       await opened.close(); // somebody was faster, and it has jumped to a port of its own choice
       throw portTaken(port);
     }

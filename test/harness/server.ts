@@ -85,15 +85,23 @@ function sendRaw(base: string, text: string): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const socket = connect(Number(new URL(base).port), "127.0.0.1", () => socket.write(text));
   let got = "";
-  socket.on("data", (chunk) => {
+  socket.setEncoding("latin1").on("data", (chunk) => {
     got += chunk;
-    const [, length] = /content-length: (\d+)/i.exec(got) ?? [];
-    const body = got.split("\r\n\r\n").slice(1).join("\r\n\r\n");
-    if (length !== undefined && got.includes("\r\n\r\n") && Buffer.byteLength(body) >= Number(length)) socket.destroy();
+    if (isWhole(got, text.startsWith("HEAD "))) socket.destroy();
   });
-  socket.on("close", () => resolve(got));
+  socket.on("close", () => resolve(Buffer.from(got, "latin1").toString()));
   socket.on("error", () => resolve(got));
   return promise;
+}
+
+/** Whether these bytes are a whole answer; one that ends with its connection never is. */
+function isWhole(got: string, toHead: boolean): boolean {
+  const [head = "", ...rest] = got.replace(/^HTTP\/1\.1 100 Continue\r\n\r\n/, "").split("\r\n\r\n");
+  const body = rest.join("\r\n\r\n");
+  if (rest.length === 0) return false;
+  if (toHead || /^HTTP\/1\.1 (101|204|304)/.test(head)) return true;
+  const [, length] = /^content-length: (\d+)/im.exec(head) ?? [];
+  return length === undefined ? body.endsWith("0\r\n\r\n") : body.length >= Number(length);
 }
 
 export interface TestSocket {
