@@ -13,10 +13,11 @@ export async function serve(mode: Mode, flags: { config?: string; port?: string;
   const server = openServer(project, { mode });
   const { url } = await server.listen({
     port: toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? project.config.server.port,
-    host: flags.host ?? process.env["HOST"] ?? project.config.server.host,
+    // `||`: an empty HOST would listen on every address.
+    host: flags.host || process.env["HOST"] || project.config.server.host,
   });
   const took = Math.round(performance.now() - began);
-  const count = project.workflows.length;
+  const count = server.snapshot.workflows.size;
   print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${took} ms`)}`);
   print(colors.dim(`  ${count} ${count === 1 ? "workflow" : "workflows"}  ·  ${url}/workflows  ·  ${url}/doc`));
   closeOnSignal(

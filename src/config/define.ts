@@ -10,7 +10,7 @@ import { defaultLimits, type Limits } from "./limits.ts";
 /** What `agents.config.ts` exports as its default. */
 export interface Config {
   /** Workflows to serve, besides those that files in `workflowsDir` export. */
-  workflows?: WorkflowDefinition[];
+  workflows?: readonly WorkflowDefinition[];
   /** Every workflow that a file in here exports is served too. @default "workflows", if it exists */
   workflowsDir?: string;
   server?: ServerOptions;
@@ -62,13 +62,16 @@ const object = <E extends v.ObjectEntries>(entries: E, what: string) => {
   return v.lazy((value) => (Array.isArray(value) ? (v.never(what) as unknown as typeof known) : known));
 };
 
-const originRule = "an origin, an array of origins or a function";
+const originRule = "an origin such as http://localhost:5173, an array of them or a function";
+const isOrigin = (value: unknown): boolean =>
+  value === "*" || value === "null" || (typeof value === "string" && URL.parse(value)?.origin === value);
+
 const Cors = v.pipe(
   object(
     {
       origin: v.optional(
         v.custom<NonNullable<CorsOptions["origin"]>>(
-          (value) => typeof value === "function" || [value].flat().every((one) => typeof one === "string"),
+          (value) => typeof value === "function" || [value].flat().every(isOrigin),
           originRule,
         ),
       ),
@@ -90,7 +93,8 @@ const Cors = v.pipe(
 );
 
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
-  return [name, v.optional(wholeNumber(1, Number.MAX_SAFE_INTEGER, "a whole number from 1"), value)];
+  const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // a timer cannot wait longer
+  return [name, v.optional(wholeNumber(1, most, `a whole number from 1 to ${most}`), value)];
 });
 // `fromEntries` forgets the names, which are exactly those of the defaults.
 const limits = Object.fromEntries(limitEntries) as {

@@ -1,36 +1,24 @@
-/** Every bound of the server that a config may move. */
-export interface Limits {
+/** Every bound of the server that a config may move, with its default. */
+export const defaultLimits = {
   /** Largest request body. Answer: 413. */
-  bodyBytes: number;
-  /** Deepest nesting of a JSON body. Answer: 400. */
-  jsonDepth: number;
-  /** Open event streams. Answer: 503. */
-  sseStreams: number;
-  /** How long a reader may take nothing while an event waits for it. Then it is cut. */
-  sseStallMs: number;
-  /** Open WebSockets. Answer: 503. */
-  sockets: number;
-  /** Largest WebSocket message. Answer: close code 1009. */
-  socketMessageBytes: number;
-  /** What may wait for a WebSocket reader. Then it is cut. */
-  socketBufferBytes: number;
-  /** How long a request's headers may take to arrive, in `start`. Answer: 408. */
-  headersMs: number;
-  /** How long a whole request may take to arrive, in `start`. Answer: 408. */
-  requestMs: number;
-  /** How long open requests may still run after SIGTERM. */
-  drainMs: number;
-}
-
-export const defaultLimits: Limits = {
   bodyBytes: 2_097_152,
+  /** Deepest nesting of a JSON body. Answer: 400. */
   jsonDepth: 100,
+  /** Open event streams. Answer: 503. */
   sseStreams: 5_000,
+  /** How long a reader may take nothing while an event waits for it. Then it is cut. */
   sseStallMs: 30_000,
+  /** Open WebSockets. Answer: 503. */
   sockets: 2_000,
+  /** Largest WebSocket message. Answer: close code 1009. */
   socketMessageBytes: 65_536,
+  /** What may wait for a WebSocket reader. Then it is cut. */
   socketBufferBytes: 1_048_576,
+  /** How long a request's headers may take to arrive, in `start`. Answer: 408. */
   headersMs: 10_000,
+  /** How long a whole request may take to arrive, in `start`. Answer: 408. */
   requestMs: 30_000,
+  /** How long open requests may still run after SIGTERM. */
   drainMs: 10_000,
 };
+export type Limits = typeof defaultLimits;

@@ -11,6 +11,7 @@ export class ServeError extends Error {
 
   constructor(status: number, message: string, options: ServeErrorOptions = {}) {
     super(message, options);
+    if (!(status >= 400 && status <= 599)) throw new RangeError(`ServeError: ${status} is no status of an error`);
     this.status = status;
     this.headers = options.headers ?? [];
   }

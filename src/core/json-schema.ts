@@ -30,7 +30,12 @@ function converters(schema: Schema, side: Side): (errors: "throw" | "ignore") =>
   if (standard.vendor === "valibot") {
     // valibot keeps its converter in a package of its own; the vendor says that this is one of its schemas.
     return (errorMode) =>
-      fromValibot(schema as unknown as GenericSchema, { target, typeMode: side, errorMode }) as JsonSchema;
+      fromValibot(schema as unknown as GenericSchema, {
+        target,
+        typeMode: side,
+        errorMode,
+        ignoreActions,
+      }) as JsonSchema;
   }
   if (!("jsonSchema" in standard)) {
     return () => {
@@ -40,6 +45,9 @@ function converters(schema: Schema, side: Side): (errors: "throw" | "ignore") =>
   const { jsonSchema } = standard as StandardJSONSchemaV1.Props;
   return (errors) => jsonSchema[side]({ target, libraryOptions: libraryOptions[errors][standard.vendor] });
 }
+
+// They change a text, and nothing that a caller must know.
+const ignoreActions = ["trim", "trim_start", "trim_end", "to_lower_case", "to_upper_case", "normalize"];
 
 // How a library is told to throw at a part that it cannot express, or to leave that part out and keep the rest, where that
 // is not what it does by itself.

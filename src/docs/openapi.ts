@@ -48,7 +48,7 @@ export function toOpenApi(rows: readonly Row[], version: string): OpenApi {
   function toSocketOperation(row: SocketRoute): Json {
     const responses = {
       101: { description: "WebSocket" },
-      ...(row.query && { 400: toError("A filter is malformed") }),
+      400: toError("The handshake or a filter is malformed"),
       403: toError("The origin is not allowed"),
       426: toError("This is a WebSocket"),
       503: toError("Too many sockets"),
@@ -88,13 +88,19 @@ export function toOpenApi(rows: readonly Row[], version: string): OpenApi {
       target: "draft-2020-12",
       typeMode: side,
       errorMode: "ignore",
-      overrideRef({ referenceId, referenceMap, valibotSchema }) {
-        const title = getTitle(valibotSchema as GenericSchema) ?? `Schema${referenceMap.size}`;
+      overrideRef({ referenceId, valibotSchema }) {
+        const title = getTitle(valibotSchema as GenericSchema);
+        if (title === undefined) throw new Error("/doc: a schema that refers to itself needs a v.title()");
         titles.set(referenceId, title);
         return `#/components/schemas/${title}`;
       },
     });
-    for (const [id, definition] of Object.entries($defs)) schemas[titles.get(id) ?? id] = definition as Json;
+    for (const [id, definition] of Object.entries($defs)) {
+      const title = titles.get(id) ?? id;
+      const known = JSON.stringify(schemas[title] ?? definition);
+      if (known !== JSON.stringify(definition)) throw new Error(`/doc: two schemas are called ${title}`);
+      schemas[title] = definition as Json;
+    }
     return json as Json;
   }
 }

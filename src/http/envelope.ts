@@ -47,7 +47,7 @@ export function toEnvelope(value: unknown, extra: HeaderPairs): Envelope {
 /** The only place where an error becomes an answer. `report` hears what the caller may not. */
 export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (error: unknown) => void): Envelope {
   const shown = toServeError(error);
-  if (!shown) report(error);
+  if (!shown) report(isWrapped(error) ? error.cause : error);
   const { status, message, headers } = shown ?? internalError;
   return new Envelope(status, json.concat(headers, extra), errorBody(message));
 }
@@ -58,20 +58,29 @@ export function toPage(text: string, type: string): Response {
 }
 
 export const toWebResponse = (answer: Answer): Response => (answer instanceof Envelope ? answer.toResponse() : answer);
-export const errorBody = (message: string): string => JSON.stringify({ success: false, error: message });
+const errorBody = (message: string): string => JSON.stringify({ success: false, error: message });
 const successBody = (data: unknown): string => JSON.stringify({ success: true, data: data ?? null });
 
 const internalError = new ServeError(500, "Internal server error");
 
+/** h3 wraps what it does not know. */
+function isWrapped(error: unknown): error is Error {
+  return error instanceof Error && "unhandled" in error && error.unhandled === true && error.cause instanceof Error;
+}
+
 /** The error as the caller may see it; undefined when that is nothing. */
-export function toServeError(error: unknown): ServeError | undefined {
+function toServeError(error: unknown): ServeError | undefined {
   if (error instanceof ServeError) return error;
   // h3's HTTPError and srvx's BodyTooLargeError share a name and a status, not a class.
   if (!(error instanceof Error) || error.name !== "HTTPError") return;
-  const { status, unhandled, cause } = error as Error & { status: number; unhandled?: boolean };
+  const { status, unhandled, cause, headers } = error as Error & {
+    status: number;
+    unhandled?: boolean;
+    headers?: Headers;
+  };
   if (unhandled) return toServeError(cause);
   if (status === 413) return new ServeError(413, "Request body too large");
-  return new ServeError(status, error.message);
+  return new ServeError(status, error.message, { headers: [...(headers ?? [])] });
 }
 
 export function withHeaders(response: Response, extra: HeaderPairs): Response {

@@ -36,6 +36,7 @@ const sseHeaders: HeaderPairs = [
   ["x-accel-buffering", "no"],
 ];
 const encoder = new TextEncoder();
+const encode = (event: unknown): Uint8Array => encoder.encode(`data: ${JSON.stringify(event ?? null)}\n\n`);
 const heartbeat = encoder.encode(":\n\n");
 
 interface OpenStream {
@@ -57,7 +58,10 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       throw new ServeError(503, "Too many open streams", { headers: [["retry-after", "5"]] });
     }
     const leaving = new AbortController();
-    const leave = (): void => leaving.abort();
+    const leave = (): void => {
+      starting.delete(leaving); // even if the generator does not listen
+      leaving.abort();
+    };
     gone.addEventListener("abort", leave, { once: true });
     starting.add(leaving);
     const events = generate(leaving.signal);
@@ -66,15 +70,15 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       const first = await events.next();
       if (closed) void events.return(undefined).catch(report);
       if (closed) throw new ServeError(503, "Server is shutting down");
-      return new FastResponse(toBody(first, events, leave), { headers });
+      return new FastResponse(toBody(first.done ? undefined : encode(first.value), events, leave), { headers });
     } finally {
       starting.delete(leaving);
     }
   }
 
   /** The next event is asked for only when the socket has taken the last, so a reader who stops holds one event here. */
-  function toBody(first: IteratorResult<unknown>, events: AsyncGenerator<unknown>, leave: () => void): ReadableStream {
-    let next: IteratorResult<unknown> | undefined = first;
+  function toBody(first: Uint8Array | undefined, events: AsyncGenerator<unknown>, leave: () => void): ReadableStream {
+    let next = first;
     let self: OpenStream;
     function forget(): boolean {
       if (!streams.delete(self)) return false;
@@ -94,11 +98,11 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       },
       async pull(controller) {
         try {
-          const { value, done } = next ?? (await events.next());
+          const frame = next ?? (await events.next().then(({ value, done }) => (done ? undefined : encode(value))));
           next = undefined;
           if (!streams.has(self)) return;
-          if (done) return self.end();
-          controller.enqueue(encoder.encode(`data: ${JSON.stringify(value)}\n\n`));
+          if (!frame) return self.end();
+          controller.enqueue(frame);
           self.touched = Date.now();
         } catch (error) {
           report(error);

@@ -3,7 +3,7 @@ import { H3Event } from "h3";
 import type { Snapshot } from "../config/snapshot.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
-import { createCors } from "../http/cors.ts";
+import { createCors, isPreflight } from "../http/cors.ts";
 import {
   toEnvelope,
   toErrorEnvelope,
@@ -16,7 +16,7 @@ import { check, toRecord } from "../http/route.ts";
 import { EventStream, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
-import { builtIn, createCustomApp, type CustomContext } from "./custom.ts";
+import { builtIn, createCustomApp, methodNotAllowed, type CustomContext } from "./custom.ts";
 import { createHostCheck } from "./hosts.ts";
 import type { Row } from "./rows.ts";
 
@@ -36,7 +36,7 @@ export interface App {
   /** Never rejects. */
   answer(request: Request): Promise<Answer>;
   /** The hooks of a WebSocket request; throws what refuses it. */
-  upgrade(request: Request): Promise<Partial<Hooks>>;
+  upgrade(request: Request): Promise<Partial<Hooks> | Response>;
 }
 
 /** cors → built-in → custom. */
@@ -60,7 +60,9 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       const row = match && (() => run(match, event, requestId));
       if (row && corsOptions !== false) return await row().then((value) => toAnswer(value, request, headers));
       const context: CustomContext = { requestId };
-      if (row)
+      // With `cors: false` a preflight reaches the host's middleware and no route: an `app.all()` would run for anybody.
+      if (isPreflight(request)) context[builtIn] = () => Promise.reject(methodNotAllowed(table, event.url.pathname));
+      else if (row)
         context[builtIn] = () =>
           row()
             .then((value) => toAnswer(value, request, []))
@@ -105,10 +107,10 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     return event;
   }
 
-  async function upgrade(request: Request): Promise<Partial<Hooks>> {
+  async function upgrade(request: Request): Promise<Partial<Hooks> | Response> {
     const event = toEvent(request);
     const origin = request.headers.get("origin");
-    if (origin !== null && origin !== event.url.origin && !cors.allows(origin)) {
+    if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) {
       throw new ServeError(403, "Origin not allowed");
     }
     const match = table.find("GET", event.url.pathname);
@@ -117,11 +119,17 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     const response = await custom.fetch(request);
     // Not response.crossws: a middleware that sets a header drops it.
     const hooks = getWebSocketHooks(request);
-    if (!hooks) throw response.status === 404 ? notFound() : new ServeError(400, "Not a WebSocket route");
-    return hooks;
+    if (hooks) return hooks;
+    if (response.ok) throw badRequest("Not a WebSocket route");
+    return response;
   }
 
   return { snapshot, answer, upgrade };
+}
+
+/** By host: behind a proxy that ends TLS, our scheme is not the one that the browser sees. */
+function isOwn(origin: string, { host }: URL): boolean {
+  return URL.parse(origin)?.host === host;
 }
 
 function toHooks(row: SocketRoute, search: URLSearchParams): Partial<Hooks> {

@@ -1,12 +1,15 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { limitRequestBody } from "srvx/body-limit";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
-import { createSnapshot } from "../config/snapshot.ts";
+import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
+import { ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
-import { Envelope, toWebResponse, type Answer } from "../http/envelope.ts";
+import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
 import { createLogger } from "../observability/logger.ts";
 import { createApp, type App, type Mode } from "./app.ts";
+import { createKeyWarnings } from "./key-warnings.ts";
 import { listen as openPort, type Listening } from "./listen.ts";
 import { toListener } from "./listener.ts";
 import { createRows, type Row } from "./rows.ts";
@@ -32,67 +35,74 @@ export function createServer(config: Config): Server {
   return openServer(toProject(config), { mode: "start" });
 }
 
-export const defaultPort = 3141;
+const defaultPort = 3141;
 
-export function openServer(project: Project, { mode, logger = createLogger(), rows }: ServerParts): Server {
+/** A server, and the snapshot that it answers from. */
+export interface OpenServer extends Server {
+  readonly snapshot: Snapshot;
+}
+
+export function openServer(project: Project, { mode, logger = createLogger(), rows }: ServerParts): OpenServer {
   const { server } = project.config;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const streams = createStreams({ ...server.limits, report });
+  const snapshot = createSnapshot(project, logger);
   const table = createRows(rows);
+  const streams = createStreams({ ...server.limits, report });
   const unknownKey = createKeyWarnings(logger);
-  const app: App = createApp({ snapshot: createSnapshot(project, logger), table, streams, mode, logger, unknownKey });
-  let listening: Listening | undefined;
+  const app: App = createApp({ snapshot, table, streams, mode, logger, unknownKey });
+  let listening: Promise<Listening> | undefined;
+  let closing: Promise<void> | undefined;
 
   return {
+    snapshot,
     async fetch(request) {
-      const release = app.snapshot.hold();
+      if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
+      const release = snapshot.hold();
       const limited = limitRequestBody(request, server.limits.bodyBytes);
       return toResponse(await app.answer(limited), request.method, release);
     },
-    async listen({ port = server.port, host = server.host ?? "127.0.0.1" } = {}) {
-      listening = await openPort({
+    listen({ port = server.port, host = server.host ?? "127.0.0.1" } = {}) {
+      if (listening) throw new Error("This server listens already");
+      listening = openPort({
         mode,
         host,
         port: port ?? defaultPort,
         mayMove: mode === "dev" && port === undefined,
         limits: server.limits,
-        listener: toListener(() => app),
+        listener: toListener(() => app, report),
         report,
         resolve(request, socket) {
-          socket.once("close", app.snapshot.hold());
+          socket.once("close", snapshot.hold());
           return app.upgrade(request);
         },
       });
       return listening;
     },
-    async close() {
-      streams.close();
-      await listening?.close();
-      await app.snapshot.retire();
+    close() {
+      return (closing ??= close());
     },
   };
+
+  async function close(): Promise<void> {
+    streams.close();
+    await listening?.then((port) => port.close());
+    // Whoever called `fetch` and never read the answer would hold it for ever.
+    const late = new AbortController();
+    await Promise.race([snapshot.retire(), sleep(server.limits.drainMs, undefined, { signal: late.signal })]);
+    late.abort();
+  }
 }
 
-/** What a Node host does by itself: a HEAD has no body, and the snapshot is held until the response is over. */
+/** What a Node host does by itself: a HEAD has no body, and the snapshot is held until a stream is over. */
 async function toResponse(answer: Answer, method: string, release: () => void): Promise<Response> {
   const response = toWebResponse(answer);
   if (method === "HEAD") await response.body?.cancel();
-  if (method === "HEAD" || answer instanceof Envelope || !response.body) {
+  const streams = response.headers.get("content-type")?.startsWith("text/event-stream");
+  if (method === "HEAD" || !streams || !response.body) {
     release();
     return method === "HEAD" ? new Response(null, response) : response;
   }
   // TypeScript's Transformer does not know `cancel` yet.
   const end = new TransformStream({ flush: release, cancel: release } as Transformer);
   return new Response(response.body.pipeThrough(end), response);
-}
-
-/** One warning per unknown key, for the first hundred of them: a client chooses the keys. */
-function createKeyWarnings(logger: Logger): (route: string, key: string) => void {
-  const warned = new Set<string>();
-  return (route, key) => {
-    const name = `${route} ${key}`;
-    if (warned.size >= 100 || warned.has(name)) return;
-    warned.add(name);
-    logger.warn("Unknown key in a request body was ignored", { route, key });
-  };
 }

@@ -1,4 +1,5 @@
 import { H3, type H3Event, type HTTPError } from "h3";
+import { ConfigError } from "../config/error.ts";
 import { notFound, ServeError } from "../core/error.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
@@ -21,11 +22,13 @@ export interface CustomAppOptions {
 /** The H3 that `configureApp` gets: the host's routes, middleware and error handler, behind our envelope. */
 export function createCustomApp({ configureApp, table, report }: CustomAppOptions): H3 {
   const app = new H3({ silent: true }); // h3 prints whatever is thrown; we report what is ours to report, once
-  configureApp?.(app);
+  configure(app, configureApp);
   for (const { method = "", route = "" } of app["~routes"]) {
     const row = table.hides(method, route);
     if (row) {
-      throw new Error(`configureApp: ${method} ${route} can never be reached: ${row.method} ${row.path} is built in`);
+      throw new ConfigError(
+        `configureApp: ${method} ${route} can never be reached: ${row.method} ${row.path} is built in`,
+      );
     }
   }
   // Innermost, so that with `cors: false` the host's middleware can set cross-origin headers on built-in routes.
@@ -34,9 +37,12 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
   const theirs = app.config.onError;
   app.config.onError = async (error, event) => {
     const context = event.context as CustomContext;
-    let failed: unknown = unmatched(error, event as H3Event) ?? error;
+    const ours = unmatched(error, event as H3Event);
+    let failed: unknown = ours ?? error;
     try {
-      const answer = context[builtIn] ? undefined : await theirs?.(error, event);
+      // Theirs to answer are their own routes and unknown paths, not a wrong method of a built-in one.
+      const isTheirs = !context[builtIn] && ours?.status !== 405;
+      const answer = isTheirs ? await theirs?.(error, event) : undefined;
       if (answer !== undefined) return answer;
     } catch (again) {
       failed = again; // h3 would answer in a shape of its own
@@ -49,8 +55,27 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
   /** h3's own 404, as opposed to one that the host threw. */
   function unmatched(error: HTTPError, event: H3Event): ServeError | undefined {
     if (error.status !== 404 || error.unhandled || event.context.matchedRoute) return;
-    const allowed = table.allowed(event.url.pathname);
-    if (allowed.length === 0) return notFound();
-    return new ServeError(405, "Method not allowed", { headers: [["allow", allowed.join(", ")]] });
+    return methodNotAllowed(table, event.url.pathname);
   }
+}
+
+function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): void {
+  let returned: unknown;
+  try {
+    returned = configureApp?.(app);
+  } catch (cause) {
+    throw new ConfigError(`configureApp: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  }
+  if (!(returned instanceof Promise)) return;
+  returned.catch(() => {}); // the message below is enough
+  throw new ConfigError("configureApp: returned a promise, and nobody would wait for its routes", {
+    hint: "await what it needs at the top of the config file",
+  });
+}
+
+/** 405 with the methods that a built-in path has; 404 where there is none. */
+export function methodNotAllowed(table: Table<Row>, path: string): ServeError {
+  const allowed = table.allowed(path);
+  if (allowed.length === 0) return notFound();
+  return new ServeError(405, "Method not allowed", { headers: [["allow", allowed.join(", ")]] });
 }

@@ -34,7 +34,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve });
   const port = await freePort(options);
   const server = options.mode === "dev" ? await openListhen() : await openNode();
-  answerUnparsed(server, report);
+  answerUnparsed(server);
   const connections = trackConnections(server);
   const { port: bound } = server.address() as AddressInfo;
   return { url: `http://${toUrlHost(host)}:${bound}`, port: bound, close };
@@ -57,7 +57,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   }
 
   async function openNode(): Promise<HttpServer> {
-    const { headersMs: headersTimeout, requestMs: requestTimeout } = limits;
+    const { requestMs: requestTimeout } = limits;
+    const headersTimeout = Math.min(limits.headersMs, requestTimeout); // Node refuses more
     const connectionsCheckingInterval = Math.min(1_000, headersTimeout, requestTimeout);
     const opening = createServer({ headersTimeout, requestTimeout, connectionsCheckingInterval }, listener);
     opening.on("upgrade", (req, socket, head) => void upgrade.handle(req, socket, head));

@@ -5,18 +5,19 @@ export const echoSocket: SocketRoute = defineSocket({
   path: "/ws",
   summary: "Connection test: sends every message back",
   connect(peer) {
-    const send = (type: string, data: unknown): void => {
-      peer.send({ type, success: true, data });
-    };
-    send("CONNECTION_TEST", { message: "Connected to agentserve", timestamp: new Date().toISOString() });
-    return { message: (text) => send("ECHO", parse(text)) };
+    const data = { message: "Connected to agentserve", timestamp: new Date().toISOString() };
+    peer.send(toMessage("CONNECTION_TEST", data));
+    return { message: (text) => void peer.send(toEcho(text)) };
   },
 });
 
-function parse(text: string): unknown {
+const toMessage = (type: string, data: unknown): string => JSON.stringify({ type, success: true, data });
+
+/** JSON comes back parsed; what is none, or too deep to be written again, as the text that it was. */
+function toEcho(text: string): string {
   try {
-    return JSON.parse(text);
+    return toMessage("ECHO", JSON.parse(text));
   } catch {
-    return text;
+    return toMessage("ECHO", text);
   }
 }

@@ -8,7 +8,7 @@ import { andTap, type TapOptions } from "./steps/and-tap.ts";
 import { andThen, type ThenOptions } from "./steps/and-then.ts";
 import { andWhen, type WhenOptions } from "./steps/and-when.ts";
 import { andWorkflow, type TypedWorkflow, type WorkflowOptions } from "./steps/and-workflow.ts";
-import type { MaybeSchema, OutputOfStep, StepIn } from "./steps/step.ts";
+import { checkSchemas, type MaybeSchema, type OutputOfStep, type StepIn } from "./steps/step.ts";
 
 export interface DefineWorkflowOptions<
   In extends MaybeSchema,
@@ -47,7 +47,7 @@ export function defineWorkflow<
 >(
   options: DefineWorkflowOptions<In, Out, Sus, Res>,
 ): Workflow<
-  InputOf<In, AnyInput>,
+  InputOf<In, object>,
   OutputOf<In, AnyInput>,
   OutputOf<In, AnyInput>,
   OutputOf<Res, unknown>,
@@ -56,6 +56,7 @@ export function defineWorkflow<
 > {
   const { id, name = id, purpose = "", recovery = "resume", retry, suspendSchema, resumeSchema } = options;
   if (!isId(id)) throw new TypeError(`defineWorkflow: id ${JSON.stringify(id)} is not ${idRule}`);
+  checkSchemas(options, `Workflow ${id}`);
   return new Workflow({
     type: "workflow",
     id,
@@ -98,14 +99,14 @@ export class Workflow<Start, Input, Data, Resume, Suspend, Out extends MaybeSche
 
   /** Runs code; what it returns is the next `data`. */
   andThen<
-    Output extends InputOf<StepOut, unknown>,
+    Returned,
     In extends MaybeSchema = undefined,
     StepOut extends MaybeSchema = undefined,
     Sus extends MaybeSchema = undefined,
     Res extends MaybeSchema = undefined,
   >(
-    options: ThenOptions<Data, Input, Resume, Suspend, Output, In, StepOut, Sus, Res> & Takes<Data, In>,
-  ): Workflow<Start, Input, OutputOf<StepOut, Output>, Resume, Suspend, Out> {
+    options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, StepOut, Sus, Res> & Takes<Data, In>,
+  ): Workflow<Start, Input, OutputOf<StepOut, Awaited<Returned>>, Resume, Suspend, Out> {
     return this.#with(andThen(options));
   }
 
@@ -161,10 +162,12 @@ export class Workflow<Start, Input, Data, Resume, Suspend, Out extends MaybeSche
   }
 }
 
-/** A step's `inputSchema` must take what the step before made. */
+/** A step's `inputSchema` must take what the step before made, or narrow it. */
 type Takes<Data, In> = [Data] extends [InputOf<In, Data>]
   ? unknown
-  : { inputSchema: "the step before makes something else" };
+  : [InputOf<In, Data>] extends [Data]
+    ? unknown
+    : { inputSchema: "the step before makes something else" };
 
 /** The ids that a step takes up in its workflow. Those inside a sub-workflow stand under the id of its step. */
 function idsOf(step: Step): string[] {

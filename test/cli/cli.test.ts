@@ -68,6 +68,12 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     busy.close();
   });
 
+  it("listens on this machine only when HOST is empty, and takes a folder for --config", async () => {
+    const folder = createProject({ "agents.config.ts": config });
+    const child = agentserve([command, "--config", folder], { env: { ...process.env, HOST: "", PORT: "" } });
+    expect((await child.waitFor(url))[0]).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  });
+
   it("refuses a port that is none", async () => {
     const { code, stderr } = await agentserve([command, ...starter, "--port", "80x"]).ended;
     expect([code, stderr]).toEqual([1, 'error --port: expected a port number from 0 to 65535, found "80x"\n']);

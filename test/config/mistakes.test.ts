@@ -50,7 +50,7 @@ describe("a config with a mistake gives one readable message with file and place
     [
       "a limit that is no limit",
       `{ server: { limits: { bodyBytes: 0 } } }`,
-      "server.limits.bodyBytes: expected a whole number from 1, found 0",
+      "server.limits.bodyBytes: expected a whole number from 1 to 9007199254740991, found 0",
     ],
     ["an unknown key near a known one", `{ server: { prot: 1 } }`, "server.prot: unknown key; did you mean port?"],
     [
@@ -139,7 +139,7 @@ describe("a config with a mistake gives one readable message with file and place
 
   it("a workflowsDir that does not exist", async () => {
     expect((await mistake({ [one]: define(`{ workflowsDir: "flows" }`) })).message).toBe(
-      "workflowsDir: flows does not exist",
+      "workflowsDir: flows is not a folder",
     );
   });
 

@@ -1,8 +1,8 @@
 import { expect, it, vi } from "vitest";
 import { toProject } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
-import { seen, testRows } from "../harness/rows.ts";
-import { createTestLogger, openSocket, startServer, type LogRecord } from "../harness/server.ts";
+import { testRows } from "../harness/rows.ts";
+import { createTestLogger, startServer, type LogRecord } from "../harness/server.ts";
 
 const setUp = (onDispose: () => void | Promise<void>) => {
   const logs: LogRecord[] = [];
@@ -29,29 +29,45 @@ it("survives an onDispose that throws, and says so", async () => {
   expect(logs).toMatchObject([{ level: "error", message: "onDispose failed", data: { error: new Error("mine") } }]);
 });
 
-it.each(["in process", "start"] as const)(
-  "is held by a request until its response is over, a stream included (%s)",
+it.each(["in process", "dev", "start"] as const)(
+  "is held by a response until it is over, a stream included (%s)",
   async (target) => {
     const onDispose = vi.fn();
     const server = await startServer(target, { config: { onDispose }, rows: testRows });
-    const { returned } = seen;
     const reader = (await server.send("/test/events/silent", {})).body!.getReader();
     await reader.read();
-    const closed = server.close(); // ends the stream, which lets go
-    await closed;
-    expect(seen.returned).toBe(returned + 1);
+    const retired = server.snapshot.retire();
+    expect((await server.get("/workflows")).status).toBe(200); // time enough to be disposed of, were it not held
+    expect(onDispose).not.toHaveBeenCalled();
+    await reader.cancel();
+    await retired;
     expect(onDispose).toHaveBeenCalledTimes(1);
+    await server.close();
   },
 );
 
-it("is held by a WebSocket until it has closed", async () => {
-  let open = true;
-  const onDispose = vi.fn(() => expect(open).toBe(false));
-  const server = await startServer("start", { config: { onDispose } });
-  const { origin } = new URL((await server.send("/workflows", {})).url);
-  const socket = await openSocket(`${origin.replace("http", "ws")}/ws`);
-  void socket.closed.then(() => (open = false));
+it("is held by a handler in process that has not answered yet", async () => {
+  const onDispose = vi.fn();
+  const server = await startServer("in process", {
+    config: { onDispose, server: { limits: { drainMs: 50 } } },
+    rows: testRows,
+  });
+  void server.send("/test/wait", {});
+  void server.snapshot.retire();
+  await server.get("/workflows");
+  expect(onDispose).not.toHaveBeenCalled();
   await server.close();
-  await socket.closed;
+});
+
+it.each(["dev", "start"] as const)("is held by a WebSocket until it has closed (%s)", async (target) => {
+  const onDispose = vi.fn();
+  const server = await startServer(target, { config: { onDispose } });
+  const socket = await server.socket("/ws");
+  const retired = server.snapshot.retire();
+  expect((await server.get("/workflows")).status).toBe(200);
+  expect(onDispose).not.toHaveBeenCalled();
+  socket.close();
+  await retired;
   expect(onDispose).toHaveBeenCalledTimes(1);
+  await server.close();
 });

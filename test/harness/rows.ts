@@ -1,7 +1,9 @@
 import * as v from "valibot";
 import { Reply } from "../../src/http/envelope.ts";
-import { defineRoute, events, type Route } from "../../src/http/route.ts";
+import { defineRoute, events } from "../../src/http/route.ts";
 import { EventStream } from "../../src/http/sse.ts";
+import type { Row } from "../../src/server/rows.ts";
+import { defineSocket } from "../../src/sockets/socket.ts";
 
 /** What the rows below did, for tests to look at. */
 export const seen = { made: 0, returned: 0 };
@@ -10,7 +12,7 @@ const Tick = v.object({ type: v.literal("tick"), n: v.number(), pad: v.optional(
 const toNumber = v.pipe(v.string(), v.regex(/^\d+$/, "expected a whole number"), v.transform(Number));
 
 /** Rows with a body and with events, before real ones exist. */
-export const testRows: readonly Route<unknown>[] = [
+export const testRows: readonly Row[] = [
   defineRoute({
     method: "POST",
     path: "/test/echo",
@@ -71,6 +73,23 @@ export const testRows: readonly Route<unknown>[] = [
     access: "public",
     responses: { 200: events(Tick) },
     handle: ({ params }) => new EventStream((signal) => ticks(params.kind, signal), [["x-execution-id", "e1"]]),
+  }),
+  defineRoute({
+    method: "GET",
+    path: "/test/wait",
+    summary: "Never answers",
+    access: "protected",
+    responses: { 200: v.null() },
+    handle: () => new Promise<null>(() => {}),
+  }),
+  defineSocket({
+    path: "/test/socket",
+    summary: "Shows its query",
+    query: v.object({ level: v.optional(v.picklist(["info", "warn"])) }),
+    connect(peer, query) {
+      peer.send(JSON.stringify(query));
+      return {};
+    },
   }),
 ];
 

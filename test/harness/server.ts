@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe } from "vitest";
 import WebSocket, { type ClientOptions } from "ws";
 import type { Config } from "../../src/config/define.ts";
 import { toProject } from "../../src/config/load.ts";
+import type { Snapshot } from "../../src/config/snapshot.ts";
 import type { Logger, LogLevel } from "../../src/core/log.ts";
 import { openServer } from "../../src/server/create.ts";
 import type { Row } from "../../src/server/rows.ts";
@@ -12,6 +13,7 @@ export const targets = ["in process", "dev", "start"] as const;
 export type Target = (typeof targets)[number];
 
 export interface TestServer extends Client {
+  readonly snapshot: Snapshot;
   readonly target: Target;
   /** What the server logged. */
   readonly logs: LogRecord[];
@@ -63,6 +65,7 @@ export async function startServer(target: Target, { config = {}, rows = [] }: Op
   const doc = await (await send("/doc", {})).json();
   return {
     ...createClient(send, doc as never),
+    snapshot: server.snapshot,
     target,
     logs,
     send,

@@ -75,6 +75,19 @@ describe("cors", () => {
       "allow-credentials": "true",
     });
   });
+  it("takes a star in an array for every origin", async () => {
+    expect(await ask({ origin: ["*"] }, { origin: "http://a.test" })).toMatchObject({ "allow-origin": "*" });
+  });
+  it("adds to a Vary of the host's own", async () => {
+    const server = await startServer("in process", {
+      config: {
+        server: { cors: { origin: "http://a.test" } },
+        configureApp: (app) => void app.get("/x", () => new Response("x", { headers: { vary: "accept" } })),
+      },
+    });
+    expect((await server.get("/x", { custom: true })).headers.get("vary")).toBe("accept, origin");
+    await server.close();
+  });
   it.each([undefined, "*", ["*"]])("refuses credentials with the origin %j", (origin) => {
     expect(() => createServer({ server: { cors: { origin, credentials: true } } })).toThrow(
       /server\.cors\.credentials: expected named origins/,

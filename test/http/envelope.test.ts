@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Init } from "../harness/client.ts";
-import { testRows } from "../harness/rows.ts";
+import { seen, testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
 
 const config = { server: { limits: { bodyBytes: 1_000, jsonDepth: 5 } } };
@@ -57,6 +57,13 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
       { method: "POST", json: { options: { context: [] } } },
       400,
       "Invalid request body: options.context: Invalid type: Expected Object but received Array",
+    ],
+    [
+      "nested arrays over jsonDepth",
+      "/test/echo",
+      { method: "POST", body: `{"n":${"[".repeat(6)}${"]".repeat(6)}}`, headers: json },
+      400,
+      "Invalid JSON body: nested deeper than 5 levels",
     ],
     ["a bad query", "/test/items/a?limit=x", {}, 400, "Invalid query: limit: expected a whole number"],
     ["a query given twice", "/test/items/a?limit=1&limit=2", {}, 400, "Invalid query: limit is given twice"],
@@ -144,6 +151,20 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     expect([status, headers.get("x-execution-id"), body.data]).toEqual([202, "e1", { later: true }]);
   });
 
+  it("takes the names of built-in properties for names like any other", async () => {
+    expect((await server.get("/test/items/a?constructor=1&__proto__=2&toString=3")).status).toBe(200);
+    server.logs.length = 0;
+    expect(
+      (
+        await server.request("/test/echo", {
+          method: "POST",
+          body: '{"toString":1,"__proto__":{"n":1}}',
+          headers: json,
+        })
+      ).body.data,
+    ).toEqual({ n: null });
+  });
+
   it("decodes parameters and checks queries", async () => {
     expect((await server.get("/test/items/a%20b%2Fc?limit=3")).body.data).toEqual({ id: "a b/c", limit: 3 });
   });
@@ -151,7 +172,9 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
   it("answers HEAD as GET without a body, and begins no stream for it", async () => {
     const head = await server.request("/workflows", { method: "HEAD" });
     expect([head.status, head.text, head.headers.get("content-type")]).toEqual([200, "", "application/json"]);
-    expect((await server.request("/test/events/silent", { method: "HEAD" })).status).toBe(200);
+    const { made } = seen;
+    expect((await server.request("/test/events/three", { method: "HEAD" })).status).toBe(200);
+    expect(seen.made).toBe(made);
   });
 });
 
@@ -205,6 +228,14 @@ const slow = {
   rows: testRows,
   only: ["start" as const],
 };
+describeServer("bytes that are no request", { rows: testRows, only: ["dev", "start"] }, (server) => {
+  it("are never answered inside a response that has begun", async () => {
+    const bytes = "GET /test/events/silent HTTP/1.1\r\nHost: localhost\r\n\r\nGARBAGE\r\n\r\n";
+    const answer = await server.raw(bytes);
+    expect(answer.match(/HTTP\/1\.1/g)?.length ?? 0).toBeLessThanOrEqual(1);
+  });
+});
+
 describeServer("a client that would rather speak HTTP/2", { only: ["dev", "start"] }, (server) => {
   it("is answered as usual", async () => {
     const answer = await server.raw(

@@ -17,6 +17,8 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     expect(text).toBe([0, 1, 2].map((n) => `data: {"type":"tick","n":${n}}\n\n`).join(""));
     expect(events).toHaveLength(3);
     expect(headers.get("content-type")).toBe("text/event-stream");
+    expect(headers.get("cache-control")).toBe("no-cache, no-transform");
+    expect(headers.get("x-accel-buffering")).toBe("no");
     expect(headers.get("x-execution-id")).toBe("e1");
     expect(headers.get("access-control-expose-headers")).toContain("x-execution-id");
   });
@@ -96,6 +98,36 @@ describe("createStreams", () => {
     streams.close();
     expect((await reader.read()).done).toBe(true);
     expect(streams.size).toBe(0);
+  });
+
+  const never = new AbortController().signal;
+  async function* waiting(signal: AbortSignal) {
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    yield 1;
+  }
+
+  it("counts those that wait for their first event, until their reader leaves", async () => {
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
+    const gone = new AbortController();
+    async function* deaf() {
+      await new Promise(() => {});
+      yield 1;
+    }
+    void streams.open(new EventStream(deaf), gone.signal);
+    await expect(streams.open(new EventStream(waiting), never)).rejects.toMatchObject({ status: 503 });
+    gone.abort();
+    const next = streams.open(new EventStream(waiting), never);
+    streams.close();
+    await expect(next).rejects.toMatchObject({ message: "Server is shutting down" });
+  });
+
+  it("answers a first event that cannot be written with an error, not with an empty stream", async () => {
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
+    async function* big() {
+      yield 1n;
+    }
+    await expect(streams.open(new EventStream(big), never)).rejects.toThrow("BigInt");
+    streams.close();
   });
 
   it("refuses, once closed, what was still waiting for its first event", async () => {

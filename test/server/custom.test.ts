@@ -13,6 +13,9 @@ const config: Config = {
     app.get("/teapot", () => {
       throw new HTTPError({ status: 418, message: "teapot" });
     });
+    app.get("/locked", () => {
+      throw new HTTPError({ status: 401, message: "who?", headers: { "www-authenticate": "Basic" } });
+    });
     app.get("/conflict", () => {
       throw new ServeError(409, "Conflict here", { headers: [["retry-after", "1"]] });
     });
@@ -53,6 +56,11 @@ describeServer("configureApp", { config, rows: testRows }, (server) => {
     expect(answer.headers.get("access-control-allow-origin")).toBe("*");
   });
 
+  it("keeps the headers of what a route throws", async () => {
+    expect((await server.get("/locked", { custom: true })).headers.get("www-authenticate")).toBe("Basic");
+    expect((await server.get("/conflict", { custom: true })).headers.get("retry-after")).toBe("1");
+  });
+
   it("bounds bodies that a custom route reads", async () => {
     const answer = await server.post("/hook", { x: "y".repeat(1_000) }, { custom: true });
     expect([answer.status, answer.body]).toEqual([413, { success: false, error: "Request body too large" }]);
@@ -79,7 +87,39 @@ describe("configureApp", () => {
     });
     expect((await server.get("/x", { custom: true })).text).toBe("mine 500");
     expect((await server.get("/workflows/nope")).body.error).toBe("Workflow nope not found");
+    const wrong = await server.request("/workflows", { method: "POST" });
+    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
     await server.close();
+    const around = await withApp((app) => void (app.config.onError = () => new Response("mine")), {
+      server: { cors: false },
+    });
+    expect((await around.get("/workflows/nope")).body.error).toBe("Workflow nope not found");
+    await around.close();
+  });
+
+  it.each([
+    [
+      "that throws",
+      () => {
+        throw new Error("mine");
+      },
+      "configureApp: mine",
+    ],
+    [
+      "that returns a promise",
+      async () => {
+        throw new Error("late");
+      },
+      "configureApp: returned a promise",
+    ],
+  ])("refuses a function %s", (_, configureApp, message) => {
+    expect(() => createServer({ configureApp })).toThrow(message);
+  });
+
+  it("refuses a HEAD route that GET of a built-in one hides", () => {
+    expect(() => createServer({ configureApp: (app) => void app.on("HEAD", "/workflows", () => 1) })).toThrow(
+      "HEAD /workflows can never be reached",
+    );
   });
 
   it("answers in the envelope when that handler throws too", async () => {
@@ -126,6 +166,13 @@ describe("configureApp", () => {
         "http://a.test",
       ]);
     }
+    const bare = await withApp((app) => void app.all("/admin", () => "secret"), { server: { cors: false } });
+    const forged = await bare.request("/admin", {
+      method: "OPTIONS",
+      headers: { ...headers, "access-control-request-method": "GET" },
+    });
+    expect([forged.status, forged.text]).toEqual([404, '{"success":false,"error":"Not found"}']);
+    await bare.close();
     const preflight = await server.request("/test/echo", {
       method: "OPTIONS",
       headers: { ...headers, "access-control-request-method": "POST" },

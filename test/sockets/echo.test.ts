@@ -1,6 +1,9 @@
-import { defineWebSocketHandler } from "h3";
-import { expect, it } from "vitest";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { defineWebSocketHandler, HTTPError } from "h3";
+import { expect, it, vi } from "vitest";
 import type { Config } from "../../src/config/define.ts";
+import { testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
 
 const config: Config = {
@@ -31,7 +34,10 @@ describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
       success: true,
       data: { message: expect.any(String), timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) },
     });
+    const deep = "[".repeat(400);
     for (const [sent, data] of [
+      [deep + "]".repeat(400), JSON.parse(deep + "]".repeat(400))],
+      [deep, deep],
       ['{"a":[1]}', { a: [1] }],
       ["hello", "hello"],
       ["", ""],
@@ -108,6 +114,125 @@ describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
   });
 });
 
+describeServer("a socket row", { rows: testRows, only: ["start"] }, (server) => {
+  it("checks its query before it opens", async () => {
+    const socket = await server.socket("/test/socket?level=warn");
+    expect(await socket.next()).toEqual({ level: "warn" });
+    await expect(server.socket("/test/socket?level=loud")).rejects.toMatchObject({
+      status: 400,
+      body: expect.stringContaining("Invalid query: level"),
+    });
+    socket.close();
+  });
+});
+
+describeServer(
+  "a refused upgrade",
+  { only: ["dev", "start"], config: { server: { limits: { sockets: 1, drainMs: 500 } } } },
+  (server) => {
+    const bad = "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    const open = async (bytes: string) => {
+      const { port } = new URL((await server.send("/workflows", {})).url);
+      const socket = connect({ port: Number(port), host: "127.0.0.1", allowHalfOpen: true });
+      socket.on("error", () => {}).write(bytes);
+      return socket;
+    };
+    it("is closed on both sides, whatever the client does with its own", async () => {
+      const sockets = await Promise.all(Array.from({ length: 20 }, () => open(bad)));
+      await Promise.all(sockets.map((socket) => once(socket.resume(), "end")));
+      const lost = sockets.map((socket) => new Promise((resolve) => socket.on("close", resolve)));
+      // A server that has no such connection any more resets it.
+      const timer = setInterval(() => sockets.forEach((socket) => socket.destroyed || socket.write("still here")), 10);
+      await Promise.all(lost);
+      clearInterval(timer);
+    });
+    it("survives a client that resets in the middle of the handshake", async () => {
+      for (let i = 0; i < 20; i++) {
+        const socket = await open(
+          bad.replace(
+            "\r\n\r\n",
+            "\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+          ),
+        );
+        await new Promise((resolve) => setImmediate(resolve));
+        socket.resetAndDestroy();
+      }
+      expect((await server.get("/workflows")).status).toBe(200);
+    });
+  },
+);
+
+const pushed = { cut: 0 };
+const pushing: Config = {
+  server: {
+    limits: { socketBufferBytes: 100_000 },
+    cors: { origin: (origin) => (origin.endsWith(".good.test") ? origin : "http://good.test") },
+  },
+  configureApp(app) {
+    app.get(
+      "/push",
+      defineWebSocketHandler({
+        open(peer) {
+          const timer = setInterval(() => void peer.send("x".repeat(100_000)), 1);
+          peer.context["timer"] = timer;
+        },
+        close(peer) {
+          pushed.cut++;
+          clearInterval(peer.context["timer"] as NodeJS.Timeout);
+        },
+      }),
+    );
+    app.get("/locked", () => {
+      throw new HTTPError({ status: 401, message: "who are you?", headers: { "www-authenticate": "Basic" } });
+    });
+    app.get(
+      "/broken",
+      defineWebSocketHandler({
+        upgrade() {
+          throw new Error("a detail that nobody may see");
+        },
+      }),
+    );
+  },
+};
+describeServer("a host's sockets", { config: pushing, only: ["dev", "start"] }, (server) => {
+  it("are cut when their reader stops, though nobody asked anything", async () => {
+    const socket = await server.socket("/push");
+    const raw = (socket.ws as unknown as { _socket: import("node:net").Socket })._socket;
+    raw.pause();
+    const { cut } = pushed;
+    await vi.waitFor(() => expect(pushed.cut).toBe(cut + 1), { timeout: 5_000 });
+    raw.destroy();
+  });
+  it("are refused with the reason that the host gave", async () => {
+    await expect(server.socket("/locked")).rejects.toMatchObject({
+      status: 401,
+      body: '{"success":false,"error":"who are you?"}',
+    });
+    await expect(server.socket("/broken")).rejects.toMatchObject({
+      status: 500,
+      body: '{"success":false,"error":"Internal server error"}',
+    });
+    expect(server.logs.at(-1)).toMatchObject({
+      level: "error",
+      data: { error: new Error("a detail that nobody may see") },
+    });
+  });
+  it("are not for an origin that the cors function answers with another", async () => {
+    await expect(server.socket("/ws", { headers: { origin: "http://evil.test" } })).rejects.toMatchObject({
+      status: 403,
+    });
+    const allowed = await server.socket("/ws", { headers: { origin: "http://a.good.test" } });
+    allowed.close();
+  });
+  it("are for the server's own origin behind a proxy that ends TLS", async () => {
+    const { host } = new URL((await server.send("/workflows", {})).url);
+    const socket = await server.socket("/ws", { headers: { origin: `https://${host}` } });
+    socket.close();
+    await expect(server.socket("/ws", { headers: { origin: "null" } })).rejects.toMatchObject({ status: 403 });
+  });
+});
+
 describeServer("dev", { only: ["dev"], config: { server: { allowedHosts: ["my.test"] } } }, (server) => {
   it.each([
     ["localhost", 200],
@@ -117,6 +242,7 @@ describeServer("dev", { only: ["dev"], config: { server: { allowedHosts: ["my.te
     ["MY.test:80", 200],
     ["evil.test", 403],
     ["localhost.evil.test", 403],
+    ["evillocalhost", 403],
   ])("answers under the host name %s with %i", async (host, status) => {
     expect(await server.raw(`GET /workflows HTTP/1.1\r\nHost: ${host}\r\n\r\n`)).toMatch(
       new RegExp(`^HTTP/1.1 ${status} `),

@@ -143,6 +143,30 @@ describe("JSON Schemas", () => {
     await server.close();
   });
 
+  it("show what a caller sends to resume, and what a step gives when it suspends", async () => {
+    const text = v.pipe(v.string(), v.transform(Number), v.number());
+    const workflow = defineWorkflow({ id: "w", suspendSchema: text, resumeSchema: text })
+      .andThen({ id: "s", suspendSchema: text, resumeSchema: text, execute })
+      .andAgent({ id: "g", agent, prompt: "x", schema: v.object({ a: v.string() }), map: () => 1 });
+    const server = await startServer("in process", { config: { workflows: [workflow] } });
+    const { data } = (await server.get("/workflows/w")).body;
+    for (const shown of [data, data.steps[0]]) {
+      expect([shown.suspendSchema, shown.resumeSchema]).toEqual([{ type: "number" }, { type: "string" }]);
+    }
+    expect(data.steps[1].outputSchema).toBeUndefined(); // what map makes is not what the agent answers
+    await server.close();
+  });
+
+  it("say nothing of what only tidies a text", async () => {
+    const input = v.object({ name: v.pipe(v.string(), v.trim(), v.nonEmpty()) });
+    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
+    expect((await server.get("/workflows/w")).body.data.inputSchema.properties).toEqual({
+      name: { type: "string", minLength: 1 },
+    });
+    expect(server.logs).toEqual([]);
+    await server.close();
+  });
+
   it.each([
     ["valibot", v.object({ at: v.date(), n: v.number() })],
     ["zod", z.object({ at: z.date(), n: z.number() })],
@@ -198,6 +222,24 @@ describe("a chain", () => {
     ["a bad workflow id", () => defineWorkflow({ id: "a/b" }), /^defineWorkflow: id "a\/b" is not 1 to 128 of/],
     ["a bad step id", () => andThen({ id: "-a", execute }), /^andThen: id "-a" is not 1 to 128 of/],
     ["an id that is too long", () => andThen({ id: "a".repeat(129), execute }), /is not 1 to 128 of/],
+    [
+      "an input that is no schema",
+      () => defineWorkflow({ id: "w", input: { n: 1 } as never }),
+      /^Workflow w: input is not a schema/,
+    ],
+    [
+      "a step's schema that is none",
+      () => andThen({ id: "a", execute, resumeSchema: {} as never }),
+      /^andThen a: resumeSchema is not a schema/,
+    ],
+    ["a step without its code", () => andThen({ id: "a" } as never), "andThen a: execute is missing"],
+    [
+      "a condition without a step",
+      () => andWhen({ id: "a", condition: () => true } as never),
+      "andWhen a: step is missing",
+    ],
+    ["branches without steps", () => andAll({ id: "a" } as never), "andAll a: steps is missing"],
+    ["a step without its workflow", () => andWorkflow({ id: "a" } as never), "andWorkflow a: workflow is missing"],
     ["a race that nobody could win", () => andRace({ id: "r", steps: [] }), /^andRace r: steps is empty/],
   ])("refuses %s", (_, make, message) => {
     expect(make).toThrow(message);

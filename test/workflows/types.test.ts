@@ -57,7 +57,9 @@ describe("defineWorkflow", () => {
 describe("andThen", () => {
   it("makes the next data of what it returns, awaited, without what suspends", () => {
     dataOf(() => start().andThen({ id: "s", execute: () => 1 })).toEqualTypeOf<number>();
-    dataOf(() => start().andThen({ id: "s", execute: async () => ({ a: "x" }) })).toEqualTypeOf<{ a: string }>();
+    dataOf(() =>
+      start().andThen({ id: "s", execute: async ({ data }) => ({ a: data.n > 1 ? "x" : "y" }) }),
+    ).toEqualTypeOf<{ a: string }>();
     dataOf(() =>
       start().andThen({ id: "s", execute: async ({ data, suspend }) => (data.n > 1 ? suspend() : "x") }),
     ).toEqualTypeOf<string>();
@@ -98,6 +100,17 @@ describe("andThen", () => {
       },
     });
     expectTypeOf<DataOf<typeof own>>().toEqualTypeOf<{ at: number }>();
+  });
+  it("narrows by its input schema what the step before left open", () => {
+    const open = start().andThen({ id: "a", execute: () => JSON.parse("{}") as unknown });
+    dataOf(() =>
+      open.andThen({ id: "b", inputSchema: v.object({ n: v.number() }), execute: ({ data }) => data.n }),
+    ).toEqualTypeOf<number>();
+  });
+  it("takes a value here and a promise there", () => {
+    dataOf(() =>
+      start().andThen({ id: "s", execute: ({ data }) => (data.n > 1 ? Promise.resolve({ a: 1 }) : { b: 2 }) }),
+    ).toEqualTypeOf<{ a: number } | { b: number }>();
   });
   it("does not compile when types disagree", () => {
     () => {
@@ -233,6 +246,17 @@ describe("andWorkflow", () => {
       ),
     }).andThen({ id: "s", execute: () => "x" });
     dataOf(() => defineWorkflow({ id: "w" }).andWorkflow({ id: "x", workflow: checked })).toEqualTypeOf<number>();
+  });
+  it("takes any object when the other has no input schema", () => {
+    interface Order {
+      id: string;
+    }
+    const open = defineWorkflow({ id: "open" }).andThen({ id: "s", execute: () => 1 });
+    dataOf(() =>
+      start()
+        .andThen({ id: "o", execute: (): Order => ({ id: "1" }) })
+        .andWorkflow({ id: "x", workflow: open }),
+    ).toEqualTypeOf<number>();
   });
   it("does not compile when the other takes something else", () => {
     const text = start().andThen({ id: "t", execute: () => "text" });

@@ -28,5 +28,6 @@ export function andAgent<
 >(
   options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
 ): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
-  return createStep("andAgent", { ...options, outputSchema: options.map ? undefined : options.schema });
+  const outputSchema = options.map ? undefined : options.schema;
+  return createStep("andAgent", { ...options, outputSchema }, { agent: "object" });
 }

@@ -14,5 +14,5 @@ export function andAll<
   Suspend = never,
   const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputsOf<Steps>> {
-  return createStep("andAll", options);
+  return createStep("andAll", options, { steps: "object" });
 }

@@ -18,5 +18,5 @@ export function andTap<
 >(
   options: TapOptions<Data, Input, Resume, Suspend, In>,
 ): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, Made<Data>> {
-  return createStep("andTap", options);
+  return createStep("andTap", options, { execute: "function" });
 }

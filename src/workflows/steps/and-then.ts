@@ -1,4 +1,4 @@
-import type { InputOf, OutputOf } from "../../core/schema.ts";
+import type { InputOf, OutputOf, Schema } from "../../core/schema.ts";
 import {
   createStep,
   type ContextWith,
@@ -13,7 +13,7 @@ export interface ThenOptions<
   Input,
   Resume,
   Suspend,
-  Output,
+  Returned,
   In extends MaybeSchema,
   Out extends MaybeSchema,
   Sus extends MaybeSchema,
@@ -21,8 +21,11 @@ export interface ThenOptions<
 >
   extends StepOptions, StepSchemas<In, Out, Sus, Res> {
   /** Its return value is the next `data`. */
-  execute: (context: ContextWith<Data, Input, Resume, Suspend, In, Sus, Res>) => Output | Promise<Output>;
+  execute: (context: ContextWith<Data, Input, Resume, Suspend, In, Sus, Res>) => Returns<Out, Returned>;
 }
+
+/** What the output schema takes; without one, whatever the code returns. */
+type Returns<Out, Returned> = Out extends Schema ? InputOf<Out, never> | Promise<InputOf<Out, never>> : Returned;
 
 /** Runs code; what it returns is the next `data`. */
 export function andThen<
@@ -30,13 +33,13 @@ export function andThen<
   Input = unknown,
   Resume = unknown,
   Suspend = never,
-  Output extends InputOf<Out, unknown> = never,
+  Returned = never,
   In extends MaybeSchema = undefined,
   Out extends MaybeSchema = undefined,
   Sus extends MaybeSchema = undefined,
   Res extends MaybeSchema = undefined,
 >(
-  options: ThenOptions<Data, Input, Resume, Suspend, Output, In, Out, Sus, Res>,
-): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, OutputOf<Out, Output>> {
-  return createStep("andThen", options);
+  options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, Out, Sus, Res>,
+): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, OutputOf<Out, Awaited<Returned>>> {
+  return createStep("andThen", options, { execute: "function" });
 }

@@ -11,5 +11,5 @@ export interface WhenOptions<Data, Input, Resume, Suspend, Output> extends Omit<
 export function andWhen<Data = unknown, Input = unknown, Resume = unknown, Suspend = never, Output = never>(
   options: WhenOptions<Data, Input, Resume, Suspend, Output>,
 ): TypedStep<Data, Input, Resume, Suspend, Made<Data | Output>> {
-  return createStep("andWhen", { ...options, steps: [options.step] });
+  return createStep("andWhen", { ...options, steps: [options.step] }, { condition: "function", step: "object" });
 }

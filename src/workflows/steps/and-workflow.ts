@@ -31,9 +31,6 @@ export function andWorkflow<
 >(
   options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
 ): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
-  return createStep("andWorkflow", {
-    ...options,
-    inputSchema: options.workflow.inputSchema,
-    steps: options.workflow.steps,
-  });
+  const { inputSchema, steps } = options.workflow ?? {};
+  return createStep("andWorkflow", { ...options, inputSchema, steps }, { workflow: "object" });
 }

@@ -1,5 +1,5 @@
 import { idRule, isId } from "../../core/id.ts";
-import type { InputOf, OutputOf, Schema } from "../../core/schema.ts";
+import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { Retry, Step, StepContext, StepType } from "../../engine/definition.ts";
 
 /** A step that knows its types: what it reads from the workflow around it, and what it makes. */
@@ -42,6 +42,14 @@ export interface StepSchemas<
   resumeSchema?: Res;
 }
 
+/** Everything that is called a schema must be one. */
+export function checkSchemas(options: object, what: string): void {
+  for (const [key, value] of Object.entries(options)) {
+    if (value === undefined || !/^(input|result|schema|\w+Schema)$/.test(key) || isSchema(value)) continue;
+    throw new TypeError(`${what}: ${key} is not a schema of valibot, zod, arktype or another Standard Schema library`);
+  }
+}
+
 /** The context of a step's code: its own schemas first, then those of the workflow. */
 export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContext<
   OutputOf<In, Data>,
@@ -50,11 +58,20 @@ export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContex
   InputOf<Sus, Suspend>
 >;
 
-/** Fills in the defaults and refuses an id that could not stand in a URL or a journal. */
+/**
+ * Fills in the defaults, and refuses what the types of a JavaScript user do not: an id that could not stand in a URL or a
+ * journal, a schema that is none, and the absence of what the step is made of.
+ */
 export function createStep<const S extends { id: string; name?: string; purpose?: string }>(
   type: StepType,
   options: S,
+  needs: { [K in keyof S]?: "function" | "object" },
 ): S & { type: StepType; name: string; purpose: string } {
   if (!isId(options.id)) throw new TypeError(`${type}: id ${JSON.stringify(options.id)} is not ${idRule}`);
+  for (const [key, kind] of Object.entries(needs)) {
+    const value = options[key as keyof S];
+    if (typeof value !== kind || value === null) throw new TypeError(`${type} ${options.id}: ${key} is missing`);
+  }
+  checkSchemas(options, `${type} ${options.id}`);
   return Object.freeze({ ...options, type, name: options.name ?? options.id, purpose: options.purpose ?? "" });
 }

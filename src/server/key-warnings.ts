@@ -1,0 +1,14 @@
+import type { Logger } from "../core/log.ts";
+
+const most = 100;
+
+/** One warning per unknown key of a body, for the first hundred of them: it is the client who chooses the keys. */
+export function createKeyWarnings(logger: Logger): (route: string, key: string) => void {
+  const warned = new Set<string>();
+  return (route, key) => {
+    const name = `${route} ${key}`;
+    if (warned.size >= most || warned.has(name)) return;
+    warned.add(name);
+    logger.warn("Unknown key in a request body was ignored", { route, key });
+  };
+}

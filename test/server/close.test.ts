@@ -1,0 +1,36 @@
+import { expect, it, vi } from "vitest";
+import { createServer } from "agentserve";
+import { testRows } from "../harness/rows.ts";
+import { startServer } from "../harness/server.ts";
+
+const ask = (path: string) => new Request(`http://localhost${path}`);
+
+it("ends though somebody in process never read an answer, or never got one", async () => {
+  const server = createServer({
+    server: { limits: { drainMs: 100 } },
+    configureApp: (app) => void app.get("/hi", () => "hi").get("/never", () => new Promise(() => {})),
+  });
+  await server.fetch(ask("/doc"));
+  await server.fetch(ask("/hi"));
+  void server.fetch(ask("/never"));
+  await server.close();
+  await server.close(); // twice is once
+  const late = await server.fetch(ask("/doc"));
+  expect([late.status, await late.json()]).toEqual([503, { success: false, error: "Server is shutting down" }]);
+});
+
+it("cuts a request that outlives drainMs", async () => {
+  const server = await startServer("start", { config: { server: { limits: { drainMs: 200 } } }, rows: testRows });
+  const waiting = server.send("/test/wait", {});
+  const refused = expect(waiting).rejects.toThrow("fetch failed");
+  await vi.waitFor(async () => expect((await server.get("/workflows")).status).toBe(200));
+  await server.close();
+  await refused;
+});
+
+it("listens once", async () => {
+  const server = createServer({});
+  await server.listen({ port: 0 });
+  expect(() => server.listen({ port: 0 })).toThrow("listens already");
+  await server.close();
+});
