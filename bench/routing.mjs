@@ -25,7 +25,7 @@ const variants = {
     const { openServer } = await import("../src/server/create.ts");
     const { toProject } = await import("../src/config/load.ts");
     const { testRows } = await import("../test/harness/rows.ts");
-    const server = openServer(toProject({}), { mode: "start", rows: testRows });
+    const server = openServer(toProject({}), { mode: "start", rows: testRows, file: ":memory:" });
     return (await server.listen({ port: 0 })).port;
   },
   // The same row as an h3 route: h3's router, events and Response around the row's own `run`.
@@ -44,7 +44,7 @@ const variants = {
           return toEnvelope(value, []).toResponse();
         },
       );
-    const server = openServer(toProject({ configureApp }), { mode: "start" });
+    const server = openServer(toProject({ configureApp }), { mode: "start", file: ":memory:" });
     return (await server.listen({ port: 0 })).port;
   },
 };

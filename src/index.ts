@@ -1,6 +1,7 @@
 // The config
 export { defineConfig, type Config, type ServerOptions } from "./config/define.ts";
 export type { Limits } from "./config/limits.ts";
+export { embedded, type EmbeddedBackendOptions } from "./backends/embedded/define.ts";
 export type { CorsOptions } from "./http/cors.ts";
 
 // Workflows
@@ -12,7 +13,8 @@ export { andTap } from "./workflows/steps/and-tap.ts";
 export { andThen } from "./workflows/steps/and-then.ts";
 export { andWhen } from "./workflows/steps/and-when.ts";
 export { andWorkflow } from "./workflows/steps/and-workflow.ts";
-export type { Retry, StepContext } from "./engine/definition.ts";
+export type { StepContext } from "./engine/context.ts";
+export type { Retry } from "./engine/definition.ts";
 
 // Errors that reach the client, and loggers
 export { ServeError, type ServeErrorOptions } from "./core/error.ts";

@@ -1,16 +1,22 @@
 import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import { findConfig, loadProject } from "../config/load.ts";
+import type { Logger } from "../core/log.ts";
 import * as own from "../index.ts";
+import { createLogger } from "../observability/logger.ts";
 import type { Mode } from "../server/app.ts";
 import { openServer } from "../server/create.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 
 /** Loads and serves a project until a signal ends it. A flag beats the environment, which beats the config. */
-export async function serve(mode: Mode, flags: { config?: string; port?: string; host?: string }): Promise<void> {
+export async function serve(
+  mode: Mode,
+  flags: { config?: string; port?: string; host?: string; data?: string },
+): Promise<void> {
   const began = performance.now();
   const project = await loadProject(findConfig(flags.config, process.cwd()), own);
-  const server = openServer(project, { mode });
+  const logger = createLogger();
+  const server = openServer(project, { mode, logger, file: flags.data || process.env["AGENTSERVE_DATA"] || undefined });
   const { url } = await server.listen({
     port: toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? project.config.server.port,
     // `||`: an empty HOST would listen on every address.
@@ -20,10 +26,20 @@ export async function serve(mode: Mode, flags: { config?: string; port?: string;
   const count = server.snapshot.workflows.size;
   print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${took} ms`)}`);
   print(colors.dim(`  ${count} ${count === 1 ? "workflow" : "workflows"}  ·  ${url}/workflows  ·  ${url}/doc`));
+  keepServing(logger);
   closeOnSignal(
     () => server.close(),
     (line) => print(colors.dim(line)),
   );
+}
+
+/**
+ * A promise that a step forgot and that rejects, or a throw out of a timer, would end the process and every execution in
+ * it. It belongs to no request: it is logged, and the server goes on.
+ */
+function keepServing(logger: Logger): void {
+  process.on("unhandledRejection", (error) => logger.error("Unhandled rejection", { error }));
+  process.on("uncaughtException", (error) => logger.error("Uncaught exception", { error }));
 }
 
 function toPort(text: string | undefined, from: string): number | undefined {

@@ -1,6 +1,8 @@
 import type { H3 } from "h3";
 import * as v from "valibot";
+import { embedded } from "../backends/embedded/define.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { Backend } from "../engine/types.ts";
 import type { CorsOptions } from "../http/cors.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
@@ -14,6 +16,8 @@ export interface Config {
   /** Every workflow that a file in here exports is served too. @default "workflows", if it exists */
   workflowsDir?: string;
   server?: ServerOptions;
+  /** Where executions live. @default embedded() */
+  backend?: Backend;
   /** Adds routes, groups and middleware of your own to an H3 app; they come after the built-in routes. */
   configureApp?: (app: H3) => void;
   /** Called once nobody uses this version of the config any more. */
@@ -34,6 +38,7 @@ export interface ServerOptions {
 /** The config with its defaults filled in. */
 export interface ResolvedConfig extends Omit<Config, "server"> {
   workflows: WorkflowDefinition[];
+  backend: Backend;
   server: Omit<ServerOptions, "limits" | "allowedHosts"> & { allowedHosts: string[]; limits: Limits };
 }
 
@@ -92,9 +97,12 @@ const Cors = v.pipe(
   ),
 );
 
+const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
+
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
   const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // a timer cannot wait longer
-  return [name, v.optional(wholeNumber(1, most, `a whole number from 1 to ${most}`), value)];
+  const least = name === "stepTimeoutMs" ? 0 : 1;
+  return [name, v.optional(wholeNumber(least, most, `a whole number from ${least} to ${most}`), value)];
 });
 // `fromEntries` forgets the names, which are exactly those of the defaults.
 const limits = Object.fromEntries(limitEntries) as {
@@ -120,6 +128,7 @@ const ConfigSchema = object(
     ),
     workflowsDir: v.optional(text("the name of a folder")),
     server: v.optional(Server, {}),
+    backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function of the app")),
     onDispose: v.optional(fn<NonNullable<Config["onDispose"]>>("a function")),
   },

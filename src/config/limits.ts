@@ -4,8 +4,14 @@ export const defaultLimits = {
   bodyBytes: 2_097_152,
   /** Deepest nesting of a JSON body. Answer: 400. */
   jsonDepth: 100,
+  /** How long one attempt of a step may take; 0 is for ever. Then the attempt fails. */
+  stepTimeoutMs: 900_000,
+  /** Largest value of a step, as JSON. A step that returns more fails. */
+  stepValueBytes: 4_194_304,
   /** Open event streams. Answer: 503. */
   sseStreams: 5_000,
+  /** What may wait for a reader of events. Then lifecycle events are read from the journal again, others are lost. */
+  sseBufferBytes: 1_048_576,
   /** How long a reader may take nothing while an event waits for it. Then it is cut. */
   sseStallMs: 30_000,
   /** Open WebSockets. Answer: 503. */

@@ -10,6 +10,8 @@ import { show, toLoadError } from "./load-error.ts";
 
 /** A config, and what was found beside it. */
 export interface Project {
+  /** The folder that relative paths of the config start from. */
+  readonly root: string;
   readonly config: ResolvedConfig;
   readonly workflows: readonly Found<WorkflowDefinition>[];
 }
@@ -52,7 +54,7 @@ export async function loadProject(file: string, own: OwnModule): Promise<Project
     });
   }
   const config = parseConfig(await module.default, show(file));
-  return { config, workflows: [...named(config, show(file)), ...(await discover(jiti, root, config))] };
+  return { root, config, workflows: [...named(config, show(file)), ...(await discover(jiti, root, config))] };
 }
 
 /** A config that was handed over as an object, without a file. */
@@ -63,7 +65,7 @@ export function toProject(config: unknown): Project {
       hint: "import them and list them in workflows",
     });
   }
-  return { config: resolved, workflows: named(resolved, "config") };
+  return { root: process.cwd(), config: resolved, workflows: named(resolved, "config") };
 }
 
 const named = ({ workflows }: ResolvedConfig, origin: string): Found<WorkflowDefinition>[] =>

@@ -1,4 +1,5 @@
 import type { Logger } from "../core/log.ts";
+import { createDrive } from "../engine/interpreter.ts";
 import { describeWorkflow } from "../workflows/describe.ts";
 import type { RegisteredWorkflow } from "../workflows/routes.ts";
 import type { ResolvedConfig } from "./define.ts";
@@ -23,25 +24,34 @@ export function createSnapshot(project: Project, logger: Logger): Snapshot {
   const workflows = new Map<string, RegisteredWorkflow>();
   for (const definition of unique(project.workflows, "workflows")) {
     const detail = describeWorkflow(definition, (message) => logger.warn(message));
-    workflows.set(definition.id, { definition, detail });
+    const drive = createDrive({ ...config.server.limits, workflow: definition, logger });
+    workflows.set(definition.id, { definition, detail, drive: (run) => whileHeld(() => drive(run)) });
   }
 
   let holders = 0;
   const free = Promise.withResolvers<void>();
   let retired: Promise<void> | undefined;
 
+  function hold(): () => void {
+    holders++;
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      if (--holders === 0 && retired) free.resolve();
+    };
+  }
+
+  /** An execution ends on the code that it began with. */
+  async function whileHeld(work: () => Promise<void>): Promise<void> {
+    const release = hold();
+    await work().finally(release);
+  }
+
   return {
     config,
     workflows,
-    hold() {
-      holders++;
-      let held = true;
-      return () => {
-        if (!held) return;
-        held = false;
-        if (--holders === 0 && retired) free.resolve();
-      };
-    },
+    hold,
     retire() {
       retired ??= free.promise.then(dispose);
       if (holders === 0) free.resolve();

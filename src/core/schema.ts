@@ -14,3 +14,12 @@ export function isSchema(value: unknown): value is Schema {
   const holdsProperties = (typeof value === "object" && value !== null) || typeof value === "function";
   return holdsProperties && "~standard" in value;
 }
+
+/** What a schema makes of a value, or what is wrong with it: `user.name: Invalid type …`. */
+export async function validate(schema: Schema, value: unknown): Promise<{ value: unknown } | { problem: string }> {
+  const result = await schema["~standard"].validate(value);
+  if (!result.issues) return { value: result.value };
+  const [issue] = result.issues;
+  const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part));
+  return { problem: [path.join("."), issue?.message ?? "invalid"].filter(Boolean).join(": ") };
+}

@@ -1,6 +1,8 @@
-import type { Caller } from "../core/caller.ts";
-import type { Logger } from "../core/log.ts";
+import type { JsonText } from "../core/json.ts";
 import type { Schema } from "../core/schema.ts";
+import type { LazyAbort } from "./abort.ts";
+import type { StepContext } from "./context.ts";
+import type { Parked, Position, Settled } from "./types.ts";
 
 export const stepTypes = ["andThen", "andWhen", "andAll", "andRace", "andTap", "andAgent", "andWorkflow"] as const;
 export type StepType = (typeof stepTypes)[number];
@@ -30,6 +32,10 @@ export interface Step {
   readonly resumeSchema?: Schema | undefined;
   /** The steps inside this one, in order. */
   readonly steps?: readonly Step[] | undefined;
+  /** The workflow that this step runs; its steps stand under the id of this one. */
+  readonly workflow?: WorkflowDefinition | undefined;
+  /** What the step means: a branch that yields what it wants to wait for. */
+  readonly run: (scope: Scope, data: JsonText | undefined, resumed?: Resumed) => Branch;
 }
 
 /** A whole workflow. */
@@ -48,40 +54,62 @@ export interface WorkflowDefinition {
   readonly steps: readonly Step[];
 }
 
-/** What a step's own code gets. */
-export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, Suspend = never> {
-  /** What the step before returned; in the first step, the workflow's input. */
-  readonly data: Data;
-  /** The workflow's input. */
-  readonly input: Input;
-  /** Parks the execution until somebody resumes it. Never returns: on resume the step runs again with `resumeData`. */
-  readonly suspend: (reason?: string, data?: Suspend) => Promise<never>;
-  /** What the caller of `resume` sent; undefined until then. */
-  readonly resumeData: Resume | undefined;
-  /** Who resumed, when that caller was authenticated. */
-  readonly resumedBy: Caller | undefined;
-  /** The recorded output of an earlier step, `"sub/verify"` inside a sub-workflow; undefined when there is none. */
-  readonly getStepData: (id: string) => unknown;
-  /** `options.context`, and the keys `userId`, `conversationId` and `user` when known. */
-  readonly context: ReadonlyMap<string, unknown>;
-  readonly executionId: string;
-  readonly stepId: string;
-  /** 1 for the first attempt; retries count, crashes do not. */
-  readonly attempt: number;
-  /** The same for every run of this step, also after a crash: hand it to whatever must happen once. */
-  readonly idempotencyKey: string;
-  /** Aborted by cancel, time-out, a lost race and a failed sibling. */
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  /** Puts an event of your own on the live stream. */
-  readonly emit: (event: { type: string; [key: string]: unknown }) => void;
+/** A branch of a workflow: a generator that yields what it wants to wait for. Only code inside an entry is async. */
+export type Branch<T = Outcome> = Generator<Operation, T, unknown>;
+
+/** What a step made. */
+export interface Outcome {
+  readonly value: JsonText | undefined;
+  /** The attempt that succeeded. @default 1 */
+  readonly attempt?: number;
+  readonly skipped?: boolean;
 }
 
-/** What an `andAgent` step asks. The agents themselves stand one floor up. */
-export interface Agent {
-  readonly type: "agent";
-  readonly id: string;
-  /** The answer: text, or the object that `schema` describes. */
-  readonly ask: (prompt: Prompt, options: { schema?: Schema | undefined; context: StepContext }) => Promise<unknown>;
+export type Operation =
+  | {
+      readonly type: "entry";
+      readonly key: string;
+      readonly position: Position;
+      readonly delay: number;
+      readonly attempt: (abort: LazyAbort) => Promise<Settled>;
+    }
+  | { readonly type: "park"; readonly parked: Parked }
+  | { readonly type: "fork"; readonly mode: "all" | "race"; readonly branches: readonly Branch[] };
+
+/** What came with a resume. */
+export interface Resumed {
+  readonly data: JsonText | undefined;
+  readonly by: StepContext["resumedBy"];
 }
-export type Prompt = string | readonly { role: string; [key: string]: unknown }[];
+
+/** What a step may do. There is one scope for the workflow, and one for each sub-workflow inside it. */
+export interface Scope {
+  /** Runs a step inside this one, with its events. */
+  step(step: Step, data: JsonText | undefined, resumed?: Resumed): Branch;
+  /** Runs user code as entries of the journal: again when it failed and may be retried, again when it is resumed. */
+  entry(entry: Entry): Branch;
+  /** Runs branches at once: all of their outcomes, or the first one's. */
+  fork(mode: "all" | "race", branches: readonly Branch[]): Branch<readonly Outcome[]>;
+  /** Runs the steps of another workflow under the path of a step. */
+  within(id: string, workflow: WorkflowDefinition, data: JsonText | undefined): Branch;
+}
+
+/** User code, and what holds for it. A step hands over itself and adds the rest. */
+export interface Entry {
+  readonly id: string;
+  /** Tells apart the entries of one step: `?` a condition, `<` a check of what comes in, `>` of what goes out. */
+  readonly suffix?: "?" | "<" | ">";
+  readonly data: JsonText | undefined;
+  readonly code: Code;
+  readonly retry?: Retry | undefined;
+  readonly timeout?: number | undefined;
+  readonly inputSchema?: Schema | undefined;
+  readonly outputSchema?: Schema | undefined;
+  readonly suspendSchema?: Schema | undefined;
+  /** Whether the code may suspend. @default false */
+  readonly suspends?: boolean;
+  readonly resumed?: Resumed | undefined;
+}
+// The types of a user's code were checked where the step was defined.
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Code = (context: StepContext<any, any, any, any>) => unknown;

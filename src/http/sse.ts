@@ -6,10 +6,13 @@ import type { HeaderPairs } from "./envelope.ts";
 export class EventStream {
   readonly generate: (signal: AbortSignal) => AsyncGenerator<unknown>;
   readonly headers: HeaderPairs;
+  /** Whether a `seq` goes before its event as `id:`, for readers who come back with `Last-Event-ID`. */
+  readonly ids: boolean;
 
-  constructor(generate: EventStream["generate"], headers: HeaderPairs = []) {
+  constructor(generate: EventStream["generate"], headers: HeaderPairs = [], { ids = false }: { ids?: boolean } = {}) {
     this.generate = generate;
     this.headers = [...sseHeaders, ...headers];
+    this.ids = ids;
   }
 }
 
@@ -36,7 +39,11 @@ const sseHeaders: HeaderPairs = [
   ["x-accel-buffering", "no"],
 ];
 const encoder = new TextEncoder();
-const encode = (event: unknown): Uint8Array => encoder.encode(`data: ${JSON.stringify(event ?? null)}\n\n`);
+function encode(event: unknown, ids: boolean): Uint8Array {
+  const { seq } = (event ?? {}) as { seq?: number };
+  const id = ids && seq !== undefined ? `id: ${seq}\n` : "";
+  return encoder.encode(`${id}data: ${JSON.stringify(event ?? null)}\n\n`);
+}
 const heartbeat = encoder.encode(":\n\n");
 
 interface OpenStream {
@@ -52,7 +59,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
   const timer = setInterval(sweep, Math.min(1_000, heartbeatMs / 3, sseStallMs / 3)).unref();
   let closed = false;
 
-  async function open({ generate, headers }: EventStream, gone: AbortSignal): Promise<Response> {
+  async function open({ generate, headers, ids }: EventStream, gone: AbortSignal): Promise<Response> {
     if (closed) throw new ServeError(503, "Server is shutting down");
     if (streams.size + starting.size >= sseStreams) {
       throw new ServeError(503, "Too many open streams", { headers: [["retry-after", "5"]] });
@@ -70,14 +77,21 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       const first = await events.next();
       if (closed) void events.return(undefined).catch(report);
       if (closed) throw new ServeError(503, "Server is shutting down");
-      return new FastResponse(toBody(first.done ? undefined : encode(first.value), events, leave), { headers });
+      return new FastResponse(toBody(first.done ? undefined : encode(first.value, ids), ids, events, leave), {
+        headers,
+      });
     } finally {
       starting.delete(leaving);
     }
   }
 
   /** The next event is asked for only when the socket has taken the last, so a reader who stops holds one event here. */
-  function toBody(first: Uint8Array | undefined, events: AsyncGenerator<unknown>, leave: () => void): ReadableStream {
+  function toBody(
+    first: Uint8Array | undefined,
+    ids: boolean,
+    events: AsyncGenerator<unknown>,
+    leave: () => void,
+  ): ReadableStream {
     let next = first;
     let self: OpenStream;
     function forget(): boolean {
@@ -98,7 +112,8 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       },
       async pull(controller) {
         try {
-          const frame = next ?? (await events.next().then(({ value, done }) => (done ? undefined : encode(value))));
+          const frame =
+            next ?? (await events.next().then(({ value, done }) => (done ? undefined : encode(value, ids))));
           next = undefined;
           if (!streams.has(self)) return;
           if (!frame) return self.end();

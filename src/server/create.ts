@@ -10,7 +10,7 @@ import { createStreams } from "../http/sse.ts";
 import { createLogger } from "../observability/logger.ts";
 import { createApp, type App, type Mode } from "./app.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
-import { listen as openPort, type Listening } from "./listen.ts";
+import { listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
 import { toListener } from "./listener.ts";
 import { createRows, type Row } from "./rows.ts";
 
@@ -26,6 +26,8 @@ export interface Server {
 export interface ServerParts {
   readonly mode: Mode;
   readonly logger?: Logger;
+  /** The file of the embedded store, before what the config says. */
+  readonly file?: string | undefined;
   /** Rows beside the built-in ones. */
   readonly rows?: readonly Row[];
 }
@@ -42,14 +44,18 @@ export interface OpenServer extends Server {
   readonly snapshot: Snapshot;
 }
 
-export function openServer(project: Project, { mode, logger = createLogger(), rows }: ServerParts): OpenServer {
+export function openServer(project: Project, { mode, logger = createLogger(), rows, file }: ServerParts): OpenServer {
   const { server } = project.config;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
   const snapshot = createSnapshot(project, logger);
-  const table = createRows(rows);
+  const engine = project.config.backend.open({ ...server.limits, root: project.root, file, logger });
+  const table = createRows({ engine, showErrors: mode === "dev" }, rows);
   const streams = createStreams({ ...server.limits, report });
   const unknownKey = createKeyWarnings(logger);
   const app: App = createApp({ snapshot, table, streams, mode, logger, unknownKey });
+  // What was running when the process ended goes on, before anybody is answered.
+  const recovered = engine.open(({ workflowId }) => snapshot.workflows.get(workflowId)?.drive);
+  recovered.catch(() => {}); // whoever fetches or listens hears of it
   let listening: Promise<Listening> | undefined;
   let closing: Promise<void> | undefined;
 
@@ -58,12 +64,13 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
     async fetch(request) {
       if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
       const release = snapshot.hold();
+      await recovered;
       const limited = limitRequestBody(request, server.limits.bodyBytes);
       return toResponse(await app.answer(limited), request.method, release);
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1" } = {}) {
       if (listening) throw new Error("This server listens already");
-      listening = openPort({
+      const options: ListenOptions = {
         mode,
         host,
         port: port ?? defaultPort,
@@ -75,7 +82,8 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
           socket.once("close", snapshot.hold());
           return app.upgrade(request);
         },
-      });
+      };
+      listening = recovered.then(() => openPort(options));
       return listening;
     },
     close() {
@@ -85,7 +93,7 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
 
   async function close(): Promise<void> {
     streams.close();
-    await listening?.then((port) => port.close());
+    await Promise.all([engine.close(server.limits), listening?.then((port) => port.close())]);
     // Whoever called `fetch` and never read the answer would hold it for ever.
     const late = new AbortController();
     await Promise.race([snapshot.retire(), sleep(server.limits.drainMs, undefined, { signal: late.signal })]);

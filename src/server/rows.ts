@@ -5,14 +5,12 @@ import type { Route } from "../http/route.ts";
 import { createTable, type Table } from "../http/table.ts";
 import { echoSocket } from "../sockets/echo.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
-import { workflowRoutes } from "../workflows/routes.ts";
+import { workflowRoutes, type WorkflowRoutesOptions } from "../workflows/routes.ts";
 
 export type Row = Route<Snapshot> | SocketRoute;
 
-const builtIn: readonly Row[] = [...workflowRoutes, echoSocket];
-
 /** Every built-in endpoint, and the document of them all. */
-export function createRows(more: readonly Row[] = []): Table<Row> {
-  const rows = [...builtIn, ...more];
+export function createRows(parts: WorkflowRoutesOptions, more: readonly Row[] = []): Table<Row> {
+  const rows: readonly Row[] = [...workflowRoutes(parts), echoSocket, ...more];
   return createTable([...rows, docRoute(rows, manifest.version)]);
 }

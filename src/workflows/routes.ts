@@ -1,70 +1,257 @@
 import * as v from "valibot";
-import { notFound } from "../core/error.ts";
-import { stepTypes, type WorkflowDefinition } from "../engine/definition.ts";
-import { defineRoute, type Route } from "../http/route.ts";
-import { toSummary, type StepDetail, type WorkflowDetail } from "./describe.ts";
+import { badRequest, notFound, ServeError } from "../core/error.ts";
+import { idRule, isId } from "../core/id.ts";
+import type { Engine, ExecutionState } from "../engine/types.ts";
+import { Reply } from "../http/envelope.ts";
+import { defineRoute, events, type Route } from "../http/route.ts";
+import { EventStream } from "../http/sse.ts";
+import { toSummary, type WorkflowDetail } from "./describe.ts";
+import { begin, cancel, find, resume, suspend, type Runnable } from "./executions.ts";
+import { toEventView, toResult, toResultEvent, toStateView } from "./results.ts";
+import { DetailShape, EventShape, ResultShape, StateShape, Status, SummaryShape, SuspendedShape } from "./shapes.ts";
 
 /** What the routes need of a snapshot. */
 export interface Workflows {
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
 }
-export interface RegisteredWorkflow {
-  readonly definition: WorkflowDefinition;
+export interface RegisteredWorkflow extends Runnable {
   readonly detail: WorkflowDetail;
 }
+export interface WorkflowRoutesOptions {
+  readonly engine: Engine;
+  /** Whether answers show the text of any error, or only that of a `ServeError`. */
+  readonly showErrors: boolean;
+}
 
-const JsonSchema = v.record(v.string(), v.unknown());
-const StepShape: v.GenericSchema<StepDetail> = v.pipe(
-  v.object({
-    id: v.string(),
-    name: v.string(),
-    type: v.picklist(stepTypes),
-    purpose: v.string(),
-    inputSchema: v.optional(JsonSchema),
-    outputSchema: v.optional(JsonSchema),
-    suspendSchema: v.optional(JsonSchema),
-    resumeSchema: v.optional(JsonSchema),
-    steps: v.optional(v.array(v.lazy(() => StepShape))),
-  }),
-  v.title("Step"),
-);
-const Summary = v.object({
-  id: v.string(),
-  name: v.string(),
-  purpose: v.string(),
-  stepsCount: v.pipe(v.number(), v.integer(), v.minValue(0)),
-  status: v.picklist(["idle", "running", "suspended", "completed", "error"]),
+const AnyObject = v.record(v.string(), v.unknown());
+const ExecuteBody = v.object({
+  input: v.optional(v.unknown()), // whatever is wrong with it is said in the spec's words, before anything begins
+  options: v.optional(
+    v.object({
+      userId: v.optional(v.string()),
+      conversationId: v.optional(v.string()),
+      executionId: v.optional(
+        v.pipe(
+          v.string(),
+          v.check((id: string) => isId(id), `expected ${idRule}`),
+        ),
+      ),
+      context: v.optional(AnyObject),
+    }),
+  ),
 });
-const Detail = v.object({
-  ...Summary.entries,
-  steps: v.array(StepShape),
-  inputSchema: JsonSchema,
-  suspendSchema: v.nullable(JsonSchema),
-  resumeSchema: v.nullable(JsonSchema),
+const ReasonBody = v.object({ reason: v.optional(v.string()) });
+const ResumeBody = v.object({
+  resumeData: v.optional(v.unknown()),
+  options: v.optional(v.object({ stepId: v.optional(v.string()) })),
 });
 
-export const workflowRoutes: readonly Route<Workflows>[] = [
-  defineRoute({
-    method: "GET",
-    path: "/workflows",
-    summary: "List the workflows",
-    access: "public",
-    responses: { 200: v.array(Summary) },
-    handle: ({ snapshot }) => [...snapshot.workflows.values()].map(({ detail }) => toSummary(detail)),
-  }),
-  defineRoute({
-    method: "GET",
-    path: "/workflows/:id",
-    summary: "Show a workflow, its steps and its schemas",
-    access: "public",
-    responses: { 200: Detail },
-    errors: { 404: "No workflow has this id" },
-    handle: ({ params, snapshot }) => findWorkflow(snapshot, params.id).detail,
-  }),
-];
+const ListQuery = v.object({
+  status: v.optional(Status),
+  limit: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^\d{1,3}$/, "expected 1 to 200"),
+      v.transform(Number),
+      v.minValue(1, "expected 1 to 200"),
+      v.maxValue(200, "expected 1 to 200"),
+    ),
+  ),
+  cursor: v.optional(v.string()),
+});
+const AttachQuery = v.object({ after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, "expected a seq"))) });
+
+const unknownWorkflow = { 404: "No workflow has this id" };
+const unknownExecution = { 404: "No such workflow or execution" };
+
+export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/workflows",
+      summary: "List the workflows",
+      access: "public",
+      responses: { 200: v.array(SummaryShape) },
+      handle: ({ snapshot }) => [...snapshot.workflows.values()].map(({ detail }) => toSummary(withStatus(detail))),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/workflows/:id",
+      summary: "Show a workflow, its steps and its schemas",
+      access: "public",
+      responses: { 200: DetailShape },
+      errors: unknownWorkflow,
+      handle: ({ params, snapshot }) => withStatus(findWorkflow(snapshot, params.id).detail),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/workflows/:id/execute",
+      summary: "Run a workflow and wait for its end or its suspension",
+      access: "protected",
+      body: ExecuteBody,
+      responses: { 200: ResultShape, 202: v.object({ executionId: v.string(), status: v.literal("running") }) },
+      errors: {
+        ...unknownWorkflow,
+        409: "The execution exists already, or was cancelled",
+        503: "The server is shutting down",
+      },
+      async handle({ params, body, caller, request, snapshot }) {
+        const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, caller);
+        if (wantsAsync(request))
+          return new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
+        return settle(id, 0);
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/workflows/:id/stream",
+      summary: "Run a workflow and follow its events to its end or its suspension",
+      access: "protected",
+      body: ExecuteBody,
+      responses: { 200: events(EventShape) },
+      errors: { ...unknownWorkflow, 409: "The execution exists already" },
+      async handle({ params, body, caller, snapshot }) {
+        const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, caller);
+        return new EventStream((signal) => follow(id, 0, signal), idHeader(id));
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/workflows/:id/executions/:executionId/suspend",
+      summary: "Suspend a running execution; steps in flight finish",
+      access: "public",
+      body: ReasonBody,
+      responses: { 200: SuspendedShape },
+      errors: unknownExecution,
+      async handle({ params, body, snapshot }) {
+        findWorkflow(snapshot, params.id);
+        const state = await suspend(engine, await find(engine, params.id, params.executionId), body.reason);
+        const { suspendedAt, reason } = toStateView(state, showErrors).suspension!;
+        return { executionId: params.executionId, status: "suspended" as const, suspension: { suspendedAt, reason } };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/workflows/:id/executions/:executionId/resume",
+      summary: "Resume a suspended execution and wait for its end or its next suspension",
+      access: "public",
+      body: ResumeBody,
+      responses: { 200: ResultShape },
+      errors: {
+        404: "No such workflow, or no such suspended execution",
+        409: "The execution was cancelled",
+        503: "The server is shutting down",
+      },
+      async handle({ params, body, caller, snapshot }) {
+        const workflow = findWorkflow(snapshot, params.id);
+        const state = await find(engine, params.id, params.executionId);
+        const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
+        const resumed = await resume(engine, workflow, state, asked, caller);
+        return settle(params.executionId, resumed.epoch);
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/workflows/:id/executions/:executionId/state",
+      summary: "Show an execution",
+      access: "public",
+      responses: { 200: StateShape },
+      errors: unknownExecution,
+      handle: async ({ params }) => toStateView(await find(engine, params.id, params.executionId), showErrors),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/workflows/:id/executions",
+      summary: "List the executions of a workflow, newest first",
+      access: "protected",
+      query: ListQuery,
+      responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
+      async handle({ params, query }) {
+        const limit = query.limit ?? 50;
+        const before = query.cursor === undefined ? undefined : fromCursor(query.cursor);
+        const states = await engine.list({ workflowId: params.id, status: query.status, limit: limit + 1, before });
+        const items = states.slice(0, limit);
+        const nextCursor = states.length > limit ? toCursor(items.at(-1)!) : null;
+        return { items: items.map((state) => toStateView(state, showErrors)), nextCursor };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/workflows/:id/executions/:executionId/cancel",
+      summary: "End an execution for good",
+      access: "protected",
+      body: ReasonBody,
+      responses: { 200: ResultShape },
+      errors: unknownExecution,
+      async handle({ params, body }) {
+        const state = await find(engine, params.id, params.executionId);
+        return toReply(await cancel(engine, state, body.reason));
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/workflows/:id/executions/:executionId/stream",
+      summary: "Follow an execution: what has happened, then what happens, to its end or its suspension",
+      access: "protected",
+      query: AttachQuery,
+      responses: { 200: events(EventShape) },
+      errors: unknownExecution,
+      async handle({ params, query, request }) {
+        const { execution } = await find(engine, params.id, params.executionId);
+        const after = Number(query.after ?? lastEventId(request) ?? 0);
+        return new EventStream((signal) => follow(execution.id, after, signal), idHeader(execution.id), { ids: true });
+      },
+    }),
+  ];
+
+  function withStatus(detail: WorkflowDetail): WorkflowDetail {
+    return { ...detail, status: engine.running(detail.id) > 0 ? "running" : "idle" };
+  }
+
+  async function settle(id: string, afterEpoch: number): Promise<Reply> {
+    const headers = idHeader(id);
+    const state = await engine.settled(id, afterEpoch).catch((error: unknown) => {
+      throw error instanceof ServeError
+        ? new ServeError(error.status, error.message, { headers, cause: error })
+        : error;
+    });
+    const { last } = state;
+    if (last && "error" in last) throw new ServeError(500, "Failed to execute workflow", { headers });
+    if (last && "cancellation" in last) throw new ServeError(409, `Execution ${id} was cancelled`, { headers });
+    return toReply(state);
+  }
+
+  async function* follow(id: string, after: number, signal: AbortSignal): AsyncGenerator<Record<string, unknown>> {
+    for await (const event of engine.events(id, after, signal)) yield toEventView(event, showErrors);
+    if (signal.aborted) return;
+    const state = await engine.state(id);
+    // Without it the stream says: ask for the state.
+    if (state && state.status !== "running") yield toResultEvent(state, showErrors);
+  }
+}
 
 function findWorkflow({ workflows }: Workflows, id: string): RegisteredWorkflow {
   const workflow = workflows.get(id);
   if (!workflow) throw notFound(`Workflow ${id} not found`);
   return workflow;
+}
+
+const idHeader = (id: string): [string, string][] => [["x-execution-id", id]];
+const toReply = (state: ExecutionState): Reply => new Reply(toResult(state), { headers: idHeader(state.execution.id) });
+const wantsAsync = ({ headers }: Request): boolean => /\brespond-async\b/i.test(headers.get("prefer") ?? "");
+
+function lastEventId({ headers }: Request): string | undefined {
+  const id = headers.get("last-event-id");
+  if (id === null || id === "") return undefined;
+  if (!/^\d{1,15}$/.test(id)) throw badRequest("Invalid Last-Event-ID: expected a seq");
+  return id;
+}
+
+const toCursor = ({ execution }: ExecutionState): string =>
+  Buffer.from(`${execution.startAt} ${execution.id}`).toString("base64url");
+
+function fromCursor(cursor: string): { startAt: number; id: string } {
+  const [, startAt, id] = /^(\d{1,15}) (.+)$/.exec(Buffer.from(cursor, "base64url").toString()) ?? [];
+  if (!startAt || !isId(id)) throw badRequest("Invalid query: cursor: expected the nextCursor of another answer");
+  return { startAt: Number(startAt), id };
 }

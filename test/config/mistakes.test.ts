@@ -56,7 +56,7 @@ describe("a config with a mistake gives one readable message with file and place
     [
       "an unknown key",
       `{ colour: 1 }`,
-      "colour: unknown key; expected workflows, workflowsDir, server, configureApp, onDispose",
+      "colour: unknown key; expected workflows, workflowsDir, server, backend, configureApp, onDispose",
     ],
     [
       "an unknown key under cors",

@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe } from "vitest";
 import WebSocket, { type ClientOptions } from "ws";
+import { embedded } from "../../src/backends/embedded/define.ts";
 import type { Config } from "../../src/config/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import type { Snapshot } from "../../src/config/snapshot.ts";
@@ -56,7 +57,11 @@ export function describeServer(title: string, options: Options, suite: (server: 
 export async function startServer(target: Target, { config = {}, rows = [] }: Options = {}): Promise<TestServer> {
   const logs: LogRecord[] = [];
   const mode = target === "dev" ? "dev" : "start";
-  const server = openServer(toProject(config), { mode, rows, logger: createTestLogger(logs) });
+  const server = openServer(toProject({ backend: embedded({ path: ":memory:" }), ...config }), {
+    mode,
+    rows,
+    logger: createTestLogger(logs),
+  });
   const base = target === "in process" ? "http://localhost" : (await server.listen({ port: 0 })).url;
   const send: Send = (path, init) => {
     if (target !== "in process") return fetch(base + path, { redirect: "manual", ...init });

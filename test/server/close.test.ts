@@ -1,12 +1,14 @@
 import { expect, it, vi } from "vitest";
-import { createServer } from "agentserve";
+import { createServer, embedded } from "agentserve";
 import { testRows } from "../harness/rows.ts";
 import { startServer } from "../harness/server.ts";
 
+const backend = embedded({ path: ":memory:" });
 const ask = (path: string) => new Request(`http://localhost${path}`);
 
 it("ends though somebody in process never read an answer, or never got one", async () => {
   const server = createServer({
+    backend,
     server: { limits: { drainMs: 100 } },
     configureApp: (app) => void app.get("/hi", () => "hi").get("/never", () => new Promise(() => {})),
   });
@@ -29,7 +31,7 @@ it("cuts a request that outlives drainMs", async () => {
 });
 
 it("listens once", async () => {
-  const server = createServer({});
+  const server = createServer({ backend });
   await server.listen({ port: 0 });
   expect(() => server.listen({ port: 0 })).toThrow("listens already");
   await server.close();

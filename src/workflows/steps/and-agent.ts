@@ -1,5 +1,6 @@
+import type { Code } from "../../engine/definition.ts";
 import type { OutputOf } from "../../core/schema.ts";
-import type { Agent, Prompt, StepContext } from "../../engine/definition.ts";
+import type { Agent, Prompt, StepContext } from "../../engine/context.ts";
 import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
@@ -29,5 +30,15 @@ export function andAgent<
   options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
 ): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
   const outputSchema = options.map ? undefined : options.schema;
-  return createStep("andAgent", { ...options, outputSchema }, { agent: "object" });
+  const { agent, prompt, schema, map } = options;
+  const code: Code = async (context) => {
+    const asked = typeof prompt === "function" ? await prompt(context) : prompt;
+    const answer = await agent.ask(asked, { schema, context });
+    // The agent has checked its answer against the schema.
+    return map ? map(answer as OutputOf<Answer, string>, context) : answer;
+  };
+  const entry = { ...options, outputSchema: undefined, code };
+  return createStep("andAgent", { ...options, outputSchema }, { agent: "object" }, (scope, data, resumed) =>
+    scope.entry({ ...entry, data, resumed }),
+  );
 }

@@ -1,3 +1,4 @@
+import type { Branch } from "../../engine/definition.ts";
 import { createStep, type OutputOfStep, type StepIn, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface BranchOptions<Steps> extends Omit<StepOptions, "retry" | "timeout"> {
@@ -14,5 +15,11 @@ export function andAll<
   Suspend = never,
   const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputsOf<Steps>> {
-  return createStep("andAll", options, { steps: "object" });
+  return createStep("andAll", options, { steps: "object" }, function* (scope, data): Branch {
+    const outcomes = yield* scope.fork(
+      "all",
+      options.steps.map((step) => scope.step(step, data)),
+    );
+    return { value: `[${outcomes.map(({ value }) => value ?? "null").join()}]` };
+  });
 }

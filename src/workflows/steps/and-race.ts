@@ -1,3 +1,4 @@
+import type { Branch } from "../../engine/definition.ts";
 import type { BranchOptions } from "./and-all.ts";
 import { createStep, type OutputOfStep, type StepIn, type TypedStep } from "./step.ts";
 
@@ -10,5 +11,11 @@ export function andRace<
   const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputOfStep<Steps[number]>> {
   if (options.steps?.length === 0) throw new TypeError(`andRace ${options.id}: steps is empty, so nobody could win`);
-  return createStep("andRace", options, { steps: "object" });
+  return createStep("andRace", options, { steps: "object" }, function* (scope, data): Branch {
+    const [winner] = yield* scope.fork(
+      "race",
+      options.steps.map((step) => scope.step(step, data)),
+    );
+    return { value: winner?.value };
+  });
 }

@@ -1,5 +1,6 @@
 import type { InputOf, OutputOf } from "../../core/schema.ts";
-import type { StepContext } from "../../engine/definition.ts";
+import type { Branch } from "../../engine/definition.ts";
+import type { StepContext } from "../../engine/context.ts";
 import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface TapOptions<Data, Input, Resume, Suspend, In extends MaybeSchema> extends StepOptions {
@@ -18,5 +19,19 @@ export function andTap<
 >(
   options: TapOptions<Data, Input, Resume, Suspend, In>,
 ): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, Made<Data>> {
-  return createStep("andTap", options, { execute: "function" });
+  return createStep("andTap", options, { execute: "function" }, function* (scope, data, resumed): Branch {
+    try {
+      yield* scope.entry({
+        ...options,
+        data,
+        resumed,
+        code: (context) => Promise.resolve(options.execute(context)).then(nothing),
+      });
+    } catch {
+      // Logged where it failed.
+    }
+    return { value: data };
+  });
 }
+
+const nothing = (): null => null;

@@ -41,5 +41,7 @@ export function andThen<
 >(
   options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, Out, Sus, Res>,
 ): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, OutputOf<Out, Awaited<Returned>>> {
-  return createStep("andThen", options, { execute: "function" });
+  return createStep("andThen", options, { execute: "function" }, (scope, data, resumed) =>
+    scope.entry({ ...options, data, resumed, suspends: true, code: options.execute }),
+  );
 }

@@ -1,4 +1,5 @@
-import type { StepContext } from "../../engine/definition.ts";
+import type { Branch, Code } from "../../engine/definition.ts";
+import type { StepContext } from "../../engine/context.ts";
 import { createStep, type Made, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface WhenOptions<Data, Input, Resume, Suspend, Output> extends Omit<StepOptions, "retry" | "timeout"> {
@@ -11,5 +12,11 @@ export interface WhenOptions<Data, Input, Resume, Suspend, Output> extends Omit<
 export function andWhen<Data = unknown, Input = unknown, Resume = unknown, Suspend = never, Output = never>(
   options: WhenOptions<Data, Input, Resume, Suspend, Output>,
 ): TypedStep<Data, Input, Resume, Suspend, Made<Data | Output>> {
-  return createStep("andWhen", { ...options, steps: [options.step] }, { condition: "function", step: "object" });
+  const { id, condition, step } = options;
+  const code: Code = async (context) => Boolean(await condition(context));
+  const needs = { condition: "function", step: "object" } as const;
+  return createStep("andWhen", { ...options, steps: [step] }, needs, function* (scope, data): Branch {
+    const { value: holds } = yield* scope.entry({ id, suffix: "?", data, code });
+    return holds === "true" ? yield* scope.step(step, data) : { value: data, skipped: true };
+  });
 }

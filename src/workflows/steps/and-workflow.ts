@@ -1,4 +1,6 @@
-import type { StepContext, WorkflowDefinition } from "../../engine/definition.ts";
+import { fromJsonText } from "../../core/json.ts";
+import type { StepContext } from "../../engine/context.ts";
+import type { Branch, Code, WorkflowDefinition } from "../../engine/definition.ts";
 import { createStep, type Made, type StepOptions, type TypedStep } from "./step.ts";
 
 /** A workflow as a step sees it: what it takes and what it makes. */
@@ -32,5 +34,16 @@ export function andWorkflow<
   options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
 ): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
   const { inputSchema, steps } = options.workflow ?? {};
-  return createStep("andWorkflow", { ...options, inputSchema, steps }, { workflow: "object" });
+  const { id, workflow, map } = options;
+  return createStep(
+    "andWorkflow",
+    { ...options, inputSchema, steps },
+    { workflow: "object" },
+    function* (scope, data): Branch {
+      const { value } = yield* scope.within(id, workflow, data);
+      if (!map) return { value };
+      const code: Code = (context) => map(fromJsonText(value) as Result, context);
+      return yield* scope.entry({ id, suffix: ">", data, code });
+    },
+  );
 }

@@ -1,6 +1,7 @@
 import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
-import type { Retry, Step, StepContext, StepType } from "../../engine/definition.ts";
+import type { StepContext } from "../../engine/context.ts";
+import type { Retry, Step, StepType } from "../../engine/definition.ts";
 
 /** A step that knows its types: what it reads from the workflow around it, and what it makes. */
 export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
@@ -66,12 +67,13 @@ export function createStep<const S extends { id: string; name?: string; purpose?
   type: StepType,
   options: S,
   needs: { [K in keyof S]?: "function" | "object" },
-): S & { type: StepType; name: string; purpose: string } {
+  run: Step["run"],
+): S & Pick<Step, "type" | "name" | "purpose" | "run"> {
   if (!isId(options.id)) throw new TypeError(`${type}: id ${JSON.stringify(options.id)} is not ${idRule}`);
   for (const [key, kind] of Object.entries(needs)) {
     const value = options[key as keyof S];
     if (typeof value !== kind || value === null) throw new TypeError(`${type} ${options.id}: ${key} is missing`);
   }
   checkSchemas(options, `${type} ${options.id}`);
-  return Object.freeze({ ...options, type, name: options.name ?? options.id, purpose: options.purpose ?? "" });
+  return Object.freeze({ ...options, run, type, name: options.name ?? options.id, purpose: options.purpose ?? "" });
 }

@@ -1,0 +1,334 @@
+import { ServeError } from "../../core/error.ts";
+import type { Logger } from "../../core/log.ts";
+import { isClosing, toTransitionEvent } from "../../engine/events.ts";
+import type {
+  Drive,
+  Engine,
+  Execution,
+  ExecutionState,
+  LifecycleEvent,
+  ListFilter,
+  LiveEvent,
+  Resume,
+  Settled,
+  Transition,
+} from "../../engine/types.ts";
+import { Readers } from "./readers.ts";
+import { EmbeddedRun, toRow, type RunHost } from "./run.ts";
+import { Store, type JournalRow } from "./store.ts";
+import { Writer } from "./writer.ts";
+
+export interface EmbeddedOptions {
+  readonly path: string;
+  readonly durability: "normal" | "full";
+  readonly sseBufferBytes: number;
+  readonly logger: Logger;
+}
+
+/** The engine on one SQLite file, with one writer. */
+export class EmbeddedEngine implements Engine, RunHost {
+  readonly #path: string;
+  readonly #durability: EmbeddedOptions["durability"];
+  // Opened by `open`: until then nobody asks.
+  #store!: Store;
+  readonly #writer: Writer;
+  readonly #readers: Readers;
+  readonly #logger: Logger;
+  /** The drives of this process. An execution that is suspended with nothing in flight has none. */
+  readonly #runs = new Map<string, EmbeddedRun>();
+  readonly #waiters = new Map<string, Set<Waiter>>();
+  #closing = false;
+  #closed = false;
+  #whenIdle = (): void => {};
+
+  constructor({ path, durability, sseBufferBytes, logger }: EmbeddedOptions) {
+    this.#path = path;
+    this.#durability = durability;
+    this.#writer = new Writer((work) => this.#store.transaction(work));
+    this.#readers = new Readers(sseBufferBytes);
+    this.#logger = logger;
+  }
+
+  async open(driveOf: (execution: Execution) => Drive | undefined): Promise<void> {
+    this.#store = new Store(this.#path, this.#durability);
+    for (const state of this.#store.running()) {
+      const drive = driveOf(state.execution);
+      if (drive) this.#drive(state, this.#store.journal(state.execution.id), drive);
+    }
+  }
+
+  async begin(execution: Execution, drive: Drive): Promise<{ created: boolean }> {
+    const created = await this.#writer.commit(
+      () => this.#store.begin(execution),
+      (isNew) => isNew && this.#drive({ execution, status: "running", epoch: 0 }, [], drive),
+    );
+    return { created };
+  }
+
+  async state(id: string): Promise<ExecutionState | undefined> {
+    return this.#runs.get(id)?.state ?? this.#store.state(id);
+  }
+
+  async list(filter: ListFilter): Promise<ExecutionState[]> {
+    return this.#store.list(filter);
+  }
+
+  running(workflowId: string): number {
+    const runs = [...this.#runs.values()];
+    return runs.filter(({ state }) => state.status === "running" && state.execution.workflowId === workflowId).length;
+  }
+
+  async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
+    for (;;) {
+      const state = await this.state(id);
+      if (state && state.status !== "running" && state.epoch > afterEpoch) return state;
+      await this.#nextTransition(id, signal);
+    }
+  }
+
+  suspend(id: string, reason: string): Promise<ExecutionState | false> {
+    return this.#signal(id, undefined, (state) => {
+      if (state.status !== "running") return undefined;
+      return { to: "suspended", at: Date.now(), reason, pending: [], position: this.#runs.get(id)?.position };
+    });
+  }
+
+  resume(id: string, epoch: number, how: Resume, drive: Drive): Promise<ExecutionState | false> {
+    return this.#signal(id, drive, (state) => {
+      if (state.status !== "suspended" || state.epoch !== epoch) return undefined;
+      return { to: "running", at: Date.now(), ...how };
+    });
+  }
+
+  cancel(id: string, reason: string): Promise<ExecutionState | false> {
+    return this.#signal(id, undefined, (state) => {
+      if (state.status !== "running" && state.status !== "suspended") return undefined;
+      return { to: "error", at: Date.now(), cancellation: { reason } };
+    });
+  }
+
+  /** A transition from outside: reading, deciding and writing are one transaction. */
+  async #signal(id: string, drive: Drive | undefined, decide: Decide): Promise<ExecutionState | false> {
+    const won = await this.#writer.commit(
+      () => this.#writeSignal(id, decide),
+      (signal) => signal && this.#follow(signal, drive),
+    );
+    return won && won.state;
+  }
+
+  #writeSignal(id: string, decide: Decide): Signal | false {
+    const before = this.#store.state(id);
+    const next = before && decide(before);
+    if (!before || !next || !this.#store.move(id, before.epoch, next)) return false;
+    const { execution } = before;
+    const epoch = before.epoch + 1;
+    // When nobody drives it, nobody will: its last event is made here.
+    const isLast = next.to === "error" && !this.#runs.has(id);
+    const events = isLast ? [toTransitionEvent(id, this.#store.lastSeq(id) + 1, next)] : [];
+    const row: JournalRow = { key: `!${epoch}`, kind: "signal", at: next.at, body: JSON.stringify(next), events: null };
+    this.#store.add(id, row, events);
+    return { row, events, state: { execution, status: next.to, epoch, last: next } };
+  }
+
+  #follow({ row, events, state }: Signal, drive: Drive | undefined): void {
+    const { id } = state.execution;
+    const run = this.#runs.get(id);
+    if (run && !run.left) {
+      run.state = state;
+      run.signal(row);
+    } else if (drive && state.status === "running") this.#drive(state, this.#store.journal(id), drive);
+    for (const event of events) this.publish(id, event);
+    this.#notify(id);
+  }
+
+  #drive(state: ExecutionState, rows: JournalRow[], drive: Drive): void {
+    const run = new EmbeddedRun(state, rows, this);
+    this.#runs.set(state.execution.id, run);
+    drive(run).then(
+      () => this.#leave(run),
+      (error) => {
+        this.#forget(run);
+        if (!this.#closed) this.#logger.error("An execution stopped", { error, executionId: state.execution.id });
+      },
+    );
+  }
+
+  /** The drive is over. What it emitted last goes into the journal. */
+  #leave(run: EmbeddedRun): void {
+    run.left = true;
+    const { id } = run.execution;
+    const events = run.takeEvents();
+    if (events.length === 0) return this.#forget(run);
+    this.#writer.write(
+      () => this.#store.add(id, eventsRow(), events),
+      () => this.#forget(run),
+      (error) => this.#logger.error("Events were not stored", { error, executionId: id }),
+    );
+  }
+
+  #forget(run: EmbeddedRun): void {
+    if (this.#runs.get(run.execution.id) === run) this.#runs.delete(run.execution.id);
+    this.#checkIdle();
+  }
+
+  // What a run asks for.
+
+  record(run: EmbeddedRun, key: string, settled: Settled): void {
+    const { id } = run.execution;
+    const row = toRow(key, settled);
+    const events = run.takeEvents();
+    this.#writer.write(
+      () => {
+        // A loser that finished late: nobody waits for it, and its drive may be over.
+        const kept = run.isWaitedFor(key);
+        if (kept) this.#store.add(id, row, events);
+        else if (events.length > 0) this.#store.add(id, eventsRow(), events);
+        return kept;
+      },
+      (kept) => {
+        run.stored(events);
+        run.settled(key, kept ? row : undefined);
+        this.#checkIdle();
+      },
+      (error) => run.fail(error),
+    );
+  }
+
+  move(run: EmbeddedRun, next: Transition, event: LifecycleEvent): Promise<boolean> {
+    const { execution, seen } = run;
+    const { id } = execution;
+    const events = run.takeEvents();
+    return this.#writer.commit(
+      () => {
+        const won = this.#store.move(id, seen, next);
+        const row: JournalRow = {
+          key: `!${seen + 1}`,
+          kind: "moved",
+          at: next.at,
+          body: JSON.stringify(next),
+          events: null,
+        };
+        if (won) this.#store.add(id, row, [...events, event]);
+        else if (events.length > 0) this.#store.add(id, eventsRow(), events);
+        return won;
+      },
+      (won) => {
+        run.stored(events);
+        if (!won) return;
+        run.state = { execution, status: next.to, epoch: seen + 1, last: next };
+        run.lastEvent = event;
+        this.publish(id, event);
+        this.#notify(id);
+      },
+    );
+  }
+
+  publish(id: string, event: LifecycleEvent | LiveEvent): void {
+    this.#readers.publish(id, event);
+  }
+
+  async *events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
+    const reader = this.#readers.open(id, signal);
+    let cursor = afterSeq;
+    try {
+      for (;;) {
+        reader.clear(); // what is queued stands in the journal, or is about to
+        for (const event of this.#known(id, cursor)) {
+          cursor = event.seq;
+          yield event;
+        }
+        if (this.#isOver(id, cursor)) return;
+        for (;;) {
+          const event = await reader.next();
+          if (event === undefined) return;
+          if (event === "lagging") break;
+          const { seq } = event as LifecycleEvent;
+          if (seq !== undefined) {
+            if (seq <= cursor) continue;
+            if (seq > cursor + 1) break; // one was missed between reading and listening
+            cursor = seq;
+          }
+          yield event;
+          if (isClosing(event) && this.#isOver(id, cursor)) return;
+        }
+      }
+    } finally {
+      reader.close();
+    }
+  }
+
+  /** Stored, then emitted and on their way into the journal. */
+  *#known(id: string, afterSeq: number): Generator<LifecycleEvent> {
+    let last = afterSeq;
+    for (const event of [...this.#store.events(id, afterSeq), ...(this.#runs.get(id)?.pending ?? [])]) {
+      if (event.seq <= last) continue;
+      last = event.seq;
+      yield event;
+    }
+  }
+
+  /** Whether a reader who has come this far has seen the suspension or the end. */
+  #isOver(id: string, cursor: number): boolean {
+    const run = this.#runs.get(id);
+    if (!run) return this.#store.state(id)?.status !== "running";
+    const { state, lastEvent } = run;
+    return state.status !== "running" && lastEvent !== undefined && isClosing(lastEvent) && cursor >= lastEvent.seq;
+  }
+
+  async #nextTransition(id: string, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#closing) throw shuttingDown();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiter: Waiter = { resolve, reject };
+    const waiters = this.#waiters.get(id) ?? new Set();
+    this.#waiters.set(id, waiters.add(waiter));
+    const leave = (): void => reject(signal?.reason);
+    signal?.addEventListener("abort", leave, { once: true });
+    try {
+      await promise;
+    } finally {
+      signal?.removeEventListener("abort", leave);
+      waiters.delete(waiter);
+      if (waiters.size === 0) this.#waiters.delete(id);
+    }
+  }
+
+  #notify(id: string): void {
+    for (const { resolve } of this.#waiters.get(id) ?? []) resolve();
+  }
+
+  /** Starts nothing more, lets steps in flight finish within the grace, and leaves the rest to the next start. */
+  async close({ drainMs }: { drainMs: number }): Promise<void> {
+    this.#closing = true;
+    for (const run of this.#runs.values()) run.stop();
+    this.#readers.closeAll();
+    for (const waiters of this.#waiters.values()) for (const { reject } of waiters) reject(shuttingDown());
+    const idle = Promise.withResolvers<void>();
+    this.#whenIdle = idle.resolve;
+    const timer = setTimeout(idle.resolve, drainMs);
+    this.#checkIdle();
+    await idle.promise;
+    clearTimeout(timer);
+    this.#writer.close();
+    this.#closed = true;
+    this.#store?.close();
+  }
+
+  #checkIdle(): void {
+    if (this.#closing && ![...this.#runs.values()].some(({ inFlight }) => inFlight > 0)) this.#whenIdle();
+  }
+}
+
+interface Waiter {
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+type Decide = (state: ExecutionState) => Transition | undefined;
+/** A transition from outside, once it is written. */
+interface Signal {
+  readonly row: JournalRow;
+  readonly events: readonly LifecycleEvent[];
+  readonly state: ExecutionState;
+}
+
+const eventsRow = (): JournalRow => ({ key: "~", kind: "events", at: Date.now(), body: null, events: null });
+const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

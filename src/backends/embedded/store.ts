@@ -1,0 +1,147 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import type { Execution, ExecutionState, LifecycleEvent, ListFilter, Transition } from "../../engine/types.ts";
+
+/** One row of the journal. */
+export interface JournalRow {
+  readonly key: string;
+  readonly kind: RowKind;
+  readonly at: number;
+  readonly body: string | null;
+  readonly events: string | null;
+}
+/**
+ * `value`, `error`, `suspended`: how an entry ended. `moved`: a transition that the drive made. `signal`: one that somebody
+ * else made. `events`: nothing but events.
+ */
+export type RowKind = "value" | "error" | "suspended" | "moved" | "signal" | "events";
+
+const format = 1;
+const schema = `
+  create table executions(
+    id text primary key, workflow text not null, started integer not null, execution text not null,
+    status text not null, epoch integer not null, last text
+  ) strict, without rowid;
+  create index executions_by_workflow on executions(workflow, started desc, id desc);
+  create index executions_running on executions(status) where status = 'running';
+  create table journal(
+    n integer primary key, id text not null, key text not null, kind text not null, at integer not null,
+    body text, seq integer, events text
+  ) strict;
+  create index journal_by_id on journal(id, n);
+`;
+const state = "select execution, status, epoch, last from executions";
+
+/** The file: its tables, and every statement on them. */
+export class Store {
+  readonly #db: DatabaseSync;
+  readonly #statements: Record<keyof typeof statements, StatementSync>;
+
+  constructor(path: string, durability: "normal" | "full") {
+    if (path !== ":memory:") prepareFolder(dirname(path));
+    this.#db = new DatabaseSync(path);
+    this.#db.exec(`pragma journal_mode = wal; pragma synchronous = ${durability}; pragma busy_timeout = 5000`);
+    const { user_version: found } = this.#db.prepare("pragma user_version").get() as { user_version: number };
+    if (found > format)
+      throw new Error(`${path} was written by a newer agentserve: its format is ${found}, not ${format}`);
+    if (found === 0) this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);
+    const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
+    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+  }
+
+  /** All of it becomes durable, or none. */
+  transaction<T>(work: () => T): T {
+    this.#statements.open.run();
+    try {
+      const result = work();
+      this.#statements.commit.run();
+      return result;
+    } catch (error) {
+      this.#statements.rollback.run();
+      throw error;
+    }
+  }
+
+  /** False when there is one with this id already. */
+  begin(execution: Execution): boolean {
+    const { id, workflowId, startAt } = execution;
+    return this.#statements.begin.run(id, workflowId, startAt, JSON.stringify(execution)).changes === 1;
+  }
+
+  /** The compare-and-set on the number of the last transition. */
+  move(id: string, epoch: number, next: Transition): boolean {
+    return this.#statements.move.run(next.to, JSON.stringify(next), id, epoch).changes === 1;
+  }
+
+  add(id: string, row: Omit<JournalRow, "events">, events: readonly LifecycleEvent[]): void {
+    const { key, kind, at, body } = row;
+    const last = events.at(-1);
+    this.#statements.add.run(id, key, kind, at, body, last?.seq ?? null, last ? JSON.stringify(events) : null);
+  }
+
+  state(id: string): ExecutionState | undefined {
+    const row = this.#statements.find.get(id) as StateRow | undefined;
+    return row && toState(row);
+  }
+
+  running(): ExecutionState[] {
+    return (this.#statements.running.all() as unknown as StateRow[]).map(toState);
+  }
+
+  list({ workflowId, status, limit, before }: ListFilter): ExecutionState[] {
+    const values = [workflowId, status ?? null, before?.startAt ?? null, before?.id ?? null, limit];
+    return (this.#statements.list.all(...values) as unknown as StateRow[]).map(toState);
+  }
+
+  journal(id: string): JournalRow[] {
+    return this.#statements.journal.all(id) as unknown as JournalRow[];
+  }
+
+  events(id: string, afterSeq: number): LifecycleEvent[] {
+    const rows = this.#statements.events.all(id, afterSeq) as { events: string }[];
+    return rows.flatMap(({ events }) => JSON.parse(events) as LifecycleEvent[]).filter(({ seq }) => seq > afterSeq);
+  }
+
+  lastSeq(id: string): number {
+    return (this.#statements.lastSeq.get(id) as { seq: number | null }).seq ?? 0;
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+const statements = {
+  open: "begin immediate",
+  commit: "commit",
+  rollback: "rollback",
+  begin: "insert into executions values(?, ?, ?, ?, 'running', 0, null) on conflict do nothing",
+  move: "update executions set status = ?, last = ?, epoch = epoch + 1 where id = ? and epoch = ?",
+  find: `${state} where id = ?`,
+  running: `${state} where status = 'running' order by started, id`,
+  list: `${state} where workflow = ?1 and (?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
+    order by started desc, id desc limit ?5`,
+  add: "insert into journal(id, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?)",
+  journal: "select key, kind, at, body, events from journal where id = ? order by n",
+  lastSeq: "select max(seq) as seq from journal where id = ?",
+  events: "select events from journal where id = ? and seq > ? order by n",
+};
+
+/** Makes the folder of the file, and keeps it out of version control. */
+function prepareFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, ".gitignore"), "*\n");
+}
+
+interface StateRow {
+  execution: string;
+  status: ExecutionState["status"];
+  epoch: number;
+  last: string | null;
+}
+
+function toState({ execution, status, epoch, last }: StateRow): ExecutionState {
+  return { execution: JSON.parse(execution), status, epoch, last: last === null ? undefined : JSON.parse(last) };
+}

@@ -1,0 +1,28 @@
+import { fromJsonText } from "../core/json.ts";
+import type { Parked, Position, Transition } from "./types.ts";
+
+/** A suspension as events and `state` show it. */
+export interface Suspension extends Position {
+  readonly suspendedAt: string;
+  readonly reason: string;
+  readonly data?: unknown;
+  /** Every branch that waits, when there are several. */
+  readonly pending?: (Position & { reason: string; data?: unknown })[];
+}
+
+export function toSuspension({ at, reason, pending, position }: Transition & { to: "suspended" }): Suspension {
+  const [first] = pending;
+  return {
+    suspendedAt: new Date(at).toISOString(),
+    reason,
+    ...(first ? toPending(first) : (position ?? unknown)),
+    ...(pending.length > 1 && { pending: pending.map(toPending) }),
+  };
+}
+
+/** Until the drive has seen a suspension from outside, a backend may not know where it stands. */
+const unknown: Position = { stepIndex: 0, stepId: "" };
+
+function toPending({ stepIndex, stepId, reason, data }: Parked): Position & { reason: string; data?: unknown } {
+  return { stepIndex, stepId, reason, ...(data !== undefined && { data: fromJsonText(data) }) };
+}

@@ -1,0 +1,152 @@
+import type { Caller } from "../core/caller.ts";
+import { badRequest, notFound, ServeError } from "../core/error.ts";
+import { toJsonText, type JsonText } from "../core/json.ts";
+import { validate, type Schema } from "../core/schema.ts";
+import type { Step, WorkflowDefinition } from "../engine/definition.ts";
+import type { Drive, Engine, Execution, ExecutionState, Resume } from "../engine/types.ts";
+
+/** A workflow of a snapshot, ready to be run. */
+export interface Runnable {
+  readonly definition: WorkflowDefinition;
+  readonly drive: Drive;
+}
+export interface BeginOptions {
+  readonly userId?: string | undefined;
+  readonly conversationId?: string | undefined;
+  readonly executionId?: string | undefined;
+  readonly context?: Record<string, unknown> | undefined;
+}
+
+/** Nothing begins before the request is valid; from then on the execution outlives it. */
+export async function begin(
+  engine: Engine,
+  { definition, drive }: Runnable,
+  input: unknown,
+  options: BeginOptions = {},
+  caller?: Caller,
+): Promise<Execution> {
+  const execution: Execution = {
+    id: options.executionId ?? crypto.randomUUID(),
+    workflowId: definition.id,
+    input: await checkInput(definition.inputSchema, input),
+    context: options.context ?? {},
+    userId: caller?.userId ?? options.userId,
+    conversationId: options.conversationId,
+    user: caller?.user,
+    startAt: Date.now(),
+    steps: definition.steps.flatMap((step) => listSteps(step, "")),
+  };
+  const { created } = await engine.begin(execution, drive);
+  if (!created) throw new ServeError(409, `Execution ${execution.id} already exists`);
+  return execution;
+}
+
+async function checkInput(schema: Schema | undefined, input: unknown): Promise<JsonText> {
+  if (input === undefined) throw invalidInput("input is required");
+  if (!schema && (typeof input !== "object" || input === null || Array.isArray(input)))
+    throw invalidInput("expected an object");
+  const result = schema ? await validate(schema, input) : { value: input };
+  if ("problem" in result) throw invalidInput(result.problem);
+  return toText(result.value, "input", invalidInput) ?? "null";
+}
+
+/** The execution, if it is one of this workflow's. */
+export async function find(engine: Engine, workflowId: string, id: string): Promise<ExecutionState> {
+  const state = await engine.state(id);
+  if (!state || state.execution.workflowId !== workflowId) throw notFound(`Execution ${id} not found`);
+  return state;
+}
+
+export async function suspend(
+  engine: Engine,
+  state: ExecutionState,
+  reason = "Suspended by request",
+): Promise<ExecutionState> {
+  const { id } = state.execution;
+  const suspended = await engine.suspend(id, reason);
+  if (!suspended) throw badRequest(`Execution ${id} is not running`);
+  return suspended;
+}
+
+export async function cancel(
+  engine: Engine,
+  state: ExecutionState,
+  reason = "Cancelled by request",
+): Promise<ExecutionState> {
+  const { id } = state.execution;
+  const cancelled = await engine.cancel(id, reason);
+  if (!cancelled) throw badRequest(`Execution ${id} has already ended`);
+  return cancelled;
+}
+
+/** One resume wins per suspension. Answers the state in which the execution goes on. */
+export async function resume(
+  engine: Engine,
+  { definition, drive }: Runnable,
+  state: ExecutionState,
+  asked: { resumeData?: unknown; stepId?: string | undefined },
+  by?: Caller,
+): Promise<ExecutionState> {
+  const { id } = state.execution;
+  const notSuspended = () => notFound(`Execution ${id} is not suspended`);
+  if (state.status !== "suspended") throw notSuspended();
+  const how: Resume = { stepId: asked.stepId, by, data: await checkResume(definition, state, asked) };
+  const resumed = await engine.resume(id, state.epoch, how, drive);
+  if (!resumed) throw notSuspended();
+  return resumed;
+}
+
+/** What the step that goes on, or begins again, will be given. */
+async function checkResume(
+  definition: WorkflowDefinition,
+  { last }: ExecutionState,
+  { resumeData, stepId }: { resumeData?: unknown; stepId?: string | undefined },
+): Promise<JsonText | undefined> {
+  if (last?.to !== "suspended") return undefined;
+  const { pending, position } = last;
+  // Suspended by request, and nobody goes back: nothing waits for data.
+  if (pending.length === 0 && stepId === undefined) return undefined;
+  const parked = stepId === undefined ? pending[0] : pending.find((one) => one.stepId === stepId);
+  const at = pending[0]?.stepIndex ?? position?.stepIndex ?? 0;
+  const index = definition.steps.findIndex((step) => step.id === stepId);
+  if (!parked && (index < 0 || index > at))
+    throw badRequest(`Step ${stepId} is not one that this execution can resume from`);
+  const schema = resumeSchemaOf(definition, parked?.stepId ?? stepId ?? "");
+  const result = schema ? await validate(schema, resumeData) : { value: resumeData };
+  if ("problem" in result) throw invalidResume(result.problem);
+  return toText(result.value, "resumeData", invalidResume);
+}
+
+/** The step's own, else that of the workflow that it stands in, else that of the one around it. */
+function resumeSchemaOf(definition: WorkflowDefinition, path: string): Schema | undefined {
+  const [head = "", ...rest] = path.split("/");
+  const step = findStep(definition.steps, head);
+  const inner = step?.workflow && rest.length > 0 ? resumeSchemaOf(step.workflow, rest.join("/")) : step?.resumeSchema;
+  return inner ?? definition.resumeSchema;
+}
+
+function findStep(steps: readonly Step[], id: string): Step | undefined {
+  for (const step of steps) {
+    const found = step.id === id ? step : step.workflow ? undefined : findStep(step.steps ?? [], id);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+const invalidInput = (detail: string): ServeError => badRequest(`Input validation failed: ${detail}`);
+const invalidResume = (detail: string): ServeError => badRequest(`Invalid resume data: ${detail}`);
+
+function toText(value: unknown, what: string, fail: (detail: string) => ServeError): JsonText | undefined {
+  try {
+    return toJsonText(value, what);
+  } catch (error) {
+    throw error instanceof TypeError ? fail(error.message) : error;
+  }
+}
+
+/** The ordered paths and types of a definition: what a journal is compared with when the code has changed. */
+function listSteps(step: Step, prefix: string): (readonly [path: string, type: string])[] {
+  const path = prefix + step.id;
+  const inner = step.workflow ? `${path}/` : prefix;
+  return [[path, step.type], ...(step.steps ?? []).flatMap((one) => listSteps(one, inner))];
+}

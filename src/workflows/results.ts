@@ -1,0 +1,119 @@
+import { fromJsonText } from "../core/json.ts";
+import { toCancellation } from "../engine/events.ts";
+import { toSuspension, type Suspension } from "../engine/suspension.ts";
+import type { ExecutionState, Fault, LifecycleEvent, LiveEvent } from "../engine/types.ts";
+
+/** Whether the text of any error may be shown, or only that of a `ServeError`. */
+export type ShowErrors = boolean;
+
+const failed = "Failed to execute workflow";
+const toIso = (at: number): string => new Date(at).toISOString();
+const endAt = ({ status, last }: ExecutionState): string | null =>
+  last && (status === "completed" || status === "error") ? toIso(last.at) : null;
+
+/** The execution result of execute and resume. */
+export interface ExecutionResult {
+  executionId: string;
+  startAt: string;
+  endAt: string | null;
+  status: ExecutionState["status"];
+  result: unknown;
+  suspension?: Omit<Suspension, "stepIndex"> & { suspendedStepIndex: number };
+  cancellation?: { cancelledAt: string; reason: string };
+}
+
+export function toResult(state: ExecutionState): ExecutionResult {
+  const { execution, status, last } = state;
+  const result: ExecutionResult = {
+    executionId: execution.id,
+    startAt: toIso(execution.startAt),
+    endAt: endAt(state),
+    status,
+    result: last?.to === "completed" ? (fromJsonText(last.result) ?? null) : null,
+  };
+  if (last?.to === "suspended") {
+    const { stepIndex: suspendedStepIndex, ...suspension } = toSuspension(last);
+    result.suspension = { ...suspension, suspendedStepIndex };
+  }
+  if (last && "cancellation" in last) result.cancellation = toCancellation(last);
+  return result;
+}
+
+/** What suspend answers. */
+export interface SuspendResult {
+  executionId: string;
+  status: "suspended";
+  suspension: { suspendedAt: string; reason: string };
+}
+
+/** The execution state of the state endpoint and of the list. */
+export interface StateView {
+  executionId: string;
+  workflowId: string;
+  status: ExecutionState["status"];
+  startAt: string;
+  endAt: string | null;
+  input: unknown;
+  context: Record<string, unknown>;
+  suspension?: Suspension;
+  result?: unknown;
+  error?: string;
+  cancellation?: { cancelledAt: string; reason: string };
+}
+
+export function toStateView(state: ExecutionState, showErrors: ShowErrors): StateView {
+  const { execution, status, last } = state;
+  const { userId, conversationId } = execution;
+  const view: StateView = {
+    executionId: execution.id,
+    workflowId: execution.workflowId,
+    status,
+    startAt: toIso(execution.startAt),
+    endAt: endAt(state),
+    input: fromJsonText(execution.input),
+    context: {
+      ...execution.context,
+      ...(userId !== undefined && { userId }),
+      ...(conversationId !== undefined && { conversationId }),
+    },
+  };
+  if (last?.to === "suspended") view.suspension = toSuspension(last);
+  if (last?.to === "completed") view.result = fromJsonText(last.result) ?? null;
+  if (last && "error" in last) view.error = toError(last.error, showErrors);
+  if (last && "cancellation" in last) view.cancellation = toCancellation(last);
+  return view;
+}
+
+/** An event as it goes out. */
+export function toEventView(event: LifecycleEvent | LiveEvent, showErrors: ShowErrors): Record<string, unknown> {
+  const { error } = event as { error?: Fault };
+  return event.type === "workflow-error" && error ? { ...event, error: toError(error, showErrors) } : { ...event };
+}
+
+/** The event that closes every stream. It is made for the stream that it closes: not stored, without a `seq`. */
+export function toResultEvent(state: ExecutionState, showErrors: ShowErrors): Record<string, unknown> {
+  const {
+    executionId,
+    status,
+    startAt,
+    endAt: end,
+    suspension,
+    error,
+    cancellation,
+    result,
+  } = toStateView(state, showErrors);
+  return {
+    type: "workflow-result",
+    executionId,
+    timestamp: new Date().toISOString(),
+    status,
+    result: result ?? null,
+    startAt,
+    endAt: end,
+    ...(suspension && { suspension }),
+    ...(error !== undefined && { error }),
+    ...(cancellation && { cancellation }),
+  };
+}
+
+const toError = ({ message, shown }: Fault, showErrors: ShowErrors): string => (shown || showErrors ? message : failed);

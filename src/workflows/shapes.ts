@@ -1,0 +1,88 @@
+import * as v from "valibot";
+import { stepTypes } from "../engine/definition.ts";
+import { executionStatuses, type ExecutionStatus } from "../engine/types.ts";
+import type { StepDetail, WorkflowDetail, WorkflowSummary } from "./describe.ts";
+import type { ExecutionResult, StateView, SuspendResult } from "./results.ts";
+
+const Time = v.pipe(v.string(), v.isoTimestamp());
+const Count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const AnyObject = v.record(v.string(), v.unknown());
+export const Status: v.GenericSchema<ExecutionStatus> = v.picklist(executionStatuses);
+
+const StepShape: v.GenericSchema<StepDetail> = v.pipe(
+  v.object({
+    id: v.string(),
+    name: v.string(),
+    type: v.picklist(stepTypes),
+    purpose: v.string(),
+    inputSchema: v.optional(AnyObject),
+    outputSchema: v.optional(AnyObject),
+    suspendSchema: v.optional(AnyObject),
+    resumeSchema: v.optional(AnyObject),
+    steps: v.optional(v.array(v.lazy(() => StepShape))),
+  }),
+  v.title("Step"),
+);
+const summary = {
+  id: v.string(),
+  name: v.string(),
+  purpose: v.string(),
+  stepsCount: Count,
+  status: v.picklist(["idle", ...executionStatuses]),
+};
+export const SummaryShape: v.GenericSchema<WorkflowSummary> = v.object(summary);
+export const DetailShape: v.GenericSchema<WorkflowDetail> = v.object({
+  ...summary,
+  steps: v.array(StepShape),
+  inputSchema: AnyObject,
+  suspendSchema: v.nullable(AnyObject),
+  resumeSchema: v.nullable(AnyObject),
+});
+
+const Position = { stepIndex: Count, stepId: v.string() };
+const Waiting = { reason: v.string(), data: v.optional(v.unknown()) };
+const pending = v.optional(v.array(v.object({ ...Position, ...Waiting })));
+const SuspensionShape = v.object({ suspendedAt: Time, ...Waiting, ...Position, pending });
+const Cancellation = v.object({ cancelledAt: Time, reason: v.string() });
+export const ResultShape: v.GenericSchema<ExecutionResult> = v.object({
+  executionId: v.string(),
+  startAt: Time,
+  endAt: v.nullable(Time),
+  status: Status,
+  result: v.unknown(),
+  suspension: v.optional(
+    v.object({
+      suspendedAt: Time,
+      ...Waiting,
+      suspendedStepIndex: Count,
+      stepId: v.string(),
+      pending,
+    }),
+  ),
+  cancellation: v.optional(Cancellation),
+});
+export const SuspendedShape: v.GenericSchema<SuspendResult> = v.object({
+  executionId: v.string(),
+  status: v.literal("suspended"),
+  suspension: v.object({ suspendedAt: Time, reason: v.string() }),
+});
+export const StateShape: v.GenericSchema<StateView> = v.object({
+  executionId: v.string(),
+  workflowId: v.string(),
+  status: Status,
+  startAt: Time,
+  endAt: v.nullable(Time),
+  suspension: v.optional(SuspensionShape),
+  input: v.unknown(),
+  context: AnyObject,
+  result: v.optional(v.unknown()),
+  error: v.optional(v.string()),
+  cancellation: v.optional(Cancellation),
+});
+export const EventShape: v.GenericSchema<{ type: string; executionId: string; timestamp: string }> = v.looseObject({
+  type: v.string(),
+  executionId: v.string(),
+  timestamp: Time,
+  seq: v.optional(Count),
+  from: v.optional(v.string()),
+});
