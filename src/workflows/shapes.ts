@@ -79,10 +79,24 @@ export const StateShape: v.GenericSchema<StateView> = v.object({
   error: v.optional(v.string()),
   cancellation: v.optional(Cancellation),
 });
-export const EventShape: v.GenericSchema<{ type: string; executionId: string; timestamp: string }> = v.looseObject({
-  type: v.string(),
-  executionId: v.string(),
-  timestamp: Time,
-  seq: v.optional(Count),
-  from: v.optional(v.string()),
-});
+/** Beside these, an event that a step sends with `emit` has fields of the author's own. */
+export const EventShape: v.GenericSchema<{ type: string; executionId: string; timestamp: string }> = v.objectWithRest(
+  {
+    type: v.string(),
+    executionId: v.string(),
+    timestamp: Time,
+    seq: v.optional(Count),
+    from: v.optional(v.string()),
+    stepIndex: v.optional(Count),
+    stepType: v.optional(v.picklist(stepTypes)),
+    attempt: v.optional(Count),
+    status: v.optional(v.picklist(["success", "skipped", ...executionStatuses])),
+    suspension: v.optional(SuspensionShape),
+    cancellation: v.optional(Cancellation),
+    error: v.optional(v.string()),
+    result: v.optional(v.unknown()),
+    startAt: v.optional(Time),
+    endAt: v.optional(v.nullable(Time)),
+  },
+  v.unknown(),
+);
