@@ -130,7 +130,10 @@ export interface Engine {
   list(filter: ListFilter): Promise<ExecutionState[]>;
   /** The next suspension or end after a transition. */
   settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState>;
-  /** Stored, then live, from `afterSeq` on; ends after the event of the next suspension or end. */
+  /**
+   * Stored, then live, from `afterSeq` on; ends after the event of the next suspension or end. It listens from the call on,
+   * so whoever calls it before `begin` misses nothing.
+   */
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent>;
   /** These three answer the new state, or false when somebody else was first or the status does not allow it. */
   suspend(id: string, reason: string): Promise<ExecutionState | false>;

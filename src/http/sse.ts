@@ -80,6 +80,9 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       return new FastResponse(toBody(first.done ? undefined : encode(first.value, ids), ids, events, leave), {
         headers,
       });
+    } catch (error) {
+      leave();
+      throw error;
     } finally {
       starting.delete(leaving);
     }

@@ -110,9 +110,15 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       body: ExecuteBody,
       responses: { 200: events(EventShape) },
       errors: { ...unknownWorkflow, 409: "The execution exists already" },
-      async handle({ params, body, caller, snapshot }) {
-        const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, caller);
-        return new EventStream((signal) => follow(id, 0, signal), idHeader(id));
+      handle({ params, body, caller, snapshot }) {
+        const workflow = findWorkflow(snapshot, params.id);
+        const executionId = body.options?.executionId ?? crypto.randomUUID();
+        async function* run(signal: AbortSignal): EventViews {
+          const happening = engine.events(executionId, 0, signal); // before it begins, so that nothing is missed
+          await begin(engine, workflow, body.input, { ...body.options, executionId }, caller);
+          yield* follow(happening, executionId, signal);
+        }
+        return new EventStream(run, idHeader(executionId));
       },
     }),
     defineRoute({
@@ -199,7 +205,9 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       async handle({ params, query, request }) {
         const { execution } = await find(engine, params.id, params.executionId);
         const after = Number(query.after ?? lastEventId(request) ?? 0);
-        return new EventStream((signal) => follow(execution.id, after, signal), idHeader(execution.id), { ids: true });
+        const { id } = execution;
+        const attach = (signal: AbortSignal) => follow(engine.events(id, after, signal), id, signal);
+        return new EventStream(attach, idHeader(id), { ids: true });
       },
     }),
   ];
@@ -221,8 +229,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     return toReply(state);
   }
 
-  async function* follow(id: string, after: number, signal: AbortSignal): AsyncGenerator<Record<string, unknown>> {
-    for await (const event of engine.events(id, after, signal)) yield toEventView(event, showErrors);
+  async function* follow(happening: ReturnType<Engine["events"]>, id: string, signal: AbortSignal): EventViews {
+    for await (const event of happening) yield toEventView(event, showErrors);
     if (signal.aborted) return;
     const state = await engine.state(id);
     // Without it the stream says: ask for the state.
@@ -236,6 +244,7 @@ function findWorkflow({ workflows }: Workflows, id: string): RegisteredWorkflow 
   return workflow;
 }
 
+type EventViews = AsyncGenerator<Record<string, unknown>>;
 const idHeader = (id: string): [string, string][] => [["x-execution-id", id]];
 const toReply = (state: ExecutionState): Reply => new Reply(toResult(state), { headers: idHeader(state.execution.id) });
 const wantsAsync = ({ headers }: Request): boolean => /\brespond-async\b/i.test(headers.get("prefer") ?? "");

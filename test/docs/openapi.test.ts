@@ -50,6 +50,7 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
     expect(Object.keys(post.responses)).toEqual(["200", "202", "400", "413", "415", "500"]);
     expect(doc.paths["/test/wait"].get.security).toEqual([{ bearer: [] }]);
     expect(doc.paths["/workflows"].get.security).toBeUndefined();
+    expect(doc.paths["/test/socket"].get.parameters).toMatchObject([{ name: "level", in: "query", required: false }]);
     expect(doc.components.securitySchemes.bearer).toEqual({ type: "http", scheme: "bearer" });
     expect(Object.keys(doc.paths["/test/events/{kind}"].get.responses)).toContain("503");
   });

@@ -233,6 +233,39 @@ describeServer("a host's sockets", { config: pushing, only: ["dev", "start"] }, 
   });
 });
 
+const asked = { slow: Promise.withResolvers<void>(), go: Promise.withResolvers<void>() };
+const slow: Config = {
+  configureApp(app) {
+    app.get("/slow", async () => {
+      asked.slow.resolve();
+      await asked.go.promise;
+      return "no socket";
+    });
+  },
+};
+describeServer(
+  "a client that resets while its upgrade is being decided",
+  { config: slow, only: ["start"] },
+  (server) => {
+    it("ends nothing but itself", async () => {
+      const uncaught = vi.fn();
+      process.on("uncaughtException", uncaught);
+      const { port } = new URL((await server.send("/workflows", {})).url);
+      const socket = connect(Number(port), "127.0.0.1").on("error", () => {});
+      socket.write(
+        "GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+      );
+      await asked.slow.promise;
+      socket.resetAndDestroy();
+      for (let i = 0; i < 5; i++) expect((await server.get("/workflows")).status).toBe(200); // time for the reset to arrive
+      asked.go.resolve();
+      expect((await server.get("/workflows")).status).toBe(200);
+      process.off("uncaughtException", uncaught);
+      expect(uncaught).not.toHaveBeenCalled();
+    });
+  },
+);
+
 describeServer("dev", { only: ["dev"], config: { server: { allowedHosts: ["my.test"] } } }, (server) => {
   it.each([
     ["localhost", 200],

@@ -13,7 +13,7 @@ import type {
   Settled,
   Transition,
 } from "../../engine/types.ts";
-import { Readers } from "./readers.ts";
+import { Readers, type Reader } from "./readers.ts";
 import { EmbeddedRun, toRow, type RunHost } from "./run.ts";
 import { Store, type JournalRow } from "./store.ts";
 import { Writer } from "./writer.ts";
@@ -227,17 +227,22 @@ export class EmbeddedEngine implements Engine, RunHost {
     this.#readers.publish(id, event);
   }
 
-  async *events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
-    const reader = this.#readers.open(id, signal);
+  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
+    return this.#read(this.#readers.open(id, signal), id, afterSeq);
+  }
+
+  async *#read(reader: Reader, id: string, afterSeq: number): AsyncGenerator<LifecycleEvent | LiveEvent> {
     let cursor = afterSeq;
     try {
       for (;;) {
-        reader.clear(); // what is queued stands in the journal, or is about to
-        for (const event of this.#known(id, cursor)) {
-          cursor = event.seq;
-          yield event;
+        // Unless it has listened from the very next event on, it begins with what the journal has.
+        if (reader.nextSeq() !== cursor + 1) {
+          for (const event of this.#known(id, cursor)) {
+            cursor = event.seq;
+            yield event;
+          }
+          if (this.#isOver(id, cursor)) return;
         }
-        if (this.#isOver(id, cursor)) return;
         for (;;) {
           const event = await reader.next();
           if (event === undefined) return;

@@ -58,24 +58,27 @@ export class Reader {
     this.#queue.push(event);
     this.#bytes += JSON.stringify(event).length;
     if (this.#bytes > this.#bufferBytes) {
-      this.clear();
+      this.#queue = [];
+      this.#bytes = 0;
       this.#lagging = true;
     }
     this.#wake();
   }
 
-  /** Forgets what is queued: the caller reads the journal first. */
-  clear(): void {
-    this.#queue = [];
-    this.#bytes = 0;
-    this.#lagging = false;
+  /** The first lifecycle event in the queue. */
+  nextSeq(): number | undefined {
+    const first = this.#queue.find((event): event is LifecycleEvent => "seq" in event);
+    return first?.seq;
   }
 
   /** The next event; `"lagging"` when some were dropped, undefined when the reader is closed. */
   async next(): Promise<Event | "lagging" | undefined> {
     for (;;) {
       if (this.#closed) return undefined;
-      if (this.#lagging) return "lagging";
+      if (this.#lagging) {
+        this.#lagging = false;
+        return "lagging";
+      }
       const event = this.#queue.shift();
       if (event) {
         if (this.#queue.length === 0) this.#bytes = 0;

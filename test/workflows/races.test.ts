@@ -1,0 +1,91 @@
+import { expect, it } from "vitest";
+import { describeServer, type TestServer } from "../harness/server.ts";
+import { gates, timesRan, workflows } from "./fixtures.ts";
+
+let counter = 0;
+const freshId = (): string => `race-${++counter}`;
+const path = (workflow: string, id: string, action: string): string =>
+  `/workflows/${workflow}/executions/${id}/${action}`;
+const begin = (server: TestServer, workflow: string, input: object, executionId: string) =>
+  server.post(`/workflows/${workflow}/execute`, { input, options: { executionId } });
+const stateOf = async (server: TestServer, workflow: string, id: string) =>
+  (await server.get(path(workflow, id, "state"))).body.data;
+
+describeServer("at the same moment", { config: { workflows } }, (server) => {
+  it("100 pairs of resumes: one 200 and one 404 each", async () => {
+    for (let i = 0; i < 100; i++) {
+      const id = freshId();
+      await begin(server, "ask", { amount: i }, id);
+      const resume = (approved: boolean) => server.post(path("ask", id, "resume"), { resumeData: { approved } });
+      const answers = await Promise.all([resume(true), resume(false)]);
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 404]);
+      const winner = answers[0].status === 200;
+      expect(answers.find(({ status }) => status === 200)!.body.data.result.data.approved).toBe(winner);
+      expect(timesRan(id, "person")).toBe(2);
+    }
+  });
+
+  it("100 starts with one id: one run, the others 409", async () => {
+    const id = freshId();
+    const answers = await Promise.all(Array.from({ length: 100 }, () => begin(server, "ask", { amount: 1 }, id)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(99);
+    expect(timesRan(id, "prepare")).toBe(1);
+  });
+
+  // The gate opens and the other request leaves together; `turns` of the event loop move one against the other.
+  const atOnce = async (id: string, action: string, i: number) => {
+    const waiting = begin(server, "gated", {}, id);
+    await gates.reached(id);
+    const later = async <T>(turns: number, act: () => T): Promise<Awaited<T>> => {
+      for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+      return await act();
+    };
+    const [asked, executed] = await Promise.all([
+      later(i % 12, () => server.post(path("gated", id, action), {})),
+      waiting,
+      later(server.target === "in process" ? 0 : 4, () => gates.open(id)),
+    ]);
+    return { asked, executed, state: await stateOf(server, "gated", id) };
+  };
+
+  it("suspend against completion, 200 times: one legal outcome", async () => {
+    const outcomes = { suspended: 0, completed: 0 };
+    for (let i = 0; i < 200; i++) {
+      const id = freshId();
+      const { asked, executed, state } = await atOnce(id, "suspend", i);
+      if (asked.status === 200) {
+        outcomes.suspended++;
+        expect([executed.body.data.status, state.status]).toEqual(["suspended", "suspended"]);
+        const resumed = await server.post(path("gated", id, "resume"), {});
+        expect(resumed.body.data).toMatchObject({ status: "completed", result: ["second", "third"] });
+      } else {
+        outcomes.completed++;
+        expect([asked.status, executed.body.data.status, state.status]).toEqual([400, "completed", "completed"]);
+      }
+      expect([timesRan(id, "first"), timesRan(id, "second"), timesRan(id, "third")]).toEqual([1, 1, 1]);
+    }
+    console.log(server.target, "suspend against completion", outcomes);
+    expect(Math.min(outcomes.suspended, outcomes.completed)).toBeGreaterThan(0);
+  });
+
+  it("cancel against completion, 200 times: one legal outcome", async () => {
+    const outcomes = { cancelled: 0, completed: 0 };
+    for (let i = 0; i < 200; i++) {
+      const { asked, executed, state } = await atOnce(freshId(), "cancel", i);
+      if (asked.status === 200) {
+        outcomes.cancelled++;
+        expect([executed.status, state.status, state.cancellation.reason]).toEqual([
+          409,
+          "error",
+          "Cancelled by request",
+        ]);
+      } else {
+        outcomes.completed++;
+        expect([asked.status, executed.body.data.status, state.status]).toEqual([400, "completed", "completed"]);
+      }
+    }
+    console.log(server.target, "cancel against completion", outcomes);
+    expect(Math.min(outcomes.cancelled, outcomes.completed)).toBeGreaterThan(0);
+  });
+});

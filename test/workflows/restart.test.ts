@@ -1,0 +1,82 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { embedded } from "agentserve";
+import { startServer } from "../harness/server.ts";
+import { gates, timesRan, workflows } from "./fixtures.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "agentserve-restart-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const config = { workflows, backend: embedded({ path: join(folder, "data.db") }), server: { limits: { drainMs: 50 } } };
+const post = { method: "POST", headers: { "content-type": "application/json", prefer: "respond-async" } };
+
+it("continues what was running, on the same file: recorded steps do not run again", async () => {
+  const first = await startServer("start", { config });
+  await first.request("/workflows/gated/execute", {
+    ...post,
+    body: JSON.stringify({ input: { a: 1 }, options: { executionId: "r1", userId: "ann" } }),
+  });
+  await gates.reached("r1");
+  const before = (await first.get("/workflows/gated/executions/r1/state")).body.data;
+  await first.close(); // the step in flight does not end within the grace
+  const second = await startServer("start", { config });
+  await expect.poll(() => timesRan("r1", "second")).toBe(2);
+  gates.open("r1");
+  await expect
+    .poll(async () => (await second.get("/workflows/gated/executions/r1/state")).body.data.status)
+    .toBe("completed");
+  const after = (await second.get("/workflows/gated/executions/r1/state")).body.data;
+  expect(after).toMatchObject({
+    startAt: before.startAt,
+    input: { a: 1 },
+    context: { userId: "ann" },
+    result: ["second", "third"],
+  });
+  expect([timesRan("r1", "first"), timesRan("r1", "third")]).toEqual([1, 1]);
+  const { events } = await second.get("/workflows/gated/executions/r1/stream");
+  expect(events.slice(0, -1).map(({ seq }) => seq)).toEqual(events.slice(0, -1).map((_, index) => index + 1));
+  await second.close();
+});
+
+it("keeps what was suspended; a waiting call hears 503 with the id when the server leaves", async () => {
+  const first = await startServer("start", { config });
+  await first.post("/workflows/ask/execute", { input: { amount: 9 }, options: { executionId: "r2" } });
+  const waiting = first.post("/workflows/gated/execute", { input: {}, options: { executionId: "r3" } });
+  await gates.reached("r3");
+  const closed = first.close();
+  const refused = await waiting;
+  expect([refused.status, refused.body.error, refused.headers.get("x-execution-id")]).toEqual([
+    503,
+    "Server is shutting down",
+    "r3",
+  ]);
+  await closed;
+  const second = await startServer("start", { config });
+  const done = await second.post("/workflows/ask/executions/r2/resume", { resumeData: { approved: true } });
+  expect(done.body.data).toMatchObject({ status: "completed", result: { data: { approved: true, times: 1 } } });
+  gates.open("r3");
+  await expect
+    .poll(async () => (await second.get("/workflows/gated/executions/r3/state")).body.data.status)
+    .toBe("completed");
+  await second.close();
+});
+
+it("answers for executions of a workflow that is gone", async () => {
+  const first = await startServer("start", { config });
+  await first.post("/workflows/ask/execute", { input: { amount: 9 }, options: { executionId: "r4" } });
+  await first.close();
+  const second = await startServer("start", { config: { ...config, workflows: [] } });
+  expect((await second.get("/workflows/ask/executions/r4/state")).body.data.status).toBe("suspended");
+  expect((await second.get("/workflows/ask/executions")).body.data.items.length).toBeGreaterThan(0);
+  expect((await second.get("/workflows/ask/executions/r4/stream")).events.at(-1)).toMatchObject({
+    type: "workflow-result",
+    status: "suspended",
+  });
+  for (const action of ["suspend", "resume"]) {
+    const answer = await second.post(`/workflows/ask/executions/r4/${action}`, {});
+    expect([answer.status, answer.body.error]).toEqual([404, "Workflow ask not found"]);
+  }
+  expect((await second.post("/workflows/ask/executions/r4/cancel", {})).body.data.status).toBe("error");
+  await second.close();
+});
