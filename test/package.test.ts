@@ -33,6 +33,10 @@ describe("the packed package, installed into an empty folder", () => {
     const { data } = await (await fetch(`${base}/workflows/greeting`)).json();
     expect(data).toMatchObject({ id: "greeting", inputSchema: { properties: { name: { type: "string" } } } });
     expect(await (await fetch(`${base}/health`)).json()).toEqual({ ok: true });
+    const body = JSON.stringify({ input: { name: "Ada" } });
+    const init = { method: "POST", body, headers: { "content-type": "application/json" } };
+    const ran = await (await fetch(`${base}/workflows/greeting/execute`, init)).json();
+    expect(ran.data).toMatchObject({ status: "completed", result: { text: "Hello Ada" } });
     process.kill(-child.process.pid!, "SIGTERM");
     await child.ended;
   });

@@ -1,12 +1,13 @@
 import { createServer } from "node:net";
 import { once } from "node:events";
+import { join } from "node:path";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { agentserve, bin, run } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 
 const config = `import { defineConfig } from "agentserve";\nexport default defineConfig({ server: { port: 0 } });\n`;
-const starter = ["--config", "templates/starter/agents.config.ts"];
+const starter = ["--config", "templates/starter/agents.config.ts", "--data", ":memory:"];
 const url = /http:\/\/\S+:(\d+)/;
 
 describe("agentserve", () => {
@@ -16,7 +17,7 @@ describe("agentserve", () => {
     for (const text of ["dev", "start", "Examples:", "npx agentserve dev"]) expect(stdout).toContain(text);
     for (const command of ["dev", "start"]) {
       const help = (await agentserve([command, "--help"]).ended).stdout;
-      for (const text of ["--config <file>", "--port <number>", "--host <name>", "Example:"])
+      for (const text of ["--config <file>", "--port <number>", "--host <name>", "--data <file>", "Example:"])
         expect(help).toContain(text);
     }
   });
@@ -50,6 +51,39 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect(await (await fetch(`${base}/health`)).json()).toEqual({ ok: true });
     child.process.kill("SIGTERM");
     expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("suspends the starter's approval, and goes on with it after a restart", async () => {
+    const data = join(createProject({}), "data.db");
+    const serve = async () => {
+      const child = agentserve([command, ...starter.slice(0, 2), "--data", data, "--port", "0"]);
+      const [base] = await child.waitFor(url);
+      return { child, base };
+    };
+    const post = async (address: string, body: unknown) => {
+      const headers = { "content-type": "application/json" };
+      return (await fetch(address, { method: "POST", headers, body: JSON.stringify(body) })).json();
+    };
+    const first = await serve();
+    const asked = await post(`${first.base}/workflows/approval/execute`, {
+      input: { amount: 500, reason: "a chair" },
+      options: { executionId: "chair-1" },
+    });
+    expect(asked.data).toMatchObject({
+      status: "suspended",
+      suspension: { reason: "Approve 500 for a chair?", stepId: "decide" },
+    });
+    first.child.process.kill("SIGTERM");
+    expect((await first.child.ended).code).toBe(0);
+    const second = await serve();
+    const done = await post(`${second.base}/workflows/approval/executions/chair-1/resume`, {
+      resumeData: { approved: true },
+    });
+    expect(done.data).toMatchObject({
+      status: "completed",
+      startAt: asked.data.startAt,
+      result: { approved: true, amount: 500 },
+    });
   });
 
   it("takes a flag before the environment, and the environment before the config", async () => {
