@@ -1,6 +1,7 @@
 import type { Logger } from "../core/log.ts";
 import { createDrive } from "../engine/interpreter.ts";
 import { describeWorkflow } from "../workflows/describe.ts";
+import { listSteps } from "../workflows/executions.ts";
 import type { RegisteredWorkflow } from "../workflows/routes.ts";
 import type { ResolvedConfig } from "./define.ts";
 import { ConfigError } from "./error.ts";
@@ -25,7 +26,8 @@ export function createSnapshot(project: Project, logger: Logger): Snapshot {
   for (const definition of unique(project.workflows, "workflows")) {
     const detail = describeWorkflow(definition, (message) => logger.warn(message));
     const drive = createDrive({ ...config.server.limits, workflow: definition, logger });
-    workflows.set(definition.id, { definition, detail, drive: (run) => whileHeld(() => drive(run)) });
+    const steps = listSteps(definition.steps);
+    workflows.set(definition.id, { definition, detail, steps, drive: (run) => whileHeld(() => drive(run)) });
   }
 
   let holders = 0;

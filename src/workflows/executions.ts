@@ -9,6 +9,8 @@ import type { Drive, Engine, Execution, ExecutionState, Resume } from "../engine
 export interface Runnable {
   readonly definition: WorkflowDefinition;
   readonly drive: Drive;
+  /** The ordered paths and types of the definition: what a journal is compared with when the code has changed. */
+  readonly steps: Execution["steps"];
 }
 export interface BeginOptions {
   readonly userId?: string | undefined;
@@ -20,7 +22,7 @@ export interface BeginOptions {
 /** Nothing begins before the request is valid; from then on the execution outlives it. */
 export async function begin(
   engine: Engine,
-  { definition, drive }: Runnable,
+  { definition, drive, steps }: Runnable,
   input: unknown,
   options: BeginOptions = {},
   caller?: Caller,
@@ -34,7 +36,7 @@ export async function begin(
     conversationId: options.conversationId,
     user: caller?.user,
     startAt: Date.now(),
-    steps: definition.steps.flatMap((step) => listSteps(step, "")),
+    steps,
   };
   const { created } = await engine.begin(execution, drive);
   if (!created) throw new ServeError(409, `Execution ${execution.id} already exists`);
@@ -144,9 +146,9 @@ function toText(value: unknown, what: string, fail: (detail: string) => ServeErr
   }
 }
 
-/** The ordered paths and types of a definition: what a journal is compared with when the code has changed. */
-function listSteps(step: Step, prefix: string): (readonly [path: string, type: string])[] {
-  const path = prefix + step.id;
-  const inner = step.workflow ? `${path}/` : prefix;
-  return [[path, step.type], ...(step.steps ?? []).flatMap((one) => listSteps(one, inner))];
+export function listSteps(steps: readonly Step[], prefix = ""): Execution["steps"] {
+  return steps.flatMap((step) => {
+    const path = prefix + step.id;
+    return [[path, step.type] as const, ...listSteps(step.steps ?? [], step.workflow ? `${path}/` : prefix)];
+  });
 }
