@@ -122,9 +122,11 @@ export class EmbeddedEngine implements Engine, RunHost {
     if (!before || !next || !this.#store.move(id, before.epoch, next)) return false;
     const { execution } = before;
     const epoch = before.epoch + 1;
+    const run = this.#runs.get(id);
     // When nobody drives it, nobody will: its last event is made here.
-    const isLast = next.to === "error" && !this.#runs.has(id);
-    const events = isLast ? [toTransitionEvent(id, this.#store.lastSeq(id) + 1, next)] : [];
+    const isLast = next.to === "error" && (!run || run.left);
+    const lastSeq = run?.lastEvent?.seq ?? this.#store.lastSeq(id);
+    const events = isLast ? [toTransitionEvent(id, lastSeq + 1, next)] : [];
     const row: JournalRow = { key: `!${epoch}`, kind: "signal", at: next.at, body: JSON.stringify(next), events: null };
     this.#store.add(id, row, events);
     return { row, events, state: { execution, status: next.to, epoch, last: next } };
@@ -133,10 +135,9 @@ export class EmbeddedEngine implements Engine, RunHost {
   #follow({ row, events, state }: Signal, drive: Drive | undefined): void {
     const { id } = state.execution;
     const run = this.#runs.get(id);
-    if (run && !run.left) {
-      run.state = state;
-      run.signal(row);
-    } else if (drive && state.status === "running") this.#drive(state, this.#store.journal(id), drive);
+    if (run) run.state = state;
+    if (run && !run.left) run.signal(row);
+    else if (drive && state.status === "running") this.#drive(state, this.#store.journal(id), drive);
     for (const event of events) this.publish(id, event);
     this.#notify(id);
   }
