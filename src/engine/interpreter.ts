@@ -94,7 +94,8 @@ class Interpreter {
     }
     if (signal.to === "suspended") {
       this.#held = this.#heldByRequest = true;
-      this.#send(toTransitionEvent(id, this.#seq + 1, { ...signal, position: signal.position ?? this.#position() }));
+      // Not where it stood when somebody asked: entries recorded before that have been taken in since.
+      this.#send(toTransitionEvent(id, this.#seq + 1, { ...signal, position: this.#position() }));
       return false;
     }
     this.#fibers.kill(new Error("The execution was cancelled"));

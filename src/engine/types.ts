@@ -57,7 +57,7 @@ export type Transition = { readonly at: number } & (
       readonly reason: string;
       /** The branches that wait; empty when somebody asked for the suspension from outside. */
       readonly pending: readonly Parked[];
-      /** Of a suspension from outside, where the backend knows it. */
+      /** Of a suspension from outside: where the drive stood when it saw that; until then, where it seemed to stand. */
       readonly position?: Position | undefined;
     }
   | {

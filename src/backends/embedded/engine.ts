@@ -51,7 +51,7 @@ export class EmbeddedEngine implements Engine, RunHost {
 
   async open(driveOf: (execution: Execution) => Drive | undefined): Promise<void> {
     this.#store = new Store(this.#path, this.#durability);
-    for (const state of this.#store.running()) {
+    for (const state of this.#store.toDrive()) {
       const drive = driveOf(state.execution);
       if (drive) this.#drive(state, this.#store.journal(state.execution.id), drive);
     }
@@ -119,60 +119,69 @@ export class EmbeddedEngine implements Engine, RunHost {
   #writeSignal(id: string, decide: Decide): Signal | false {
     const before = this.#store.state(id);
     const next = before && decide(before);
-    if (!before || !next || !this.#store.move(id, before.epoch, next)) return false;
+    if (!before || !next) return false;
     const { execution } = before;
     const epoch = before.epoch + 1;
     const run = this.#runs.get(id);
-    // When nobody drives it, nobody will: its last event is made here.
+    // When nobody drives it, nobody will: its last event is made here, after those that are still on their way.
     const isLast = next.to === "error" && (!run || run.left);
     const lastSeq = run?.lastEvent?.seq ?? this.#store.lastSeq(id);
-    const events = isLast ? [toTransitionEvent(id, lastSeq + 1, next)] : [];
+    const events = isLast ? [...(run?.pending ?? []), toTransitionEvent(id, lastSeq + 1, next)] : [];
+    if (!this.#store.move(id, before.epoch, next, !isLast && next.to !== "running")) return false;
     const row: JournalRow = { key: `!${epoch}`, kind: "signal", at: next.at, body: JSON.stringify(next), events: null };
     this.#store.add(id, row, events);
-    return { row, events, state: { execution, status: next.to, epoch, last: next } };
+    return { row, event: events.at(-1), state: { execution, status: next.to, epoch, last: next } };
   }
 
-  #follow({ row, events, state }: Signal, drive: Drive | undefined): void {
+  #follow({ row, event, state }: Signal, drive: Drive | undefined): void {
     const { id } = state.execution;
     const run = this.#runs.get(id);
     if (run) run.state = state;
     if (run && !run.left) run.signal(row);
     else if (drive && state.status === "running") this.#drive(state, this.#store.journal(id), drive);
-    for (const event of events) this.publish(id, event);
-    this.#notify(id);
+    if (event) this.publish(id, event);
   }
 
   #drive(state: ExecutionState, rows: JournalRow[], drive: Drive): void {
     const run = new EmbeddedRun(state, rows, this);
     this.#runs.set(state.execution.id, run);
-    drive(run).then(
-      () => this.#leave(run),
-      (error) => {
-        this.#forget(run);
+    drive(run)
+      .catch((error) => {
         if (!this.#closed) this.#logger.error("An execution stopped", { error, executionId: state.execution.id });
-      },
-    );
+      })
+      .then(() => this.#leave(run));
   }
 
-  /** The drive is over. What it emitted last goes into the journal. */
+  /** The drive is over. What it emitted last goes into the journal before it is forgotten. */
   #leave(run: EmbeddedRun): void {
     run.left = true;
-    const { id } = run.execution;
-    const events = run.takeEvents();
-    if (events.length === 0) return this.#forget(run);
-    this.#writer.write(
-      () => this.#store.add(id, eventsRow(), events),
-      () => this.#forget(run),
-      (error) => this.#logger.error("Events were not stored", { error, executionId: id }),
-    );
-  }
-
-  #forget(run: EmbeddedRun): void {
-    if (this.#runs.get(run.execution.id) === run) this.#runs.delete(run.execution.id);
-    this.#checkIdle();
+    this.flush(run, () => {
+      if (this.#runs.get(run.execution.id) === run) this.#runs.delete(run.execution.id);
+      this.#checkIdle();
+    });
   }
 
   // What a run asks for.
+
+  flush(run: EmbeddedRun, done: () => void = () => {}): void {
+    const { id } = run.execution;
+    const { epoch, last } = run.state;
+    const events = run.takeEvents();
+    const lastSeq = events.at(-1)?.seq;
+    if (lastSeq === undefined) return done();
+    this.#writer.write(
+      () => {
+        if (this.#store.lastSeq(id) >= lastSeq) return; // a cancel has taken them along
+        this.#store.add(id, eventsRow(), events);
+        if (last) this.#store.settle(id, epoch, last);
+      },
+      () => {
+        run.stored(events);
+        done();
+      },
+      (error) => this.#logger.error("Events were not stored", { error, executionId: id }),
+    );
+  }
 
   record(run: EmbeddedRun, key: string, settled: Settled): void {
     const { id } = run.execution;
@@ -201,7 +210,7 @@ export class EmbeddedEngine implements Engine, RunHost {
     const events = run.takeEvents();
     return this.#writer.commit(
       () => {
-        const won = this.#store.move(id, seen, next);
+        const won = this.#store.move(id, seen, next, false);
         const row: JournalRow = {
           key: `!${seen + 1}`,
           kind: "moved",
@@ -219,13 +228,14 @@ export class EmbeddedEngine implements Engine, RunHost {
         run.state = { execution, status: next.to, epoch: seen + 1, last: next };
         run.lastEvent = event;
         this.publish(id, event);
-        this.#notify(id);
       },
     );
   }
 
+  /** To whoever listens, and to whoever waits for a suspension or an end. */
   publish(id: string, event: LifecycleEvent | LiveEvent): void {
     this.#readers.publish(id, event);
+    if (isClosing(event)) for (const { resolve } of this.#waiters.get(id) ?? []) resolve();
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
@@ -298,10 +308,6 @@ export class EmbeddedEngine implements Engine, RunHost {
     }
   }
 
-  #notify(id: string): void {
-    for (const { resolve } of this.#waiters.get(id) ?? []) resolve();
-  }
-
   /** Starts nothing more, lets steps in flight finish within the grace, and leaves the rest to the next start. */
   async close({ drainMs }: { drainMs: number }): Promise<void> {
     this.#closing = true;
@@ -332,7 +338,8 @@ type Decide = (state: ExecutionState) => Transition | undefined;
 /** A transition from outside, once it is written. */
 interface Signal {
   readonly row: JournalRow;
-  readonly events: readonly LifecycleEvent[];
+  /** Its event, when no drive will make it. */
+  readonly event: LifecycleEvent | undefined;
   readonly state: ExecutionState;
 }
 

@@ -17,6 +17,8 @@ export interface RunHost {
   record(run: EmbeddedRun, key: string, settled: Settled): void;
   /** The compare-and-set of a transition that the drive wants. */
   move(run: EmbeddedRun, next: Transition, event: LifecycleEvent): Promise<boolean>;
+  /** Writes what was emitted, without waiting for the next row. */
+  flush(run: EmbeddedRun): void;
   publish(id: string, event: LifecycleEvent | LiveEvent): void;
 }
 
@@ -65,7 +67,16 @@ export class EmbeddedRun implements Run {
     if (event.seq <= this.#storedSeq) return; // a replay
     this.#pending.push(event);
     this.lastEvent = event;
+    this.#place(event);
     this.#host.publish(this.execution.id, event);
+  }
+
+  /** Only the drive knows where a suspension from outside has met it. */
+  #place({ type, suspension }: LifecycleEvent): void {
+    const { last } = this.state;
+    if (type !== "workflow-suspended" || last?.to !== "suspended" || last.pending.length > 0) return;
+    const { stepIndex, stepId } = suspension as Position;
+    this.state = { ...this.state, last: { ...last, position: { stepIndex, stepId } } };
   }
 
   live(event: LiveEvent): void {
@@ -103,6 +114,7 @@ export class EmbeddedRun implements Run {
         this.left = true;
         return undefined;
       }
+      if (this.#suspended) this.#host.flush(this); // a step in flight may take long to bring the next row
       const nextDue = this.#suspended || this.#stopping ? undefined : this.#launch();
       await this.#sleep(nextDue);
     }
@@ -126,7 +138,7 @@ export class EmbeddedRun implements Run {
   async #sleep(until: number | undefined): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
-    const timer = until === undefined ? undefined : setTimeout(resolve, until - Date.now());
+    const timer = until === undefined ? undefined : setTimeout(resolve, Math.max(0, until - Date.now()));
     await promise;
     clearTimeout(timer);
   }

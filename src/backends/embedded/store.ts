@@ -21,10 +21,10 @@ const format = 1;
 const schema = `
   create table executions(
     id text primary key, workflow text not null, started integer not null, execution text not null,
-    status text not null, epoch integer not null, last text
+    status text not null, epoch integer not null, last text, owes integer not null
   ) strict, without rowid;
   create index executions_by_workflow on executions(workflow, started desc, id desc);
-  create index executions_running on executions(status) where status = 'running';
+  create index executions_to_drive on executions(id) where status = 'running' or owes = 1;
   create table journal(
     n integer primary key, id text not null, key text not null, kind text not null, at integer not null,
     body text, seq integer, events text
@@ -69,9 +69,14 @@ export class Store {
     return this.#statements.begin.run(id, workflowId, startAt, JSON.stringify(execution)).changes === 1;
   }
 
-  /** The compare-and-set on the number of the last transition. */
-  move(id: string, epoch: number, next: Transition): boolean {
-    return this.#statements.move.run(next.to, JSON.stringify(next), id, epoch).changes === 1;
+  /** The compare-and-set on the number of the last transition. Who makes it from outside owes its event. */
+  move(id: string, epoch: number, next: Transition, owes: boolean): boolean {
+    return this.#statements.move.run(next.to, JSON.stringify(next), Number(owes), id, epoch).changes === 1;
+  }
+
+  /** The event of a transition from outside has been stored, and with it where the drive stood. */
+  settle(id: string, epoch: number, last: Transition): void {
+    this.#statements.settle.run(JSON.stringify(last), id, epoch);
   }
 
   add(id: string, row: Omit<JournalRow, "events">, events: readonly LifecycleEvent[]): void {
@@ -85,8 +90,9 @@ export class Store {
     return row && toState(row);
   }
 
-  running(): ExecutionState[] {
-    return (this.#statements.running.all() as unknown as StateRow[]).map(toState);
+  /** What a new process must drive: what was running, and what owes the event of its last transition. */
+  toDrive(): ExecutionState[] {
+    return (this.#statements.toDrive.all() as unknown as StateRow[]).map(toState);
   }
 
   list({ workflowId, status, limit, before }: ListFilter): ExecutionState[] {
@@ -116,10 +122,11 @@ const statements = {
   open: "begin immediate",
   commit: "commit",
   rollback: "rollback",
-  begin: "insert into executions values(?, ?, ?, ?, 'running', 0, null) on conflict do nothing",
-  move: "update executions set status = ?, last = ?, epoch = epoch + 1 where id = ? and epoch = ?",
+  begin: "insert into executions values(?, ?, ?, ?, 'running', 0, null, 0) on conflict do nothing",
+  move: "update executions set status = ?, last = ?, owes = ?, epoch = epoch + 1 where id = ? and epoch = ?",
+  settle: "update executions set last = ?, owes = 0 where id = ? and epoch = ?",
   find: `${state} where id = ?`,
-  running: `${state} where status = 'running' order by started, id`,
+  toDrive: `${state} where status = 'running' or owes = 1 order by started, id`,
   list: `${state} where workflow = ?1 and (?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
     order by started desc, id desc limit ?5`,
   add: "insert into journal(id, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?)",

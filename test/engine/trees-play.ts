@@ -1,0 +1,204 @@
+import { expect } from "vitest";
+import { embedded } from "agentserve";
+import { ServeError } from "../../src/core/error.ts";
+import type { Logger } from "../../src/core/log.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { createDrive } from "../../src/engine/interpreter.ts";
+import type { Drive, Engine, ExecutionState, Run, Transition } from "../../src/engine/types.ts";
+import { listSteps, resume, type Runnable } from "../../src/workflows/executions.ts";
+import { createTestLogger, type LogRecord } from "../harness/server.ts";
+import { answerOf, pause, type Notes } from "./trees-make.ts";
+
+/** Numbers that follow from a seed. */
+export class Luck {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  }
+  pick(below: number): number {
+    return Math.floor(this.next() * below);
+  }
+  chance(part: number): boolean {
+    return this.next() < part;
+  }
+}
+
+/** What the code of the steps did, and what went wrong in it. */
+export class Book implements Notes {
+  readonly problems: string[] = [];
+  /** Of each execution, how often code of its steps began. */
+  readonly begun: Map<string, number> = new Map();
+  /** How often code began under an idempotency key. */
+  readonly byIdempotencyKey: Map<string, number> = new Map();
+  /** How often an entry was launched, by execution and key of the journal. */
+  readonly byEntry: Map<string, number> = new Map();
+  /** Entries that ended when nobody waited for them any more. A new set for each life: some end in the next one. */
+  late: Set<string> = new Set();
+
+  called(executionId: string, idempotencyKey: string): void {
+    count(this.begun, executionId);
+    count(this.byIdempotencyKey, idempotencyKey);
+  }
+  wrong(message: string): void {
+    this.problems.push(message);
+  }
+  clear(): void {
+    for (const map of [this.begun, this.byIdempotencyKey, this.byEntry]) map.clear();
+    this.late = new Set();
+  }
+}
+
+export const driveOptions = (workflow: WorkflowDefinition, logger: Logger) => ({
+  workflow,
+  logger,
+  stepTimeoutMs: 5_000,
+  stepValueBytes: 100_000,
+});
+
+/** A file, open. */
+export interface World {
+  readonly engine: Engine;
+  readonly runnable: Runnable;
+  readonly book: Book;
+  /** The engine's own complaints: none of them is expected. */
+  complaints(): LogRecord[];
+}
+
+export async function openWorld(path: string, definition: WorkflowDefinition, book: Book): Promise<World> {
+  const logs: LogRecord[] = [];
+  const logger = createTestLogger(logs);
+  const engine = embedded({ path }).open({ root: "/", sseBufferBytes: 1_000_000, logger });
+  const drive = watched(createDrive(driveOptions(definition, logger)), book);
+  await engine.open(() => drive);
+  const complaints = () => logs.filter(({ message }) => message !== "Step failed");
+  return { engine, book, runnable: { definition, drive, steps: listSteps(definition.steps) }, complaints };
+}
+
+/** The same drive, with every launch of an entry written down. */
+function watched(drive: Drive, book: Book): Drive {
+  const { late } = book;
+  return (run) => {
+    let waiting: ReadonlyMap<string, unknown> = new Map();
+    const watching: Run = {
+      execution: run.execution,
+      start(key, attempt, delay) {
+        const entry = `${run.execution.id}/${key}`;
+        const counted = async (): ReturnType<typeof attempt> => {
+          count(book.byEntry, entry);
+          const settled = await attempt();
+          if (!waiting.has(key)) late.add(entry);
+          return settled;
+        };
+        run.start(key, counted, delay);
+      },
+      select(keys, position) {
+        waiting = keys;
+        return run.select(keys, position);
+      },
+      transition: (next, event) => run.transition(next, event),
+      emit: (event) => run.emit(event),
+      live: (event) => run.live(event),
+    };
+    return drive(watching);
+  };
+}
+
+export interface Tally {
+  completed: number;
+  error: number;
+  cancelled: number;
+  suspensions: number;
+  external: number;
+  wentBack: number;
+  twoAtOnce: number;
+  rows: number;
+  events: number;
+}
+
+/** Suspends, resumes and goes back at random, until the execution has ended. */
+export async function play(world: World, id: string, luck: Luck, tally: Tally, cancels: boolean): Promise<void> {
+  const { engine, book } = world;
+  let backs = 0;
+  for (let round = 0; ; round++) {
+    expect(round, "resumes after which it has not ended").toBeLessThan(500);
+    if (round < 8 && luck.chance(0.5)) {
+      await pause(luck.pick(14));
+      if (cancels && luck.chance(0.15)) await engine.cancel(id, "no more");
+      const answered = await engine.suspend(id, "outside");
+      if (answered) {
+        tally.external++;
+        const begun = book.begun.get(id);
+        expect(answered.status).toBe("suspended");
+        if (luck.chance(0.7)) await pause(luck.pick(14));
+        expect((await engine.state(id))?.epoch, "nobody but us resumes").toBe(answered.epoch);
+        expect(book.begun.get(id), "a step began after the suspend was answered").toBe(begun);
+      }
+    }
+    const state = await engine.settled(id, -1, AbortSignal.timeout(5_000)).catch(async (cause) => {
+      const stuck = JSON.stringify({ ...(await engine.state(id)), complaints: world.complaints() });
+      throw new Error(`it neither ends nor suspends: ${stuck}`, { cause });
+    });
+    if (state.status !== "suspended") {
+      if (state.last && "cancellation" in state.last) tally.cancelled++;
+      else tally[state.status as "completed" | "error"]++;
+      return;
+    }
+    if (cancels && luck.chance(0.1)) {
+      expect(await engine.cancel(id, "no more")).toMatchObject({ status: "error" });
+      continue;
+    }
+    const isOwn = pendingOf(state).length > 0;
+    if (isOwn) tally.suspensions++;
+    const goesBack = backs < 3 && luck.chance(0.2);
+    const asked = goesBack ? toGoBack(world, state, luck) : toGoOn(state, luck);
+    if (goesBack && backs++ >= 0) tally.wentBack++;
+    const attempts = [resume(engine, world.runnable, state, asked)];
+    if (luck.chance(0.5)) attempts.push(resume(engine, world.runnable, state, toGoOn(state, luck)));
+    tally.twoAtOnce += attempts.length - 1;
+    const answers = await Promise.allSettled(attempts);
+    expect(answers.filter(({ status }) => status === "fulfilled").length, "exactly one resume wins").toBe(1);
+    for (const answer of answers)
+      if (answer.status === "rejected") {
+        expect(answer.reason).toBeInstanceOf(ServeError);
+        expect(answer.reason.status).toBe(404);
+      }
+  }
+}
+
+interface Asked {
+  readonly stepId?: string;
+  readonly resumeData: unknown;
+}
+
+function toGoOn(state: ExecutionState, luck: Luck): Asked {
+  const pending = pendingOf(state);
+  if (pending.length === 0) return { resumeData: "neither checked nor used" };
+  for (const { stepId, reason, data } of pending)
+    expect({ reason, data }).toEqual({ reason: `ask ${stepId}`, data: JSON.stringify({ ask: stepId }) });
+  if (luck.chance(0.3)) return { resumeData: answerOf(pending[0]!.stepId) };
+  const { stepId } = pending[luck.pick(pending.length)]!;
+  return { stepId, resumeData: answerOf(stepId) };
+}
+
+function toGoBack({ runnable }: World, { last }: ExecutionState, luck: Luck): Asked {
+  const { pending = [], position }: Partial<Transition & { to: "suspended" }> = last?.to === "suspended" ? last : {};
+  const at = pending[0]?.stepIndex ?? position?.stepIndex ?? 0;
+  const stepId = runnable.definition.steps[luck.pick(at + 1)]!.id;
+  return { stepId, resumeData: answerOf(stepId) };
+}
+
+function pendingOf({ last }: ExecutionState) {
+  return last?.to === "suspended" ? last.pending : [];
+}
+
+export function count(map: Map<string, number>, key: string): void {
+  map.set(key, (map.get(key) ?? 0) + 1);
+}
