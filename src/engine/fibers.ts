@@ -79,10 +79,10 @@ export class Fibers {
     if (fiber) this.#ready.push({ fiber, send: resumed });
   }
 
-  /** The first step in flight. */
+  /** The first step in flight, else the first that waits for a resume. */
   position(): Position | undefined {
     for (const { key, position } of this.#open()) if (key !== undefined) return position;
-    return undefined;
+    return this.parked()[0];
   }
 
   /** Lets every branch go on until each waits for something. */

@@ -233,7 +233,8 @@ class Interpreter {
   #position(): Position {
     const { steps } = this.#options.workflow;
     const stepIndex = Math.max(0, Math.min(this.#topIndex, steps.length - 1));
-    return this.#fibers.position() ?? { stepIndex, stepId: steps[stepIndex]?.id ?? "" };
+    const found = this.#fibers.position() ?? { stepIndex, stepId: steps[stepIndex]?.id ?? "" };
+    return { stepIndex: found.stepIndex, stepId: found.stepId };
   }
 
   #emit(type: string, details?: Record<string, unknown>): void {

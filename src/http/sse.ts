@@ -5,13 +5,14 @@ import type { HeaderPairs } from "./envelope.ts";
 /** What a handler returns to answer with events. The signal is aborted when the reader leaves or the server closes. */
 export class EventStream {
   readonly generate: (signal: AbortSignal) => AsyncGenerator<unknown>;
+  /** Besides those of every stream. A 503 in place of the first event carries them, too. */
   readonly headers: HeaderPairs;
   /** Whether a `seq` goes before its event as `id:`, for readers who come back with `Last-Event-ID`. */
   readonly ids: boolean;
 
   constructor(generate: EventStream["generate"], headers: HeaderPairs = [], { ids = false }: { ids?: boolean } = {}) {
     this.generate = generate;
-    this.headers = [...sseHeaders, ...headers];
+    this.headers = headers;
     this.ids = ids;
   }
 }
@@ -33,7 +34,7 @@ export interface Streams {
   close(): void;
 }
 
-const sseHeaders: HeaderPairs = [
+export const sseHeaders: HeaderPairs = [
   ["content-type", "text/event-stream"],
   ["cache-control", "no-cache, no-transform"],
   ["x-accel-buffering", "no"],
@@ -76,9 +77,9 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       // Awaited before the headers go: what throws until here is a plain error response.
       const first = await events.next();
       if (closed) void events.return(undefined).catch(report);
-      if (closed) throw new ServeError(503, "Server is shutting down");
+      if (closed) throw new ServeError(503, "Server is shutting down", { headers });
       return new FastResponse(toBody(first.done ? undefined : encode(first.value, ids), ids, events, leave), {
-        headers,
+        headers: [...sseHeaders, ...headers],
       });
     } catch (error) {
       leave();

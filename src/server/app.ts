@@ -13,7 +13,7 @@ import {
   type HeaderPairs,
 } from "../http/envelope.ts";
 import { check, toRecord } from "../http/route.ts";
-import { EventStream, type Streams } from "../http/sse.ts";
+import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
 import { builtIn, createCustomApp, methodNotAllowed, type CustomContext } from "./custom.ts";
@@ -91,7 +91,8 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
   async function toAnswer(value: unknown, request: Request, headers: HeaderPairs): Promise<Answer> {
     if (value instanceof Response) return withHeaders(value, headers);
     if (!(value instanceof EventStream)) return toEnvelope(value, headers);
-    if (request.method === "HEAD") return new Response(null, { headers: [...value.headers, ...headers] });
+    if (request.method === "HEAD")
+      return new Response(null, { headers: [...sseHeaders, ...value.headers, ...headers] });
     return withHeaders(await streams.open(value, request.signal), headers);
   }
 

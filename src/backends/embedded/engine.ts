@@ -125,12 +125,18 @@ export class EmbeddedEngine implements Engine, RunHost {
     const run = this.#runs.get(id);
     // When nobody drives it, nobody will: its last event is made here, after those that are still on their way.
     const isLast = next.to === "error" && (!run || run.left);
-    const lastSeq = run?.lastEvent?.seq ?? this.#store.lastSeq(id);
-    const events = isLast ? [...(run?.pending ?? []), toTransitionEvent(id, lastSeq + 1, next)] : [];
+    const events = isLast ? this.#lastEvents(run, id, next) : [];
     if (!this.#store.move(id, before.epoch, next, !isLast && next.to !== "running")) return false;
     const row: JournalRow = { key: `!${epoch}`, kind: "signal", at: next.at, body: JSON.stringify(next), events: null };
     this.#store.add(id, row, events);
     return { row, event: events.at(-1), state: { execution, status: next.to, epoch, last: next } };
+  }
+
+  #lastEvents(run: EmbeddedRun | undefined, id: string, next: Transition): LifecycleEvent[] {
+    const stored = this.#store.lastSeq(id);
+    const onTheirWay = run?.pending.filter(({ seq }) => seq > stored) ?? [];
+    const last = onTheirWay.at(-1)?.seq ?? stored;
+    return [...onTheirWay, toTransitionEvent(id, last + 1, next)];
   }
 
   #follow({ row, event, state }: Signal, drive: Drive | undefined): void {
