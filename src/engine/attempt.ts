@@ -30,7 +30,8 @@ export function runAttempt(attempt: Attempt): Promise<Settled> {
   const { promise, resolve } = Promise.withResolvers<Settled>();
   const { entry, abort, timeoutMs } = attempt;
   const fail = (error: unknown): void => resolve({ at: Date.now(), error: toAttemptFault(error, attempt) });
-  const timer = timeoutMs > 0 ? setTimeout(timeOut, timeoutMs) : undefined;
+  // Unreferenced: a step that ignores its signal must not keep a closed server's process alive.
+  const timer = timeoutMs > 0 ? setTimeout(timeOut, timeoutMs).unref() : undefined;
   run().then((value) => resolve({ at: Date.now(), value }), fail);
   return timer ? promise.finally(() => clearTimeout(timer)) : promise;
 

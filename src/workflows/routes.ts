@@ -7,7 +7,7 @@ import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
 import { toSummary, type WorkflowDetail } from "./describe.ts";
 import { begin, cancel, find, resume, suspend, type Runnable } from "./executions.ts";
-import { toEventView, toResult, toResultEvent, toStateView } from "./results.ts";
+import { toEventView, toResult, toResultEvent, toStateView, type SuspendResult } from "./results.ts";
 import { DetailShape, EventShape, ResultShape, StateShape, Status, SummaryShape, SuspendedShape } from "./shapes.ts";
 
 /** What the routes need of a snapshot. */
@@ -133,7 +133,12 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         findWorkflow(snapshot, params.id);
         const state = await suspend(engine, await find(engine, params.id, params.executionId), body.reason);
         const { suspendedAt, reason } = toStateView(state, showErrors).suspension!;
-        return { executionId: params.executionId, status: "suspended" as const, suspension: { suspendedAt, reason } };
+        const data: SuspendResult = {
+          executionId: params.executionId,
+          status: "suspended",
+          suspension: { suspendedAt, reason },
+        };
+        return new Reply(data, { headers: idHeader(params.executionId) });
       },
     }),
     defineRoute({
@@ -163,7 +168,10 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "public",
       responses: { 200: StateShape },
       errors: unknownExecution,
-      handle: async ({ params }) => toStateView(await find(engine, params.id, params.executionId), showErrors),
+      async handle({ params }) {
+        const view = toStateView(await find(engine, params.id, params.executionId), showErrors);
+        return new Reply(view, { headers: idHeader(view.executionId) });
+      },
     }),
     defineRoute({
       method: "GET",

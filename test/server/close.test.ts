@@ -1,5 +1,6 @@
 import { expect, it, vi } from "vitest";
 import { createServer, embedded } from "agentserve";
+import { run } from "../harness/cli.ts";
 import { testRows } from "../harness/rows.ts";
 import { startServer } from "../harness/server.ts";
 
@@ -35,4 +36,18 @@ it("listens once", async () => {
   await server.listen({ port: 0 });
   expect(() => server.listen({ port: 0 })).toThrow("listens already");
   await server.close();
+});
+
+it("leaves nothing behind that would keep a process alive, not even a step that ignores its signal", async () => {
+  const script = `
+    import { createServer, defineWorkflow, embedded } from ${JSON.stringify(new URL("../../src/index.ts", import.meta.url).href)};
+    const hangs = defineWorkflow({ id: "w" }).andThen({ id: "s", execute: () => new Promise(() => {}) });
+    const server = createServer({ workflows: [hangs], backend: embedded({ path: ":memory:" }), server: { limits: { drainMs: 50 } } });
+    const { url } = await server.listen({ port: 0 });
+    const init = { method: "POST", headers: { "content-type": "application/json", prefer: "respond-async" }, body: '{"input":{}}' };
+    await (await fetch(url + "/workflows/w/execute", init)).text();
+    await server.close();
+    console.log("closed");`;
+  const child = run(process.execPath, ["--input-type=module", "-e", script]);
+  expect(await child.ended).toMatchObject({ code: 0, stdout: "closed\n" });
 });

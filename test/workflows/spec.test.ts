@@ -133,7 +133,9 @@ describeServer("suspend", { config: { workflows } }, (server) => {
           ? begin(server, "gated", {}, id)
           : server.post("/workflows/gated/stream", { input: {}, options: { executionId: id } });
       await gates.reached(id);
-      const { status, body } = await server.post(path("gated", id, "suspend"), { reason: "Lunch" });
+      const { status, headers, body } = await server.post(path("gated", id, "suspend"), { reason: "Lunch" });
+      expect(headers.get("x-execution-id")).toBe(id);
+      expect((await server.get(path("gated", id, "state"))).headers.get("x-execution-id")).toBe(id);
       expect([status, body.data]).toEqual([
         200,
         { executionId: id, status: "suspended", suspension: { suspendedAt: time, reason: "Lunch" } },
