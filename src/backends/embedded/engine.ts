@@ -13,9 +13,11 @@ import type {
   Settled,
   Transition,
 } from "../../engine/types.ts";
-import { Readers, type Reader } from "./readers.ts";
+import { EventLog } from "./event-log.ts";
+import { Readers } from "./readers.ts";
 import { EmbeddedRun, toRow, type RunHost } from "./run.ts";
 import { Store, type JournalRow } from "./store.ts";
+import { Waiters } from "./waiters.ts";
 import { Writer } from "./writer.ts";
 
 export interface EmbeddedOptions {
@@ -36,7 +38,7 @@ export class EmbeddedEngine implements Engine, RunHost {
   readonly #logger: Logger;
   /** The drives of this process. An execution that is suspended with nothing in flight has none. */
   readonly #runs = new Map<string, EmbeddedRun>();
-  readonly #waiters = new Map<string, Set<Waiter>>();
+  readonly #waiters = new Waiters();
   #closing = false;
   #closed = false;
   #whenIdle = (): void => {};
@@ -82,7 +84,7 @@ export class EmbeddedEngine implements Engine, RunHost {
     for (;;) {
       const state = await this.state(id);
       if (state && state.status !== "running" && state.epoch > afterEpoch) return state;
-      await this.#nextTransition(id, signal);
+      await this.#waiters.next(id, signal);
     }
   }
 
@@ -241,77 +243,12 @@ export class EmbeddedEngine implements Engine, RunHost {
   /** To whoever listens, and to whoever waits for a suspension or an end. */
   publish(id: string, event: LifecycleEvent | LiveEvent): void {
     this.#readers.publish(id, event);
-    if (isClosing(event)) for (const { resolve } of this.#waiters.get(id) ?? []) resolve();
+    if (isClosing(event)) this.#waiters.notify(id);
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
-    return this.#read(this.#readers.open(id, signal), id, afterSeq);
-  }
-
-  async *#read(reader: Reader, id: string, afterSeq: number): AsyncGenerator<LifecycleEvent | LiveEvent> {
-    let cursor = afterSeq;
-    try {
-      for (;;) {
-        // Unless it has listened from the very next event on, it begins with what the journal has.
-        if (reader.nextSeq() !== cursor + 1) {
-          for (const event of this.#known(id, cursor)) {
-            cursor = event.seq;
-            yield event;
-          }
-          if (this.#isOver(id, cursor)) return;
-        }
-        for (;;) {
-          const event = await reader.next();
-          if (event === undefined) return;
-          if (event === "lagging") break;
-          const { seq } = event as LifecycleEvent;
-          if (seq !== undefined) {
-            if (seq <= cursor) continue;
-            if (seq > cursor + 1) break; // one was missed between reading and listening
-            cursor = seq;
-          }
-          yield event;
-          if (isClosing(event) && this.#isOver(id, cursor)) return;
-        }
-      }
-    } finally {
-      reader.close();
-    }
-  }
-
-  /** Stored, then emitted and on their way into the journal. */
-  *#known(id: string, afterSeq: number): Generator<LifecycleEvent> {
-    let last = afterSeq;
-    for (const event of [...this.#store.events(id, afterSeq), ...(this.#runs.get(id)?.pending ?? [])]) {
-      if (event.seq <= last) continue;
-      last = event.seq;
-      yield event;
-    }
-  }
-
-  /** Whether a reader who has come this far has seen the suspension or the end. */
-  #isOver(id: string, cursor: number): boolean {
-    const run = this.#runs.get(id);
-    if (!run) return this.#store.state(id)?.status !== "running";
-    const { state, lastEvent } = run;
-    return state.status !== "running" && lastEvent !== undefined && isClosing(lastEvent) && cursor >= lastEvent.seq;
-  }
-
-  async #nextTransition(id: string, signal: AbortSignal | undefined): Promise<void> {
-    if (this.#closing) throw shuttingDown();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiter: Waiter = { resolve, reject };
-    const waiters = this.#waiters.get(id) ?? new Set();
-    this.#waiters.set(id, waiters.add(waiter));
-    const leave = (): void => reject(signal?.reason);
-    signal?.addEventListener("abort", leave, { once: true });
-    try {
-      await promise;
-    } finally {
-      signal?.removeEventListener("abort", leave);
-      waiters.delete(waiter);
-      if (waiters.size === 0) this.#waiters.delete(id);
-    }
+    const reader = this.#readers.open(id, signal);
+    return new EventLog(id, this.#store, () => this.#runs.get(id)).read(reader, afterSeq);
   }
 
   /** Starts nothing more, lets steps in flight finish within the grace, and leaves the rest to the next start. */
@@ -319,7 +256,7 @@ export class EmbeddedEngine implements Engine, RunHost {
     this.#closing = true;
     for (const run of this.#runs.values()) run.stop();
     this.#readers.closeAll();
-    for (const waiters of this.#waiters.values()) for (const { reject } of waiters) reject(shuttingDown());
+    this.#waiters.refuse(new ServeError(503, "Server is shutting down"));
     const idle = Promise.withResolvers<void>();
     this.#whenIdle = idle.resolve;
     const timer = setTimeout(idle.resolve, drainMs);
@@ -336,10 +273,6 @@ export class EmbeddedEngine implements Engine, RunHost {
   }
 }
 
-interface Waiter {
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
-}
 type Decide = (state: ExecutionState) => Transition | undefined;
 /** A transition from outside, once it is written. */
 interface Signal {
@@ -350,4 +283,3 @@ interface Signal {
 }
 
 const eventsRow = (): JournalRow => ({ key: "~", kind: "events", at: Date.now(), body: null, events: null });
-const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");
