@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { embedded } from "agentserve";
+import { defineWorkflow, embedded } from "agentserve";
 import { startServer } from "../harness/server.ts";
 import { gates, timesRan, workflows } from "./fixtures.ts";
 
@@ -60,6 +60,20 @@ it("keeps what was suspended; a waiting call hears 503 with the id when the serv
     .poll(async () => (await second.get("/workflows/gated/executions/r3/state")).body.data.status)
     .toBe("completed");
   await second.close();
+});
+
+it("lets the last step finish within the grace, and its caller hears of it", async () => {
+  const only = defineWorkflow({ id: "only" }).andThen({
+    id: "s",
+    execute: ({ executionId }) => gates.pass(executionId).then(() => "made it"),
+  });
+  const server = await startServer("start", { config: { workflows: [only], server: { limits: { drainMs: 5_000 } } } });
+  const waiting = server.post("/workflows/only/execute", { input: {}, options: { executionId: "r5" } });
+  await gates.reached("r5");
+  const closed = server.close();
+  gates.open("r5");
+  expect((await waiting).body.data).toMatchObject({ status: "completed", result: "made it" });
+  await closed;
 });
 
 it("answers for executions of a workflow that is gone", async () => {

@@ -60,6 +60,7 @@ export class EmbeddedEngine implements Engine, RunHost {
   }
 
   async begin(execution: Execution, drive: Drive): Promise<{ created: boolean }> {
+    if (this.#closing) throw shuttingDown();
     const created = await this.#writer.commit(
       () => this.#store.begin(execution),
       (isNew) => isNew && this.#drive({ execution, status: "running", epoch: 0 }, [], drive),
@@ -153,6 +154,7 @@ export class EmbeddedEngine implements Engine, RunHost {
   #drive(state: ExecutionState, rows: JournalRow[], drive: Drive): void {
     const run = new EmbeddedRun(state, rows, this);
     this.#runs.set(state.execution.id, run);
+    if (this.#closing) run.stop();
     drive(run)
       .catch((error) => {
         if (!this.#closed) this.#logger.error("An execution stopped", { error, executionId: state.execution.id });
@@ -251,18 +253,23 @@ export class EmbeddedEngine implements Engine, RunHost {
     return new EventLog(id, this.#store, () => this.#runs.get(id)).read(reader, afterSeq);
   }
 
-  /** Starts nothing more, lets steps in flight finish within the grace, and leaves the rest to the next start. */
+  /**
+   * Starts nothing more and lets steps in flight finish within the grace: whoever waits for an execution that they end
+   * hears of it. The rest is left to the next start.
+   */
   async close({ drainMs }: { drainMs: number }): Promise<void> {
     this.#closing = true;
     for (const run of this.#runs.values()) run.stop();
     this.#readers.closeAll();
-    this.#waiters.refuse(new ServeError(503, "Server is shutting down"));
     const idle = Promise.withResolvers<void>();
     this.#whenIdle = idle.resolve;
     const timer = setTimeout(idle.resolve, drainMs);
     this.#checkIdle();
     await idle.promise;
     clearTimeout(timer);
+    // The last entry has been written; the end that follows from it takes another commit.
+    await this.#writer.idle();
+    this.#waiters.refuse(shuttingDown());
     this.#writer.close();
     this.#closed = true;
     this.#store?.close();
@@ -283,3 +290,4 @@ interface Signal {
 }
 
 const eventsRow = (): JournalRow => ({ key: "~", kind: "events", at: Date.now(), body: null, events: null });
+const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

@@ -34,6 +34,12 @@ export class Writer {
     });
   }
 
+  /** Resolves when a turn of the event loop has brought nothing to write. */
+  async idle(): Promise<void> {
+    do await new Promise((resolve) => setImmediate(resolve));
+    while (this.#jobs.length > 0);
+  }
+
   /** Commits what is left and takes no more. */
   close(): void {
     this.#flush();
