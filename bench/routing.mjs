@@ -1,10 +1,9 @@
 // What h3's own routing and Response path would cost a built-in row, beside the rou3 table and envelope that it has.
 // node bench/routing.mjs [rounds] [seconds]: CPU of the server per request, and requests per second, alternating in one run.
-import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { measure, median, startVariants } from "./harness.mjs";
 
-const body = JSON.stringify({ n: 1 });
 const variants = {
   // The same work on bare node:http: the floor.
   async bare() {
@@ -49,47 +48,21 @@ const variants = {
   },
 };
 
-if (process.argv[2] === "serve") {
-  process.send(await variants[process.argv[3]]());
-  process.on("message", () => process.send(process.cpuUsage()));
-} else {
+const servers = await startVariants(import.meta.filename, variants);
+if (servers) {
   const [rounds = 3, seconds = 3] = process.argv.slice(2).map(Number);
-  const servers = {};
-  for (const name of Object.keys(variants)) {
-    const child = fork(import.meta.filename, ["serve", name]);
-    const [port] = await once(child, "message");
-    servers[name] = { child, port, cpu: [], rps: [] };
-  }
-  for (let round = 0; round <= rounds; round++) {
-    for (const server of Object.values(servers)) {
-      const before = await usage(server.child);
-      const { rps, count, failed } = await load(server.port);
-      const after = await usage(server.child);
-      if (failed) throw new Error(`${failed} requests failed`);
-      if (round === 0) continue; // warm-up
-      server.cpu.push((after - before) / count);
-      server.rps.push(rps);
-    }
+  const request = { connections: 16, seconds, method: "POST", path: "/test/echo", body: JSON.stringify({ n: 1 }) };
+  const results = Object.fromEntries(Object.keys(servers).map((name) => [name, []]));
+  for (const server of Object.values(servers)) await measure(server, request); // warm-up
+  for (let round = 0; round < rounds; round++) {
+    for (const [name, server] of Object.entries(servers)) results[name].push(await measure(server, request));
   }
   for (const { child } of Object.values(servers)) child.kill();
-  const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)];
+  const of = (name, key) => median(results[name].map((one) => one[key]));
   const row = (name) => ({
-    "CPU µs per request": +median(servers[name].cpu).toFixed(1),
-    "requests/s": Math.round(median(servers[name].rps)),
+    "CPU µs per request": +of(name, "cpu").toFixed(1),
+    "requests/s": Math.round(of(name, "rps")),
   });
-  console.table(Object.fromEntries(Object.keys(servers).map((name) => [name, row(name)])));
-  const more = median(servers.h3.cpu) - median(servers.table.cpu);
-  console.log(`h3 costs ${more.toFixed(1)} µs more per request than the table`);
-
-  async function usage(child) {
-    child.send("cpu");
-    const [{ user, system }] = await once(child, "message");
-    return user + system;
-  }
-  async function load(port) {
-    const args = ["bench/load.mjs", port, 16, seconds, "POST", "/test/echo", body];
-    const child = spawn(process.execPath, args.map(String), { stdio: ["ignore", "pipe", "inherit"] });
-    const [text] = await once(child.stdout, "data");
-    return JSON.parse(text);
-  }
+  console.table(Object.fromEntries(Object.keys(results).map((name) => [name, row(name)])));
+  console.log(`h3 costs ${(of("h3", "cpu") - of("table", "cpu")).toFixed(1)} µs more per request than the table`);
 }

@@ -1,0 +1,78 @@
+// A durable execution of 5 trivial steps over HTTP on a file, beside bare node:http doing the same work in memory.
+// node bench/execute.mjs [rounds] [seconds] (after npm run build)
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { measure, median, startVariants } from "./harness.mjs";
+
+const steps = Array.from(
+  { length: 5 },
+  () =>
+    async ({ data }) =>
+      data,
+);
+const variants = {
+  async bare() {
+    const server = createHttpServer((req, res) => {
+      let text = "";
+      req.setEncoding("utf8").on("data", (chunk) => (text += chunk));
+      req.on("end", async () => {
+        const startAt = new Date().toISOString();
+        let data = JSON.parse(text).input;
+        for (const step of steps) data = await step({ data });
+        const result = {
+          executionId: crypto.randomUUID(),
+          startAt,
+          endAt: new Date().toISOString(),
+          status: "completed",
+          result: data,
+        };
+        const answer = JSON.stringify({ success: true, data: result });
+        res.writeHead(200, { "content-type": "application/json", "content-length": answer.length }).end(answer);
+      });
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return server.address().port;
+  },
+  async agentserve() {
+    const { createServer, defineWorkflow, embedded } = await import("../dist/index.mjs");
+    const folder = mkdtempSync(join(tmpdir(), "agentserve-bench-"));
+    process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+    process.on("SIGTERM", () => process.exit());
+    let workflow = defineWorkflow({ id: "five" });
+    for (const [index, execute] of steps.entries()) workflow = workflow.andThen({ id: `s${index}`, execute });
+    const server = createServer({ workflows: [workflow], backend: embedded({ path: join(folder, "data.db") }) });
+    return (await server.listen({ port: 0 })).port;
+  },
+};
+
+const servers = await startVariants(import.meta.filename, variants);
+if (servers) {
+  const [rounds = 3, seconds = 3] = process.argv.slice(2).map(Number);
+  const request = {
+    seconds,
+    method: "POST",
+    path: "/workflows/five/execute",
+    body: JSON.stringify({ input: { n: 1 } }),
+  };
+  for (const server of Object.values(servers)) await measure(server, { ...request, connections: 16 }); // warm-up
+  for (const connections of [16, 64]) {
+    const results = { bare: [], agentserve: [] };
+    for (let round = 0; round < rounds; round++) {
+      for (const [name, server] of Object.entries(servers))
+        results[name].push(await measure(server, { ...request, connections }));
+    }
+    const rps = (name) => median(results[name].map((one) => one.rps));
+    for (const [name, list] of Object.entries(results)) {
+      const of = (key) => median(list.map((one) => one[key])).toFixed(1);
+      console.log(
+        `${connections} connections  ${name.padEnd(10)} ${Math.round(rps(name))}/s  p50 ${of("p50")} ms  p99 ${of("p99")} ms  ${of("cpu")} µs CPU`,
+      );
+    }
+    console.log(`${connections} connections  ratio of the medians: ${(rps("agentserve") / rps("bare")).toFixed(3)}`);
+  }
+  for (const { child } of Object.values(servers)) child.kill();
+}
