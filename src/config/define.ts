@@ -64,6 +64,7 @@ const fn = <F>(what: string) => v.custom<F>((value) => typeof value === "functio
 /** Knows its keys, and refuses an array, which valibot would take for an object. */
 const object = <E extends v.ObjectEntries>(entries: E, what: string) => {
   const known = v.strictObject(entries, what);
+  // What is never parsed has no type to give: the object's own stands for both.
   return v.lazy((value) => (Array.isArray(value) ? (v.never(what) as unknown as typeof known) : known));
 };
 

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import type { Execution, ExecutionState, LifecycleEvent, ListFilter, Transition } from "../../engine/types.ts";
 
 /** One row of the journal. */
@@ -92,21 +92,21 @@ export class Store {
 
   /** What a new process must drive: what was running, and what owes the event of its last transition. */
   toDrive(): ExecutionState[] {
-    return (this.#statements.toDrive.all() as unknown as StateRow[]).map(toState);
+    return rows<StateRow>(this.#statements.toDrive).map(toState);
   }
 
   list({ workflowId, status, limit, before }: ListFilter): ExecutionState[] {
     const values = [workflowId, status ?? null, before?.startAt ?? null, before?.id ?? null, limit];
-    return (this.#statements.list.all(...values) as unknown as StateRow[]).map(toState);
+    return rows<StateRow>(this.#statements.list, ...values).map(toState);
   }
 
   journal(id: string): JournalRow[] {
-    return this.#statements.journal.all(id) as unknown as JournalRow[];
+    return rows(this.#statements.journal, id);
   }
 
   events(id: string, afterSeq: number): LifecycleEvent[] {
-    const rows = this.#statements.events.all(id, afterSeq) as { events: string }[];
-    return rows.flatMap(({ events }) => JSON.parse(events) as LifecycleEvent[]).filter(({ seq }) => seq > afterSeq);
+    const found = rows<{ events: string }>(this.#statements.events, id, afterSeq);
+    return found.flatMap(({ events }) => JSON.parse(events) as LifecycleEvent[]).filter(({ seq }) => seq > afterSeq);
   }
 
   lastSeq(id: string): number {
@@ -134,6 +134,11 @@ const statements = {
   lastSeq: "select max(seq) as seq from journal where id = ?",
   events: "select events from journal where id = ? and seq > ? order by n",
 };
+
+/** All rows of a statement. What columns they have stands in its text above, where no compiler looks. */
+function rows<T>(statement: StatementSync, ...values: SQLInputValue[]): T[] {
+  return statement.all(...values) as unknown as T[];
+}
 
 /** Makes the folder of the file, and keeps it out of version control. */
 function prepareFolder(folder: string): void {
