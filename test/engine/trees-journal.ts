@@ -30,7 +30,9 @@ export interface Stored {
 export function readFile(path: string): Map<string, Stored> {
   const database = new DatabaseSync(path, { readOnly: true });
   const found = database.prepare("select * from executions order by id").all() as any[];
-  const journal = database.prepare("select * from journal order by n").all() as unknown as Row[];
+  const journal = database
+    .prepare("select journal.*, executions.id from journal join executions using (number) order by n")
+    .all() as unknown as Row[];
   database.close();
   return new Map(
     found.map(({ id, execution, status, epoch, last }) => {
@@ -207,7 +209,7 @@ export async function cutCopy(
     const last = transitions.at(-1)?.body ?? null;
     const { to: status } = last === null ? { to: "running" } : JSON.parse(last);
     database
-      .prepare("insert into executions values(?, ?, ?, ?, ?, ?, ?, ?)")
+      .prepare("insert into executions values(null, ?, ?, ?, ?, ?, ?, ?, ?)")
       .run(
         id,
         execution.workflowId,
@@ -218,7 +220,9 @@ export async function cutCopy(
         last,
         owes(keep),
       );
-    const add = database.prepare("insert into journal values(?, ?, ?, ?, ?, ?, ?, ?)");
+    const add = database.prepare(
+      "insert into journal values(?, (select number from executions where id = ?), ?, ?, ?, ?, ?, ?)",
+    );
     for (const row of keep) add.run(row.n, id, row.key, row.kind, row.at, row.body, row.seq, row.events);
     kept.set(id, keep);
   }

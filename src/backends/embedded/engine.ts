@@ -16,7 +16,7 @@ import type {
 import { EventLog } from "./event-log.ts";
 import { Readers } from "./readers.ts";
 import { EmbeddedRun, toRow, type RunHost } from "./run.ts";
-import { Store, type JournalRow } from "./store.ts";
+import { Store, type JournalRow, type StoredState } from "./store.ts";
 import { Waiters } from "./waiters.ts";
 import { Writer } from "./writer.ts";
 
@@ -55,17 +55,17 @@ export class EmbeddedEngine implements Engine, RunHost {
     this.#store = new Store(this.#path, this.#durability);
     for (const state of this.#store.toDrive()) {
       const drive = driveOf(state.execution);
-      if (drive) this.#drive(state, this.#store.journal(state.execution.id), drive);
+      if (drive) this.#drive(state, this.#store.journal(state.number), drive);
     }
   }
 
   async begin(execution: Execution, drive: Drive): Promise<{ created: boolean }> {
     if (this.#closing) throw shuttingDown();
-    const created = await this.#writer.commit(
+    const number = await this.#writer.commit(
       () => this.#store.begin(execution),
-      (isNew) => isNew && this.#drive({ execution, status: "running", epoch: 0 }, [], drive),
+      (fresh) => fresh && this.#drive({ number: fresh, execution, status: "running", epoch: 0 }, [], drive),
     );
-    return { created };
+    return { created: number !== undefined };
   }
 
   async state(id: string): Promise<ExecutionState | undefined> {
@@ -123,23 +123,23 @@ export class EmbeddedEngine implements Engine, RunHost {
     const before = this.#store.state(id);
     const next = before && decide(before);
     if (!before || !next) return false;
-    const { execution } = before;
+    const { number, execution } = before;
     const epoch = before.epoch + 1;
     const run = this.#runs.get(id);
     // When nobody drives it, nobody will: its last event is made here, after those that are still on their way.
     const isLast = next.to === "error" && (!run || run.left);
-    const events = isLast ? this.#lastEvents(run, id, next) : [];
-    if (!this.#store.move(id, before.epoch, next, !isLast && next.to !== "running")) return false;
+    const events = isLast ? this.#lastEvents(run, before, next) : [];
+    if (!this.#store.move(number, before.epoch, next, !isLast && next.to !== "running")) return false;
     const row: JournalRow = { key: `!${epoch}`, kind: "signal", at: next.at, body: JSON.stringify(next), events: null };
-    this.#store.add(id, row, events);
-    return { row, event: events.at(-1), state: { execution, status: next.to, epoch, last: next } };
+    this.#store.add(number, row, events);
+    return { row, event: events.at(-1), state: { number, execution, status: next.to, epoch, last: next } };
   }
 
-  #lastEvents(run: EmbeddedRun | undefined, id: string, next: Transition): LifecycleEvent[] {
-    const stored = this.#store.lastSeq(id);
+  #lastEvents(run: EmbeddedRun | undefined, { number, execution }: StoredState, next: Transition): LifecycleEvent[] {
+    const stored = this.#store.lastSeq(number);
     const onTheirWay = run?.pending.filter(({ seq }) => seq > stored) ?? [];
     const last = onTheirWay.at(-1)?.seq ?? stored;
-    return [...onTheirWay, toTransitionEvent(id, last + 1, next)];
+    return [...onTheirWay, toTransitionEvent(execution.id, last + 1, next)];
   }
 
   #follow({ row, event, state }: Signal, drive: Drive | undefined): void {
@@ -147,11 +147,11 @@ export class EmbeddedEngine implements Engine, RunHost {
     const run = this.#runs.get(id);
     if (run) run.state = state;
     if (run && !run.left) run.signal(row);
-    else if (drive && state.status === "running") this.#drive(state, this.#store.journal(id), drive);
+    else if (drive && state.status === "running") this.#drive(state, this.#store.journal(state.number), drive);
     if (event) this.publish(id, event);
   }
 
-  #drive(state: ExecutionState, rows: JournalRow[], drive: Drive): void {
+  #drive(state: StoredState, rows: JournalRow[], drive: Drive): void {
     const run = new EmbeddedRun(state, rows, this);
     this.#runs.set(state.execution.id, run);
     if (this.#closing) run.stop();
@@ -174,35 +174,35 @@ export class EmbeddedEngine implements Engine, RunHost {
   // What a run asks for.
 
   flush(run: EmbeddedRun, done: () => void = () => {}): void {
-    const { id } = run.execution;
+    const { number } = run;
     const { epoch, last } = run.state;
     const events = run.takeEvents();
     const lastSeq = events.at(-1)?.seq;
     if (lastSeq === undefined) return done();
     this.#writer.write(
       () => {
-        if (this.#store.lastSeq(id) >= lastSeq) return; // a cancel has taken them along
-        this.#store.add(id, eventsRow(), events);
-        if (last) this.#store.settle(id, epoch, last);
+        if (this.#store.lastSeq(number) >= lastSeq) return; // a cancel has taken them along
+        this.#store.add(number, eventsRow(), events);
+        if (last) this.#store.settle(number, epoch, last);
       },
       () => {
         run.stored(events);
         done();
       },
-      (error) => this.#logger.error("Events were not stored", { error, executionId: id }),
+      (error) => this.#logger.error("Events were not stored", { error, executionId: run.execution.id }),
     );
   }
 
   record(run: EmbeddedRun, key: string, settled: Settled): void {
-    const { id } = run.execution;
+    const { number } = run;
     const row = toRow(key, settled);
     const events = run.takeEvents();
     this.#writer.write(
       () => {
         // A loser that finished late: nobody waits for it, and its drive may be over.
         const kept = run.isWaitedFor(key);
-        if (kept) this.#store.add(id, row, events);
-        else if (events.length > 0) this.#store.add(id, eventsRow(), events);
+        if (kept) this.#store.add(number, row, events);
+        else if (events.length > 0) this.#store.add(number, eventsRow(), events);
         return kept;
       },
       (kept) => {
@@ -215,12 +215,11 @@ export class EmbeddedEngine implements Engine, RunHost {
   }
 
   move(run: EmbeddedRun, next: Transition, event: LifecycleEvent): Promise<boolean> {
-    const { execution, seen } = run;
-    const { id } = execution;
+    const { number, execution, seen } = run;
     const events = run.takeEvents();
     return this.#writer.commit(
       () => {
-        const won = this.#store.move(id, seen, next, false);
+        const won = this.#store.move(number, seen, next, false);
         const row: JournalRow = {
           key: `!${seen + 1}`,
           kind: "moved",
@@ -228,8 +227,8 @@ export class EmbeddedEngine implements Engine, RunHost {
           body: JSON.stringify(next),
           events: null,
         };
-        if (won) this.#store.add(id, row, [...events, event]);
-        else if (events.length > 0) this.#store.add(id, eventsRow(), events);
+        if (won) this.#store.add(number, row, [...events, event]);
+        else if (events.length > 0) this.#store.add(number, eventsRow(), events);
         return won;
       },
       (won) => {
@@ -237,7 +236,7 @@ export class EmbeddedEngine implements Engine, RunHost {
         if (!won) return;
         run.state = { execution, status: next.to, epoch: seen + 1, last: next };
         run.lastEvent = event;
-        this.publish(id, event);
+        this.publish(execution.id, event);
       },
     );
   }
@@ -286,7 +285,7 @@ interface Signal {
   readonly row: JournalRow;
   /** Its event, when no drive will make it. */
   readonly event: LifecycleEvent | undefined;
-  readonly state: ExecutionState;
+  readonly state: StoredState;
 }
 
 const eventsRow = (): JournalRow => ({ key: "~", kind: "events", at: Date.now(), body: null, events: null });

@@ -9,7 +9,7 @@ import type {
   Settled,
   Transition,
 } from "../../engine/types.ts";
-import type { JournalRow, RowKind } from "./store.ts";
+import type { JournalRow, RowKind, StoredState } from "./store.ts";
 
 /** What a run asks of the engine that it belongs to. */
 export interface RunHost {
@@ -25,6 +25,8 @@ export interface RunHost {
 /** One drive of one execution: first over the rows that the journal has, then over those that are added to it. */
 export class EmbeddedRun implements Run {
   readonly execution: Execution;
+  /** Under which the file keeps the execution. */
+  readonly number: number;
   /** As committed; the drive may be behind. */
   state: ExecutionState;
   /** Emitted, and not yet in the journal; the first `#taken` of them are on their way there. */
@@ -49,8 +51,9 @@ export class EmbeddedRun implements Run {
   #failure: { error: unknown } | undefined;
   #stopping = false;
 
-  constructor(state: ExecutionState, rows: JournalRow[], host: RunHost) {
+  constructor(state: StoredState, rows: JournalRow[], host: RunHost) {
     this.execution = state.execution;
+    this.number = state.number;
     this.state = state;
     this.#host = host;
     this.#log = rows.filter(({ kind }) => kind !== "events");

@@ -17,21 +17,28 @@ export interface JournalRow {
  */
 export type RowKind = "value" | "error" | "suspended" | "moved" | "signal" | "events";
 
+/** A state, and the number under which the file keeps the execution. */
+export interface StoredState extends ExecutionState {
+  readonly number: number;
+}
+
 const format = 1;
+// Executions have numbers, so that what is written together stands together: a commit costs by the pages it touches, and
+// ids are random. Only the unique index on `id` is spread over the file.
 const schema = `
   create table executions(
-    id text primary key, workflow text not null, started integer not null, execution text not null,
-    status text not null, epoch integer not null, last text, owes integer not null
-  ) strict, without rowid;
+    number integer primary key, id text not null unique, workflow text not null, started integer not null,
+    execution text not null, status text not null, epoch integer not null, last text, owes integer not null
+  ) strict;
   create index executions_by_workflow on executions(workflow, started desc, id desc);
-  create index executions_to_drive on executions(id) where status = 'running' or owes = 1;
+  create index executions_to_drive on executions(number) where status = 'running' or owes = 1;
   create table journal(
-    n integer primary key, id text not null, key text not null, kind text not null, at integer not null,
+    n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
     body text, seq integer, events text
   ) strict;
-  create index journal_by_id on journal(id, n);
+  create index journal_by_number on journal(number, n);
 `;
-const state = "select execution, status, epoch, last from executions";
+const state = "select number, execution, status, epoch, last from executions";
 
 /** The file: its tables, and every statement on them. */
 export class Store {
@@ -63,45 +70,46 @@ export class Store {
     }
   }
 
-  /** False when there is one with this id already. */
-  begin(execution: Execution): boolean {
+  /** The number of a new execution; undefined when there is one with this id already. */
+  begin(execution: Execution): number | undefined {
     const { id, workflowId, startAt } = execution;
-    return this.#statements.begin.run(id, workflowId, startAt, JSON.stringify(execution)).changes === 1;
+    const { changes, lastInsertRowid } = this.#statements.begin.run(id, workflowId, startAt, JSON.stringify(execution));
+    return changes === 1 ? Number(lastInsertRowid) : undefined;
   }
 
   /** The compare-and-set on the number of the last transition. Who makes it from outside owes its event. */
-  move(id: string, epoch: number, next: Transition, owes: boolean): boolean {
-    return this.#statements.move.run(next.to, JSON.stringify(next), Number(owes), id, epoch).changes === 1;
+  move(number: number, epoch: number, next: Transition, owes: boolean): boolean {
+    return this.#statements.move.run(next.to, JSON.stringify(next), Number(owes), number, epoch).changes === 1;
   }
 
   /** The event of a transition from outside has been stored, and with it where the drive stood. */
-  settle(id: string, epoch: number, last: Transition): void {
-    this.#statements.settle.run(JSON.stringify(last), id, epoch);
+  settle(number: number, epoch: number, last: Transition): void {
+    this.#statements.settle.run(JSON.stringify(last), number, epoch);
   }
 
-  add(id: string, row: Omit<JournalRow, "events">, events: readonly LifecycleEvent[]): void {
+  add(number: number, row: Omit<JournalRow, "events">, events: readonly LifecycleEvent[]): void {
     const { key, kind, at, body } = row;
     const last = events.at(-1);
-    this.#statements.add.run(id, key, kind, at, body, last?.seq ?? null, last ? JSON.stringify(events) : null);
+    this.#statements.add.run(number, key, kind, at, body, last?.seq ?? null, last ? JSON.stringify(events) : null);
   }
 
-  state(id: string): ExecutionState | undefined {
+  state(id: string): StoredState | undefined {
     const row = this.#statements.find.get(id) as StateRow | undefined;
     return row && toState(row);
   }
 
   /** What a new process must drive: what was running, and what owes the event of its last transition. */
-  toDrive(): ExecutionState[] {
+  toDrive(): StoredState[] {
     return rows<StateRow>(this.#statements.toDrive).map(toState);
   }
 
-  list({ workflowId, status, limit, before }: ListFilter): ExecutionState[] {
+  list({ workflowId, status, limit, before }: ListFilter): StoredState[] {
     const values = [workflowId, status ?? null, before?.startAt ?? null, before?.id ?? null, limit];
     return rows<StateRow>(this.#statements.list, ...values).map(toState);
   }
 
-  journal(id: string): JournalRow[] {
-    return rows(this.#statements.journal, id);
+  journal(number: number): JournalRow[] {
+    return rows(this.#statements.journal, number);
   }
 
   events(id: string, afterSeq: number): LifecycleEvent[] {
@@ -109,8 +117,8 @@ export class Store {
     return found.flatMap(({ events }) => JSON.parse(events) as LifecycleEvent[]).filter(({ seq }) => seq > afterSeq);
   }
 
-  lastSeq(id: string): number {
-    return (this.#statements.lastSeq.get(id) as { seq: number | null }).seq ?? 0;
+  lastSeq(number: number): number {
+    return (this.#statements.lastSeq.get(number) as { seq: number | null }).seq ?? 0;
   }
 
   close(): void {
@@ -122,17 +130,19 @@ const statements = {
   open: "begin immediate",
   commit: "commit",
   rollback: "rollback",
-  begin: "insert into executions values(?, ?, ?, ?, 'running', 0, null, 0) on conflict do nothing",
-  move: "update executions set status = ?, last = ?, owes = ?, epoch = epoch + 1 where id = ? and epoch = ?",
-  settle: "update executions set last = ?, owes = 0 where id = ? and epoch = ?",
+  begin: `insert into executions(id, workflow, started, execution, status, epoch, owes)
+    values(?, ?, ?, ?, 'running', 0, 0) on conflict do nothing`,
+  move: "update executions set status = ?, last = ?, owes = ?, epoch = epoch + 1 where number = ? and epoch = ?",
+  settle: "update executions set last = ?, owes = 0 where number = ? and epoch = ?",
   find: `${state} where id = ?`,
-  toDrive: `${state} where status = 'running' or owes = 1 order by started, id`,
+  toDrive: `${state} where status = 'running' or owes = 1 order by number`,
   list: `${state} where workflow = ?1 and (?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
     order by started desc, id desc limit ?5`,
-  add: "insert into journal(id, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?)",
-  journal: "select key, kind, at, body, events from journal where id = ? order by n",
-  lastSeq: "select max(seq) as seq from journal where id = ?",
-  events: "select events from journal where id = ? and seq > ? order by n",
+  add: "insert into journal(number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?)",
+  journal: "select key, kind, at, body, events from journal where number = ? order by n",
+  lastSeq: "select max(seq) as seq from journal where number = ?",
+  events: `select events from journal where number = (select number from executions where id = ?) and seq > ?
+    order by n`,
 };
 
 /** All rows of a statement. What columns they have stands in its text above, where no compiler looks. */
@@ -148,12 +158,19 @@ function prepareFolder(folder: string): void {
 }
 
 interface StateRow {
+  number: number;
   execution: string;
   status: ExecutionState["status"];
   epoch: number;
   last: string | null;
 }
 
-function toState({ execution, status, epoch, last }: StateRow): ExecutionState {
-  return { execution: JSON.parse(execution), status, epoch, last: last === null ? undefined : JSON.parse(last) };
+function toState({ number, execution, status, epoch, last }: StateRow): StoredState {
+  return {
+    number,
+    execution: JSON.parse(execution),
+    status,
+    epoch,
+    last: last === null ? undefined : JSON.parse(last),
+  };
 }
