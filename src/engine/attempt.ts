@@ -44,9 +44,9 @@ export function runAttempt(attempt: Attempt): Promise<Settled> {
   }
 
   function timeOut(): void {
-    const error = new Error(`Step ${attempt.path} timed out after ${timeoutMs} ms`);
-    abort.abort(error);
-    fail(error);
+    const reason = `Step ${attempt.path} timed out after ${timeoutMs} ms`;
+    abort.abort(reason);
+    fail(new Error(reason));
   }
 
   /** Settles the entry by itself: a try/catch around it in user code cannot swallow it. */

@@ -8,8 +8,15 @@ export function createEvent(
   type: string,
   details: Record<string, unknown> = {},
 ): LifecycleEvent {
-  return { type, executionId, seq, timestamp: new Date(at).toISOString(), ...details };
+  return { type, executionId, seq, timestamp: toIso(at), ...details };
 }
+
+/** Many events have the time of the same entry, and writing it out is what costs most about an event. */
+function toIso(at: number): string {
+  if (at !== lastIso.at) lastIso = { at, text: new Date(at).toISOString() };
+  return lastIso.text;
+}
+let lastIso = { at: NaN, text: "" };
 
 /** The event of a suspension or an end. A resume has none. */
 export function toTransitionEvent(executionId: string, seq: number, next: Transition): LifecycleEvent {

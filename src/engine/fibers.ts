@@ -51,14 +51,14 @@ export class Fibers {
 
   /** Begins anew; what was there before is aborted and forgotten. */
   begin(branch: Branch): void {
-    this.kill(new Error("The execution went back to an earlier step"));
+    this.kill("The execution went back to an earlier step");
     this.#ready = [];
     this.ended = undefined;
     this.#root = { branch, fork: undefined, index: 0, over: false };
     this.#ready.push({ fiber: this.#root });
   }
 
-  kill(reason: Error): void {
+  kill(reason: string): void {
     if (this.#root) this.#kill(this.#root, reason);
   }
 
@@ -138,13 +138,12 @@ export class Fibers {
     // All: a failure decides, or the last value. Race: a value decides, or the last failure.
     if (failed === (fork.mode === "race") && fork.left > 0) return;
     fork.decided = true;
-    for (const one of fork.branches)
-      this.#kill(one, new Error(failed ? "Another branch failed" : "Another branch won"));
+    for (const one of fork.branches) this.#kill(one, failed ? "Another branch failed" : "Another branch won");
     if (failed) this.#ready.push({ fiber: fork.parent, fail: error });
     else this.#ready.push({ fiber: fork.parent, send: fork.mode === "all" ? fork.outcomes : [outcome] });
   }
 
-  #kill(fiber: Fiber, reason: Error): void {
+  #kill(fiber: Fiber, reason: string): void {
     if (fiber.over) return;
     fiber.over = true;
     if (fiber.key !== undefined) this.waiting.delete(fiber.key);

@@ -98,7 +98,7 @@ class Interpreter {
       this.#send(toTransitionEvent(id, this.#seq + 1, { ...signal, position: this.#position() }));
       return false;
     }
-    this.#fibers.kill(new Error("The execution was cancelled"));
+    this.#fibers.kill("The execution was cancelled");
     this.#send(toTransitionEvent(id, this.#seq + 1, signal));
     return true;
   }
