@@ -10,7 +10,7 @@ import { createStreams } from "../http/sse.ts";
 import { createLogger } from "../observability/logger.ts";
 import { createApp, type App, type Mode } from "./app.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
-import { listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
+import { answerMs, listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
 import { toListener } from "./listener.ts";
 import { createRows, type Row } from "./rows.ts";
 
@@ -93,10 +93,12 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
 
   async function close(): Promise<void> {
     streams.close();
-    await Promise.all([engine.close(server.limits), listening?.then((port) => port.close())]);
+    const { drainMs } = server.limits;
+    const answered = engine.close({ drainMs: Math.max(drainMs / 2, drainMs - answerMs) });
+    await Promise.all([answered, listening?.then((port) => port.close(answered))]);
     // Whoever called `fetch` and never read the answer would hold it for ever.
     const late = new AbortController();
-    await Promise.race([snapshot.retire(), sleep(server.limits.drainMs, undefined, { signal: late.signal })]);
+    await Promise.race([snapshot.retire(), sleep(drainMs, undefined, { signal: late.signal })]);
     late.abort();
   }
 }

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { listen as listhen } from "listhen";
 import type { Limits } from "../config/limits.ts";
 import { createUpgrade, type UpgradeOptions } from "../sockets/upgrade.ts";
@@ -25,8 +26,8 @@ export interface ListenOptions {
 export interface Listening {
   readonly url: string;
   readonly port: number;
-  /** Sockets hear 1001, requests get their grace; then whatever is left is cut. */
-  close(): Promise<void>;
+  /** Sockets hear 1001, requests get their grace; then whatever is left is cut, but not before `answered`. */
+  close(answered?: Promise<void>): Promise<void>;
 }
 
 export async function listen(options: ListenOptions): Promise<Listening> {
@@ -67,18 +68,28 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     return opening.on("error", report);
   }
 
-  async function close(): Promise<void> {
+  async function close(answered: Promise<void> = Promise.resolve()): Promise<void> {
     const closed = once(server, "close");
     server.close();
     connections.close();
     upgrade.close();
     // A peer that never answers our close frame must not use up the grace of everybody else.
     const cut = setTimeout(() => upgrade.terminate(), Math.min(1_000, limits.drainMs));
-    const force = setTimeout(() => server.closeAllConnections(), limits.drainMs);
+    const over = new AbortController();
+    const rest = (ms: number) => sleep(ms, undefined, { signal: over.signal });
+    // Not before those who waited for the engine have had time to read what it told them last.
+    const force = Promise.all([rest(limits.drainMs), answered.then(() => rest(answerMs))]);
+    force.then(
+      () => server.closeAllConnections(),
+      () => {}, // closed by itself
+    );
     await closed;
     clearTimeout(cut);
-    clearTimeout(force);
+    over.abort();
   }
 }
+
+/** What is kept of `drainMs` for the last answers to be written and read. */
+export const answerMs = 250;
 
 const toUrlHost = (host: string): string => (host.includes(":") ? `[${host}]` : host);
