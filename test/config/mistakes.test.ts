@@ -74,6 +74,17 @@ describe("a config with a mistake gives one readable message with file and place
     expect(await mistake({ [one]: define(body) })).toEqual({ message: `${one}: ${message}` });
   });
 
+  it("an origin that no browser sends, a time that no timer waits, a mistake behind a promise", async () => {
+    const origin = await mistake({ [one]: define(`{ server: { cors: { origin: "http://localhost:5173/" } } }`) });
+    expect(origin.message).toMatch(
+      /server\.cors\.origin: expected an origin such as .*found "http:\/\/localhost:5173\/"$/,
+    );
+    const time = await mistake({ [one]: define(`{ server: { limits: { drainMs: 3_000_000_000 } } }`) });
+    expect(time.message).toContain("server.limits.drainMs: expected a whole number from 1 to 2147483647");
+    const promise = await mistake({ [one]: "export default Promise.resolve({ server: { prot: 1 } });" });
+    expect(promise.message).toContain("server.prot: unknown key; did you mean port?");
+  });
+
   it("several at once: a line each", async () => {
     const { message } = await mistake({ [one]: define(`{ a: 1, server: { port: -1 } }`) });
     expect(message.split("\n")).toHaveLength(2);

@@ -40,7 +40,8 @@ it("continues what was running, on the same file: recorded steps do not run agai
 });
 
 it("keeps what was suspended; a waiting call hears 503 with the id when the server leaves", async () => {
-  const first = await startServer("start", { config });
+  // With next to no grace: the connection must not be cut before the answer is out.
+  const first = await startServer("start", { config: { ...config, server: { limits: { drainMs: 1 } } } });
   await first.post("/workflows/ask/execute", { input: { amount: 9 }, options: { executionId: "r2" } });
   const waiting = first.post("/workflows/gated/execute", { input: {}, options: { executionId: "r3" } });
   await gates.reached("r3");
