@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { agentserve, bin, run } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
@@ -84,6 +84,36 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
       startAt: asked.data.startAt,
       result: { approved: true, amount: 500 },
     });
+  });
+
+  it("goes on after SIGKILL: what was recorded does not run again, what was in flight does, with the same key", async () => {
+    const folder = createProject({
+      "agents.config.ts": config,
+      "workflows/w.ts": `import { appendFileSync, existsSync } from "node:fs";
+import { defineWorkflow } from "agentserve";
+const log = ({ stepId, idempotencyKey, attempt }) => appendFileSync("ran.txt", [stepId, idempotencyKey, attempt].join() + "\\n");
+export const w = defineWorkflow({ id: "w" })
+  .andThen({ id: "first", execute: (context) => log(context) })
+  .andThen({ id: "second", async execute(context) { log(context); while (!existsSync("go")) await new Promise((r) => setTimeout(r, 5)); return "done"; } });
+`,
+    });
+    const ran = () =>
+      existsSync(join(folder, "ran.txt")) ? readFileSync(join(folder, "ran.txt"), "utf8").trim().split("\n") : [];
+    const first = agentserve([command], { cwd: folder });
+    const [base] = await first.waitFor(url);
+    const headers = { "content-type": "application/json", prefer: "respond-async" };
+    const body = JSON.stringify({ input: {}, options: { executionId: "k" } });
+    expect((await fetch(`${base}/workflows/w/execute`, { method: "POST", headers, body })).status).toBe(202);
+    await expect.poll(ran).toHaveLength(2);
+    first.process.kill("SIGKILL");
+    await first.ended;
+    writeFileSync(join(folder, "go"), "");
+    const second = agentserve([command], { cwd: folder });
+    const [again] = await second.waitFor(url);
+    const state = async () => (await (await fetch(`${again}/workflows/w/executions/k/state`)).json()).data;
+    await expect.poll(async () => (await state()).status).toBe("completed");
+    expect((await state()).result).toBe("done");
+    expect(ran()).toEqual(["first,k/first,1", "second,k/second,1", "second,k/second,1"]);
   });
 
   it("takes a flag before the environment, and the environment before the config", async () => {
