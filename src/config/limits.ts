@@ -4,6 +4,10 @@ export const defaultLimits = {
   bodyBytes: 2_097_152,
   /** Deepest nesting of a JSON body. Answer: 400. */
   jsonDepth: 100,
+  /** Executions that run at once. More wait for their turn. */
+  runningExecutions: 256,
+  /** Executions that wait for their turn. Answer to more: 503. */
+  queuedExecutions: 1_024,
   /** How long one attempt of a step may take; 0 is for ever. Then the attempt fails. */
   stepTimeoutMs: 900_000,
   /** Largest value of a step, as JSON. A step that returns more fails. */

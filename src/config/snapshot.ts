@@ -25,9 +25,10 @@ export function createSnapshot(project: Project, logger: Logger): Snapshot {
   const workflows = new Map<string, RegisteredWorkflow>();
   for (const definition of unique(project.workflows, "workflows")) {
     const detail = describeWorkflow(definition, (message) => logger.warn(message));
-    const drive = createDrive({ ...config.server.limits, workflow: definition, logger });
-    const steps = listSteps(definition.steps);
-    workflows.set(definition.id, { definition, detail, steps, drive: (run) => whileHeld(() => drive(run)) });
+    // An execution ends on the code that it began with.
+    const drive = createDrive({ ...config.server.limits, workflow: definition, logger, hold });
+    const { recovery } = definition;
+    workflows.set(definition.id, { definition, detail, steps: listSteps(definition.steps), drive, recovery });
   }
 
   let holders = 0;
@@ -42,12 +43,6 @@ export function createSnapshot(project: Project, logger: Logger): Snapshot {
       held = false;
       if (--holders === 0 && retired) free.resolve();
     };
-  }
-
-  /** An execution ends on the code that it began with. */
-  async function whileHeld(work: () => Promise<void>): Promise<void> {
-    const release = hold();
-    await work().finally(release);
   }
 
   return {

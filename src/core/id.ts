@@ -6,3 +6,14 @@ export function isId(value: unknown): value is string {
 }
 
 export const idRule = "1 to 128 of A-Z a-z 0-9 . _ : - beginning with a letter or digit";
+
+/** A UUID of version 7: ids made one after the other stand together in an index. 74 of its bits are random. */
+export function newId(): string {
+  const now = Date.now();
+  if (now !== last.now) {
+    const time = now.toString(16).padStart(12, "0");
+    last = { now, prefix: `${time.slice(0, 8)}-${time.slice(8)}-7` };
+  }
+  return last.prefix + crypto.randomUUID().slice(15);
+}
+let last = { now: 0, prefix: "" };

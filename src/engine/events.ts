@@ -1,17 +1,13 @@
 import { toSuspension } from "./suspension.ts";
-import type { LifecycleEvent, Transition } from "./types.ts";
+import type { Happening, LifecycleEvent, Transition } from "./types.ts";
 
-export function createEvent(
-  executionId: string,
-  seq: number,
-  at: number,
-  type: string,
-  details: Record<string, unknown> = {},
-): LifecycleEvent {
+/** What readers see of a happening: the `seq`th of its execution, at the time of the row that it follows from. */
+export function toEvent(executionId: string, seq: number, at: number, happening: Happening): LifecycleEvent {
+  const { type, ...details } = happening;
   return { type, executionId, seq, timestamp: toIso(at), ...details };
 }
 
-/** Many events have the time of the same entry, and writing it out is what costs most about an event. */
+/** Many events have the time of the same row, and writing it out is what costs most about an event. */
 function toIso(at: number): string {
   if (at !== lastIso.at) lastIso = { at, text: new Date(at).toISOString() };
   return lastIso.text;
@@ -19,16 +15,11 @@ function toIso(at: number): string {
 let lastIso = { at: NaN, text: "" };
 
 /** The event of a suspension or an end. A resume has none. */
-export function toTransitionEvent(executionId: string, seq: number, next: Transition): LifecycleEvent {
-  const [type, details] = describe(next);
-  return createEvent(executionId, seq, next.at, type, details);
-}
-
-function describe(next: Transition): [type: string, details?: Record<string, unknown>] {
-  if (next.to === "suspended") return ["workflow-suspended", { suspension: toSuspension(next) }];
-  if ("cancellation" in next) return ["workflow-error", { cancellation: toCancellation(next) }];
-  if ("error" in next) return ["workflow-error", { error: next.error }];
-  return ["workflow-complete"];
+export function toTransitionEvent(next: Transition): Happening {
+  if (next.to === "suspended") return { type: "workflow-suspended", suspension: toSuspension(next) };
+  if ("cancellation" in next) return { type: "workflow-error", cancellation: toCancellation(next) };
+  if ("error" in next) return { type: "workflow-error", error: next.error };
+  return { type: "workflow-complete" };
 }
 
 export function toCancellation({ at, cancellation }: Transition & { cancellation: { reason: string } }): {

@@ -1,6 +1,6 @@
 import { LazyAbort } from "./abort.ts";
 import type { Branch, Outcome, Resumed } from "./definition.ts";
-import type { Fault, Parked, Position, Settled } from "./types.ts";
+import type { Fault, Parked, Position, Settled, Start } from "./types.ts";
 
 /** What a branch ends with when a step of it has failed for good. */
 export class StepFailure extends Error {
@@ -32,7 +32,6 @@ interface Fork {
   left: number;
   decided: boolean;
 }
-type Start = (key: string, attempt: () => Promise<Settled>, delay: number) => void;
 type Ready = { fiber: Fiber; send?: unknown; fail?: unknown };
 
 /** Who waits for what. Everything in here is synchronous and in one order, so a replay repeats it. */
@@ -41,11 +40,11 @@ export class Fibers {
   readonly waiting: Map<string, Fiber> = new Map();
   /** How the workflow itself ended. */
   ended: { value: Outcome["value"] } | { error: Fault } | undefined;
-  readonly #start: Start;
+  readonly #start: (start: Start) => void;
   #root: Fiber | undefined;
   #ready: Ready[] = [];
 
-  constructor(start: Start) {
+  constructor(start: (start: Start) => void) {
     this.#start = start;
   }
 
@@ -108,7 +107,8 @@ export class Fibers {
         fiber.position = operation.position;
         fiber.abort = abort;
         this.waiting.set(operation.key, fiber);
-        return this.#start(operation.key, () => operation.attempt(abort), operation.delay);
+        const { key, delay } = operation;
+        return this.#start({ key, delay, attempt: () => operation.attempt(abort) });
       }
       case "park":
         fiber.parked = operation.parked;

@@ -3,29 +3,48 @@ import type { Logger } from "../core/log.ts";
 import type { LazyAbort } from "./abort.ts";
 import { runAttempt } from "./attempt.ts";
 import type { Branch, Entry, Outcome, Resumed, Retry, Scope, Step, WorkflowDefinition } from "./definition.ts";
-import { createEvent, toTransitionEvent } from "./events.ts";
+import { toTransitionEvent } from "./events.ts";
 import { Fibers, StepFailure } from "./fibers.ts";
-import type { Drive, LifecycleEvent, Position, Run, Settled, Transition } from "./types.ts";
+import type {
+  Drive,
+  Execution,
+  Happening,
+  LiveEvent,
+  Position,
+  Settled,
+  Start,
+  Taken,
+  Transition,
+  Turn,
+  Walk,
+} from "./types.ts";
 
 export interface DriveOptions {
   readonly workflow: WorkflowDefinition;
   readonly logger: Logger;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
+  /** Keeps what the code needs as long as a walk is on it; returns how to let go. */
+  readonly hold: () => () => void;
 }
 
-/** Walks a workflow over a run. Its only source of order is `run.select`, so the same journal gives the same walk. */
+/** Walks a workflow. Its only source of order is what it is given, so the same journal gives the same walk. */
 export function createDrive(options: DriveOptions): Drive {
-  return (run) => new Interpreter(options, run).drive();
+  return (execution, live) => new Interpreter(options, execution, live);
 }
 
-class Interpreter {
+class Interpreter implements Walk {
   readonly #options: DriveOptions;
-  readonly #run: Run;
+  readonly #execution: Execution;
+  readonly #live: (event: LiveEvent) => void;
   readonly #fibers: Fibers;
+  readonly leave: () => void;
+  #events: Happening[] = [];
+  #starts: Start[] = [];
+  /** The transition that the last turn asked for. */
+  #asked: Transition | undefined;
   /** The time of the last entry or transition consumed. */
   #clock: number;
-  #seq = 0;
   /** How often somebody went back. It stands in the journal's keys from there on, and so in idempotency keys. */
   #generation = 0;
   #topIndex = 0;
@@ -37,34 +56,45 @@ class Interpreter {
   #held = false;
   #heldByRequest = false;
 
-  constructor(options: DriveOptions, run: Run) {
+  constructor(options: DriveOptions, execution: Execution, live: (event: LiveEvent) => void) {
     this.#options = options;
-    this.#run = run;
-    this.#clock = run.execution.startAt;
-    this.#fibers = new Fibers((key, attempt, delay) => run.start(key, attempt, delay));
+    this.#execution = execution;
+    this.#live = live;
+    this.#clock = execution.startAt;
+    this.#fibers = new Fibers((start) => this.#starts.push(start));
+    this.leave = options.hold();
   }
 
-  async drive(): Promise<void> {
-    this.#emit("workflow-start");
-    this.#fibers.begin(this.#top(0, this.#run.execution.input));
-    for (;;) {
-      if (!this.#held) {
-        this.#fibers.advance();
-        const next = this.#next();
-        // Lost: somebody else made a transition first, and select will say which.
-        if (next && (await this.#move(next)) && next.to !== "suspended") return;
-      }
-      const selected = await this.#run.select(this.#fibers.waiting, () => this.#position());
-      if (!selected) return;
-      if ("key" in selected) {
-        this.#clock = selected.settled.at;
-        this.#fibers.settle(selected.key, selected.settled);
-      } else if (this.#follow(selected.signal)) return;
-    }
+  get waiting(): ReadonlyMap<string, unknown> {
+    return this.#fibers.waiting;
+  }
+
+  next(taken?: Taken): Turn {
+    if (!taken) this.#begin();
+    else if ("key" in taken) {
+      this.#clock = taken.settled.at;
+      this.#fibers.settle(taken.key, taken.settled);
+    } else this.#follow(taken.signal);
+    if (!this.#held) this.#fibers.advance();
+    this.#asked = this.#held ? undefined : this.#ask();
+    const turn = { events: this.#events, starts: this.#starts, transition: this.#asked };
+    this.#events = [];
+    this.#starts = [];
+    return turn;
+  }
+
+  moved(): void {
+    this.#held = true;
+    this.#heldByRequest = false;
+  }
+
+  #begin(): void {
+    this.#events.push({ type: "workflow-start" });
+    this.#fibers.begin(this.#top(0, this.#execution.input));
   }
 
   /** The transition that the branches call for: all is done, or only parked branches remain. */
-  #next(): Transition | undefined {
+  #ask(): Transition | undefined {
     const at = this.#clock;
     const { ended, waiting } = this.#fibers;
     if (ended && "error" in ended) return { at, to: "error", error: ended.error };
@@ -74,33 +104,17 @@ class Interpreter {
     return { at, to: "suspended", reason: pending[0]!.reason, pending };
   }
 
-  async #move(next: Transition): Promise<boolean> {
-    const event = toTransitionEvent(this.#run.execution.id, this.#seq + 1, next);
-    if (!(await this.#run.transition(next, event))) return false;
-    this.#seq = event.seq;
-    this.#held = next.to === "suspended";
-    this.#heldByRequest = false;
-    return true;
-  }
-
-  /** Takes in what somebody else decided; true when that was the end. */
-  #follow(signal: Transition): boolean {
-    const { id } = this.#run.execution;
+  /** Takes in what somebody else decided. */
+  #follow(signal: Transition): void {
     this.#clock = signal.at;
     if (signal.to === "running") {
       this.#resume(signal.stepId, { data: signal.data, by: signal.by });
       this.#held = false;
-      return false;
+      return;
     }
-    if (signal.to === "suspended") {
-      this.#held = this.#heldByRequest = true;
-      // Not where it stood when somebody asked: entries recorded before that have been taken in since.
-      this.#send(toTransitionEvent(id, this.#seq + 1, { ...signal, position: this.#position() }));
-      return false;
-    }
-    this.#fibers.kill("The execution was cancelled");
-    this.#send(toTransitionEvent(id, this.#seq + 1, signal));
-    return true;
+    this.#held = this.#heldByRequest = true;
+    this.#events.push(toTransitionEvent(signal));
+    if (signal.to === "error") this.#fibers.kill("The execution was cancelled");
   }
 
   /** A parked branch goes on, or an earlier step begins again. After a suspension by request everything just goes on. */
@@ -121,7 +135,7 @@ class Interpreter {
 
   *#top(from: number, start: JsonText | undefined, resumed?: Resumed): Branch {
     const { workflow } = this.#options;
-    const scope = this.#scope(workflow, "", this.#run.execution.input);
+    const scope = this.#scope(workflow, "", this.#execution.input);
     let data = start;
     for (const [index, step] of workflow.steps.entries()) {
       if (index < from) continue;
@@ -146,12 +160,14 @@ class Interpreter {
 
   *#step(scope: Scope, prefix: string, step: Step, data: JsonText | undefined, resumed?: Resumed): Branch {
     const from = prefix + step.id;
-    const common = { from, stepIndex: this.#topIndex, stepType: step.type };
-    this.#emit("step-start", { ...common, attempt: 1 });
+    const stepIndex = this.#topIndex;
+    const { type: stepType } = step;
+    this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
     const outcome = yield* step.run(scope, data, resumed);
-    this.#outputs.set(from, { text: outcome.value, topIndex: this.#topIndex });
-    const status = outcome.skipped ? "skipped" : "success";
-    this.#emit("step-complete", { ...common, attempt: outcome.attempt ?? 1, status });
+    const { value: text, attempt = 1, skipped } = outcome;
+    this.#outputs.set(from, { text, topIndex: stepIndex });
+    const status = skipped ? "skipped" : "success";
+    this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
     return outcome;
   }
 
@@ -201,7 +217,7 @@ class Interpreter {
     entry: Entry,
     { path, stable, attempt, resumed }: { path: string; stable: string; attempt: number; resumed: Resumed | undefined },
   ): (abort: LazyAbort) => Promise<Settled> {
-    const { execution } = this.#run;
+    const execution = this.#execution;
     const { logger, stepTimeoutMs, stepValueBytes } = this.#options;
     return (abort) =>
       runAttempt({
@@ -216,7 +232,7 @@ class Interpreter {
         suspendSchema: entry.suspendSchema ?? workflow.suspendSchema,
         // A step of a sub-workflow does not know where that stands: its own neighbours come first.
         stepData: (id) => (this.#outputs.get(prefix + id) ?? this.#outputs.get(id))?.text,
-        live: (event) => this.#run.live(event),
+        live: this.#live,
         logger,
         timeoutMs: entry.timeout ?? stepTimeoutMs,
         valueBytes: stepValueBytes,
@@ -229,21 +245,11 @@ class Interpreter {
     return count;
   }
 
-  /** The step in flight, else the next one. */
-  #position(): Position {
+  position(): Position {
     const { steps } = this.#options.workflow;
     const stepIndex = Math.max(0, Math.min(this.#topIndex, steps.length - 1));
     const found = this.#fibers.position() ?? { stepIndex, stepId: steps[stepIndex]?.id ?? "" };
     return { stepIndex: found.stepIndex, stepId: found.stepId };
-  }
-
-  #emit(type: string, details?: Record<string, unknown>): void {
-    this.#send(createEvent(this.#run.execution.id, this.#seq + 1, this.#clock, type, details));
-  }
-
-  #send(event: LifecycleEvent): void {
-    this.#seq = event.seq;
-    this.#run.emit(event);
   }
 }
 

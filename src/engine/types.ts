@@ -18,9 +18,12 @@ export interface Execution {
   /** The authenticated user who began it. */
   readonly user?: Caller["user"] | undefined;
   readonly startAt: number;
-  /** The ordered paths and types of the definition that it began with. */
-  readonly steps: readonly (readonly [path: string, type: string])[];
+  /** The steps of the definition that it began with. */
+  readonly steps: readonly StepPlace[];
 }
+
+/** A step as definitions are compared by: in order, nested ones behind the one that they stand in. */
+export type StepPlace = readonly [path: string, type: string, depth: number];
 
 /** An error as it is stored. Only a `ServeError`'s message may be shown to everybody. */
 export interface Fault {
@@ -57,7 +60,7 @@ export type Transition = { readonly at: number } & (
       readonly reason: string;
       /** The branches that wait; empty when somebody asked for the suspension from outside. */
       readonly pending: readonly Parked[];
-      /** Of a suspension from outside: where the drive stood when it saw that; until then, where it seemed to stand. */
+      /** Of a suspension from outside: where the walk stood. */
       readonly position?: Position | undefined;
     }
   | {
@@ -79,14 +82,17 @@ export interface ExecutionState {
   readonly last?: Transition | undefined;
 }
 
-/** What happened, in the order of the journal. `seq` and `timestamp` are functions of it, so a replay repeats them. */
-export interface LifecycleEvent {
+/** What happened. Its number and its time follow from its place in the journal. */
+export interface Happening {
   readonly type: string;
+  readonly from?: string;
+  readonly [key: string]: unknown;
+}
+/** What happened, as readers see it. `seq` and `timestamp` are functions of the journal. */
+export interface LifecycleEvent extends Happening {
   readonly executionId: string;
   readonly seq: number;
   readonly timestamp: string;
-  readonly from?: string;
-  readonly [key: string]: unknown;
 }
 /** An event of the author's own: live only, without a `seq`. */
 export interface LiveEvent {
@@ -97,35 +103,53 @@ export interface LiveEvent {
   readonly [key: string]: unknown;
 }
 
-/** One drive of one execution, as the interpreter sees it. */
-export interface Run {
-  readonly execution: Execution;
-  /**
-   * Registers an entry. `attempt` runs inside `select`, `delay` milliseconds from now at the earliest, once the journal is
-   * used up and the key is still waited for. It never rejects.
-   */
-  start(key: string, attempt: () => Promise<Settled>, delay?: number): void;
-  /**
-   * The next thing in the order of the journal: an entry that is waited for, or a transition made by somebody else.
-   * Undefined when the backend lets the drive go: the execution is suspended, nothing is in flight, the journal has it all.
-   */
-  select(waiting: ReadonlyMap<string, unknown>, position: () => Position): Promise<Selected | undefined>;
-  /** One compare-and-set. Its event is stored only if it won. */
-  transition(next: Transition, event: LifecycleEvent): Promise<boolean>;
-  /** Stored with the next entry. */
-  emit(event: LifecycleEvent): void;
-  /** Sent to whoever listens now. */
-  live(event: LiveEvent): void;
+/**
+ * One walk of one execution. It is synchronous and a function of the journal: the same entries and transitions in the same
+ * order give the same turns. Nothing of a turn may be seen or started before what it follows from is durable.
+ */
+export interface Walk {
+  /** The entries that somebody waits for. What else ends is dropped. */
+  readonly waiting: ReadonlyMap<string, unknown>;
+  /** The step in flight, else the next one. */
+  position(): Position;
+  /** Begins, or takes in the next thing in the order of the journal. */
+  next(taken?: Taken): Turn;
+  /** The transition that the last turn asked for has been made. A backend in which somebody else may be first asks first. */
+  moved(): void;
+  /** The backend lets it go. */
+  leave(): void;
 }
-export type Selected = { readonly key: string; readonly settled: Settled } | { readonly signal: Transition };
-export type Drive = (run: Run) => Promise<void>;
+/** How an entry ended, or a transition made by somebody else. */
+export type Taken = { readonly key: string; readonly settled: Settled } | { readonly signal: Transition };
+/** What follows from what was taken in. */
+export interface Turn {
+  readonly events: readonly Happening[];
+  readonly starts: readonly Start[];
+  /** What the branches call for: all is done, or only parked branches remain. */
+  readonly transition?: Transition | undefined;
+}
+/** An entry to start, `delay` milliseconds after it may be. `attempt` never rejects. */
+export interface Start {
+  readonly key: string;
+  readonly delay: number;
+  readonly attempt: () => Promise<Settled>;
+}
+export type Drive = (execution: Execution, live: (event: LiveEvent) => void) => Walk;
+
+/** The code of a workflow, as a backend needs it. */
+export interface Program {
+  readonly steps: readonly StepPlace[];
+  readonly drive: Drive;
+  /** What becomes of an execution that was running when the process died. */
+  readonly recovery: "resume" | "fail";
+}
 
 /** What a backend is to everything above it. */
 export interface Engine {
-  /** Continues what was running when the process ended. */
-  open(drive: (execution: Execution) => Drive | undefined): Promise<void>;
+  /** Continues what was running when the process ended, if its code is still the same. */
+  open(programOf: (workflowId: string) => Program | undefined): Promise<void>;
   /** Durable when it resolves. One run per id: `created` is false for all but the first. */
-  begin(execution: Execution, drive: Drive): Promise<{ created: boolean }>;
+  begin(execution: Execution, program: Program): Promise<{ created: boolean }>;
   state(id: string): Promise<ExecutionState | undefined>;
   list(filter: ListFilter): Promise<ExecutionState[]>;
   /** The next suspension or end after a transition. */
@@ -137,8 +161,10 @@ export interface Engine {
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent>;
   /** These three answer the new state, or false when somebody else was first or the status does not allow it. */
   suspend(id: string, reason: string): Promise<ExecutionState | false>;
-  resume(id: string, epoch: number, how: Resume, drive: Drive): Promise<ExecutionState | false>;
+  resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
   cancel(id: string, reason: string): Promise<ExecutionState | false>;
+  /** The steps that have begun; undefined while a walk holds the execution, which goes on with the code that it has. */
+  begun(id: string): Promise<ReadonlySet<string> | undefined>;
   /** How many executions of a workflow are being driven here. */
   running(workflowId: string): number;
   close(options: { drainMs: number }): Promise<void>;
@@ -154,6 +180,8 @@ export interface BackendParts {
   /** A file that was asked for on the command line or in the environment. */
   readonly file?: string | undefined;
   readonly sseBufferBytes: number;
+  readonly runningExecutions: number;
+  readonly queuedExecutions: number;
   readonly logger: Logger;
 }
 export interface Resume {

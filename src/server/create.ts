@@ -54,7 +54,7 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
   const unknownKey = createKeyWarnings(logger);
   const app: App = createApp({ snapshot, table, streams, mode, logger, unknownKey });
   // What was running when the process ended goes on, before anybody is answered.
-  const recovered = engine.open(({ workflowId }) => snapshot.workflows.get(workflowId)?.drive);
+  const recovered = engine.open((workflowId) => snapshot.workflows.get(workflowId));
   recovered.catch(() => {}); // whoever fetches or listens hears of it
   let listening: Promise<Listening> | undefined;
   let closing: Promise<void> | undefined;
@@ -94,11 +94,13 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
   async function close(): Promise<void> {
     streams.close();
     const { drainMs } = server.limits;
+    const until = performance.now() + drainMs;
     const answered = engine.close({ drainMs: Math.max(drainMs / 2, drainMs - answerMs) });
     await Promise.all([answered, listening?.then((port) => port.close(answered))]);
     // Whoever called `fetch` and never read the answer would hold it for ever.
     const late = new AbortController();
-    await Promise.race([snapshot.retire(), sleep(drainMs, undefined, { signal: late.signal })]);
+    const rest = Math.max(answerMs, until - performance.now());
+    await Promise.race([snapshot.retire(), sleep(rest, undefined, { signal: late.signal })]);
     late.abort();
   }
 }

@@ -1,16 +1,15 @@
 import type { Caller } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
+import { newId } from "../core/id.ts";
 import { toJsonText, type JsonText } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition.ts";
-import type { Drive, Engine, Execution, ExecutionState, Resume } from "../engine/types.ts";
+import { findChange, isSameCode } from "../engine/changes.ts";
+import type { Engine, Execution, ExecutionState, Program, Resume, StepPlace } from "../engine/types.ts";
 
 /** A workflow of a snapshot, ready to be run. */
-export interface Runnable {
+export interface Runnable extends Program {
   readonly definition: WorkflowDefinition;
-  readonly drive: Drive;
-  /** The ordered paths and types of the definition: what a journal is compared with when the code has changed. */
-  readonly steps: Execution["steps"];
 }
 export interface BeginOptions {
   readonly userId?: string | undefined;
@@ -22,13 +21,14 @@ export interface BeginOptions {
 /** Nothing begins before the request is valid; from then on the execution outlives it. */
 export async function begin(
   engine: Engine,
-  { definition, drive, steps }: Runnable,
+  runnable: Runnable,
   input: unknown,
   options: BeginOptions = {},
   caller?: Caller,
 ): Promise<Execution> {
+  const { definition, steps } = runnable;
   const execution: Execution = {
-    id: options.executionId ?? crypto.randomUUID(),
+    id: options.executionId ?? newId(),
     workflowId: definition.id,
     input: await checkInput(definition.inputSchema, input),
     context: options.context ?? {},
@@ -38,7 +38,7 @@ export async function begin(
     startAt: Date.now(),
     steps,
   };
-  const { created } = await engine.begin(execution, drive);
+  const { created } = await engine.begin(execution, runnable);
   if (!created) throw new ServeError(409, `Execution ${execution.id} already exists`);
   return execution;
 }
@@ -84,7 +84,7 @@ export async function cancel(
 /** One resume wins per suspension. Answers the state in which the execution goes on. */
 export async function resume(
   engine: Engine,
-  { definition, drive }: Runnable,
+  runnable: Runnable,
   state: ExecutionState,
   asked: { resumeData?: unknown; stepId?: string | undefined },
   by?: Caller,
@@ -92,10 +92,19 @@ export async function resume(
   const { id } = state.execution;
   const notSuspended = () => notFound(`Execution ${id} is not suspended`);
   if (state.status !== "suspended") throw notSuspended();
-  const how: Resume = { stepId: asked.stepId, by, data: await checkResume(definition, state, asked) };
-  const resumed = await engine.resume(id, state.epoch, how, drive);
+  await checkCode(engine, runnable, state.execution);
+  const how: Resume = { stepId: asked.stepId, by, data: await checkResume(runnable.definition, state, asked) };
+  const resumed = await engine.resume(id, state.epoch, how, runnable);
   if (!resumed) throw notSuspended();
   return resumed;
+}
+
+/** Nothing is guessed: an execution goes on only if what it has begun is still there, in the same order. */
+async function checkCode(engine: Engine, { steps }: Runnable, execution: Execution): Promise<void> {
+  if (isSameCode(execution.steps, steps)) return;
+  const begun = await engine.begun(execution.id);
+  const change = begun && findChange(execution.steps, steps, () => begun);
+  if (change) throw new ServeError(409, `Workflow changed: ${change}`);
 }
 
 /** What the step that goes on, or begins again, will be given. */
@@ -146,9 +155,11 @@ function toText(value: unknown, what: string, fail: (detail: string) => ServeErr
   }
 }
 
-export function listSteps(steps: readonly Step[], prefix = ""): Execution["steps"] {
+/** The steps in order, nested ones behind the one that they stand in. */
+export function listSteps(steps: readonly Step[], prefix = "", depth = 0): StepPlace[] {
   return steps.flatMap((step) => {
     const path = prefix + step.id;
-    return [[path, step.type] as const, ...listSteps(step.steps ?? [], step.workflow ? `${path}/` : prefix)];
+    const inner = listSteps(step.steps ?? [], step.workflow ? `${path}/` : prefix, depth + 1);
+    return [[path, step.type, depth] as const, ...inner];
   });
 }

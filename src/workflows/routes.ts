@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
-import { idRule, isId } from "../core/id.ts";
+import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine, ExecutionState } from "../engine/types.ts";
 import { Reply } from "../http/envelope.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
@@ -63,6 +63,8 @@ const AttachQuery = v.object({ after: v.optional(v.pipe(v.string(), v.regex(/^\d
 
 const unknownWorkflow = { 404: "No workflow has this id" };
 const unknownExecution = { 404: "No such workflow or execution" };
+const cannotBegin = { 503: "Too many executions run, storage cannot be written, or the server is shutting down" };
+const cannotWrite = { 503: "Storage cannot be written" };
 
 export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
   return [
@@ -93,7 +95,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       errors: {
         ...unknownWorkflow,
         409: "The execution exists already, or was cancelled",
-        503: "The server is shutting down",
+        ...cannotBegin,
       },
       async handle({ params, body, caller, request, snapshot }) {
         const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, caller);
@@ -109,10 +111,10 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       body: ExecuteBody,
       responses: { 200: events(EventShape) },
-      errors: { ...unknownWorkflow, 409: "The execution exists already" },
+      errors: { ...unknownWorkflow, 409: "The execution exists already", ...cannotBegin },
       handle({ params, body, caller, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
-        const executionId = body.options?.executionId ?? crypto.randomUUID();
+        const executionId = body.options?.executionId ?? newId();
         async function* run(signal: AbortSignal): EventViews {
           const happening = engine.events(executionId, 0, signal); // before it begins, so that nothing is missed
           await begin(engine, workflow, body.input, { ...body.options, executionId }, caller);
@@ -128,7 +130,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "public",
       body: ReasonBody,
       responses: { 200: SuspendedShape },
-      errors: unknownExecution,
+      errors: { ...unknownExecution, ...cannotWrite },
       async handle({ params, body, snapshot }) {
         findWorkflow(snapshot, params.id);
         const state = await suspend(engine, await find(engine, params.id, params.executionId), body.reason);
@@ -150,8 +152,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       responses: { 200: ResultShape },
       errors: {
         404: "No such workflow, or no such suspended execution",
-        409: "The execution was cancelled",
-        503: "The server is shutting down",
+        409: "The execution was cancelled, or its workflow has changed",
+        ...cannotBegin,
       },
       async handle({ params, body, caller, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
@@ -196,7 +198,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       body: ReasonBody,
       responses: { 200: ResultShape },
-      errors: unknownExecution,
+      errors: { ...unknownExecution, ...cannotWrite },
       async handle({ params, body }) {
         const state = await find(engine, params.id, params.executionId);
         return toReply(await cancel(engine, state, body.reason));

@@ -1,20 +1,22 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
+import { fromEventText } from "../../src/backends/embedded/event-text.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { toTransitionEvent } from "../../src/engine/events.ts";
 import { createDrive } from "../../src/engine/interpreter.ts";
-import type { Execution, LifecycleEvent, Run, Selected, Settled, Transition } from "../../src/engine/types.ts";
+import type { Execution, Happening, LifecycleEvent, Taken, Transition } from "../../src/engine/types.ts";
 import { createTestLogger } from "../harness/server.ts";
-import { driveOptions, openWorld, type Book, type Luck } from "./trees-play.ts";
+import { driveOptions, type Book, type Luck } from "./trees-play.ts";
 
 export interface Row {
   n: number;
-  id: string;
+  number: number;
   key: string;
   kind: string;
   at: number;
   body: string | null;
-  seq: number | null;
+  seq: number;
   events: string | null;
 }
 export interface Stored {
@@ -22,6 +24,9 @@ export interface Stored {
   status: string;
   epoch: number;
   last: string | null;
+  ended: number | null;
+  /** What the beginning has in place of a row. */
+  beginning: Pick<Row, "at" | "seq" | "events">;
   rows: Row[];
   events: LifecycleEvent[];
 }
@@ -29,30 +34,43 @@ export interface Stored {
 /** Everything that a file has about an execution. */
 export function readFile(path: string): Map<string, Stored> {
   const database = new DatabaseSync(path, { readOnly: true });
-  const found = database.prepare("select * from executions order by id").all() as any[];
-  const journal = database
-    .prepare("select journal.*, executions.id from journal join executions using (number) order by n")
-    .all() as unknown as Row[];
+  const executions = "select * from executions left join definitions using (definition) order by id";
+  const found = database.prepare(executions).all() as any[];
+  const journal = database.prepare("select * from journal order by n").all() as unknown as Row[];
   database.close();
+  const strays = journal.filter((row) => !found.some(({ number }) => row.number === number));
+  expect(strays, "rows of nobody").toEqual([]);
   return new Map(
-    found.map(({ id, execution, status, epoch, last }) => {
-      const rows = journal.filter((row) => row.id === id);
-      return [id, { execution: JSON.parse(execution), status, epoch, last, rows, events: eventsOf(rows) }];
+    found.map(({ number, id, workflow, started, steps, input, options, status, epoch, last, ended, seq, events }) => {
+      const place = { id, workflowId: workflow, startAt: started, steps: JSON.parse(steps), input };
+      const execution: Execution = { ...place, ...(options ? JSON.parse(options) : { context: {} }) };
+      const beginning = { at: started, seq, events };
+      const rows = journal.filter((row) => row.number === number);
+      return [id, withEvents({ execution, status, epoch, last, ended, beginning, rows })];
     }),
   );
 }
 
-export const eventsOf = (rows: Row[]): LifecycleEvent[] =>
-  rows.flatMap(({ events }) => (events === null ? [] : JSON.parse(events)));
+/** Numbers and times of events follow from where they stand. */
+function withEvents(stored: Omit<Stored, "events">): Stored {
+  const { beginning, rows, execution } = stored;
+  const all = [beginning, ...rows].flatMap((row) => happenings(row).map((one) => ({ ...one, at: row.at })));
+  const events = all.map(({ at, ...one }, index) => ({
+    ...one,
+    executionId: execution.id,
+    seq: index + 1,
+    timestamp: new Date(at).toISOString(),
+  }));
+  return { ...stored, events };
+}
 
-const isTransition = ({ kind }: Row): boolean => kind === "moved" || kind === "signal";
+const happenings = ({ events }: Pick<Row, "events">): Happening[] => (events === null ? [] : fromEventText(events));
 
 /** What holds for the journal of every execution that has ended. */
-export async function checkJournal(stored: Stored, definition: WorkflowDefinition, book: Book): Promise<void> {
-  const { execution, rows, events, status, epoch, last } = stored;
-  const entries = rows.filter((row) => row.kind !== "events" && !isTransition(row));
-  const keys = rows.filter(({ kind }) => kind !== "events").map(({ key }) => key);
-  expect(duplicates(keys), "keys that stand in the journal twice").toEqual([]);
+export function checkJournal(stored: Stored, definition: WorkflowDefinition, book: Book): void {
+  const { execution, beginning, rows } = stored;
+  const entries = rows.filter(({ kind }) => kind !== "signal");
+  expect(duplicates(rows.map(({ key }) => key)), "keys that stand in the journal twice").toEqual([]);
   for (const stable of new Set(entries.map(({ key }) => key.replace(/#\d+$/, "")))) {
     // Tries that fail, one that asks, tries that fail, one that is the last. Going back begins another key.
     const kinds = entries.filter(({ key }) => key.replace(/#\d+$/, "") === stable).map(({ kind }) => kind[0]);
@@ -61,25 +79,12 @@ export async function checkJournal(stored: Stored, definition: WorkflowDefinitio
   const late = entries.filter(({ key }) => book.late.has(`${execution.id}/${key}`));
   expect(late, "recorded, though nobody waited for them when they ended").toEqual([]);
 
-  const transitions = rows.filter(isTransition);
-  expect(transitions.map(({ key }) => key)).toEqual(transitions.map((_, index) => `!${index + 1}`));
-  const { to } = JSON.parse(transitions.at(-1)!.body!);
-  expect({ status, epoch }).toEqual({ status: to, epoch: transitions.length });
-  expect(withoutPosition(last)).toEqual(withoutPosition(transitions.at(-1)!.body));
-  expect(["completed", "error"]).toContain(to);
-  // What ends in the transaction of a cancel is still waited for: the drive has not seen it yet.
-  if (transitions.at(-1)!.kind === "moved") {
-    const after = rows.slice(rows.indexOf(transitions.at(-1)!) + 1);
-    expect(after, "recorded after the end").toEqual([]);
-  }
-
-  expect(
-    events.map(({ seq }) => seq),
-    "seq of the stored events",
-  ).toEqual(events.map((_, index) => index + 1));
-  for (const row of rows) expect(row.seq).toBe(eventsOf([row]).at(-1)?.seq ?? null);
+  let seq = 0;
+  const sums = [beginning, ...rows].map((row) => (seq += happenings(row).length));
+  const numbers = [beginning, ...rows].map((row) => row.seq);
+  expect(numbers, "after each row, the number of the last event so far").toEqual(sums);
   checkEvents(stored);
-  await checkReplay(stored, definition, book);
+  checkReplay(stored, definition, book);
 }
 
 function checkEvents({ execution, events, status }: Stored): void {
@@ -102,130 +107,104 @@ function checkEvents({ execution, events, status }: Stored): void {
   }
 }
 
-/** The journal alone gives the stored events and the same transitions, and runs nothing. */
-async function checkReplay(stored: Stored, definition: WorkflowDefinition, book: Book): Promise<void> {
+/** The journal alone gives the stored events, row by row, and the same transitions, and runs nothing. */
+function checkReplay(stored: Stored, definition: WorkflowDefinition, book: Book): void {
+  const { beginning, rows, status, epoch, last, ended } = stored;
   const before = [...book.byIdempotencyKey];
-  const replay = new Replay(stored);
-  await createDrive(driveOptions(definition, createTestLogger([])))(replay);
-  expect(plain(replay.events), "events of the replay").toEqual(stored.events);
-  expect(replay.left(), "rows that the replay did not get to").toEqual([]);
+  const replayed = replay(stored, definition);
+  expect(replayed.events, "events of the replay, by row").toEqual([beginning, ...rows].map(happenings));
   expect([...book.byIdempotencyKey], "code that the replay ran").toEqual(before);
+  expect({ status, epoch, last: JSON.parse(last!), ended }, "how it stands").toEqual(replayed.state);
+  expect(["completed", "error"]).toContain(status);
+}
+
+const legal: Record<string, string[]> = {
+  running: ["suspended", "completed", "error"],
+  suspended: ["running", "error"],
+  completed: [],
+  error: [],
+};
+
+/** What rows bring about by themselves: a fresh walk is given them in order, and what it asks for is granted. */
+function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definition: WorkflowDefinition) {
+  const walk = createDrive(driveOptions(definition, createTestLogger([])))(execution, () => {});
+  const started = new Set<string>();
+  const state = { status: "running", epoch: 0, last: null as Transition | null, ended: null as number | null };
+  const events = [take()];
+  for (const row of rows) {
+    if (row.kind === "signal") {
+      assert.equal(row.key, `!${state.epoch + 1}`, "transitions are numbered without a gap");
+      const { at, to, position } = JSON.parse(row.body!);
+      assert.equal(at, row.at);
+      if (to === "suspended") assert.deepEqual(position, walk.position());
+    } else {
+      assert(legal[state.status]!.length > 0, `${row.key} is recorded after the end`);
+      assert(started.has(row.key), `${row.key} is recorded, but the replay never starts it`);
+      assert(walk.waiting.has(row.key), `${row.key} is recorded, but the replay does not wait for it`);
+    }
+    const held = state.status === "suspended" && row.kind !== "signal";
+    events.push(take(toTaken(row)));
+    if (held) assert.deepEqual(events.at(-1), [], `${row.key} lets something go on in a suspended execution`);
+  }
+  walk.leave();
+  return { events, state };
+
+  function take(taken?: Taken): Happening[] {
+    if (taken && "signal" in taken) reach(taken.signal);
+    const turn = walk.next(taken);
+    for (const { key } of turn.starts) {
+      assert(!started.has(key), `${key} is started twice`);
+      started.add(key);
+    }
+    if (!turn.transition) return plain([...turn.events]);
+    reach(plain(turn.transition));
+    walk.moved();
+    return plain([...turn.events, toTransitionEvent(turn.transition)]);
+  }
+
+  function reach(next: Transition): void {
+    assert(legal[state.status]!.includes(next.to), `from ${state.status} to ${next.to}`);
+    state.status = next.to;
+    state.epoch++;
+    state.last = next;
+    state.ended = legal[next.to]!.length === 0 ? next.at : null;
+  }
 }
 
 const plain = <T>(value: T): T => JSON.parse(JSON.stringify(value));
 
-/** A run that only hands out what is recorded. */
-class Replay implements Run {
-  readonly execution: Execution;
-  readonly events: LifecycleEvent[] = [];
-  readonly #rows: Row[];
-  readonly #started = new Set<string>();
-  #waiting: ReadonlyMap<string, unknown> = new Map();
-
-  constructor({ execution, rows }: Stored) {
-    this.execution = execution;
-    this.#rows = rows.filter(({ kind }) => kind !== "events");
-  }
-
-  start(key: string): void {
-    assert(!this.#started.has(key), `${key} is started twice`);
-    this.#started.add(key);
-  }
-
-  async select(waiting: ReadonlyMap<string, unknown>): Promise<Selected> {
-    this.#waiting = waiting;
-    for (let row = this.#rows.shift(); row; row = this.#rows.shift()) {
-      if (isTransition(row)) {
-        assert(row.kind === "signal", `${row.key} ${row.body} was made by the drive, which now does not ask for it`);
-        return { signal: JSON.parse(row.body!) };
-      }
-      assert(this.#started.has(row.key), `${row.key} is recorded, but the replay never starts it`);
-      if (waiting.has(row.key)) return { key: row.key, settled: toSettled(row) };
-    }
-    throw new Error(`The replay goes past the journal: it waits for ${[...waiting.keys()].join()}`);
-  }
-
-  async transition(next: Transition, event: LifecycleEvent): Promise<boolean> {
-    for (; this.#rows[0] && !isTransition(this.#rows[0]); this.#rows.shift())
-      assert(!this.#waiting.has(this.#rows[0].key), `a transition though ${this.#rows[0].key} is there`);
-    const [row] = this.#rows;
-    if (!row) throw new Error(`The replay wants ${JSON.stringify(next)}, and the journal is at its end`);
-    if (row.kind === "signal") return false;
-    assert.deepEqual(plain(next), JSON.parse(row.body!));
-    this.#rows.shift();
-    this.events.push(event);
-    return true;
-  }
-
-  emit(event: LifecycleEvent): void {
-    this.events.push(event);
-  }
-  live(): void {}
-  left(): Row[] {
-    return this.#rows.filter((row) => isTransition(row) || this.#waiting.has(row.key) || !this.#started.has(row.key));
-  }
-}
-
-function toSettled({ kind, at, body }: Row): Settled {
-  if (kind === "error") return { at, error: JSON.parse(body!) };
-  if (kind === "suspended") return { at, suspended: JSON.parse(body!) };
+function toTaken({ key, kind, at, body }: Row): Taken {
+  if (kind === "signal") return { signal: JSON.parse(body!) };
+  if (kind === "error") return { key, settled: { at, error: JSON.parse(body!) } };
+  if (kind === "suspended") return { key, settled: { at, suspended: JSON.parse(body!) } };
   assert.equal(kind, "value");
-  return { at, value: body ?? undefined };
-}
-
-/** Where a suspension from outside met the drive is added once the drive has seen it. */
-function withoutPosition(last: string | null): unknown {
-  const { position: _, ...rest } = JSON.parse(last ?? "{}");
-  return rest;
+  return { key, settled: { at, value: body ?? undefined } };
 }
 
 export function duplicates(list: string[]): string[] {
   return list.filter((one, index) => list.indexOf(one) !== index);
 }
 
-/** Whether the event of the last transition, made from outside, had not been stored yet. */
-function owes(rows: Row[]): number {
-  const at = rows.findLastIndex(isTransition);
-  const row = rows[at];
-  if (row?.kind !== "signal" || JSON.parse(row.body!).to === "running") return 0;
-  return eventsOf(rows.slice(at)).some(({ type }) => /^workflow-(suspended|error)$/.test(type)) ? 0 : 1;
-}
-
 /** A copy of a file in which the journal of every execution ends at some row, as if the process had been killed there. */
-export async function cutCopy(
-  from: string,
-  to: string,
-  definition: WorkflowDefinition,
-  book: Book,
-  luck: Luck,
-): Promise<Map<string, Row[]>> {
-  const empty = await openWorld(to, definition, book);
-  await empty.engine.close({ drainMs: 0 });
-  const database = new DatabaseSync(to);
-  const kept = new Map<string, Row[]>();
-  for (const [id, { execution, rows }] of readFile(from)) {
-    const keep = rows.slice(0, luck.pick(rows.length + 1));
-    const transitions = keep.filter(isTransition);
-    const last = transitions.at(-1)?.body ?? null;
-    const { to: status } = last === null ? { to: "running" } : JSON.parse(last);
-    database
-      .prepare("insert into executions values(null, ?, ?, ?, ?, ?, ?, ?, ?)")
-      .run(
-        id,
-        execution.workflowId,
-        execution.startAt,
-        JSON.stringify(execution),
-        status,
-        transitions.length,
-        last,
-        owes(keep),
-      );
-    const add = database.prepare(
-      "insert into journal values(?, (select number from executions where id = ?), ?, ?, ?, ?, ?, ?)",
-    );
-    for (const row of keep) add.run(row.n, id, row.key, row.kind, row.at, row.body, row.seq, row.events);
-    kept.set(id, keep);
+export function cutCopy(from: string, to: string, definition: WorkflowDefinition, luck: Luck): Map<string, Stored> {
+  const whole = new DatabaseSync(from);
+  whole.exec("pragma synchronous = off");
+  whole.prepare("vacuum into ?").run(to);
+  whole.close();
+  const copy = new DatabaseSync(to);
+  copy.exec("pragma synchronous = off; begin");
+  const remove = copy.prepare("delete from journal where n = ?");
+  const move = copy.prepare("update executions set status = ?, epoch = ?, last = ?, ended = ? where id = ?");
+  const kept = new Map<string, Stored>();
+  for (const [id, stored] of readFile(from)) {
+    const rows = stored.rows.slice(0, luck.pick(stored.rows.length + 1));
+    for (const { n } of stored.rows.slice(rows.length)) remove.run(n);
+    const { last, ...state } = replay({ ...stored, rows }, definition).state;
+    const text = last && JSON.stringify(last);
+    move.run(state.status, state.epoch, text, state.ended, id);
+    kept.set(id, withEvents({ ...stored, ...state, last: text, rows }));
   }
-  database.close();
+  copy.exec("commit");
+  copy.close();
   return kept;
 }

@@ -1,10 +1,12 @@
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
 import { embedded } from "agentserve";
 import { ServeError } from "../../src/core/error.ts";
 import type { Logger } from "../../src/core/log.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
-import { createDrive } from "../../src/engine/interpreter.ts";
-import type { Drive, Engine, ExecutionState, Run, Transition } from "../../src/engine/types.ts";
+import { createDrive, type DriveOptions } from "../../src/engine/interpreter.ts";
+import type { Drive, Engine, ExecutionState, LifecycleEvent, LiveEvent, Transition } from "../../src/engine/types.ts";
 import { listSteps, resume, type Runnable } from "../../src/workflows/executions.ts";
 import { createTestLogger, type LogRecord } from "../harness/server.ts";
 import { answerOf, pause, type Notes } from "./trees-make.ts";
@@ -56,59 +58,133 @@ export class Book implements Notes {
   }
 }
 
-export const driveOptions = (workflow: WorkflowDefinition, logger: Logger) => ({
-  workflow,
-  logger,
-  stepTimeoutMs: 5_000,
-  stepValueBytes: 100_000,
-});
+export const driveOptions = (
+  workflow: WorkflowDefinition,
+  logger: Logger,
+  hold: DriveOptions["hold"] = () => () => {},
+): DriveOptions => ({ workflow, logger, stepTimeoutMs: 5_000, stepValueBytes: 100_000, hold });
 
 /** A file, open. */
 export interface World {
   readonly engine: Engine;
   readonly runnable: Runnable;
   readonly book: Book;
+  readonly durable: Durable;
   /** The engine's own complaints: none of them is expected. */
   complaints(): LogRecord[];
+  /** How many walks have begun and were not let go. */
+  held(): number;
+  close(drainMs: number): Promise<void>;
 }
 
 export async function openWorld(path: string, definition: WorkflowDefinition, book: Book): Promise<World> {
   const logs: LogRecord[] = [];
   const logger = createTestLogger(logs);
-  const engine = embedded({ path }).open({ root: "/", sseBufferBytes: 1_000_000, logger });
-  const drive = watched(createDrive(driveOptions(definition, logger)), book);
-  await engine.open(() => drive);
-  const complaints = () => logs.filter(({ message }) => message !== "Step failed");
-  return { engine, book, runnable: { definition, drive, steps: listSteps(definition.steps) }, complaints };
+  const held = new Set<object>();
+  const hold = () => {
+    const one = {};
+    held.add(one);
+    return () => void held.delete(one);
+  };
+  // Fewer at once than are played: some wait for their turn.
+  const limits = { runningExecutions: 2, queuedExecutions: 100, sseBufferBytes: 1_000_000 };
+  const engine = embedded({ path }).open({ root: "/", ...limits, logger });
+  const durable = new Durable(path);
+  const drive = watched(createDrive(driveOptions(definition, logger, hold)), book, durable);
+  const { recovery, steps } = definition;
+  const runnable: Runnable = { definition, drive, recovery, steps: listSteps(steps) };
+  await engine.open(() => runnable);
+  return {
+    engine,
+    runnable,
+    book,
+    durable,
+    complaints: () => logs.filter(({ message }) => message !== "Step failed"),
+    held: () => held.size,
+    async close(drainMs) {
+      await engine.close({ drainMs });
+      durable.close();
+    },
+  };
+}
+
+/** How far an execution has come in the file, as somebody else sees it. */
+class Durable {
+  readonly #path: string;
+  #database: DatabaseSync | undefined;
+  #extent: StatementSync | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  of(id: string): { status: string; epoch: number; rows: number; seq: number } {
+    this.#extent ??= this.#open(); // only now: it is the engine that makes the file
+    const found = this.#extent.get(id) as ReturnType<Durable["of"]> | undefined; // as it was asked for
+    return found ?? { status: "none", epoch: 0, rows: 0, seq: 0 };
+  }
+  #open(): StatementSync {
+    this.#database = new DatabaseSync(this.#path);
+    this.#database.exec("pragma synchronous = off"); // the last to close the file would wait for the disk
+    return this.#database.prepare(`
+      select status, epoch, count(n) as rows, coalesce(max(journal.seq), executions.seq) as seq
+        from executions left join journal using (number) where id = ? group by number`);
+  }
+  close(): void {
+    this.#database?.close();
+  }
 }
 
 /** The same drive, with every launch of an entry written down. */
-function watched(drive: Drive, book: Book): Drive {
+function watched(drive: Drive, book: Book, durable: Durable): Drive {
   const { late } = book;
-  return (run) => {
-    let waiting: ReadonlyMap<string, unknown> = new Map();
-    const watching: Run = {
-      execution: run.execution,
-      start(key, attempt, delay) {
-        const entry = `${run.execution.id}/${key}`;
-        const counted = async (): ReturnType<typeof attempt> => {
-          count(book.byEntry, entry);
-          const settled = await attempt();
-          if (!waiting.has(key)) late.add(entry);
-          return settled;
-        };
-        run.start(key, counted, delay);
+  return (execution, live) => {
+    const walk = drive(execution, live);
+    let taken = 0;
+    return {
+      get waiting() {
+        return walk.waiting;
       },
-      select(keys, position) {
-        waiting = keys;
-        return run.select(keys, position);
+      next(what) {
+        const turn = walk.next(what);
+        const rows = what ? ++taken : 0;
+        const starts = turn.starts.map(({ key, delay, attempt }) => ({
+          key,
+          delay,
+          attempt: () => counted(key, attempt, rows),
+        }));
+        return { ...turn, starts };
       },
-      transition: (next, event) => run.transition(next, event),
-      emit: (event) => run.emit(event),
-      live: (event) => run.live(event),
+      position: () => walk.position(),
+      moved: () => walk.moved(),
+      leave: () => walk.leave(),
     };
-    return drive(watching);
+
+    async function counted<T>(key: string, attempt: () => Promise<T>, rows: number): Promise<T> {
+      const entry = `${execution.id}/${key}`;
+      count(book.byEntry, entry);
+      const found = durable.of(execution.id);
+      if (found.status !== "running" || found.rows < rows)
+        book.wrong(`${entry} follows from row ${rows} and is launched when the file has ${JSON.stringify(found)}`);
+      const settled = await attempt();
+      if (!walk.waiting.has(key)) late.add(entry);
+      return settled;
+    }
   };
+}
+
+/** What a client sees who comes back after every suspension, until the end. */
+export async function follow({ engine, book, durable }: World, id: string, signal: AbortSignal): Promise<unknown[]> {
+  const seen: (LifecycleEvent | LiveEvent)[] = [];
+  while (!signal.aborted && !/^workflow-(complete|error)$/.test(seen.at(-1)?.type ?? "")) {
+    for await (const event of engine.events(id, seen.length, signal)) {
+      seen.push(event);
+      const { seq } = durable.of(id);
+      if (seq < seen.length) book.wrong(`event ${seen.length} of ${id} is seen when the file has ${seq}`);
+    }
+    await setImmediate();
+  }
+  return seen;
 }
 
 export interface Tally {
@@ -126,6 +202,8 @@ export interface Tally {
 /** Suspends, resumes and goes back at random, until the execution has ended. */
 export async function play(world: World, id: string, luck: Luck, tally: Tally, cancels: boolean): Promise<void> {
   const { engine, book } = world;
+  const expectDurable = ({ epoch }: ExecutionState): void =>
+    expect(world.durable.of(id).epoch, "transitions in the file when one is answered").toBeGreaterThanOrEqual(epoch);
   let backs = 0;
   for (let round = 0; ; round++) {
     expect(round, "resumes after which it has not ended").toBeLessThan(500);
@@ -136,6 +214,7 @@ export async function play(world: World, id: string, luck: Luck, tally: Tally, c
       if (answered) {
         tally.external++;
         const begun = book.begun.get(id);
+        expectDurable(answered);
         expect(answered.status).toBe("suspended");
         if (luck.chance(0.7)) await pause(luck.pick(14));
         expect((await engine.state(id))?.epoch, "nobody but us resumes").toBe(answered.epoch);
@@ -146,13 +225,16 @@ export async function play(world: World, id: string, luck: Luck, tally: Tally, c
       const stuck = JSON.stringify({ ...(await engine.state(id)), complaints: world.complaints() });
       throw new Error(`it neither ends nor suspends: ${stuck}`, { cause });
     });
+    expectDurable(state);
     if (state.status !== "suspended") {
       if (state.last && "cancellation" in state.last) tally.cancelled++;
       else tally[state.status as "completed" | "error"]++;
       return;
     }
     if (cancels && luck.chance(0.1)) {
-      expect(await engine.cancel(id, "no more")).toMatchObject({ status: "error" });
+      const resumes = luck.chance(0.5) ? [resume(engine, world.runnable, state, toGoOn(state, luck))] : [];
+      const [cancelled] = await Promise.allSettled([engine.cancel(id, "no more"), ...resumes]);
+      expect(cancelled, "a cancel, perhaps at once with a resume").toMatchObject({ value: { status: "error" } });
       continue;
     }
     const isOwn = pendingOf(state).length > 0;
@@ -165,11 +247,13 @@ export async function play(world: World, id: string, luck: Luck, tally: Tally, c
     tally.twoAtOnce += attempts.length - 1;
     const answers = await Promise.allSettled(attempts);
     expect(answers.filter(({ status }) => status === "fulfilled").length, "exactly one resume wins").toBe(1);
-    for (const answer of answers)
-      if (answer.status === "rejected") {
+    for (const answer of answers) {
+      if (answer.status === "fulfilled") expectDurable(answer.value);
+      else {
         expect(answer.reason).toBeInstanceOf(ServeError);
         expect(answer.reason.status).toBe(404);
       }
+    }
   }
 }
 

@@ -8,9 +8,9 @@ import { afterAll, expect, it } from "vitest";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import { begin, resume } from "../../src/workflows/executions.ts";
 import { bySize } from "../harness/size.ts";
-import { checkJournal, cutCopy, eventsOf, readFile, type Row, type Stored } from "./trees-journal.ts";
+import { checkJournal, cutCopy, readFile, type Stored } from "./trees-journal.ts";
 import { outcomesOf, print, toWorkflow, tree, type Outcomes, type Tree } from "./trees-make.ts";
-import { Book, Luck, openWorld, play, type Tally, type World } from "./trees-play.ts";
+import { Book, follow, Luck, openWorld, play, type Tally, type World } from "./trees-play.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-trees-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -74,44 +74,60 @@ async function checkTree(
   const definition = toWorkflow("tree", nodes, book);
   const whole = newFile();
   const world = await openWorld(whole, definition, book);
-  await playAll(world, luck, cancels, tally, true);
-  await check(whole, definition, book, outcomes, tally, new Map());
+  const seen = await playAll(world, luck, cancels, tally, true);
+  check(whole, definition, book, outcomes, tally, seen, new Map());
 
   let last = whole;
   for (let crash = 1; crash <= 2; crash++) {
     const cut = newFile();
-    const kept = await cutCopy(last, cut, definition, book, luck);
+    const kept = cutCopy(last, cut, definition, luck);
     book.clear();
     const recovered = await openWorld(cut, definition, book);
-    await playAll(recovered, luck, cancels, tally, false);
-    await check(cut, definition, book, outcomes, tally, kept);
+    const seenAgain = await playAll(recovered, luck, cancels, tally, false);
+    check(cut, definition, book, outcomes, tally, seenAgain, kept);
     last = cut;
   }
 }
 
-async function playAll(world: World, luck: Luck, cancels: boolean, tally: Tally, fresh: boolean): Promise<void> {
+/** Answers what a reader of each execution saw: one who listened all the while, or who came when it was over. */
+async function playAll(
+  world: World,
+  luck: Luck,
+  cancels: boolean,
+  tally: Tally,
+  fresh: boolean,
+): Promise<Map<string, unknown[]>> {
+  const seen = new Map<string, unknown[]>();
+  const over = new AbortController();
+  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(10_000)]);
   const played = ids.map(async (id) => {
     const own = new Luck(luck.pick(2 ** 32));
     if (fresh) await begin(world.engine, world.runnable, input, { executionId: id });
+    const listening = own.chance(0.5) ? follow(world, id, signal) : undefined;
     await play(world, id, own, tally, cancels);
+    seen.set(id, await (listening ?? follow(world, id, signal)));
   });
   try {
     const failed = (await Promise.allSettled(played)).find(({ status }) => status === "rejected");
     if (failed?.status === "rejected") throw failed.reason;
   } finally {
-    await world.engine.close({ drainMs: 1_000 });
+    over.abort();
+    await world.close(1_000);
   }
   expect(world.complaints(), "what the engine complained about").toEqual([]);
+  expect(world.held(), "walks that were not let go").toBe(0);
+  return seen;
 }
 
-async function check(
+function check(
   file: string,
   definition: WorkflowDefinition,
   book: Book,
   outcomes: Outcomes | undefined,
   tally: Tally,
-  kept: Map<string, Row[]>,
-): Promise<void> {
+  seen: Map<string, unknown[]>,
+  kept: Map<string, Stored>,
+): void {
   expect(book.problems, "what the steps saw").toEqual([]);
   const twice = [...book.byEntry].filter(([, times]) => times > 1);
   expect(twice, "entries that were launched twice").toEqual([]);
@@ -127,16 +143,19 @@ async function check(
   expect([...stored.keys()].toSorted()).toEqual(ids.toSorted());
   for (const [id, one] of stored) {
     try {
-      const before = kept.get(id) ?? [];
-      const again = before.filter(({ key }) => book.byEntry.has(`${id}/${key}`)).map(({ key }) => key);
+      const before = kept.get(id) ?? { rows: [], events: [] };
+      const again = before.rows.filter(({ key }) => book.byEntry.has(`${id}/${key}`)).map(({ key }) => key);
       expect(again, "recorded before the crash, and run again").toEqual([]);
-      expect(one.rows.slice(0, before.length)).toEqual(before);
-      expect(one.events.slice(0, eventsOf(before).length), "events before the crash").toEqual(eventsOf(before));
-      await checkJournal(one, definition, book);
+      expect(one.rows.slice(0, before.rows.length)).toEqual(before.rows);
+      expect(one.events.slice(0, before.events.length), "events before the crash").toEqual(before.events);
+      expect(seen.get(id), "what a reader saw").toEqual(one.events);
+      checkJournal(one, definition, book);
       checkOutcome(one, outcomes);
     } catch (error) {
-      const rows = one.rows.map(({ n, key, kind, at, body, events }) => [n, key, kind, at, body, events].join("  "));
-      const after = kept.has(id) ? ` (recovered from its first ${kept.get(id)!.length} rows)` : "";
+      const rows = one.rows.map(({ key, kind, at, body, seq, events }) =>
+        [key, kind, at, body, seq, events].join("  "),
+      );
+      const after = kept.has(id) ? ` (recovered from its first ${kept.get(id)!.rows.length} rows)` : "";
       throw new Error(`${id}${after}: ${(error as Error).message}\n\nIts journal:\n${rows.join("\n")}`, {
         cause: error,
       });
@@ -165,7 +184,8 @@ it("stores the event of a cancel that follows at once on a suspend", async () =>
     },
   });
   const file = newFile();
-  const { engine, runnable } = await openWorld(file, definition, book);
+  const world = await openWorld(file, definition, book);
+  const { engine, runnable } = world;
   await begin(engine, runnable, input, { executionId: "x" });
   await failed.promise;
   await later(10, "immediates");
@@ -174,9 +194,9 @@ it("stores the event of a cancel that follows at once on a suspend", async () =>
   await later(10, "immediates");
   const seen: string[] = [];
   for await (const { seq, type } of engine.events("x", 0, AbortSignal.timeout(1_000))) seen.push(`${seq} ${type}`);
-  await engine.close({ drainMs: 1_000 });
+  await world.close(1_000);
   expect(seen).toEqual(["1 workflow-start", "2 step-start", "3 workflow-suspended", "4 workflow-error"]);
-  await checkJournal(readFile(file).get("x")!, definition, book);
+  checkJournal(readFile(file).get("x")!, definition, book);
 });
 
 it("keeps the numbers of events when what was suspended is cancelled after a restart", async () => {
@@ -196,14 +216,14 @@ it("keeps the numbers of events when what was suspended is cancelled after a res
   expect(await before.engine.suspend("x", "outside")).toMatchObject({ status: "suspended" });
   const seen: unknown[] = [];
   for await (const event of before.engine.events("x", 0, AbortSignal.timeout(1_000))) seen.push(event);
-  await before.engine.close({ drainMs: 0 });
+  await before.close(0);
   const after = await openWorld(file, definition, book);
   expect(await after.engine.cancel("x", "no more")).toMatchObject({ status: "error" });
   await later(10, "immediates");
-  await after.engine.close({ drainMs: 1_000 });
+  await after.close(1_000);
   const { events } = readFile(file).get("x")!;
   expect(events.slice(0, seen.length), "what a reader had seen before the restart").toEqual(seen);
-  await checkJournal(readFile(file).get("x")!, definition, book);
+  checkJournal(readFile(file).get("x")!, definition, book);
 });
 
 // A suspend that lands in the very transaction of a step's entry, or of the completion.
@@ -258,7 +278,8 @@ async function suspendPairs(at: "first" | "last"): Promise<{ won: number; lost: 
     .andThen({ id: "a", execute: execute("a", at === "first") })
     .andThen({ id: "b", execute: execute("b", at === "last") });
   const file = newFile();
-  const { engine, runnable, complaints } = await openWorld(file, definition, book);
+  const world = await openWorld(file, definition, book);
+  const { engine, runnable } = world;
   let won = 0;
   for (const { id, turns, kind } of moments) {
     const asked = Promise.withResolvers<Awaited<ReturnType<typeof engine.suspend>>>();
@@ -275,10 +296,11 @@ async function suspendPairs(at: "first" | "last"): Promise<{ won: number; lost: 
     const { epoch } = await resume(engine, runnable, answer, {});
     expect(await engine.settled(id, epoch), id).toMatchObject({ status: "completed" });
   }
-  await engine.close({ drainMs: 1_000 });
-  expect(complaints()).toEqual([]);
+  await world.close(1_000);
+  expect(world.complaints()).toEqual([]);
+  expect(book.problems).toEqual([]);
   const stored = readFile(file);
-  for (const one of stored.values()) await checkJournal(one, definition, book);
+  for (const one of stored.values()) checkJournal(one, definition, book);
   expect([...book.byIdempotencyKey.values()].every((times) => times === 1)).toBe(true);
   return { won, lost: moments.length - won, stored };
 }

@@ -1,24 +1,48 @@
-import { expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Writer } from "../../src/backends/embedded/writer.ts";
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] }));
+afterEach(() => void vi.useRealTimers());
+
+const full = Object.assign(new Error("database or disk is full"), { code: "ERR_SQLITE_ERROR", errcode: 13 });
 
 /** A store of one list: what a transaction wrote is there only when all of it went well. */
 function setUp() {
   const stored: string[] = [];
   const sizes: number[] = [];
+  const said: string[] = [];
   let writing: string[] = [];
-  const writer = new Writer((work) => {
-    writing = [];
-    const result = work();
-    stored.push(...writing);
-    sizes.push(writing.length);
-    return result;
+  const disk = { fails: false };
+  const writer = new Writer({
+    transaction(work) {
+      writing = [];
+      const result = work();
+      if (disk.fails) throw full;
+      stored.push(...writing);
+      sizes.push(writing.length);
+      return result;
+    },
+    onFault: () => said.push("fault"),
+    onMended: () => said.push("mended"),
   });
-  const write = (text: string, fails = false) =>
-    writer.commit(() => {
-      if (fails) throw new Error(`${text} cannot be written`);
-      return writing.push(text);
+  /** `gives`: whether it gives up when the store cannot be written. */
+  const write = (text: string, { fails = false, gives = false } = {}) =>
+    new Promise<string>((resolve, reject) => {
+      writer.write({
+        work: () => {
+          if (fails) throw new Error(`${text} cannot be written`);
+          writing.push(text);
+          return text;
+        },
+        done: resolve,
+        fail: reject,
+        onFault(error) {
+          if (gives) reject(error);
+          return gives;
+        },
+      });
     });
-  return { stored, sizes, writer, write };
+  return { stored, sizes, said, disk, writer, write };
 }
 
 it("commits what arrives in one turn together, in order", async () => {
@@ -33,7 +57,7 @@ it("commits what arrives in one turn together, in order", async () => {
 
 it("lets a job that fails fail alone", async () => {
   const { stored, write } = setUp();
-  const outcomes = await Promise.allSettled([write("a"), write("b", true), write("c")]);
+  const outcomes = await Promise.allSettled([write("a"), write("b", { fails: true }), write("c")]);
   expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   expect(stored).toEqual(["a", "c"]);
 });
@@ -45,4 +69,54 @@ it("commits what is left when it is closed, and refuses what comes later", async
   await last;
   await expect(write("b")).rejects.toThrow("The store is closed");
   expect(stored).toEqual(["a"]);
+});
+
+it("keeps what must be written while the store fails, and writes it in order once it can", async () => {
+  const { stored, said, disk, writer, write } = setUp();
+  disk.fails = true;
+  const kept = [write("a"), write("b")];
+  const given = expect(write("asked", { gives: true })).rejects.toThrow(full);
+  await vi.advanceTimersByTimeAsync(2_000);
+  await given;
+  expect([said, writer.fault]).toEqual([["fault"], full]);
+  kept.push(write("c"));
+  // Tried at once and refused at once: the fault is known.
+  const refused = expect(write("asked again", { gives: true })).rejects.toThrow(full);
+  await vi.advanceTimersByTimeAsync(250);
+  await refused;
+  disk.fails = false;
+  await vi.advanceTimersByTimeAsync(250);
+  await Promise.all(kept);
+  expect([stored, said, writer.fault]).toEqual([["a", "b", "c"], ["fault", "mended"], undefined]);
+});
+
+it("tells nobody of a store that is busy for less than a second", async () => {
+  const { stored, said, disk, write } = setUp();
+  disk.fails = true;
+  const asked = write("a", { gives: true });
+  await vi.advanceTimersByTimeAsync(900);
+  disk.fails = false;
+  await vi.advanceTimersByTimeAsync(250);
+  expect(await asked).toBe("a");
+  expect([stored, said]).toEqual([["a"], []]);
+});
+
+it("finds out by the next request that the store can be written again, when nothing waits", async () => {
+  const { stored, said, disk, write } = setUp();
+  disk.fails = true;
+  const given = expect(write("a", { gives: true })).rejects.toThrow(full);
+  await vi.advanceTimersByTimeAsync(2_000);
+  await given;
+  disk.fails = false;
+  expect(await write("b", { gives: true })).toBe("b");
+  expect([stored, said]).toEqual([["b"], ["fault", "mended"]]);
+});
+
+it("leaves what cannot be written at the end to the next start", async () => {
+  const { stored, disk, writer, write } = setUp();
+  disk.fails = true;
+  const lost = write("a");
+  writer.close();
+  await expect(lost).rejects.toThrow(full);
+  expect(stored).toEqual([]);
 });

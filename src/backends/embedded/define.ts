@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { durationRule, fromDuration } from "../../core/duration.ts";
 import type { Backend } from "../../engine/types.ts";
 import { EmbeddedEngine } from "./engine.ts";
 
@@ -7,17 +8,28 @@ export interface EmbeddedBackendOptions {
   path?: string;
   /** `normal` survives a crash of the process, `full` also power loss. @default "normal" */
   durability?: "normal" | "full";
+  /** How long ended executions are kept; false is for ever. Suspended ones never expire. @default "7d" */
+  retention?: string | false;
 }
 
 /** Executions in one SQLite file. Only describes it: the server opens it, once. */
 export function embedded({
   path = ".agentserve/data.db",
   durability = "normal",
+  retention = "7d",
 }: EmbeddedBackendOptions = {}): Backend {
+  const retentionMs = retention === false ? undefined : fromDuration(retention);
+  if (typeof path !== "string" || path === "") throw mistake("path", "the name of a file", path);
+  if (durability !== "normal" && durability !== "full") throw mistake("durability", '"normal" or "full"', durability);
+  if (retention !== false && !retentionMs) throw mistake("retention", `false or ${durationRule}`, retention);
   return {
     type: "embedded",
     open({ root, file = path, ...parts }) {
-      return new EmbeddedEngine({ ...parts, durability, path: file === ":memory:" ? file : resolve(root, file) });
+      const own = { durability, retentionMs, path: file === ":memory:" ? file : resolve(root, file) };
+      return new EmbeddedEngine({ ...parts, ...own });
     },
   };
 }
+
+const mistake = (key: string, expected: string, found: unknown): TypeError =>
+  new TypeError(`embedded({ ${key} }): expected ${expected}, found ${JSON.stringify(found) ?? String(found)}`);

@@ -1,71 +1,143 @@
+import { dirname } from "node:path";
 import { ServeError } from "../../core/error.ts";
 import type { Logger } from "../../core/log.ts";
-import { isClosing, toTransitionEvent } from "../../engine/events.ts";
+import { findChange } from "../../engine/changes.ts";
+import { toTransitionEvent } from "../../engine/events.ts";
 import type {
-  Drive,
   Engine,
   Execution,
   ExecutionState,
   LifecycleEvent,
   ListFilter,
   LiveEvent,
+  Position,
+  Program,
   Resume,
   Settled,
   Transition,
 } from "../../engine/types.ts";
-import { EventLog } from "./event-log.ts";
+import { readEvents } from "./event-log.ts";
+import { prepareFolder } from "./folder.ts";
+import { lock, whenFree, type WaitOptions } from "./lock.ts";
 import { Readers } from "./readers.ts";
-import { EmbeddedRun, toRow, type RunHost } from "./run.ts";
-import { Store, type JournalRow, type StoredState } from "./store.ts";
+import { startRetention } from "./retention.ts";
+import { EmbeddedRun, eventsOf, toSignalRow, type Step } from "./run.ts";
+import { toStoreError } from "./sqlite-error.ts";
+import { Slots } from "./slots.ts";
+import { Store, type StoredState } from "./store.ts";
 import { Waiters } from "./waiters.ts";
-import { Writer } from "./writer.ts";
+import { Writer, type Job } from "./writer.ts";
 
 export interface EmbeddedOptions {
   readonly path: string;
   readonly durability: "normal" | "full";
+  readonly retentionMs: number | undefined;
   readonly sseBufferBytes: number;
+  readonly runningExecutions: number;
+  readonly queuedExecutions: number;
   readonly logger: Logger;
 }
 
 /** The engine on one SQLite file, with one writer. */
-export class EmbeddedEngine implements Engine, RunHost {
-  readonly #path: string;
-  readonly #durability: EmbeddedOptions["durability"];
+export class EmbeddedEngine implements Engine {
+  readonly #options: EmbeddedOptions;
   // Opened by `open`: until then nobody asks.
   #store!: Store;
+  #unlock = (): void => {};
+  #stopRetention = (): void => {};
   readonly #writer: Writer;
   readonly #readers: Readers;
+  readonly #slots: Slots;
   readonly #logger: Logger;
-  /** The drives of this process. An execution that is suspended with nothing in flight has none. */
+  /** What this process drives. An execution that is suspended with nothing in flight is not among them. */
   readonly #runs = new Map<string, EmbeddedRun>();
   readonly #waiters = new Waiters();
-  #closing = false;
-  #closed = false;
+  readonly #closing = new AbortController();
   #whenIdle = (): void => {};
 
-  constructor({ path, durability, sseBufferBytes, logger }: EmbeddedOptions) {
-    this.#path = path;
-    this.#durability = durability;
-    this.#writer = new Writer((work) => this.#store.transaction(work));
-    this.#readers = new Readers(sseBufferBytes);
-    this.#logger = logger;
+  constructor(options: EmbeddedOptions) {
+    this.#options = options;
+    this.#logger = options.logger;
+    this.#readers = new Readers(options.sseBufferBytes);
+    this.#slots = new Slots({ running: options.runningExecutions, queued: options.queuedExecutions });
+    this.#writer = new Writer({
+      transaction: (work) => this.#store.transaction(work),
+      onFault: (error) => {
+        this.#logger.error("The store cannot be written; what runs goes on when it can", { error });
+      },
+      onMended: () => this.#logger.info("The store can be written again"),
+    });
   }
 
-  async open(driveOf: (execution: Execution) => Drive | undefined): Promise<void> {
-    this.#store = new Store(this.#path, this.#durability);
-    for (const state of this.#store.toDrive()) {
-      const drive = driveOf(state.execution);
-      if (drive) this.#drive(state, this.#store.journal(state.number), drive);
+  async open(programOf: (workflowId: string) => Program | undefined): Promise<void> {
+    try {
+      await this.#openStore();
+      const running = this.#store.running();
+      await Promise.all(running.map((state) => this.#recover(state, programOf(state.execution.workflowId))));
+    } catch (error) {
+      this.#unlock();
+      throw toStoreError(this.#options.path, error);
     }
+    const { retentionMs } = this.#options;
+    if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#writer, retentionMs);
   }
 
-  async begin(execution: Execution, drive: Drive): Promise<{ created: boolean }> {
-    if (this.#closing) throw shuttingDown();
-    const number = await this.#writer.commit(
-      () => this.#store.begin(execution),
-      (fresh) => fresh && this.#drive({ number: fresh, execution, status: "running", epoch: 0 }, [], drive),
-    );
-    return { created: number !== undefined };
+  async #openStore(): Promise<void> {
+    const { path, durability } = this.#options;
+    const onWait = (): void => this.#logger.info("Another process is using the store: waiting for it to leave");
+    const waiting: WaitOptions = { waitMs: 15_000, onWait, signal: this.#closing.signal };
+    if (path !== ":memory:") {
+      prepareFolder(dirname(path));
+      this.#unlock = await whenFree(() => lock(path), waiting);
+    }
+    this.#store = await whenFree(() => new Store(path, durability), waiting);
+  }
+
+  /** It was running when the process ended: it goes on, unless its code has changed or it must not. */
+  async #recover(state: StoredState, program: Program | undefined): Promise<void> {
+    const at = Date.now();
+    const { id, workflowId, steps } = state.execution;
+    if (program?.recovery === "fail")
+      return void (await this.#decide(state, { at, to: "error", error: { message: interrupted, shown: true } }));
+    const change = program ? findChange(steps, program.steps, () => this.#begun(id)) : `workflow ${workflowId} is gone`;
+    if (program && change === undefined) return this.#slots.enter(this.#load(state, program));
+    const reason = `Workflow changed: ${change}`;
+    this.#logger.warn("An execution cannot go on", { executionId: id, workflowId, reason });
+    await this.#decide(state, { at, to: "suspended", reason, pending: [], position: this.#lastPosition(id) });
+  }
+
+  // What is asked for.
+
+  async begin(execution: Execution, program: Program): Promise<{ created: boolean }> {
+    if (this.#isClosing) throw shuttingDown();
+    const release = this.#slots.reserve();
+    const number = this.#store.newNumber();
+    const run = this.#createRun({ number, execution, status: "running", epoch: 0 }, program);
+    const { promise, resolve, reject } = Promise.withResolvers<{ created: boolean }>();
+    const end = (): void => {
+      release();
+      run.leave();
+    };
+    this.#write(run, run.begin(), {
+      done: (created) => {
+        if (created) {
+          this.#runs.set(execution.id, run);
+          this.#slots.enter(run);
+          release();
+        } else end();
+        resolve({ created });
+      },
+      fail: (error) => {
+        end();
+        reject(error);
+      },
+      onFault: (cause) => {
+        end();
+        reject(unavailable("Storage cannot be written: nothing was begun", cause));
+        return true;
+      },
+    });
+    return promise;
   }
 
   async state(id: string): Promise<ExecutionState | undefined> {
@@ -81,175 +153,210 @@ export class EmbeddedEngine implements Engine, RunHost {
     return runs.filter(({ state }) => state.status === "running" && state.execution.workflowId === workflowId).length;
   }
 
-  async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
-    for (;;) {
-      const state = await this.state(id);
-      if (state && state.status !== "running" && state.epoch > afterEpoch) return state;
-      await this.#waiters.next(id, signal);
+  async begun(id: string): Promise<ReadonlySet<string> | undefined> {
+    return this.#runs.has(id) ? undefined : this.#begun(id);
+  }
+
+  #begun(id: string): ReadonlySet<string> {
+    const starts = this.#store.events(id, 0).filter(({ type }) => type === "step-start");
+    return new Set(starts.map(({ from }) => from!));
+  }
+
+  /** The innermost step that had begun and not ended. */
+  #lastPosition(id: string): Position | undefined {
+    const open = new Map<string, Position>();
+    for (const { type, from = "", stepIndex } of this.#store.events(id, 0)) {
+      if (type === "step-start") open.set(from, { stepId: from, stepIndex: stepIndex as number }); // as the walk says it
+      if (type === "step-complete") open.delete(from);
     }
+    return [...open.values()].at(-1);
   }
 
-  suspend(id: string, reason: string): Promise<ExecutionState | false> {
-    return this.#signal(id, undefined, (state) => {
-      if (state.status !== "running") return undefined;
-      return { to: "suspended", at: Date.now(), reason, pending: [], position: this.#runs.get(id)?.position };
-    });
+  async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
+    let state = await this.state(id);
+    while (!state || state.status === "running" || state.epoch <= afterEpoch)
+      state = await this.#waiters.next(id, signal);
+    return state;
   }
 
-  resume(id: string, epoch: number, how: Resume, drive: Drive): Promise<ExecutionState | false> {
-    return this.#signal(id, drive, (state) => {
-      if (state.status !== "suspended" || state.epoch !== epoch) return undefined;
-      return { to: "running", at: Date.now(), ...how };
-    });
-  }
-
-  cancel(id: string, reason: string): Promise<ExecutionState | false> {
-    return this.#signal(id, undefined, (state) => {
-      if (state.status !== "running" && state.status !== "suspended") return undefined;
-      return { to: "error", at: Date.now(), cancellation: { reason } };
-    });
-  }
-
-  /** A transition from outside: reading, deciding and writing are one transaction. */
-  async #signal(id: string, drive: Drive | undefined, decide: Decide): Promise<ExecutionState | false> {
-    const won = await this.#writer.commit(
-      () => this.#writeSignal(id, decide),
-      (signal) => signal && this.#follow(signal, drive),
-    );
-    return won && won.state;
-  }
-
-  #writeSignal(id: string, decide: Decide): Signal | false {
-    const before = this.#store.state(id);
-    const next = before && decide(before);
-    if (!before || !next) return false;
-    const { number, execution } = before;
-    const epoch = before.epoch + 1;
+  async suspend(id: string, reason: string): Promise<ExecutionState | false> {
     const run = this.#runs.get(id);
-    // When nobody drives it, nobody will: its last event is made here, after those that are still on their way.
-    const isLast = next.to === "error" && (!run || run.left);
-    const events = isLast ? this.#lastEvents(run, before, next) : [];
-    if (!this.#store.move(number, before.epoch, next, !isLast && next.to !== "running")) return false;
-    const row: JournalRow = { key: `!${epoch}`, kind: "signal", at: next.at, body: JSON.stringify(next), events: null };
-    this.#store.add(number, row, events);
-    return { row, event: events.at(-1), state: { number, execution, status: next.to, epoch, last: next } };
+    if (run?.ahead.status !== "running") return false;
+    const { position } = run;
+    return this.#signal(run, { at: Date.now(), to: "suspended", reason, pending: [], position });
   }
 
-  #lastEvents(run: EmbeddedRun | undefined, { number, execution }: StoredState, next: Transition): LifecycleEvent[] {
-    const stored = this.#store.lastSeq(number);
-    const onTheirWay = run?.pending.filter(({ seq }) => seq > stored) ?? [];
-    const last = onTheirWay.at(-1)?.seq ?? stored;
-    return [...onTheirWay, toTransitionEvent(execution.id, last + 1, next)];
+  async resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
+    if (this.#isClosing) throw shuttingDown();
+    const loaded = this.#runs.get(id);
+    const { status, epoch: found } = loaded?.ahead ?? this.#store.state(id) ?? {};
+    if (status !== "suspended" || found !== epoch) return false;
+    const next: Transition = { at: Date.now(), to: "running", ...how };
+    if (loaded) return this.#signal(loaded, next);
+    const release = this.#slots.reserve();
+    const run = this.#load(this.#store.state(id)!, program);
+    this.#slots.enter(run);
+    release();
+    // Nothing of it is in flight: when it cannot be written it is forgotten again, as if nobody had asked.
+    return this.#signal(run, next, true);
   }
 
-  #follow({ row, event, state }: Signal, drive: Drive | undefined): void {
-    const { id } = state.execution;
+  async cancel(id: string, reason: string): Promise<ExecutionState | false> {
     const run = this.#runs.get(id);
-    if (run) run.state = state;
-    if (run && !run.left) run.signal(row);
-    else if (drive && state.status === "running") this.#drive(state, this.#store.journal(state.number), drive);
-    if (event) this.publish(id, event);
+    const state = run?.ahead ?? this.#store.state(id);
+    if (state?.status !== "running" && state?.status !== "suspended") return false;
+    const next: Transition = { at: Date.now(), to: "error", cancellation: { reason } };
+    return run ? this.#signal(run, next) : this.#decide(state, next);
   }
 
-  #drive(state: StoredState, rows: JournalRow[], drive: Drive): void {
-    const run = new EmbeddedRun(state, rows, this);
-    this.#runs.set(state.execution.id, run);
-    if (this.#closing) run.stop();
-    drive(run)
-      .catch((error) => {
-        if (!this.#closed) this.#logger.error("An execution stopped", { error, executionId: state.execution.id });
-      })
-      .then(() => this.#leave(run));
-  }
-
-  /** The drive is over. What it emitted last goes into the journal before it is forgotten. */
-  #leave(run: EmbeddedRun): void {
-    run.left = true;
-    this.flush(run, () => {
-      if (this.#runs.get(run.execution.id) === run) this.#runs.delete(run.execution.id);
-      this.#checkIdle();
+  /** Somebody decides about an execution that is driven here. */
+  #signal(run: EmbeddedRun, next: Transition, mayForget = false): Promise<ExecutionState | false> {
+    const refused = (cause: unknown): ServeError =>
+      unavailable(
+        mayForget ? "Storage cannot be written: nothing was changed" : "Storage cannot be written now",
+        cause,
+      );
+    if (this.#writer.fault && !mayForget) throw refused(this.#writer.fault);
+    const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
+    const step = run.signal(next);
+    this.#write(run, step, {
+      done: (won) => {
+        if (!won) this.#forget(run); // it was ended while it was being loaded
+        resolve(won && step.states[0]!);
+      },
+      fail: (error) => {
+        this.#halt(run, error);
+        reject(error);
+      },
+      onFault: (cause) => {
+        if (mayForget) this.#forget(run);
+        reject(refused(cause));
+        return mayForget;
+      },
     });
+    return promise;
   }
 
-  // What a run asks for.
-
-  flush(run: EmbeddedRun, done: () => void = () => {}): void {
-    const { number } = run;
-    const { epoch, last } = run.state;
-    const events = run.takeEvents();
-    const lastSeq = events.at(-1)?.seq;
-    if (lastSeq === undefined) return done();
-    this.#writer.write(
-      () => {
-        if (this.#store.lastSeq(number) >= lastSeq) return; // a cancel has taken them along
-        this.#store.add(number, eventsRow(), events);
-        if (last) this.#store.settle(number, epoch, last);
-      },
-      () => {
-        run.stored(events);
-        done();
-      },
-      (error) => this.#logger.error("Events were not stored", { error, executionId: run.execution.id }),
-    );
-  }
-
-  record(run: EmbeddedRun, key: string, settled: Settled): void {
-    const { number } = run;
-    const row = toRow(key, settled);
-    const events = run.takeEvents();
-    this.#writer.write(
-      () => {
-        // A loser that finished late: nobody waits for it, and its drive may be over.
-        const kept = run.isWaitedFor(key);
-        if (kept) this.#store.add(number, row, events);
-        else if (events.length > 0) this.#store.add(number, eventsRow(), events);
-        return kept;
-      },
-      (kept) => {
-        run.stored(events);
-        run.settled(key, kept ? row : undefined);
-        this.#checkIdle();
-      },
-      (error) => run.fail(error),
-    );
-  }
-
-  move(run: EmbeddedRun, next: Transition, event: LifecycleEvent): Promise<boolean> {
-    const { number, execution, seen } = run;
-    const events = run.takeEvents();
-    return this.#writer.commit(
-      () => {
-        const won = this.#store.move(number, seen, next, false);
-        const row: JournalRow = {
-          key: `!${seen + 1}`,
-          kind: "moved",
+  /** Somebody decides about an execution that nobody drives: nothing follows from it but its event. */
+  #decide(state: StoredState, next: Transition): Promise<ExecutionState | false> {
+    const { number, execution } = state;
+    const epoch = state.epoch + 1;
+    const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
+    this.#writer.write<Step | undefined>({
+      work: () => {
+        const seq = this.#store.lastSeq(number);
+        const row = toSignalRow(epoch, next);
+        const states = [{ ...state, status: next.to, epoch, last: next }];
+        const step: Step = {
+          row,
           at: next.at,
-          body: JSON.stringify(next),
-          events: null,
+          seq: seq + 1,
+          events: [toTransitionEvent(next)],
+          starts: [],
+          states,
         };
-        if (won) this.#store.add(number, row, [...events, event]);
-        else if (events.length > 0) this.#store.add(number, eventsRow(), events);
-        return won;
+        return this.#save(number, execution, step) ? step : undefined;
       },
-      (won) => {
-        run.stored(events);
+      done: (step) => {
+        if (step) this.#publish(execution.id, step);
+        resolve(step ? step.states[0]! : false);
+      },
+      fail: reject,
+      onFault: (cause) => {
+        reject(unavailable("Storage cannot be written: nothing was changed", cause));
+        return true;
+      },
+    });
+    return promise;
+  }
+
+  // What happens.
+
+  #createRun(state: StoredState, { drive }: Program): EmbeddedRun {
+    return new EmbeddedRun(state, {
+      drive,
+      live: (event) => this.#readers.publish(state.execution.id, event),
+      ended: (run, key, settled) => this.#record(run, key, settled),
+    });
+  }
+
+  #load(state: StoredState, program: Program): EmbeddedRun {
+    const run = this.#createRun(state, program);
+    run.replay(this.#store.journal(state.number));
+    this.#runs.set(state.execution.id, run);
+    return run;
+  }
+
+  /** An attempt has ended. Nobody waits for one that lost a race, or whose execution was cancelled. */
+  #record(run: EmbeddedRun, key: string, settled: Settled): void {
+    if (this.#runs.get(run.execution.id) !== run) return;
+    if (!run.isWaitedFor(key)) return this.#afterwards(run);
+    this.#write(run, run.settle(key, settled), {
+      fail: (error) => this.#halt(run, error),
+      onFault: (cause) => {
+        const { id } = run.execution;
+        this.#waiters.refuse(id, unavailable(`Execution ${id} goes on when storage can be written again`, cause));
+        return false;
+      },
+    });
+  }
+
+  /** Once what a row brings about is durable, it is seen, and what it calls for is started. */
+  #write(run: EmbeddedRun, step: Step, { done, fail, onFault }: Reactions): void {
+    const { number, execution } = run;
+    run.writing++;
+    this.#writer.write<boolean>({
+      work: () => this.#save(number, execution, step),
+      done: (won) => {
+        run.writing--;
+        done?.(won);
         if (!won) return;
-        run.state = { execution, status: next.to, epoch: seen + 1, last: next };
-        run.lastEvent = event;
-        this.publish(execution.id, event);
+        this.#publish(execution.id, step);
+        run.committed(step);
+        this.#afterwards(run);
       },
-    );
+      fail,
+      ...(onFault && { onFault }),
+    });
+  }
+
+  #save(number: number, execution: Execution, { row, seq, events, states }: Step): boolean {
+    if (!row && !this.#store.begin(number, execution, events)) return false;
+    for (const { epoch, last } of states) if (!this.#store.move(number, epoch - 1, last!)) return false;
+    if (row) this.#store.add(number, row, seq, events);
+    return true;
   }
 
   /** To whoever listens, and to whoever waits for a suspension or an end. */
-  publish(id: string, event: LifecycleEvent | LiveEvent): void {
-    this.#readers.publish(id, event);
-    if (isClosing(event)) this.#waiters.notify(id);
+  #publish(id: string, step: Step): void {
+    if (this.#readers.has(id)) for (const event of eventsOf(id, step)) this.#readers.publish(id, event);
+    for (const state of step.states) if (state.status !== "running") this.#waiters.notify(id, state);
+  }
+
+  /** What has ended, or waits for somebody, is forgotten: the journal has it all. */
+  #afterwards(run: EmbeddedRun): void {
+    if (run.isIdle) this.#forget(run);
+    this.#checkIdle();
+  }
+
+  #forget(run: EmbeddedRun): void {
+    if (this.#runs.get(run.execution.id) !== run) return;
+    this.#runs.delete(run.execution.id);
+    run.leave();
+    this.#slots.leave(run);
+  }
+
+  /** A row of it can never be written. It stays as it is in the file, where the next start finds it. */
+  #halt(run: EmbeddedRun, error: unknown): void {
+    const { id } = run.execution;
+    this.#forget(run);
+    if (this.#isClosing) return;
+    this.#logger.error("An execution stopped", { error, executionId: id });
+    this.#waiters.refuse(id, new ServeError(500, `Execution ${id} stopped`));
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
-    const reader = this.#readers.open(id, signal);
-    return new EventLog(id, this.#store, () => this.#runs.get(id)).read(reader, afterSeq);
+    return readEvents(this.#store, id, this.#readers.open(id, signal), afterSeq);
   }
 
   /**
@@ -257,7 +364,7 @@ export class EmbeddedEngine implements Engine, RunHost {
    * hears of it. The rest is left to the next start.
    */
   async close({ drainMs }: { drainMs: number }): Promise<void> {
-    this.#closing = true;
+    this.#closing.abort();
     for (const run of this.#runs.values()) run.stop();
     this.#readers.closeAll();
     const idle = Promise.withResolvers<void>();
@@ -266,27 +373,33 @@ export class EmbeddedEngine implements Engine, RunHost {
     this.#checkIdle();
     await idle.promise;
     clearTimeout(timer);
-    // The last entry has been written; the end that follows from it takes another commit.
     await this.#writer.idle();
-    this.#waiters.refuse(shuttingDown());
+    this.#waiters.close(shuttingDown());
+    this.#stopRetention();
     this.#writer.close();
-    this.#closed = true;
+    for (const run of this.#runs.values()) run.leave();
     this.#store?.close();
+    this.#unlock();
+  }
+
+  get #isClosing(): boolean {
+    return this.#closing.signal.aborted;
   }
 
   #checkIdle(): void {
-    if (this.#closing && ![...this.#runs.values()].some(({ inFlight }) => inFlight > 0)) this.#whenIdle();
+    if (this.#isClosing && ![...this.#runs.values()].some(({ inFlight }) => inFlight > 0)) this.#whenIdle();
   }
 }
 
-type Decide = (state: ExecutionState) => Transition | undefined;
-/** A transition from outside, once it is written. */
-interface Signal {
-  readonly row: JournalRow;
-  /** Its event, when no drive will make it. */
-  readonly event: LifecycleEvent | undefined;
-  readonly state: StoredState;
+/** What becomes of a step that is written. */
+interface Reactions {
+  /** False when somebody else was first. */
+  readonly done?: (won: boolean) => void;
+  readonly fail: (error: unknown) => void;
+  readonly onFault?: Job["onFault"];
 }
 
-const eventsRow = (): JournalRow => ({ key: "~", kind: "events", at: Date.now(), body: null, events: null });
+const interrupted = "Interrupted by a restart";
 const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");
+const unavailable = (message: string, cause: unknown): ServeError =>
+  new ServeError(503, message, { cause, headers: [["retry-after", "1"]] });

@@ -22,6 +22,10 @@ export class Readers {
     return reader;
   }
 
+  has(id: string): boolean {
+    return this.#byId.has(id);
+  }
+
   publish(id: string, event: Event): void {
     const readers = this.#byId.get(id);
     if (readers) for (const reader of readers) reader.push(event);

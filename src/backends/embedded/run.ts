@@ -1,220 +1,211 @@
+import { toEvent, toTransitionEvent } from "../../engine/events.ts";
 import type {
+  Drive,
   Execution,
-  ExecutionState,
+  Happening,
   LifecycleEvent,
   LiveEvent,
   Position,
-  Run,
-  Selected,
   Settled,
+  Start,
+  Taken,
   Transition,
+  Walk,
 } from "../../engine/types.ts";
 import type { JournalRow, RowKind, StoredState } from "./store.ts";
 
-/** What a run asks of the engine that it belongs to. */
-export interface RunHost {
-  /** Writes how an entry ended, unless nobody waits for it any more. */
-  record(run: EmbeddedRun, key: string, settled: Settled): void;
-  /** The compare-and-set of a transition that the drive wants. */
-  move(run: EmbeddedRun, next: Transition, event: LifecycleEvent): Promise<boolean>;
-  /** Writes what was emitted, without waiting for the next row. */
-  flush(run: EmbeddedRun): void;
-  publish(id: string, event: LifecycleEvent | LiveEvent): void;
+export interface RunOptions {
+  readonly drive: Drive;
+  readonly live: (event: LiveEvent) => void;
+  /** An attempt has ended. */
+  readonly ended: (run: EmbeddedRun, key: string, settled: Settled) => void;
 }
 
-/** One drive of one execution: first over the rows that the journal has, then over those that are added to it. */
-export class EmbeddedRun implements Run {
-  readonly execution: Execution;
-  /** Under which the file keeps the execution. */
+/** What one row brings about, to be written with it and, once that is durable, to be seen and started. */
+export interface Step {
+  /** Undefined at the beginning, which is not a row of the journal. */
+  readonly row: JournalRow | undefined;
+  /** Of the last event. */
+  readonly seq: number;
+  readonly at: number;
+  readonly events: readonly Happening[];
+  readonly starts: readonly Start[];
+  /** The states that it leads to, in order. */
+  readonly states: readonly StoredState[];
+}
+
+/**
+ * An execution that this process drives. It decides in memory, in the order in which things arrive, and is ahead of the
+ * file by what is being written; nobody sees or starts anything of that before it is durable.
+ */
+export class EmbeddedRun {
   readonly number: number;
-  /** As committed; the drive may be behind. */
-  state: ExecutionState;
-  /** Emitted, and not yet in the journal; the first `#taken` of them are on their way there. */
-  #pending: LifecycleEvent[] = [];
-  #taken = 0;
-  #storedSeq = 0;
-  /** The last event, stored or not. */
-  lastEvent: LifecycleEvent | undefined;
-  /** The drive is over, though its last events may still be on their way into the journal. */
-  left = false;
-  readonly #host: RunHost;
-  readonly #log: JournalRow[];
-  #next = 0;
-  /** The number of the last transition that the drive has seen. */
-  #seen = 0;
-  #suspended = false;
-  readonly #registered = new Map<string, { attempt: () => Promise<Settled>; due: number }>();
+  readonly execution: Execution;
+  /** As committed. */
+  state: StoredState;
+  /** As decided. */
+  ahead: StoredState;
+  /** How many of its steps are being written. */
+  writing = 0;
+  readonly #walk: Walk;
+  readonly #ended: RunOptions["ended"];
+  readonly #starts = new Map<string, Start & { readonly due: number }>();
   readonly #inFlight = new Set<string>();
-  #waiting: ReadonlyMap<string, unknown> = new Map();
-  #position: () => Position = () => ({ stepIndex: 0, stepId: "" });
-  #wake = (): void => {};
-  #failure: { error: unknown } | undefined;
-  #stopping = false;
+  #seq = 0;
+  /** Whether it has its turn: until then nothing is started. */
+  #admitted = false;
+  #stopped = false;
+  #timer: NodeJS.Timeout | undefined;
 
-  constructor(state: StoredState, rows: JournalRow[], host: RunHost) {
-    this.execution = state.execution;
+  constructor(state: StoredState, { drive, live, ended }: RunOptions) {
     this.number = state.number;
-    this.state = state;
-    this.#host = host;
-    this.#log = rows.filter(({ kind }) => kind !== "events");
-    const events = rows.findLast((row) => row.events !== null)?.events;
-    this.lastEvent = events ? (JSON.parse(events) as LifecycleEvent[]).at(-1) : undefined;
-    this.#storedSeq = this.lastEvent?.seq ?? 0;
+    this.execution = state.execution;
+    this.state = this.ahead = state;
+    this.#ended = ended;
+    this.#walk = drive(state.execution, live);
   }
 
-  start(key: string, attempt: () => Promise<Settled>, delay = 0): void {
-    this.#registered.set(key, { attempt, due: delay === 0 ? 0 : Date.now() + delay });
+  begin(): Step {
+    return this.#take(undefined, this.execution.startAt, undefined);
   }
 
-  emit(event: LifecycleEvent): void {
-    if (event.seq <= this.#storedSeq) return; // a replay
-    this.#pending.push(event);
-    this.lastEvent = event;
-    this.#place(event);
-    this.#host.publish(this.execution.id, event);
+  /** Walks over what the journal has; what was in flight when it ended is to be started again. */
+  replay(rows: readonly JournalRow[]): void {
+    const { state } = this;
+    const steps = [this.begin()];
+    for (const row of rows) {
+      const taken = fromRow(row);
+      if ("signal" in taken || this.isWaitedFor(taken.key)) steps.push(this.#take(taken, row.at, row));
+    }
+    this.state = this.ahead = state;
+    for (const { starts } of steps) this.#register(starts);
   }
 
-  /** Only the drive knows where a suspension from outside has met it. */
-  #place({ type, suspension }: LifecycleEvent): void {
-    const { last } = this.state;
-    if (type !== "workflow-suspended" || last?.to !== "suspended" || last.pending.length > 0) return;
-    const { stepIndex, stepId } = suspension as Position;
-    this.state = { ...this.state, last: { ...last, position: { stepIndex, stepId } } };
+  /** How an entry ended. Only for one that is waited for. */
+  settle(key: string, settled: Settled): Step {
+    return this.#take({ key, settled }, settled.at, toRow(key, settled));
   }
 
-  live(event: LiveEvent): void {
-    this.#host.publish(this.execution.id, event);
+  /** Somebody has decided from outside. */
+  signal(next: Transition): Step {
+    return this.#take({ signal: next }, next.at, toSignalRow(this.ahead.epoch + 1, next));
   }
 
-  async transition(next: Transition, event: LifecycleEvent): Promise<boolean> {
-    // Losers that finished late stand before it: nobody waits for them.
-    while (this.#next < this.#log.length && !isTransition(this.#log[this.#next]!)) this.#next++;
-    const row = this.#log[this.#next];
-    if (row?.kind === "signal") return false; // select will say so
-    if (row) this.#next++;
-    else if (!(await this.#host.move(this, next, event))) return false;
-    this.#seen++;
-    this.#suspended = next.to === "suspended";
-    return true;
+  #take(taken: Taken | undefined, at: number, row: JournalRow | undefined): Step {
+    const states: StoredState[] = [];
+    const reach = (next: Transition): void => {
+      this.ahead = { ...this.ahead, status: next.to, epoch: this.ahead.epoch + 1, last: next };
+      states.push(this.ahead);
+    };
+    if (taken && "signal" in taken) reach(taken.signal);
+    const { events, starts, transition } = this.#walk.next(taken);
+    // Nobody can be faster: whoever else decides about this execution does so in this process, before or after.
+    if (transition) {
+      reach(transition);
+      this.#walk.moved();
+    }
+    const all = transition ? [...events, toTransitionEvent(transition)] : events;
+    this.#seq += all.length;
+    return { row, at, starts, states, events: all, seq: this.#seq };
   }
 
-  async select(waiting: ReadonlyMap<string, unknown>, position: () => Position): Promise<Selected | undefined> {
-    this.#waiting = waiting;
-    this.#position = position;
-    for (;;) {
-      if (this.#failure) throw this.#failure.error;
-      while (this.#next < this.#log.length) {
-        const row = this.#log[this.#next++]!;
-        if (isTransition(row)) {
-          const signal = JSON.parse(row.body!) as Transition;
-          this.#seen++;
-          this.#suspended = signal.to === "suspended";
-          return { signal };
-        }
-        if (waiting.has(row.key)) return { key: row.key, settled: toSettled(row) };
-      }
-      if (this.#suspended && this.#inFlight.size === 0) {
-        this.left = true;
-        return undefined;
-      }
-      if (this.#suspended) this.#host.flush(this); // a step in flight may take long to bring the next row
-      const nextDue = this.#suspended || this.#stopping ? undefined : this.#launch();
-      await this.#sleep(nextDue);
+  /** A step of it is durable. */
+  committed({ starts, states }: Step): void {
+    this.state = states.at(-1) ?? this.state;
+    this.#register(starts);
+    this.launch();
+  }
+
+  #register(starts: readonly Start[]): void {
+    for (const start of starts) {
+      const due = start.delay === 0 ? 0 : Date.now() + start.delay;
+      this.#starts.set(start.key, { ...start, due });
     }
   }
 
-  /** Starts what is due; returns when the next one is. */
-  #launch(): number | undefined {
-    let nextDue: number | undefined;
-    for (const [key, { attempt, due }] of this.#registered) {
-      if (!this.#waiting.has(key)) this.#registered.delete(key);
-      else if (due > 0 && due > Date.now()) nextDue = Math.min(due, nextDue ?? due);
-      else {
-        this.#registered.delete(key);
-        this.#inFlight.add(key);
-        void attempt().then((settled) => this.#host.record(this, key, settled));
+  admit(): void {
+    this.#admitted = true;
+    this.launch();
+  }
+
+  /** Starts what is due. While it is suspended nothing is. */
+  launch(): void {
+    clearTimeout(this.#timer);
+    if (!this.#admitted || this.#stopped || this.ahead.status !== "running") return;
+    let nextDue = Infinity;
+    for (const [key, { attempt, due }] of this.#starts) {
+      if (due > 0 && due > Date.now()) {
+        nextDue = Math.min(due, nextDue);
+        continue;
       }
+      this.#starts.delete(key);
+      if (!this.isWaitedFor(key)) continue;
+      this.#inFlight.add(key);
+      void this.#attempt(key, attempt);
     }
-    return nextDue;
+    if (nextDue < Infinity) this.#timer = setTimeout(() => this.launch(), Math.max(0, nextDue - Date.now()));
   }
 
-  async #sleep(until: number | undefined): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#wake = resolve;
-    const timer = until === undefined ? undefined : setTimeout(resolve, Math.max(0, until - Date.now()));
-    await promise;
-    clearTimeout(timer);
-  }
-
-  // What the engine does with it.
-
-  get position(): Position {
-    return this.#position();
-  }
-  get inFlight(): number {
-    return this.#inFlight.size;
-  }
-  get pending(): readonly LifecycleEvent[] {
-    return this.#pending;
-  }
-  get seen(): number {
-    return this.#seen;
-  }
-  isWaitedFor(key: string): boolean {
-    return this.#waiting.has(key);
-  }
-
-  /** The events that go into the next row. */
-  takeEvents(): readonly LifecycleEvent[] {
-    const events = this.#pending.slice(this.#taken);
-    this.#taken = this.#pending.length;
-    return events;
-  }
-
-  /** These have been written. */
-  stored(events: readonly LifecycleEvent[]): void {
-    this.#pending.splice(0, events.length);
-    this.#taken -= events.length;
-  }
-
-  /** An entry of this drive has been written, or dropped. */
-  settled(key: string, row: JournalRow | undefined): void {
+  async #attempt(key: string, attempt: Start["attempt"]): Promise<void> {
+    const settled = await attempt();
     this.#inFlight.delete(key);
-    if (row) this.#log.push(row);
-    this.#wake();
-  }
-
-  /** Somebody else has made a transition. */
-  signal(row: JournalRow): void {
-    this.#log.push(row);
-    this.#wake();
-  }
-
-  fail(error: unknown): void {
-    this.#failure = { error };
-    this.#wake();
+    this.#ended(this, key, settled);
   }
 
   /** Starts nothing more. */
   stop(): void {
-    this.#stopping = true;
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  leave(): void {
+    this.stop();
+    this.#walk.leave();
+  }
+
+  isWaitedFor(key: string): boolean {
+    return this.#walk.waiting.has(key);
+  }
+  /** Whether the journal has all there is to know of it: it has ended, or is suspended with nothing in flight. */
+  get isIdle(): boolean {
+    const { status } = this.state;
+    if (this.writing > 0 || status === "running" || this.ahead !== this.state) return false;
+    return status !== "suspended" || this.#inFlight.size === 0;
+  }
+  get inFlight(): number {
+    return this.#inFlight.size;
+  }
+  get position(): Position {
+    return this.#walk.position();
   }
 }
 
-const isTransition = ({ kind }: JournalRow): boolean => kind === "moved" || kind === "signal";
+/** The events of a step, as readers see them. */
+export function* eventsOf(id: string, { at, seq, events }: Step): Generator<LifecycleEvent> {
+  const first = seq - events.length + 1;
+  for (const [index, event] of events.entries()) yield toEvent(id, first + index, at, event);
+}
 
-export function toRow(key: string, settled: Settled): JournalRow {
+export const toSignalRow = (epoch: number, next: Transition): JournalRow => ({
+  key: `!${epoch}`,
+  kind: "signal",
+  at: next.at,
+  body: JSON.stringify(next),
+});
+
+function toRow(key: string, settled: Settled): JournalRow {
   const [kind, body]: [RowKind, string | undefined] =
     "error" in settled
       ? ["error", JSON.stringify(settled.error)]
       : "suspended" in settled
         ? ["suspended", JSON.stringify(settled.suspended)]
         : ["value", settled.value];
-  return { key, kind, at: settled.at, body: body ?? null, events: null };
+  return { key, kind, at: settled.at, body: body ?? null };
 }
 
-function toSettled({ kind, at, body }: JournalRow): Settled {
-  if (kind === "error") return { at, error: JSON.parse(body!) };
-  if (kind === "suspended") return { at, suspended: JSON.parse(body!) };
-  return { at, value: body ?? undefined };
+function fromRow({ key, kind, at, body }: JournalRow): Taken {
+  if (kind === "signal") return { signal: JSON.parse(body!) };
+  if (kind === "error") return { key, settled: { at, error: JSON.parse(body!) } };
+  if (kind === "suspended") return { key, settled: { at, suspended: JSON.parse(body!) } };
+  return { key, settled: { at, value: body ?? undefined } };
 }

@@ -1,60 +1,86 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import type { Execution, ExecutionState, LifecycleEvent, ListFilter, Transition } from "../../engine/types.ts";
+import { toEvent } from "../../engine/events.ts";
+import { StoreError } from "./sqlite-error.ts";
+import { fromEventText, toEventText } from "./event-text.ts";
+import type {
+  Execution,
+  ExecutionState,
+  Happening,
+  LifecycleEvent,
+  ListFilter,
+  Transition,
+} from "../../engine/types.ts";
 
-/** One row of the journal. */
+/** One row of the journal: how an entry ended, or a transition that somebody made from outside. */
 export interface JournalRow {
   readonly key: string;
   readonly kind: RowKind;
   readonly at: number;
   readonly body: string | null;
-  readonly events: string | null;
 }
-/**
- * `value`, `error`, `suspended`: how an entry ended. `moved`: a transition that the drive made. `signal`: one that somebody
- * else made. `events`: nothing but events.
- */
-export type RowKind = "value" | "error" | "suspended" | "moved" | "signal" | "events";
+export type RowKind = "value" | "error" | "suspended" | "signal";
 
 /** A state, and the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
   readonly number: number;
 }
 
-const format = 1;
-// Executions have numbers, so that what is written together stands together: a commit costs by the pages it touches, and
-// ids are random. Only the unique index on `id` is spread over the file.
+const format = 2;
+// A commit costs by the pages that it touches. So executions have numbers (ids may be random), the journal only grows at
+// its end, and what many executions share stands once. In the journal, `events` are those that follow from this very row,
+// and `seq` is the number of the last one so far.
 const schema = `
+  create table definitions(definition integer primary key, steps text not null unique) strict;
   create table executions(
     number integer primary key, id text not null unique, workflow text not null, started integer not null,
-    execution text not null, status text not null, epoch integer not null, last text, owes integer not null
+    definition integer not null, input text not null, options text, status text not null, epoch integer not null,
+    last text, ended integer, seq integer not null, events text not null
   ) strict;
-  create index executions_by_workflow on executions(workflow, started desc, id desc);
-  create index executions_to_drive on executions(number) where status = 'running' or owes = 1;
+  create index executions_by_workflow on executions(workflow, started desc);
+  create index executions_running on executions(number) where status = 'running';
   create table journal(
     n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
-    body text, seq integer, events text
+    body text, seq integer not null, events text
   ) strict;
-  create index journal_by_number on journal(number, n);
+  create index journal_by_number on journal(number);
 `;
-const state = "select number, execution, status, epoch, last from executions";
+const state = `select number, id, workflow, started, steps, input, options, status, epoch, last
+  from executions join definitions using (definition)`;
 
 /** The file: its tables, and every statement on them. */
 export class Store {
   readonly #db: DatabaseSync;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
+  #lastNumber: number;
+  readonly #definitions = new WeakMap<Execution["steps"], number>();
 
   constructor(path: string, durability: "normal" | "full") {
-    if (path !== ":memory:") prepareFolder(dirname(path));
     this.#db = new DatabaseSync(path);
-    this.#db.exec(`pragma journal_mode = wal; pragma synchronous = ${durability}; pragma busy_timeout = 5000`);
+    try {
+      // Nobody may wait inside SQLite: that would stop every request. The writer tries again by itself.
+      this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
+        pragma wal_autocheckpoint = 4000`);
+      this.#prepareTables(path);
+      const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
+      this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+      this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
+    } catch (error) {
+      this.#db.close();
+      throw error;
+    }
+  }
+
+  #prepareTables(path: string): void {
     const { user_version: found } = this.#db.prepare("pragma user_version").get() as { user_version: number };
-    if (found > format)
-      throw new Error(`${path} was written by a newer agentserve: its format is ${found}, not ${format}`);
-    if (found === 0) this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    if (found === format) return;
+    if (found !== 0)
+      throw new StoreError(
+        `${path} has format ${found}, and this version of agentserve reads ${format}`,
+        "use the version that wrote it, or another file with --data",
+      );
+    if (this.#db.prepare("select 1 from sqlite_master").get())
+      throw new StoreError(`${path} is the database of something else`, "use another file with --data");
+    this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);
   }
 
   /** All of it becomes durable, or none. */
@@ -65,32 +91,46 @@ export class Store {
       this.#statements.commit.run();
       return result;
     } catch (error) {
-      this.#statements.rollback.run();
+      if (this.#db.isTransaction) this.#statements.rollback.run(); // on a full disk SQLite has done so by itself
       throw error;
     }
   }
 
-  /** The number of a new execution; undefined when there is one with this id already. */
-  begin(execution: Execution): number | undefined {
-    const { id, workflowId, startAt } = execution;
-    const { changes, lastInsertRowid } = this.#statements.begin.run(id, workflowId, startAt, JSON.stringify(execution));
-    return changes === 1 ? Number(lastInsertRowid) : undefined;
+  newNumber(): number {
+    return ++this.#lastNumber;
   }
 
-  /** The compare-and-set on the number of the last transition. Who makes it from outside owes its event. */
-  move(number: number, epoch: number, next: Transition, owes: boolean): boolean {
-    return this.#statements.move.run(next.to, JSON.stringify(next), Number(owes), number, epoch).changes === 1;
+  /** False when there is one with this id already. */
+  begin(number: number, execution: Execution, events: readonly Happening[]): boolean {
+    const { id, workflowId, startAt, input, steps, ...rest } = execution;
+    const options = JSON.stringify(rest);
+    const values = [id, workflowId, startAt, this.#define(steps), input, options === none ? null : options];
+    const { changes } = this.#statements.begin.run(number, ...values, events.length, toEventText(events));
+    return changes === 1;
   }
 
-  /** The event of a transition from outside has been stored, and with it where the drive stood. */
-  settle(number: number, epoch: number, last: Transition): void {
-    this.#statements.settle.run(JSON.stringify(last), number, epoch);
+  /** The number of a definition. It is written in a transaction that may fail, so it is remembered only once it is read. */
+  #define(steps: Execution["steps"]): number {
+    const known = this.#definitions.get(steps);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(steps);
+    const found = this.#statements.definition.get(text) as { definition: number } | undefined;
+    if (!found) return Number(this.#statements.define.run(text).lastInsertRowid);
+    this.#definitions.set(steps, found.definition);
+    return found.definition;
   }
 
-  add(number: number, row: Omit<JournalRow, "events">, events: readonly LifecycleEvent[]): void {
+  /** The compare-and-set on the number of the last transition. */
+  move(number: number, epoch: number, next: Transition): boolean {
+    const ended = next.to === "completed" || next.to === "error" ? next.at : null;
+    return this.#statements.move.run(next.to, JSON.stringify(next), ended, number, epoch).changes === 1;
+  }
+
+  /** `seq` is that of the last event. */
+  add(number: number, row: JournalRow, seq: number, events: readonly Happening[]): void {
     const { key, kind, at, body } = row;
-    const last = events.at(-1);
-    this.#statements.add.run(number, key, kind, at, body, last?.seq ?? null, last ? JSON.stringify(events) : null);
+    const text = events.length > 0 ? toEventText(events) : null;
+    this.#statements.add.run(number, key, kind, at, body, seq, text);
   }
 
   state(id: string): StoredState | undefined {
@@ -98,9 +138,13 @@ export class Store {
     return row && toState(row);
   }
 
-  /** What a new process must drive: what was running, and what owes the event of its last transition. */
-  toDrive(): StoredState[] {
-    return rows<StateRow>(this.#statements.toDrive).map(toState);
+  isRunning(id: string): boolean {
+    return this.#statements.isRunning.get(id) !== undefined;
+  }
+
+  /** All that are running, in the order in which they began. */
+  running(): StoredState[] {
+    return rows<StateRow>(this.#statements.running).map(toState);
   }
 
   list({ workflowId, status, limit, before }: ListFilter): StoredState[] {
@@ -112,13 +156,36 @@ export class Store {
     return rows(this.#statements.journal, number);
   }
 
-  events(id: string, afterSeq: number): LifecycleEvent[] {
-    const found = rows<{ events: string }>(this.#statements.events, id, afterSeq);
-    return found.flatMap(({ events }) => JSON.parse(events) as LifecycleEvent[]).filter(({ seq }) => seq > afterSeq);
+  /** The number of its last event. */
+  lastSeq(number: number): number {
+    return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
   }
 
-  lastSeq(number: number): number {
-    return (this.#statements.lastSeq.get(number) as { seq: number | null }).seq ?? 0;
+  events(id: string, afterSeq: number): LifecycleEvent[] {
+    const execution = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
+    if (!execution) return [];
+    const found = rows<EventsRow>(this.#statements.events, execution.number, afterSeq);
+    if (execution.seq > afterSeq) found.unshift(execution);
+    return found.flatMap((row) => toEvents(id, row)).filter(({ seq }) => seq > afterSeq);
+  }
+
+  /**
+   * Removes what ended before a moment, among the next so many executions. Returns where to go on; undefined when those
+   * that follow began later.
+   */
+  sweep(after: number, before: number, count: number): number | undefined {
+    const found = rows<{ number: number; started: number; ended: number | null }>(
+      this.#statements.oldest,
+      after,
+      count,
+    );
+    for (const { number, ended } of found) {
+      if (ended === null || ended >= before) continue;
+      this.#statements.removeJournal.run(number);
+      this.#statements.removeExecution.run(number);
+    }
+    const last = found.at(-1);
+    return last && last.started < before ? last.number : undefined;
   }
 
   close(): void {
@@ -130,19 +197,27 @@ const statements = {
   open: "begin immediate",
   commit: "commit",
   rollback: "rollback",
-  begin: `insert into executions(id, workflow, started, execution, status, epoch, owes)
-    values(?, ?, ?, ?, 'running', 0, 0) on conflict do nothing`,
-  move: "update executions set status = ?, last = ?, owes = ?, epoch = epoch + 1 where number = ? and epoch = ?",
-  settle: "update executions set last = ?, owes = 0 where number = ? and epoch = ?",
+  lastNumber: "select max(number) as number from executions",
+  definition: "select definition from definitions where steps = ?",
+  define: "insert into definitions(steps) values(?)",
+  begin: `insert into executions(number, id, workflow, started, definition, input, options, status, epoch, seq, events)
+    values(?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
+  move: "update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1 where number = ? and epoch = ?",
   find: `${state} where id = ?`,
-  toDrive: `${state} where status = 'running' or owes = 1 order by number`,
+  isRunning: "select 1 from executions where id = ? and status = 'running'",
+  running: `${state} where status = 'running' order by number`,
   list: `${state} where workflow = ?1 and (?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
     order by started desc, id desc limit ?5`,
   add: "insert into journal(number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?)",
-  journal: "select key, kind, at, body, events from journal where number = ? order by n",
-  lastSeq: "select max(seq) as seq from journal where number = ?",
-  events: `select events from journal where number = (select number from executions where id = ?) and seq > ?
-    order by n`,
+  journal: "select key, kind, at, body from journal where number = ? order by n",
+  lastSeq: `select coalesce(
+    (select seq from journal where number = ?1 order by n desc limit 1),
+    (select seq from executions where number = ?1)) as seq`,
+  beginning: "select number, started as at, seq, events from executions where id = ?",
+  events: "select at, seq, events from journal where number = ? and seq > ? and events is not null order by n",
+  oldest: "select number, started, ended from executions where number > ? order by number limit ?",
+  removeJournal: "delete from journal where number = ?",
+  removeExecution: "delete from executions where number = ?",
 };
 
 /** All rows of a statement. What columns they have stands in its text above, where no compiler looks. */
@@ -150,27 +225,35 @@ function rows<T>(statement: StatementSync, ...values: SQLInputValue[]): T[] {
   return statement.all(...values) as unknown as T[];
 }
 
-/** Makes the folder of the file, and keeps it out of version control. */
-function prepareFolder(folder: string): void {
-  if (existsSync(folder)) return;
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, ".gitignore"), "*\n");
-}
-
 interface StateRow {
   number: number;
-  execution: string;
+  id: string;
+  workflow: string;
+  started: number;
+  steps: string;
+  input: string;
+  options: string | null;
   status: ExecutionState["status"];
   epoch: number;
   last: string | null;
 }
 
-function toState({ number, execution, status, epoch, last }: StateRow): StoredState {
-  return {
-    number,
-    execution: JSON.parse(execution),
-    status,
-    epoch,
-    last: last === null ? undefined : JSON.parse(last),
-  };
+function toState(row: StateRow): StoredState {
+  const { number, id, workflow: workflowId, started: startAt, input, status, epoch, last } = row;
+  const options = JSON.parse(row.options ?? none);
+  const execution: Execution = { id, workflowId, startAt, input, steps: JSON.parse(row.steps), ...options };
+  return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last) };
+}
+/** What most executions say about user, conversation and context. */
+const none = '{"context":{}}';
+
+interface EventsRow {
+  at: number;
+  seq: number;
+  events: string;
+}
+
+function toEvents(id: string, { at, seq, events }: EventsRow): LifecycleEvent[] {
+  const happenings = fromEventText(events);
+  return happenings.map((one, index) => toEvent(id, seq - happenings.length + 1 + index, at, one));
 }

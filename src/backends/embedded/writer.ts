@@ -1,52 +1,68 @@
-interface Job {
-  readonly work: () => unknown;
-  readonly done: (value: unknown) => void;
+import { codes, isSqliteError } from "./sqlite-error.ts";
+
+/** What is to be written together with what others write. */
+export interface Job<T = unknown> {
+  /** Only writes to the store: it may be run again. */
+  readonly work: () => T;
+  /** Called in order, at once after the commit. */
+  readonly done: (value: T) => void;
   readonly fail: (error: unknown) => void;
+  /** The store cannot be written now. True gives the job up; otherwise it waits until it can be written. */
+  readonly onFault?: (error: unknown) => boolean;
+}
+
+export interface WriterOptions {
+  /** All of it becomes durable, or none. */
+  readonly transaction: <T>(work: () => T) => T;
+  /** The store cannot be written, and that has lasted. Called once, until `onMended`. */
+  readonly onFault: (error: unknown) => void;
+  readonly onMended: () => void;
+  /** How long it may be busy before that is a fault. */
+  readonly patienceMs?: number;
 }
 
 /**
- * Group commit: what arrives in one turn of the event loop is one transaction. `done` is called in order, at once after the
- * commit. Work only writes to the store: it may be run a second time.
+ * Group commit: what arrives in one turn of the event loop is one transaction. A job that fails, fails alone. While the
+ * store itself fails (full, locked, read-only), what has happened waits, and what is asked for is refused.
  */
 export class Writer {
-  readonly #transaction: (work: () => unknown[]) => unknown[];
+  readonly #options: WriterOptions;
   #jobs: Job[] = [];
   #closed = false;
+  #stall: { readonly since: number; cause: unknown; lasts: boolean } | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
-  constructor(transaction: <T>(work: () => T) => T) {
-    this.#transaction = transaction;
+  constructor(options: WriterOptions) {
+    this.#options = options;
   }
 
-  write<T>(work: () => T, done: (value: T) => void, fail: (error: unknown) => void): void {
-    if (this.#closed) return fail(new Error("The store is closed"));
+  write<T>(job: Job<T>): void {
+    if (this.#closed) return job.fail(new Error("The store is closed"));
     // What `work` returns is what `done` gets; the queue holds jobs of every type.
-    if (this.#jobs.push({ work, done: done as Job["done"], fail }) === 1) setImmediate(() => this.#flush());
+    if (this.#jobs.push(job as Job) === 1 && !this.#timer) setImmediate(() => this.#flush());
   }
 
-  /** Resolves when this work is durable. */
-  commit<T>(work: () => T, done: (value: T) => void = () => {}): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const both = (value: T): void => {
-        done(value);
-        resolve(value);
-      };
-      this.write(work, both, reject);
-    });
+  /** Why the store cannot be written now; undefined when it can, as far as anybody knows. */
+  get fault(): unknown {
+    return this.#stall?.lasts && this.#jobs.length > 0 ? this.#stall.cause : undefined;
   }
 
-  /** Resolves when a turn of the event loop has brought nothing to write. */
+  /** Resolves when a turn of the event loop has brought nothing to write, or nothing can be written. */
   async idle(): Promise<void> {
     do await new Promise((resolve) => setImmediate(resolve));
-    while (this.#jobs.length > 0);
+    while (this.#jobs.length > 0 && !this.#stall);
   }
 
-  /** Commits what is left and takes no more. */
+  /** Commits what is left and takes no more. What cannot be written is lost: it runs again after the next start. */
   close(): void {
     this.#flush();
     this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const { fail } of this.#jobs.splice(0)) fail(this.#stall?.cause);
   }
 
   #flush(): void {
+    this.#timer = undefined;
     const jobs = this.#jobs;
     this.#jobs = [];
     if (jobs.length > 0) this.#run(jobs);
@@ -55,12 +71,39 @@ export class Writer {
   #run(jobs: Job[]): void {
     let values: unknown[];
     try {
-      values = this.#transaction(() => jobs.map(({ work }) => work()));
+      values = this.#options.transaction(() => jobs.map(({ work }) => work()));
     } catch (error) {
-      if (jobs.length === 1) return jobs[0]!.fail(error);
-      for (const job of jobs) this.#run([job]); // the one that fails, fails alone
+      if (isPassing(error)) this.#wait(jobs, error);
+      else if (jobs.length === 1) jobs[0]!.fail(error);
+      else for (const job of jobs) this.#run([job]);
       return;
     }
+    this.#mend();
     for (const [index, { done }] of jobs.entries()) done(values[index]);
   }
+
+  #wait(jobs: Job[], cause: unknown): void {
+    const { patienceMs = 1_000, onFault } = this.#options;
+    const stall = (this.#stall ??= { since: Date.now(), cause, lasts: false });
+    const waited = Date.now() - stall.since;
+    this.#jobs = [...jobs, ...this.#jobs];
+    if (waited >= patienceMs) {
+      if (!stall.lasts) onFault(cause);
+      stall.lasts = true;
+      this.#jobs = this.#jobs.filter((job) => !job.onFault?.(cause));
+    }
+    // With nothing left to write, the next request tries by itself.
+    if (this.#jobs.length > 0) this.#timer ??= setTimeout(() => this.#flush(), Math.min(250, 10 + waited / 4));
+  }
+
+  #mend(): void {
+    if (this.#stall?.lasts) this.#options.onMended();
+    this.#stall = undefined;
+  }
+}
+
+/** Whether the store has failed, not the job. */
+function isPassing(error: unknown): boolean {
+  const { busy, locked, noMemory, readOnly, disk, full, cannotOpen } = codes;
+  return isSqliteError(error, busy, locked, noMemory, readOnly, disk, full, cannotOpen);
 }

@@ -1,0 +1,28 @@
+import type { Store } from "./store.ts";
+import type { Writer } from "./writer.ts";
+
+/** Removes what ended long enough ago, a little at a time. Returns how to stop. */
+export function startRetention(store: Store, writer: Writer, retentionMs: number): () => void {
+  const pauseMs = Math.min(60_000, Math.max(250, retentionMs / 10));
+  let timer: NodeJS.Timeout;
+  const wait = (ms: number, next: () => void): void => void (timer = setTimeout(next, ms).unref());
+  const again = (): void => wait(pauseMs, () => sweep(0));
+
+  function sweep(after: number): void {
+    writer.write<number | undefined>({
+      work: () => store.sweep(after, Date.now() - retentionMs, atOnce),
+      done: (next) => (next === undefined ? again() : wait(0, () => sweep(next))),
+      fail: again,
+      onFault: () => {
+        again();
+        return true;
+      },
+    });
+  }
+
+  sweep(0);
+  return () => clearTimeout(timer);
+}
+
+/** Few enough that nobody notices the pause. */
+const atOnce = 100;

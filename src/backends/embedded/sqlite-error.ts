@@ -1,0 +1,41 @@
+/** SQLite's primary result codes, as far as we tell them apart. */
+export const codes = {
+  busy: 5,
+  locked: 6,
+  noMemory: 7,
+  readOnly: 8,
+  disk: 10,
+  corrupt: 11,
+  full: 13,
+  cannotOpen: 14,
+  notADatabase: 26,
+} as const;
+
+export function isSqliteError(error: unknown, ...among: number[]): boolean {
+  const { code, errcode } = error as { code?: string; errcode?: number };
+  return code === "ERR_SQLITE_ERROR" && among.includes((errcode ?? 0) & 0xff);
+}
+
+/** Why the store cannot be opened, and what to do about it. */
+export class StoreError extends Error {
+  override readonly name = "StoreError";
+  readonly hint: string;
+
+  constructor(message: string, hint: string, cause?: unknown) {
+    super(message, { cause });
+    this.hint = hint;
+  }
+}
+
+export function toStoreError(path: string, error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  const explain = (what: string, hint: string) => new StoreError(`${path} ${what}`, hint, error);
+  if (isSqliteError(error, codes.busy))
+    return explain("is in use by another process", "stop that one, or use another file with --data");
+  if (isSqliteError(error, codes.corrupt, codes.notADatabase))
+    return explain(`is damaged or no store of agentserve: ${reason}`, "restore it, or move it away to begin anew");
+  if (isSqliteError(error, codes.readOnly, codes.full, codes.disk))
+    return explain(`cannot be written: ${reason}`, "make room or give write access, or use another file with --data");
+  return explain(`cannot be opened: ${reason}`, "check its folder, or use another file with --data");
+}

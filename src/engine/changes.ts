@@ -1,0 +1,54 @@
+import type { StepPlace } from "./types.ts";
+
+/**
+ * Why an execution cannot go on with this code: the first place where the steps that have begun are not what they were.
+ * Undefined when it can. Steps that come later may change as they like, unless they are branches of a step that has begun.
+ */
+export function findChange(
+  before: readonly StepPlace[],
+  after: readonly StepPlace[],
+  begun: () => ReadonlySet<string>,
+): string | undefined {
+  if (isSameCode(before, after)) return undefined;
+  const paths = begun();
+  const last = before.findLastIndex(([path]) => paths.has(path));
+  const fork = outermostFork(before, last);
+  const end = fork === undefined ? last + 1 : endOf(before, fork);
+  for (let index = 0; index < end; index++) {
+    const change = describe(before[index]!, after[index]);
+    if (change) return change;
+  }
+  const added = fork === undefined ? undefined : after[end];
+  if (added && added[2] > before[fork!]![2]) return `step ${before[fork!]![0]} has a new branch, ${added[0]}`;
+  return undefined;
+}
+
+export function isSameCode(before: readonly StepPlace[], after: readonly StepPlace[]): boolean {
+  return before.length === after.length && before.every((step, index) => !describe(step, after[index]));
+}
+
+/** The first of the steps around this one, itself included, whose branches run at once. */
+function outermostFork(steps: readonly StepPlace[], of: number): number | undefined {
+  let found: number | undefined;
+  let depth = Infinity;
+  for (let index = of; index >= 0; index--) {
+    const [, type, own] = steps[index]!;
+    if (own >= depth) continue;
+    depth = own;
+    if (type === "andAll" || type === "andRace") found = index;
+  }
+  return found;
+}
+
+/** Where what stands inside a step ends. */
+function endOf(steps: readonly StepPlace[], of: number): number {
+  const end = steps.findIndex(([, , depth], index) => index > of && depth <= steps[of]![2]);
+  return end < 0 ? steps.length : end;
+}
+
+function describe([path, type, depth]: StepPlace, now: StepPlace | undefined): string | undefined {
+  if (!now) return `step ${path} is gone`;
+  if (now[0] !== path) return `step ${now[0]} stands where step ${path} was`;
+  if (now[1] !== type) return `step ${path} was ${type} and is ${now[1]}`;
+  return now[2] === depth ? undefined : `step ${path} stands inside another step`;
+}

@@ -1,0 +1,185 @@
+import { readFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { andAll, andTap, andThen, andWhen, defineWorkflow, embedded } from "agentserve";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { startServer, type TestServer } from "../harness/server.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "agentserve-changes-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Set while a step must not end, so that the process leaves it running. */
+let hangs = false;
+const pass = (id: string) => andThen({ id, execute: ({ data }) => `${String(data)} ${id}` });
+const tap = (id: string) => andTap({ id, execute: () => {} });
+/** Suspends, or hangs; goes on with what it is given, or when it is run again. */
+const wait = () =>
+  andThen({
+    id: "wait",
+    execute: async ({ data, suspend, resumeData, attempt }) => {
+      if (hangs) await new Promise(() => {});
+      if (resumeData === undefined && !recovering) await suspend("Waits");
+      return `${String(data)} wait${attempt}`;
+    },
+  });
+let recovering = false;
+
+const workflow = (...steps: unknown[]): WorkflowDefinition =>
+  // The chain's types follow each step; here they are put together at run time.
+  steps.reduce((chain: any, step: any) => chain[step.type](step), begin()) as WorkflowDefinition;
+const begin = (): any => defineWorkflow({ id: "changing" }).andThen({ id: "zero", execute: () => "0" });
+const sub = (...steps: unknown[]) => {
+  const inner = steps.reduce((chain: any, step: any) => chain[step.type](step), defineWorkflow({ id: "inner" }) as any);
+  return { type: "andWorkflow", id: "sub", workflow: inner };
+};
+const all = (...steps: any[]) => andAll({ id: "group", steps: steps as never });
+const when = (step: any) => andWhen({ id: "maybe", condition: () => true, step });
+
+interface Case {
+  readonly before?: () => WorkflowDefinition;
+  readonly after: () => WorkflowDefinition | undefined;
+  /** When it goes on: with what. */
+  readonly result?: string | string[];
+}
+const usual = () => workflow(pass("first"), wait(), pass("last"));
+
+/** By the names that the documentation gives them. */
+const cases: Record<string, Case> = {
+  "the body of a step": {
+    after: () => workflow(pass("first"), wait(), andThen({ id: "last", execute: ({ data }) => `${String(data)} new` })),
+    result: "0 first wait1 new",
+  },
+  "a step appended": {
+    after: () => workflow(pass("first"), wait(), pass("last"), pass("more")),
+    result: "0 first wait1 last more",
+  },
+  "a later step inserted": {
+    after: () => workflow(pass("first"), wait(), pass("extra"), pass("last")),
+    result: "0 first wait1 extra last",
+  },
+  "a later step removed": { after: () => workflow(pass("first"), wait()), result: "0 first wait1" },
+  "a later step renamed": {
+    after: () => workflow(pass("first"), wait(), pass("final")),
+    result: "0 first wait1 final",
+  },
+  "a later step retyped": { after: () => workflow(pass("first"), wait(), tap("last")), result: "0 first wait1" },
+  "a step inserted before": { after: () => workflow(pass("extra"), pass("first"), wait(), pass("last")) },
+  "a begun step removed": { after: () => workflow(wait(), pass("last")) },
+  "the current step removed": { after: () => workflow(pass("first"), pass("last")) },
+  "every step from the current one on removed": { after: () => workflow(pass("first")) },
+  "a begun step renamed": { after: () => workflow(pass("start"), wait(), pass("last")) },
+  "a begun step retyped": { after: () => workflow(tap("first"), wait(), pass("last")) },
+  "a begun step nested in a new one": { after: () => workflow(all(pass("first")), wait(), pass("last")) },
+  "the current step moved into the one before": {
+    before: () => workflow(all(pass("first")), wait(), pass("last")),
+    after: () => workflow(all(pass("first"), wait()), pass("last")),
+  },
+  "a branch added beside the current step": {
+    before: () => workflow(all(pass("first"), wait()), pass("last")),
+    after: () => workflow(all(pass("first"), wait(), pass("more")), pass("last")),
+  },
+  "a step appended inside the current sub-workflow": {
+    before: () => workflow(sub(pass("first"), when(wait()))),
+    after: () => workflow(sub(pass("first"), when(wait()), pass("more"))),
+    result: "0 first wait1 more",
+  },
+  "a begun step of a sub-workflow renamed": {
+    before: () => workflow(sub(pass("first"), wait())),
+    after: () => workflow(sub(pass("start"), wait())),
+  },
+  "the workflow deleted": { after: () => undefined },
+};
+
+const table = readTable();
+
+it("documents every case, and nothing else", () => {
+  expect(table.map(({ change }) => change).toSorted()).toEqual(Object.keys(cases).toSorted());
+});
+
+describe.each(table)("$change", ({ change, resumed, recovered }) => {
+  const { before = usual, after, result } = cases[change]!;
+  const path = "/workflows/changing";
+
+  async function open(definition: WorkflowDefinition | undefined, file: string): Promise<TestServer> {
+    const backend = embedded({ path: join(folder, file) });
+    const workflows = definition ? [definition] : [];
+    return startServer("in process", { config: { workflows, backend, server: { limits: { drainMs: 1 } } } });
+  }
+  const stateOf = async (server: TestServer) => (await server.get(`${path}/executions/e/state`)).body.data;
+
+  it(`while it is suspended: resume ${resumed}`, async () => {
+    const file = `${change}.db`;
+    const first = await open(before(), file);
+    const { body } = await first.post(`${path}/execute`, { input: {}, options: { executionId: "e" } });
+    expect(body.data.status).toBe("suspended");
+    await first.close();
+    const second = await open(after(), file);
+    const answer = await second.post(`${path}/executions/e/resume`, { resumeData: 1 });
+    if (resumed === "goes on") expect(answer.body.data).toMatchObject({ status: "completed", result });
+    else {
+      expect(`${answer.status} ${answer.body.error}`).toBe(resumed);
+      expect(await stateOf(second)).toMatchObject({ status: "suspended", suspension: { reason: "Waits" } });
+    }
+    await second.close();
+    if (resumed === "goes on") return;
+    const third = await open(before(), file); // the old code again
+    const back = await third.post(`${path}/executions/e/resume`, { resumeData: 1 });
+    expect(back.body.data.status).toBe("completed");
+    await third.close();
+  });
+
+  it(`while it runs and the process dies: ${recovered}`, async () => {
+    const file = `${change} running.db`;
+    hangs = true;
+    const first = await open(before(), file);
+    await first.request(`${path}/execute`, {
+      method: "POST",
+      headers: { "content-type": "application/json", prefer: "respond-async" },
+      body: JSON.stringify({ input: {}, options: { executionId: "e" } }),
+    });
+    const events = async () => {
+      const controller = new AbortController();
+      const response = await first.send(`${path}/executions/e/stream`, { signal: controller.signal });
+      const reader = response.body!.getReader();
+      let text = "";
+      while (!text.includes('"from":"wait"') && !text.includes('"from":"sub/wait"'))
+        text += new TextDecoder().decode((await reader.read()).value);
+      controller.abort();
+    };
+    await events();
+    await first.close();
+    hangs = false;
+    recovering = true;
+    const second = await open(after(), file);
+    if (recovered === "goes on") {
+      await expect.poll(async () => (await stateOf(second)).status).toBe("completed");
+      expect((await stateOf(second)).result).toEqual(result);
+    } else {
+      const { status, suspension } = await stateOf(second);
+      expect(`${status}: ${suspension.reason}`).toBe(recovered);
+      expect(suspension.stepId).toMatch(/^(sub\/)?wait$/);
+      const { events: seen } = await second.get(`${path}/executions/e/stream`);
+      expect(seen.at(-2)).toMatchObject({ type: "workflow-suspended", suspension: { reason: suspension.reason } });
+    }
+    await second.close();
+    if (recovered !== "goes on") {
+      const third = await open(before(), file); // the old code again
+      const back = await third.post(`${path}/executions/e/resume`, { resumeData: 1 });
+      expect(back.body.data.status).toBe("completed");
+      const { events: all } = await third.get(`${path}/executions/e/stream`);
+      const numbers = all.slice(0, -1).map(({ seq }) => seq);
+      expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+      await third.close();
+    }
+    recovering = false;
+  });
+});
+
+function readTable(): { change: string; resumed: string; recovered: string }[] {
+  const lines = readFileSync("docs/durability.md", "utf8").split("\n");
+  const first = lines.indexOf("| change | resume answers | an execution that was running |") + 2;
+  const rows = lines.slice(first, lines.indexOf("", first)).map((line) => line.slice(2, -2).split(" | "));
+  return rows.map(([change = "", resumed = "", recovered = ""]) => ({ change, resumed, recovered }));
+}
