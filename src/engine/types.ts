@@ -18,7 +18,7 @@ export interface Execution {
   /** The authenticated user who began it. */
   readonly user?: Caller["user"] | undefined;
   readonly startAt: number;
-  /** The steps of the definition that it began with. */
+  /** The steps of the definition that it runs on. */
   readonly steps: readonly StepPlace[];
 }
 

@@ -230,7 +230,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     const headers = idHeader(id);
     const state = await engine.settled(id, afterEpoch).catch((error: unknown) => {
       throw error instanceof ServeError
-        ? new ServeError(error.status, error.message, { headers, cause: error })
+        ? new ServeError(error.status, error.message, { headers: [...error.headers, ...headers], cause: error })
         : error;
     });
     const { last } = state;

@@ -177,6 +177,60 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
   });
 });
 
+it("compares with the code that it went on with, not only with the first", async () => {
+  const backend = embedded({ path: join(folder, "again.db") });
+  const ask = (id: string) => andThen({ id, execute: ({ suspend, resumeData }) => resumeData ?? suspend() });
+  const short = () => workflow(ask("one"));
+  const long = () => workflow(ask("one"), ask("two"));
+  const open = (definition: WorkflowDefinition) =>
+    startServer("in process", { config: { workflows: [definition], backend } });
+  const resume = (server: TestServer) => server.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  const first = await open(short());
+  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
+  await first.close();
+  const second = await open(long());
+  expect((await resume(second)).body.data).toMatchObject({ status: "suspended", suspension: { stepId: "two" } });
+  await second.close();
+  const third = await open(short());
+  expect((await resume(third)).body.error).toBe("Workflow changed: step two is gone");
+  await third.close();
+  const fourth = await open(long());
+  expect((await resume(fourth)).body.data.status).toBe("completed");
+  await fourth.close();
+});
+
+it("does not go on where the same steps would have gone another way", async () => {
+  const backend = embedded({ path: join(folder, "retries.db") });
+  let tries = 0;
+  const flow = (attempts: number) =>
+    workflow(
+      andThen({
+        id: "flaky",
+        retry: { attempts },
+        execute: () => {
+          if (++tries < 3) throw new Error("not yet");
+          return "at last";
+        },
+      }),
+      wait(),
+    );
+  const open = (attempts: number) => startServer("in process", { config: { workflows: [flow(attempts)], backend } });
+  const first = await open(3);
+  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
+  await first.close();
+  const second = await open(1);
+  const answer = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  expect([answer.status, answer.body.error]).toEqual([
+    409,
+    "Workflow changed: flaky#2 ended as this code does not expect",
+  ]);
+  await second.close();
+  const third = await open(3);
+  const back = await third.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  expect(back.body.data).toMatchObject({ status: "completed", result: "at last wait1" });
+  await third.close();
+});
+
 function readTable(): { change: string; resumed: string; recovered: string }[] {
   const lines = readFileSync("docs/durability.md", "utf8").split("\n");
   const first = lines.indexOf("| change | resume answers | an execution that was running |") + 2;

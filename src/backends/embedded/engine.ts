@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { ServeError } from "../../core/error.ts";
 import type { Logger } from "../../core/log.ts";
-import { findChange } from "../../engine/changes.ts";
+import { findChange, isSameCode } from "../../engine/changes.ts";
 import { toTransitionEvent } from "../../engine/events.ts";
 import type {
   Engine,
@@ -99,8 +99,12 @@ export class EmbeddedEngine implements Engine {
     const { id, workflowId, steps } = state.execution;
     if (program?.recovery === "fail")
       return void (await this.#decide(state, { at, to: "error", error: { message: interrupted, shown: true } }));
-    const change = program ? findChange(steps, program.steps, () => this.#begun(id)) : `workflow ${workflowId} is gone`;
-    if (program && change === undefined) return this.#slots.enter(this.#load(state, program));
+    let change = program ? findChange(steps, program.steps, () => this.#begun(id)) : `workflow ${workflowId} is gone`;
+    if (program && change === undefined) {
+      const run = this.#load(state, program);
+      if (run instanceof EmbeddedRun) return this.#slots.enter(run);
+      ({ change } = run);
+    }
     const reason = `Workflow changed: ${change}`;
     this.#logger.warn("An execution cannot go on", { executionId: id, workflowId, reason });
     await this.#decide(state, { at, to: "suspended", reason, pending: [], position: this.#lastPosition(id) });
@@ -195,8 +199,9 @@ export class EmbeddedEngine implements Engine {
     if (loaded) return this.#signal(loaded, next);
     const release = this.#slots.reserve();
     const run = this.#load(this.#store.state(id)!, program);
-    this.#slots.enter(run);
+    if (run instanceof EmbeddedRun) this.#slots.enter(run);
     release();
+    if (!(run instanceof EmbeddedRun)) throw new ServeError(409, `Workflow changed: ${run.change}`);
     // Nothing of it is in flight: when it cannot be written it is forgotten again, as if nobody had asked.
     return this.#signal(run, next, true);
   }
@@ -280,10 +285,24 @@ export class EmbeddedEngine implements Engine {
     });
   }
 
-  #load(state: StoredState, program: Program): EmbeddedRun {
-    const run = this.#createRun(state, program);
-    run.replay(this.#store.journal(state.number));
-    this.#runs.set(state.execution.id, run);
+  /** An execution of the file, driven here from now on; or why this code cannot. */
+  #load(found: StoredState, program: Program): EmbeddedRun | { change: string } {
+    const { number } = found;
+    const { steps } = program;
+    const run = this.#createRun({ ...found, execution: { ...found.execution, steps } }, program);
+    const lost = run.replay(this.#store.journal(number));
+    if (lost !== undefined) {
+      run.leave();
+      return { change: `${lost} ended as this code does not expect` };
+    }
+    this.#runs.set(run.execution.id, run);
+    // What it begins from now on are steps of this code: with that the next one will be compared.
+    if (!isSameCode(found.execution.steps, steps))
+      this.#writer.write({
+        work: () => this.#store.redefine(number, steps),
+        done: () => {},
+        fail: (error) => this.#halt(run, error),
+      });
     return run;
   }
 

@@ -60,7 +60,8 @@ export class EmbeddedRun {
   constructor(state: StoredState, { drive, live, ended }: RunOptions) {
     this.number = state.number;
     this.execution = state.execution;
-    this.state = this.ahead = state;
+    this.state = state;
+    this.ahead = { ...state, status: "running", epoch: 0, last: undefined };
     this.#ended = ended;
     this.#walk = drive(state.execution, live);
   }
@@ -69,16 +70,22 @@ export class EmbeddedRun {
     return this.#take(undefined, this.execution.startAt, undefined);
   }
 
-  /** Walks over what the journal has; what was in flight when it ended is to be started again. */
-  replay(rows: readonly JournalRow[]): void {
+  /**
+   * Walks over what the journal has; what was in flight when it ended is to be started again. Returns where this code goes
+   * another way than the code that wrote it: with fewer retries, say, or a check that was not there.
+   */
+  replay(rows: readonly JournalRow[]): string | undefined {
     const { state } = this;
-    const steps = [this.begin()];
+    this.#register(this.begin().starts);
     for (const row of rows) {
       const taken = fromRow(row);
-      if ("signal" in taken || this.isWaitedFor(taken.key)) steps.push(this.#take(taken, row.at, row));
+      if ("key" in taken && !this.isWaitedFor(taken.key)) return row.key;
+      this.#register(this.#take(taken, row.at, row).starts);
     }
-    this.state = this.ahead = state;
-    for (const { starts } of steps) this.#register(starts);
+    if (this.ahead.status !== state.status || this.ahead.epoch !== state.epoch)
+      return rows.at(-1)?.key ?? "the beginning";
+    this.ahead = state;
+    return undefined;
   }
 
   /** How an entry ended. Only for one that is waited for. */
@@ -128,10 +135,11 @@ export class EmbeddedRun {
     this.launch();
   }
 
-  /** Starts what is due. While it is suspended nothing is. */
+  /** Starts what is due. While it is suspended, or a resume is being written, nothing is. */
   launch(): void {
     clearTimeout(this.#timer);
-    if (!this.#admitted || this.#stopped || this.ahead.status !== "running") return;
+    if (!this.#admitted || this.#stopped) return;
+    if (this.state.status !== "running" || this.ahead.status !== "running") return;
     let nextDue = Infinity;
     for (const [key, { attempt, due }] of this.#starts) {
       if (due > 0 && due > Date.now()) {

@@ -120,6 +120,11 @@ export class Store {
     return found.definition;
   }
 
+  /** It goes on with another definition. */
+  redefine(number: number, steps: Execution["steps"]): void {
+    this.#statements.redefine.run(this.#define(steps), number);
+  }
+
   /** The compare-and-set on the number of the last transition. */
   move(number: number, epoch: number, next: Transition): boolean {
     const ended = next.to === "completed" || next.to === "error" ? next.at : null;
@@ -200,6 +205,7 @@ const statements = {
   lastNumber: "select max(number) as number from executions",
   definition: "select definition from definitions where steps = ?",
   define: "insert into definitions(steps) values(?)",
+  redefine: "update executions set definition = ? where number = ?",
   begin: `insert into executions(number, id, workflow, started, definition, input, options, status, epoch, seq, events)
     values(?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
   move: "update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1 where number = ? and epoch = ?",
