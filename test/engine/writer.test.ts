@@ -80,9 +80,9 @@ it("keeps what must be written while the store fails, and writes it in order onc
   await given;
   expect([said, writer.fault]).toEqual([["fault"], full]);
   kept.push(write("c"));
-  // Tried at once and refused at once: the fault is known.
+  // Another one waits as long: the fault may be over at any moment.
   const refused = expect(write("asked again", { gives: true })).rejects.toThrow(full);
-  await vi.advanceTimersByTimeAsync(250);
+  await vi.advanceTimersByTimeAsync(1_500);
   await refused;
   disk.fails = false;
   await vi.advanceTimersByTimeAsync(250);
@@ -99,6 +99,19 @@ it("tells nobody of a store that is busy for less than a second", async () => {
   await vi.advanceTimersByTimeAsync(250);
   expect(await asked).toBe("a");
   expect([stored, said]).toEqual([["a"], []]);
+});
+
+it("waits for a busy store also after a fault that lasted", async () => {
+  const { said, disk, write } = setUp();
+  disk.fails = true;
+  const given = expect(write("a", { gives: true })).rejects.toThrow(full);
+  await vi.advanceTimersByTimeAsync(2_000);
+  await given;
+  const asked = write("b", { gives: true });
+  await vi.advanceTimersByTimeAsync(500);
+  disk.fails = false;
+  await vi.advanceTimersByTimeAsync(250);
+  expect([await asked, said]).toEqual(["b", ["fault", "mended"]]);
 });
 
 it("finds out by the next request that the store can be written again, when nothing waits", async () => {

@@ -75,7 +75,7 @@ export class EmbeddedEngine implements Engine {
       const running = this.#store.running();
       await Promise.all(running.map((state) => this.#recover(state, programOf(state.execution.workflowId))));
     } catch (error) {
-      this.#unlock();
+      this.#closeStore();
       throw toStoreError(this.#options.path, error);
     }
     const { retentionMs } = this.#options;
@@ -133,7 +133,7 @@ export class EmbeddedEngine implements Engine {
       },
       fail: (error) => {
         end();
-        reject(error);
+        reject(this.#isClosing ? shuttingDown() : error);
       },
       onFault: (cause) => {
         end();
@@ -231,7 +231,7 @@ export class EmbeddedEngine implements Engine {
       },
       fail: (error) => {
         this.#halt(run, error);
-        reject(error);
+        reject(this.#isClosing ? shuttingDown() : error);
       },
       onFault: (cause) => {
         if (mayForget) this.#forget(run);
@@ -375,7 +375,8 @@ export class EmbeddedEngine implements Engine {
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
-    return readEvents(this.#store, id, this.#readers.open(id, signal), afterSeq);
+    const isRunning = (): boolean => this.#runs.get(id)?.state.status === "running";
+    return readEvents(this.#store, id, this.#readers.open(id, signal), afterSeq, isRunning);
   }
 
   /**
@@ -397,8 +398,13 @@ export class EmbeddedEngine implements Engine {
     this.#stopRetention();
     this.#writer.close();
     for (const run of this.#runs.values()) run.leave();
+    this.#closeStore();
+  }
+
+  #closeStore(): void {
     this.#store?.close();
     this.#unlock();
+    this.#unlock = () => {};
   }
 
   get #isClosing(): boolean {

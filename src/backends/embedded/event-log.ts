@@ -9,10 +9,11 @@ export async function* readEvents(
   id: string,
   reader: Reader,
   afterSeq: number,
+  isRunning: () => boolean,
 ): AsyncGenerator<LifecycleEvent | LiveEvent> {
   let cursor = afterSeq;
   // Events and status are committed together: whoever has all events of a suspended or ended one has seen why.
-  const isOver = (): boolean => !store.isRunning(id) && store.events(id, cursor).length === 0;
+  const isOver = (): boolean => !isRunning() && store.events(id, cursor).length === 0;
   try {
     for (;;) {
       // Unless it has listened from the very next event on, it begins with what the journal has.

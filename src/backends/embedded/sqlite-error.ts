@@ -29,7 +29,7 @@ export class StoreError extends Error {
 
 export function toStoreError(path: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ");
   const explain = (what: string, hint: string) => new StoreError(`${path} ${what}`, hint, error);
   if (isSqliteError(error, codes.busy))
     return explain("is in use by another process", "stop that one, or use another file with --data");

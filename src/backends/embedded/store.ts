@@ -143,10 +143,6 @@ export class Store {
     return row && toState(row);
   }
 
-  isRunning(id: string): boolean {
-    return this.#statements.isRunning.get(id) !== undefined;
-  }
-
   /** All that are running, in the order in which they began. */
   running(): StoredState[] {
     return rows<StateRow>(this.#statements.running).map(toState);
@@ -194,7 +190,7 @@ export class Store {
   }
 
   close(): void {
-    this.#db.close();
+    if (this.#db.isOpen) this.#db.close();
   }
 }
 
@@ -210,7 +206,6 @@ const statements = {
     values(?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
   move: "update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1 where number = ? and epoch = ?",
   find: `${state} where id = ?`,
-  isRunning: "select 1 from executions where id = ? and status = 'running'",
   running: `${state} where status = 'running' order by number`,
   list: `${state} where workflow = ?1 and (?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
     order by started desc, id desc limit ?5`,

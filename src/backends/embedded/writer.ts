@@ -17,19 +17,22 @@ export interface WriterOptions {
   /** The store cannot be written, and that has lasted. Called once, until `onMended`. */
   readonly onFault: (error: unknown) => void;
   readonly onMended: () => void;
-  /** How long it may be busy before that is a fault. */
+  /** How long a job waits before that is a fault. */
   readonly patienceMs?: number;
 }
 
 /**
  * Group commit: what arrives in one turn of the event loop is one transaction. A job that fails, fails alone. While the
- * store itself fails (full, locked, read-only), what has happened waits, and what is asked for is refused.
+ * store itself fails (full, locked, read-only), what has happened waits, and what is asked for is refused after a while.
  */
 export class Writer {
   readonly #options: WriterOptions;
   #jobs: Job[] = [];
   #closed = false;
-  #stall: { readonly since: number; cause: unknown; lasts: boolean } | undefined;
+  /** Those of the jobs that the store could not take, and since when. */
+  readonly #waiting = new Map<Job, number>();
+  #cause: unknown;
+  #faulty = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: WriterOptions) {
@@ -44,13 +47,13 @@ export class Writer {
 
   /** Why the store cannot be written now; undefined when it can, as far as anybody knows. */
   get fault(): unknown {
-    return this.#stall?.lasts && this.#jobs.length > 0 ? this.#stall.cause : undefined;
+    return this.#faulty && this.#waiting.size > 0 ? this.#cause : undefined;
   }
 
   /** Resolves when a turn of the event loop has brought nothing to write, or nothing can be written. */
   async idle(): Promise<void> {
     do await new Promise((resolve) => setImmediate(resolve));
-    while (this.#jobs.length > 0 && !this.#stall);
+    while (this.#jobs.length > 0 && this.#waiting.size === 0);
   }
 
   /** Commits what is left and takes no more. What cannot be written is lost: it runs again after the next start. */
@@ -58,7 +61,7 @@ export class Writer {
     this.#flush();
     this.#closed = true;
     clearTimeout(this.#timer);
-    for (const { fail } of this.#jobs.splice(0)) fail(this.#stall?.cause);
+    for (const { fail } of this.#jobs.splice(0)) fail(this.#cause);
   }
 
   #flush(): void {
@@ -74,7 +77,7 @@ export class Writer {
       values = this.#options.transaction(() => jobs.map(({ work }) => work()));
     } catch (error) {
       if (isPassing(error)) this.#wait(jobs, error);
-      else if (jobs.length === 1) jobs[0]!.fail(error);
+      else if (jobs.length === 1) this.#fail(jobs[0]!, error);
       else for (const job of jobs) this.#run([job]);
       return;
     }
@@ -82,23 +85,35 @@ export class Writer {
     for (const [index, { done }] of jobs.entries()) done(values[index]);
   }
 
+  #fail(job: Job, error: unknown): void {
+    this.#waiting.delete(job);
+    job.fail(error);
+  }
+
   #wait(jobs: Job[], cause: unknown): void {
     const { patienceMs = 1_000, onFault } = this.#options;
-    const stall = (this.#stall ??= { since: Date.now(), cause, lasts: false });
-    const waited = Date.now() - stall.since;
-    this.#jobs = [...jobs, ...this.#jobs];
-    if (waited >= patienceMs) {
-      if (!stall.lasts) onFault(cause);
-      stall.lasts = true;
-      this.#jobs = this.#jobs.filter((job) => !job.onFault?.(cause));
+    const now = Date.now();
+    this.#cause = cause;
+    for (const job of jobs) if (!this.#waiting.has(job)) this.#waiting.set(job, now);
+    const isLate = (job: Job): boolean => now - this.#waiting.get(job)! >= patienceMs;
+    if (!this.#faulty && jobs.some(isLate)) {
+      this.#faulty = true;
+      onFault(cause);
     }
+    const kept = jobs.filter((job) => {
+      const givenUp = isLate(job) && job.onFault?.(cause) === true;
+      if (givenUp) this.#waiting.delete(job);
+      return !givenUp;
+    });
+    this.#jobs = [...kept, ...this.#jobs];
     // With nothing left to write, the next request tries by itself.
-    if (this.#jobs.length > 0) this.#timer ??= setTimeout(() => this.#flush(), Math.min(250, 10 + waited / 4));
+    if (this.#jobs.length > 0) this.#timer ??= setTimeout(() => this.#flush(), this.#faulty ? 250 : 25);
   }
 
   #mend(): void {
-    if (this.#stall?.lasts) this.#options.onMended();
-    this.#stall = undefined;
+    this.#waiting.clear();
+    if (this.#faulty) this.#options.onMended();
+    this.#faulty = false;
   }
 }
 
