@@ -77,7 +77,13 @@ export interface World {
   close(drainMs: number): Promise<void>;
 }
 
-export async function openWorld(path: string, definition: WorkflowDefinition, book: Book): Promise<World> {
+/** Fewer run at once than are played: some wait for their turn. */
+export async function openWorld(
+  path: string,
+  definition: WorkflowDefinition,
+  book: Book,
+  runningExecutions = 2,
+): Promise<World> {
   const logs: LogRecord[] = [];
   const logger = createTestLogger(logs);
   const held = new Set<object>();
@@ -86,8 +92,7 @@ export async function openWorld(path: string, definition: WorkflowDefinition, bo
     held.add(one);
     return () => void held.delete(one);
   };
-  // Fewer at once than are played: some wait for their turn.
-  const limits = { runningExecutions: 2, queuedExecutions: 100, sseBufferBytes: 1_000_000 };
+  const limits = { runningExecutions, queuedExecutions: 100, sseBufferBytes: 1_000_000 };
   const engine = embedded({ path }).open({ root: "/", ...limits, logger });
   const durable = new Durable(path);
   const drive = watched(createDrive(driveOptions(definition, logger, hold)), book, durable);
@@ -118,16 +123,16 @@ class Durable {
     this.#path = path;
   }
 
-  of(id: string): { status: string; epoch: number; rows: number; seq: number } {
+  of(id: string): { status: string; epoch: number; ended: number | null; rows: number; seq: number } {
     this.#extent ??= this.#open(); // only now: it is the engine that makes the file
     const found = this.#extent.get(id) as ReturnType<Durable["of"]> | undefined; // as it was asked for
-    return found ?? { status: "none", epoch: 0, rows: 0, seq: 0 };
+    return found ?? { status: "none", epoch: 0, ended: null, rows: 0, seq: 0 };
   }
   #open(): StatementSync {
     this.#database = new DatabaseSync(this.#path);
     this.#database.exec("pragma synchronous = off"); // the last to close the file would wait for the disk
     return this.#database.prepare(`
-      select status, epoch, count(n) as rows, coalesce(max(journal.seq), executions.seq) as seq
+      select status, epoch, ended, count(n) as rows, coalesce(max(journal.seq), executions.seq) as seq
         from executions left join journal using (number) where id = ? group by number`);
   }
   close(): void {
@@ -202,8 +207,11 @@ export interface Tally {
 /** Suspends, resumes and goes back at random, until the execution has ended. */
 export async function play(world: World, id: string, luck: Luck, tally: Tally, cancels: boolean): Promise<void> {
   const { engine, book } = world;
-  const expectDurable = ({ epoch }: ExecutionState): void =>
-    expect(world.durable.of(id).epoch, "transitions in the file when one is answered").toBeGreaterThanOrEqual(epoch);
+  const expectDurable = ({ epoch }: ExecutionState): void => {
+    const found = world.durable.of(id);
+    expect(found.epoch, "transitions in the file when one is answered").toBeGreaterThanOrEqual(epoch);
+    expect(found.ended !== null, `ended, when it is ${found.status}`).toBe(/completed|error/.test(found.status));
+  };
   let backs = 0;
   for (let round = 0; ; round++) {
     expect(round, "resumes after which it has not ended").toBeLessThan(500);

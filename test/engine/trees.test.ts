@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { defineWorkflow, type StepContext } from "agentserve";
+import { andThen, defineWorkflow, type StepContext } from "agentserve";
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
@@ -224,6 +224,48 @@ it("keeps the numbers of events when what was suspended is cancelled after a res
   const { events } = readFile(file).get("x")!;
   expect(events.slice(0, seen.length), "what a reader had seen before the restart").toEqual(seen);
   checkJournal(readFile(file).get("x")!, definition, book);
+});
+
+it("starts nothing for a resume that is decided and not yet in the file", async () => {
+  const book = new Book();
+  const begun = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  let loserEnds = (): void => {};
+  const definition = defineWorkflow({ id: "in-turn" })
+    .andThen({
+      id: "a",
+      execute({ executionId, signal }): Promise<void> | undefined {
+        begun.resolve();
+        if (executionId === "asks") return undefined;
+        return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+      },
+    })
+    .andRace({
+      id: "r",
+      steps: [
+        andThen({ id: "winner", execute: () => 1 }),
+        andThen({ id: "loser", execute: () => gate.promise.then(() => loserEnds()) }),
+      ],
+    })
+    .andThen({ id: "s", execute: ({ suspend }) => suspend("ask") });
+  const file = newFile();
+  const before = await openWorld(file, definition, book, 1);
+  await begin(before.engine, before.runnable, input, { executionId: "hangs" });
+  await begun.promise;
+  const suspended = await before.engine.suspend("hangs", "outside");
+  await before.close(0);
+
+  const { engine, runnable, close } = await openWorld(file, definition, book, 1);
+  await begin(engine, runnable, input, { executionId: "asks" });
+  await engine.settled("asks", 0); // it keeps the only place, because of the loser
+  const resumed = Promise.withResolvers<unknown>();
+  loserEnds = () => resumed.resolve(suspended && engine.resume("hangs", suspended.epoch, {}, runnable));
+  gate.resolve();
+  expect(await resumed.promise).toMatchObject({ status: "running" });
+  await later(10, "immediates");
+  expect(book.byEntry.get("hangs/a#1")).toBe(2);
+  await close(0);
+  expect(book.problems).toEqual([]);
 });
 
 // A suspend that lands in the very transaction of a step's entry, or of the completion.

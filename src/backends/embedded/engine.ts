@@ -372,6 +372,7 @@ export class EmbeddedEngine implements Engine {
     if (this.#isClosing) return;
     this.#logger.error("An execution stopped", { error, executionId: id });
     this.#waiters.refuse(id, new ServeError(500, `Execution ${id} stopped`));
+    this.#readers.close(id);
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {

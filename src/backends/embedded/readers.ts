@@ -31,8 +31,13 @@ export class Readers {
     if (readers) for (const reader of readers) reader.push(event);
   }
 
+  /** Nothing more will happen to it here. */
+  close(id: string): void {
+    for (const reader of this.#byId.get(id) ?? []) reader.close();
+  }
+
   closeAll(): void {
-    for (const readers of this.#byId.values()) for (const reader of readers) reader.close();
+    for (const id of this.#byId.keys()) this.close(id);
   }
 }
 

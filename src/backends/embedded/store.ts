@@ -52,7 +52,8 @@ export class Store {
   readonly #db: DatabaseSync;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
   #lastNumber: number;
-  readonly #definitions = new WeakMap<Execution["steps"], number>();
+  /** The numbers of definitions, as far as this process has met them. */
+  #definitions = new WeakMap<Execution["steps"], number>();
 
   constructor(path: string, durability: "normal" | "full") {
     this.#db = new DatabaseSync(path);
@@ -91,6 +92,7 @@ export class Store {
       this.#statements.commit.run();
       return result;
     } catch (error) {
+      this.#definitions = new WeakMap(); // some may have been written in here
       if (this.#db.isTransaction) this.#statements.rollback.run(); // on a full disk SQLite has done so by itself
       throw error;
     }
@@ -109,15 +111,14 @@ export class Store {
     return changes === 1;
   }
 
-  /** The number of a definition. It is written in a transaction that may fail, so it is remembered only once it is read. */
   #define(steps: Execution["steps"]): number {
     const known = this.#definitions.get(steps);
     if (known !== undefined) return known;
     const text = JSON.stringify(steps);
     const found = this.#statements.definition.get(text) as { definition: number } | undefined;
-    if (!found) return Number(this.#statements.define.run(text).lastInsertRowid);
-    this.#definitions.set(steps, found.definition);
-    return found.definition;
+    const definition = found?.definition ?? Number(this.#statements.define.run(text).lastInsertRowid);
+    this.#definitions.set(steps, definition);
+    return definition;
   }
 
   /** It goes on with another definition. */
