@@ -12,12 +12,12 @@ function setUp() {
   const sizes: number[] = [];
   const said: string[] = [];
   let writing: string[] = [];
-  const disk = { fails: false };
+  const disk = { fails: false, busyAt: "" };
   const writer = new Writer({
     transaction(work) {
       writing = [];
       const result = work();
-      if (disk.fails) throw full;
+      if (disk.fails || writing.includes(disk.busyAt)) throw full;
       stored.push(...writing);
       sizes.push(writing.length);
       return result;
@@ -88,6 +88,19 @@ it("keeps what must be written while the store fails, and writes it in order onc
   await vi.advanceTimersByTimeAsync(250);
   await Promise.all(kept);
   expect([stored, said, writer.fault]).toEqual([["a", "b", "c"], ["fault", "mended"], undefined]);
+});
+
+it("keeps the order when one job fails for good and the store fails for the next", async () => {
+  const { stored, disk, write } = setUp();
+  disk.busyAt = "a";
+  const bad = expect(write("bad", { fails: true })).rejects.toThrow("bad cannot be written");
+  const good = ["a", "b", "c"].map((text) => write(text));
+  await vi.advanceTimersByTimeAsync(100);
+  await bad;
+  disk.busyAt = "";
+  await vi.advanceTimersByTimeAsync(100);
+  await Promise.all(good);
+  expect(stored).toEqual(["a", "b", "c"]);
 });
 
 it("tells nobody of a store that is busy for less than a second", async () => {

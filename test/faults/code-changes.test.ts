@@ -168,8 +168,8 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
       const third = await open(before(), file); // the old code again
       const back = await third.post(`${path}/executions/e/resume`, { resumeData: 1 });
       expect(back.body.data.status).toBe("completed");
-      const { events: all } = await third.get(`${path}/executions/e/stream`);
-      const numbers = all.slice(0, -1).map(({ seq }) => seq);
+      const { events: whole } = await third.get(`${path}/executions/e/stream`);
+      const numbers = whole.slice(0, -1).map(({ seq }) => seq);
       expect(numbers).toEqual(numbers.map((_, index) => index + 1));
       await third.close();
     }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, it } from "vitest";
 import { defineWorkflow, embedded } from "agentserve";
 import { startServer } from "../harness/server.ts";
@@ -75,6 +76,20 @@ it("lets the last step finish within the grace, and its caller hears of it", asy
   gates.open("r5");
   expect((await waiting).body.data).toMatchObject({ status: "completed", result: "made it" });
   await closed;
+});
+
+it("stops an execution that somebody else has changed in the file, and its caller hears of it", async () => {
+  const server = await startServer("start", { config });
+  const waiting = server.post("/workflows/gated/execute", { input: {}, options: { executionId: "r6" } });
+  await gates.reached("r6");
+  const others = new DatabaseSync(join(folder, "data.db"));
+  others.exec("update executions set epoch = epoch + 1 where id = 'r6'");
+  others.close();
+  gates.open("r6");
+  const { status, body, headers } = await waiting;
+  expect([status, body.error, headers.get("x-execution-id")]).toEqual([500, "Execution r6 stopped", "r6"]);
+  expect(server.logs).toContainEqual(expect.objectContaining({ level: "error", message: "An execution stopped" }));
+  await server.close();
 });
 
 it("answers for executions of a workflow that is gone", async () => {

@@ -311,6 +311,7 @@ export class EmbeddedEngine implements Engine {
     if (this.#runs.get(run.execution.id) !== run) return;
     if (!run.isWaitedFor(key)) return this.#afterwards(run);
     this.#write(run, run.settle(key, settled), {
+      done: (won) => won || this.#halt(run, new Error("Somebody else has changed it in the file")),
       fail: (error) => this.#halt(run, error),
       onFault: (cause) => {
         const { id } = run.execution;
@@ -328,7 +329,7 @@ export class EmbeddedEngine implements Engine {
       work: () => this.#save(number, execution, step),
       done: (won) => {
         run.writing--;
-        done?.(won);
+        done(won);
         if (!won) return;
         this.#publish(execution.id, step);
         run.committed(step);
@@ -390,11 +391,11 @@ export class EmbeddedEngine implements Engine {
     this.#readers.closeAll();
     const idle = Promise.withResolvers<void>();
     this.#whenIdle = idle.resolve;
-    const timer = setTimeout(idle.resolve, drainMs);
     this.#checkIdle();
-    await idle.promise;
+    const over = Promise.withResolvers<void>();
+    const timer = setTimeout(over.resolve, drainMs);
+    await Promise.race([idle.promise.then(() => this.#writer.idle()), over.promise]);
     clearTimeout(timer);
-    await this.#writer.idle();
     this.#waiters.close(shuttingDown());
     this.#stopRetention();
     this.#writer.close();
@@ -420,7 +421,7 @@ export class EmbeddedEngine implements Engine {
 /** What becomes of a step that is written. */
 interface Reactions {
   /** False when somebody else was first. */
-  readonly done?: (won: boolean) => void;
+  readonly done: (won: boolean) => void;
   readonly fail: (error: unknown) => void;
   readonly onFault?: Job["onFault"];
 }

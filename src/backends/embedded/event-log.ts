@@ -19,7 +19,7 @@ export async function* readEvents(
       // Unless it has listened from the very next event on, it begins with what the journal has.
       if (reader.nextSeq() !== cursor + 1) {
         for (const event of store.events(id, cursor)) {
-          cursor = event.seq;
+          cursor = Math.max(cursor, event.seq); // a damaged file may have them in any order
           yield event;
         }
         if (isOver()) return;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { codes, isSqliteError } from "./sqlite-error.ts";
 
 /** What is to be written together with what others write. */
@@ -50,10 +51,10 @@ export class Writer {
     return this.#faulty && this.#waiting.size > 0 ? this.#cause : undefined;
   }
 
-  /** Resolves when a turn of the event loop has brought nothing to write, or nothing can be written. */
+  /** Resolves when a turn of the event loop has brought nothing to write. */
   async idle(): Promise<void> {
-    do await new Promise((resolve) => setImmediate(resolve));
-    while (this.#jobs.length > 0 && this.#waiting.size === 0);
+    do await (this.#waiting.size > 0 ? sleep(10) : nextTurn());
+    while (this.#jobs.length > 0 && !this.#closed);
   }
 
   /** Commits what is left and takes no more. What cannot be written is lost: it runs again after the next start. */
@@ -72,17 +73,29 @@ export class Writer {
   }
 
   #run(jobs: Job[]): void {
+    const error = this.#commit(jobs);
+    if (error === undefined) return;
+    if (isPassing(error)) return this.#wait(jobs, error);
+    // One of them fails, and fails alone. The order stays: it is the order of the journal.
+    for (const [index, job] of jobs.entries()) {
+      const own = jobs.length === 1 ? error : this.#commit([job]);
+      if (own === undefined) continue;
+      if (isPassing(own)) return this.#wait(jobs.slice(index), own);
+      this.#fail(job, own);
+    }
+  }
+
+  /** Undefined when all of it is durable, else what went wrong. */
+  #commit(jobs: Job[]): unknown {
     let values: unknown[];
     try {
       values = this.#options.transaction(() => jobs.map(({ work }) => work()));
     } catch (error) {
-      if (isPassing(error)) this.#wait(jobs, error);
-      else if (jobs.length === 1) this.#fail(jobs[0]!, error);
-      else for (const job of jobs) this.#run([job]);
-      return;
+      return error;
     }
     this.#mend();
     for (const [index, { done }] of jobs.entries()) done(values[index]);
+    return undefined;
   }
 
   #fail(job: Job, error: unknown): void {

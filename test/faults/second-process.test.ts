@@ -1,0 +1,163 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { stripVTControlCharacters } from "node:util";
+import { describe, expect, it, type TestContext } from "vitest";
+import { bin } from "../harness/cli.ts";
+
+const config = `import { defineConfig } from "agentserve";
+export default defineConfig({ server: { port: 0, limits: { drainMs: 300 } } });
+`;
+// Its second step waits for a file, and every step leaves a line in another.
+const workflow = `import { appendFileSync, existsSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
+import { defineWorkflow } from "agentserve";
+const note = ({ idempotencyKey }) => appendFileSync("ran.txt", idempotencyKey + " " + process.pid + "\\n");
+export const w = defineWorkflow({ id: "w" })
+  .andThen({ id: "first", execute: note })
+  .andThen({ id: "second", async execute(context) {
+    note(context);
+    while (!existsSync("go")) await setTimeout(5);
+    return "made it";
+  } })
+  .andThen({ id: "third", execute(context) { note(context); return context.data; } });
+`;
+
+// The harness tidies up after one test at a time; here they run beside each other, for one of them takes 15 s.
+
+function createProject({ onTestFinished }: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-second-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+  mkdirSync(join(folder, "workflows"));
+  writeFileSync(join(folder, "agents.config.ts"), config);
+  writeFileSync(join(folder, "workflows", "w.ts"), workflow);
+  return folder;
+}
+
+function start({ onTestFinished }: TestContext, cwd: string) {
+  // Without the word that tests are running, which makes the logger silent.
+  const { NODE_ENV: _, VITEST: __, TEST: ___, ...env } = process.env;
+  const child = spawn(process.execPath, [bin, "start", "--port", "0"], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let text = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (chunk: string) => (text += stripVTControlCharacters(chunk)));
+  const output = (): string => text;
+  let isOver = false;
+  const ended = once(child, "close").then(([code, signal]) => {
+    isOver = true;
+    return { code, signal };
+  });
+  async function says(pattern: RegExp): Promise<string> {
+    await until(() => pattern.test(text) || isOver, String(pattern)).catch(() => {}); // what it said instead follows
+    expect(text).toMatch(pattern);
+    return pattern.exec(text)![0];
+  }
+  return { child, output, ended, says, serves: () => says(url), waits: () => says(waiting) };
+}
+const url = /http:\/\/127\.0\.0\.1:\d+/;
+const waiting = /Another process is using .*: waiting/;
+
+async function until(isSo: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const deadline = performance.now() + 12_000;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`Not within 12 s: ${what}`);
+    await sleep(5);
+  }
+}
+const linesOf = (folder: string): string[] =>
+  existsSync(join(folder, "ran.txt")) ? readFileSync(join(folder, "ran.txt"), "utf8").trim().split("\n") : [];
+
+/** Begins an execution and waits until its second step is in flight. */
+async function begin(base: string, folder: string): Promise<void> {
+  const headers = { "content-type": "application/json", prefer: "respond-async" };
+  const body = JSON.stringify({ input: {}, options: { executionId: "e" } });
+  expect((await fetch(`${base}/workflows/w/execute`, { method: "POST", headers, body })).status).toBe(202);
+  await until(() => linesOf(folder).length === 2, "the second step");
+}
+const stateOf = async (base: string): Promise<any> =>
+  ((await (await fetch(`${base}/workflows/w/executions/e/state`)).json()) as { data: any }).data;
+
+describe.concurrent("a second agentserve start on the same file", () => {
+  it.for(["SIGTERM", "SIGKILL"] as const)(
+    "waits, takes over within a second once the first has left by %s, and goes on with what was in flight",
+    async (signal, test) => {
+      const folder = createProject(test);
+      const first = start(test, folder);
+      await begin(await first.serves(), folder);
+      const second = start(test, folder);
+      await second.waits();
+      expect(second.output()).not.toMatch(url);
+      first.child.kill(signal);
+      const how = await first.ended;
+      const left = performance.now();
+      expect(how).toMatchObject(signal === "SIGTERM" ? { code: 0 } : { signal });
+      const base = await second.serves();
+      expect(performance.now() - left).toBeLessThan(1_500);
+      writeFileSync(join(folder, "go"), "");
+      await until(async () => (await stateOf(base)).status !== "running", "the end");
+      expect(await stateOf(base)).toMatchObject({ status: "completed", result: "made it" });
+      const [a, b] = [first.child.pid, second.child.pid];
+      expect(linesOf(folder)).toEqual([`e/first ${a}`, `e/second ${a}`, `e/second ${b}`, `e/third ${b}`]);
+    },
+  );
+
+  it("is refused after 15 s when the first stays, and does it no harm", { timeout: 30_000 }, async (test) => {
+    const folder = createProject(test);
+    const first = start(test, folder);
+    const base = await first.serves();
+    await begin(base, folder);
+    const second = start(test, folder);
+    await second.waits();
+    const began = performance.now();
+    expect(await second.ended).toMatchObject({ code: 1 });
+    const took = performance.now() - began;
+    expect(took).toBeGreaterThan(13_500);
+    expect(took).toBeLessThan(17_000);
+    const lines = second.output().trimEnd().split("\n");
+    const errors = lines.slice(lines.findIndex((line) => waiting.test(line)) + 1).filter((line) => line !== "");
+    expect(errors).toEqual([expect.stringMatching(/^error .*data\.db/), expect.stringMatching(/^hint  .*--data/)]);
+    expect(errors[0]).toMatch(/another process/i);
+    writeFileSync(join(folder, "go"), "");
+    await until(async () => (await stateOf(base)).status !== "running", "the end");
+    expect(await stateOf(base)).toMatchObject({ status: "completed", result: "made it" });
+    expect(linesOf(folder).map((line) => line.split(" ")[1])).toEqual(Array(3).fill(String(first.child.pid)));
+  });
+
+  it("ends at once by SIGTERM while it waits, and the first goes on", async (test) => {
+    const folder = createProject(test);
+    const first = start(test, folder);
+    const base = await first.serves();
+    const second = start(test, folder);
+    await second.waits();
+    const began = performance.now();
+    second.child.kill("SIGTERM");
+    await second.ended;
+    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(second.output()).not.toMatch(/error/i);
+    expect((await fetch(`${base}/workflows`)).status).toBe(200);
+  });
+
+  it("serves alone when two have waited: the other waits on", async (test) => {
+    const folder = createProject(test);
+    const first = start(test, folder);
+    await first.serves();
+    const others = [start(test, folder), start(test, folder)];
+    for (const other of others) await other.waits();
+    first.child.kill("SIGKILL");
+    await until(() => others.some((other) => url.test(other.output())), "the next one");
+    const [next, last] = url.test(others[0]!.output()) ? others : others.toReversed();
+    const base = await next!.serves();
+    await begin(base, folder);
+    expect(last!.output()).not.toMatch(url);
+    next!.child.kill("SIGKILL");
+    const again = await last!.serves();
+    writeFileSync(join(folder, "go"), "");
+    await until(async () => (await stateOf(again)).status !== "running", "the end");
+    expect(await stateOf(again)).toMatchObject({ status: "completed", result: "made it" });
+  });
+});
