@@ -58,7 +58,8 @@ if (servers) {
     path: "/workflows/five/execute",
     body: JSON.stringify({ input: { n: 1 } }),
   };
-  for (const server of Object.values(servers)) await measure(server, { ...request, connections: 16 }); // warm-up
+  // Until everything is compiled.
+  for (const server of Object.values(servers)) await measure(server, { ...request, seconds: 8, connections: 16 });
   for (const connections of [16, 64]) {
     const results = { bare: [], agentserve: [] };
     for (let round = 0; round < rounds; round++) {

@@ -29,11 +29,16 @@ export interface Attempt {
 export function runAttempt(attempt: Attempt): Promise<Settled> {
   const { promise, resolve } = Promise.withResolvers<Settled>();
   const { entry, abort, timeoutMs } = attempt;
-  const fail = (error: unknown): void => resolve({ at: Date.now(), error: toAttemptFault(error, attempt) });
+  const fail = (error: unknown): void => settle({ at: Date.now(), error: toAttemptFault(error, attempt) });
   // Unreferenced: a step that ignores its signal must not keep a closed server's process alive.
   const timer = timeoutMs > 0 ? setTimeout(timeOut, timeoutMs).unref() : undefined;
-  run().then((value) => resolve({ at: Date.now(), value }), fail);
-  return timer ? promise.finally(() => clearTimeout(timer)) : promise;
+  run().then((value) => settle({ at: Date.now(), value }), fail);
+  return promise;
+
+  function settle(settled: Settled): void {
+    clearTimeout(timer);
+    resolve(settled);
+  }
 
   async function run(): Promise<JsonText | undefined> {
     const context = new Context(attempt, suspend);
@@ -55,7 +60,7 @@ export function runAttempt(attempt: Attempt): Promise<Settled> {
     const kept = attempt.suspendSchema ? conform(attempt.suspendSchema, data, "suspend data") : Promise.resolve(data);
     kept
       .then((value) => toJsonText(value, "suspend data", attempt.valueBytes))
-      .then((text) => resolve({ at: Date.now(), suspended: { reason: String(reason), data: text } }))
+      .then((text) => settle({ at: Date.now(), suspended: { reason: String(reason), data: text } }))
       .catch(fail);
     return new Promise<never>(() => {});
   }

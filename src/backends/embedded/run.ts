@@ -49,7 +49,8 @@ export class EmbeddedRun {
   writing = 0;
   readonly #walk: Walk;
   readonly #ended: RunOptions["ended"];
-  readonly #starts = new Map<string, Start & { readonly due: number }>();
+  /** What is to be started, and from when on. */
+  readonly #starts = new Map<Start, number>();
   readonly #inFlight = new Set<string>();
   #seq = 0;
   /** Whether it has its turn: until then nothing is started. */
@@ -124,10 +125,7 @@ export class EmbeddedRun {
   }
 
   #register(starts: readonly Start[]): void {
-    for (const start of starts) {
-      const due = start.delay === 0 ? 0 : Date.now() + start.delay;
-      this.#starts.set(start.key, { ...start, due });
-    }
+    for (const start of starts) this.#starts.set(start, start.delay === 0 ? 0 : Date.now() + start.delay);
   }
 
   admit(): void {
@@ -137,24 +135,23 @@ export class EmbeddedRun {
 
   /** Starts what is due. While it is suspended, or a resume is being written, nothing is. */
   launch(): void {
-    clearTimeout(this.#timer);
+    if (this.#timer) clearTimeout(this.#timer);
     if (!this.#admitted || this.#stopped) return;
     if (this.state.status !== "running" || this.ahead.status !== "running") return;
     let nextDue = Infinity;
-    for (const [key, { attempt, due }] of this.#starts) {
+    for (const [start, due] of this.#starts) {
       if (due > 0 && due > Date.now()) {
         nextDue = Math.min(due, nextDue);
         continue;
       }
-      this.#starts.delete(key);
-      if (!this.isWaitedFor(key)) continue;
-      this.#inFlight.add(key);
-      void this.#attempt(key, attempt);
+      this.#starts.delete(start);
+      if (this.isWaitedFor(start.key)) void this.#attempt(start);
     }
     if (nextDue < Infinity) this.#timer = setTimeout(() => this.launch(), Math.max(0, nextDue - Date.now()));
   }
 
-  async #attempt(key: string, attempt: Start["attempt"]): Promise<void> {
+  async #attempt({ key, attempt }: Start): Promise<void> {
+    this.#inFlight.add(key);
     const settled = await attempt();
     this.#inFlight.delete(key);
     this.#ended(this, key, settled);
