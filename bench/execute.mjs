@@ -51,7 +51,7 @@ const variants = {
 
 const servers = await startVariants(import.meta.filename, variants);
 if (servers) {
-  const [rounds = 3, seconds = 3] = process.argv.slice(2).map(Number);
+  const [rounds = 9, seconds = 1] = process.argv.slice(2).map(Number);
   const request = {
     seconds,
     method: "POST",

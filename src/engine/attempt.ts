@@ -2,119 +2,196 @@ import { ServeError } from "../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../core/json.ts";
 import { withData, type Logger } from "../core/log.ts";
 import { validate, type Schema } from "../core/schema.ts";
-import type { LazyAbort } from "./abort.ts";
-import type { Entry, Resumed } from "./definition.ts";
+import type { Entry, EntryAttempt, Resumed } from "./definition.ts";
 import type { StepContext } from "./context.ts";
 import type { Execution, Fault, LiveEvent, Settled } from "./types.ts";
 
-/** One attempt at one entry: all that its code can ask for. */
-export interface Attempt {
-  readonly entry: Entry;
-  readonly path: string;
+/** What all attempts of one walk share. */
+export interface AttemptHost {
   readonly execution: Execution;
+  readonly logger: Logger;
+  readonly live: (event: LiveEvent) => void;
+  readonly stepTimeoutMs: number;
+  readonly stepValueBytes: number;
+}
+
+/** One attempt at one entry. */
+export interface AttemptOptions {
+  readonly entry: Entry;
+  readonly key: string;
+  readonly path: string;
+  readonly delay: number;
   readonly input: JsonText | undefined;
   readonly resumed: Resumed | undefined;
   readonly attempt: number;
   readonly idempotencyKey: string;
   readonly suspendSchema: Schema | undefined;
   readonly stepData: (id: string) => JsonText | undefined;
-  readonly live: (event: LiveEvent) => void;
-  readonly logger: Logger;
-  readonly timeoutMs: number;
-  readonly valueBytes: number;
-  readonly abort: LazyAbort;
 }
 
-/** Runs the code and says how it ended; never rejects. Whatever comes after the first ending is dropped. */
-export function runAttempt(attempt: Attempt): Promise<Settled> {
-  const { promise, resolve } = Promise.withResolvers<Settled>();
-  const { entry, abort, timeoutMs } = attempt;
-  const fail = (error: unknown): void => settle({ at: Date.now(), error: toAttemptFault(error, attempt) });
-  // Unreferenced: a step that ignores its signal must not keep a closed server's process alive.
-  const timer = timeoutMs > 0 ? setTimeout(timeOut, timeoutMs).unref() : undefined;
-  run().then((value) => settle({ at: Date.now(), value }), fail);
-  return promise;
+/** Runs the code and says how it ended. Whatever comes after the first ending is dropped. */
+export class Attempt implements EntryAttempt {
+  readonly key: string;
+  readonly delay: number;
+  readonly host: AttemptHost;
+  readonly options: AttemptOptions;
+  #ended: ((settled: Settled) => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #controller: AbortController | undefined;
+  #abortReason: string | undefined;
 
-  function settle(settled: Settled): void {
-    clearTimeout(timer);
-    resolve(settled);
+  constructor(host: AttemptHost, options: AttemptOptions) {
+    this.key = options.key;
+    this.delay = options.delay;
+    this.host = host;
+    this.options = options;
   }
 
-  async function run(): Promise<JsonText | undefined> {
-    const context = new Context(attempt, suspend);
-    if (entry.inputSchema) context.data = await conform(entry.inputSchema, context.data, "input");
+  run(ended: (settled: Settled) => void): void {
+    this.#ended = ended;
+    if (this.#timeoutMs > 0) armSoon(this);
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    let settled: Settled;
+    try {
+      const value = await this.#execute();
+      settled = { at: Date.now(), value };
+    } catch (error) {
+      settled = this.#toFailure(error);
+    }
+    this.#settle(settled);
+  }
+
+  async #execute(): Promise<JsonText | undefined> {
+    const { entry } = this.options;
+    const context = new Context(this);
+    if (entry.inputSchema) context.data = await this.#conform(entry.inputSchema, context.data, "input");
     let value = await entry.code(context);
-    if (entry.outputSchema) value = await conform(entry.outputSchema, value, outputs[entry.suffix ?? ""]);
-    return toJsonText(value, "result", attempt.valueBytes);
+    if (entry.outputSchema) value = await this.#conform(entry.outputSchema, value, outputs[entry.suffix ?? ""]);
+    return toJsonText(value, "result", this.host.stepValueBytes);
   }
 
-  function timeOut(): void {
-    const reason = `Step ${attempt.path} timed out after ${timeoutMs} ms`;
-    abort.abort(reason);
-    fail(new Error(reason));
+  #settle(settled: Settled): void {
+    const ended = this.#ended;
+    this.#ended = undefined;
+    if (this.#timer) clearTimeout(this.#timer);
+    ended?.(settled);
+  }
+
+  #toFailure(error: unknown): Settled {
+    return { at: Date.now(), error: toFault(error, this) };
+  }
+
+  get #timeoutMs(): number {
+    return this.options.entry.timeout ?? this.host.stepTimeoutMs;
+  }
+
+  /** Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
+  arm(): void {
+    if (this.#ended) this.#timer = setTimeout(() => this.#timeOut(), this.#timeoutMs).unref();
+  }
+
+  #timeOut(): void {
+    const reason = `Step ${this.options.path} timed out after ${this.#timeoutMs} ms`;
+    this.abort(reason);
+    this.#settle(this.#toFailure(new Error(reason)));
+  }
+
+  /** The reason is in words: an Error with its stack is dear, and mostly nobody listens. */
+  abort(reason: string): void {
+    this.#abortReason ??= reason;
+    this.#signalAbort();
+  }
+
+  /** Made only when somebody asks for it: most steps never do. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    this.#signalAbort();
+    return this.#controller.signal;
+  }
+
+  #signalAbort(): void {
+    if (this.#abortReason === undefined || !this.#controller || this.#controller.signal.aborted) return;
+    this.#controller.abort(new Error(this.#abortReason));
   }
 
   /** Settles the entry by itself: a try/catch around it in user code cannot swallow it. */
-  function suspend(reason = `Suspended by step ${attempt.path}`, data?: unknown): Promise<never> {
-    if (!entry.suspends) throw new Error(`Step ${attempt.path} cannot suspend here`);
-    const kept = attempt.suspendSchema ? conform(attempt.suspendSchema, data, "suspend data") : Promise.resolve(data);
+  suspend(reason = `Suspended by step ${this.options.path}`, data?: unknown): Promise<never> {
+    const { entry, path, suspendSchema } = this.options;
+    if (!entry.suspends) throw new Error(`Step ${path} cannot suspend here`);
+    const kept = suspendSchema ? this.#conform(suspendSchema, data, "suspend data") : Promise.resolve(data);
     kept
-      .then((value) => toJsonText(value, "suspend data", attempt.valueBytes))
-      .then((text) => settle({ at: Date.now(), suspended: { reason: String(reason), data: text } }))
-      .catch(fail);
+      .then((value) => toJsonText(value, "suspend data", this.host.stepValueBytes))
+      .then((text) => this.#settle({ at: Date.now(), suspended: { reason: String(reason), data: text } }))
+      .catch((error) => this.#settle(this.#toFailure(error)));
     return new Promise<never>(() => {});
   }
 
-  async function conform(schema: Schema, value: unknown, what: string): Promise<unknown> {
+  async #conform(schema: Schema, value: unknown, what: string): Promise<unknown> {
     const result = await validate(schema, value);
-    if ("problem" in result) throw new Error(`${attempt.path || "Workflow"}: invalid ${what}: ${result.problem}`);
+    if ("problem" in result) throw new Error(`${this.options.path || "Workflow"}: invalid ${what}: ${result.problem}`);
     return result.value;
   }
 }
 
 const outputs = { "": "output", "?": "condition", "<": "input", ">": "result" };
 
+let fresh: Attempt[] = [];
+
+/** Most attempts are over within this turn of the event loop: they need no timer. */
+function armSoon(attempt: Attempt): void {
+  if (fresh.push(attempt) > 1) return;
+  setImmediate(() => {
+    const attempts = fresh;
+    fresh = [];
+    for (const one of attempts) one.arm();
+  });
+}
+
 /** A class: most of what it offers is made only when a step reads it. */
 class Context implements StepContext {
   readonly #attempt: Attempt;
-  readonly suspend: StepContext["suspend"];
   data: unknown;
 
-  constructor(attempt: Attempt, suspend: StepContext["suspend"]) {
+  constructor(attempt: Attempt) {
     this.#attempt = attempt;
-    this.suspend = suspend;
-    this.data = fromJsonText(attempt.entry.data);
+    this.data = fromJsonText(attempt.options.entry.data);
   }
 
+  get suspend(): StepContext["suspend"] {
+    return (reason, data) => this.#attempt.suspend(reason, data);
+  }
   get input(): unknown {
-    return fromJsonText(this.#attempt.input);
+    return fromJsonText(this.#attempt.options.input);
   }
   get resumeData(): unknown {
-    return fromJsonText(this.#attempt.resumed?.data);
+    return fromJsonText(this.#attempt.options.resumed?.data);
   }
   get resumedBy(): StepContext["resumedBy"] {
-    return this.#attempt.resumed?.by;
+    return this.#attempt.options.resumed?.by;
   }
   get getStepData(): StepContext["getStepData"] {
-    return (id) => fromJsonText(this.#attempt.stepData(id));
+    return (id) => fromJsonText(this.#attempt.options.stepData(id));
   }
   get context(): StepContext["context"] {
-    return toContextMap(this.#attempt.execution);
+    return toContextMap(this.#attempt.host.execution);
   }
   get executionId(): string {
-    return this.#attempt.execution.id;
+    return this.#attempt.host.execution.id;
   }
   get stepId(): string {
-    return this.#attempt.path;
+    return this.#attempt.options.path;
   }
   get attempt(): number {
-    return this.#attempt.attempt;
+    return this.#attempt.options.attempt;
   }
   get idempotencyKey(): string {
-    return this.#attempt.idempotencyKey;
+    return this.#attempt.options.idempotencyKey;
   }
   get signal(): AbortSignal {
-    return this.#attempt.abort.signal;
+    return this.#attempt.signal;
   }
   get logger(): Logger {
     return toStepLogger(this.#attempt);
@@ -134,19 +211,21 @@ function toContextMap({ context, userId, conversationId, user }: Execution): Map
 
 const reserved = /^(workflow|step)-/;
 
-function emitOwn(event: { type: string }, { execution, path, live, valueBytes }: Attempt): void {
+function emitOwn(event: { type: string }, { host, options: { path } }: Attempt): void {
+  const { execution, live, stepValueBytes } = host;
   if (typeof event?.type !== "string") throw new TypeError("emit: an event needs a type");
   if (reserved.test(event.type)) throw new TypeError(`emit: the type ${event.type} is the server's own`);
-  const own = fromJsonText(toJsonText(event, "event", valueBytes)) as { type: string };
+  const own = fromJsonText(toJsonText(event, "event", stepValueBytes)) as { type: string };
   live({ ...own, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
 }
 
-function toStepLogger({ logger, execution: { id, workflowId }, path }: Attempt): Logger {
+function toStepLogger({ host: { logger, execution }, options: { path } }: Attempt): Logger {
+  const { id, workflowId } = execution;
   return withData(logger, { workflowId, executionId: id, stepId: path });
 }
 
-function toAttemptFault(error: unknown, attempt: Attempt): Fault {
-  toStepLogger(attempt).error("Step failed", { error, attempt: attempt.attempt });
+function toFault(error: unknown, attempt: Attempt): Fault {
+  toStepLogger(attempt).error("Step failed", { error, attempt: attempt.options.attempt });
   if (error instanceof ServeError) return { message: error.message, shown: true };
   return { message: error instanceof Error ? error.message : String(error) };
 }

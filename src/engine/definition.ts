@@ -1,8 +1,7 @@
 import type { JsonText } from "../core/json.ts";
 import type { Schema } from "../core/schema.ts";
-import type { LazyAbort } from "./abort.ts";
 import type { StepContext } from "./context.ts";
-import type { Parked, Position, Settled } from "./types.ts";
+import type { Parked, Position, Start } from "./types.ts";
 
 export const stepTypes = ["andThen", "andWhen", "andAll", "andRace", "andTap", "andAgent", "andWorkflow"] as const;
 export type StepType = (typeof stepTypes)[number];
@@ -66,15 +65,15 @@ export interface Outcome {
 }
 
 export type Operation =
-  | {
-      readonly type: "entry";
-      readonly key: string;
-      readonly position: Position;
-      readonly delay: number;
-      readonly attempt: (abort: LazyAbort) => Promise<Settled>;
-    }
+  | { readonly type: "entry"; readonly position: Position; readonly attempt: EntryAttempt }
   | { readonly type: "park"; readonly parked: Parked }
   | { readonly type: "fork"; readonly mode: "all" | "race"; readonly branches: readonly Branch[] };
+
+/** One attempt at an entry. */
+export interface EntryAttempt extends Start {
+  /** Tells its code that nobody waits for it any more. */
+  abort(reason: string): void;
+}
 
 /** What came with a resume. */
 export interface Resumed {

@@ -1,5 +1,4 @@
-import { LazyAbort } from "./abort.ts";
-import type { Branch, Outcome, Resumed } from "./definition.ts";
+import type { Branch, EntryAttempt, Outcome, Resumed } from "./definition.ts";
 import type { Fault, Parked, Position, Settled, Start } from "./types.ts";
 
 /** What a branch ends with when a step of it has failed for good. */
@@ -18,10 +17,9 @@ interface Fiber {
   readonly fork: Fork | undefined;
   readonly index: number;
   over: boolean;
-  key?: string | undefined;
+  attempt?: EntryAttempt | undefined;
   position?: Position | undefined;
   parked?: Parked | undefined;
-  abort?: LazyAbort | undefined;
   child?: Fork | undefined;
 }
 interface Fork {
@@ -80,7 +78,7 @@ export class Fibers {
 
   /** The first step in flight, else the first that waits for a resume. */
   position(): Position | undefined {
-    for (const { key, position } of this.#open()) if (key !== undefined) return position;
+    for (const { attempt, position } of this.#open()) if (attempt) return position;
     return this.parked()[0];
   }
 
@@ -91,7 +89,7 @@ export class Fibers {
 
   #advance({ fiber, send, fail }: Ready): void {
     if (fiber.over) return;
-    fiber.key = fiber.position = fiber.parked = fiber.abort = fiber.child = undefined;
+    fiber.attempt = fiber.position = fiber.parked = fiber.child = undefined;
     let next: ReturnType<Branch["next"]>;
     try {
       next = fail === undefined ? fiber.branch.next(send) : fiber.branch.throw(fail);
@@ -101,15 +99,11 @@ export class Fibers {
     if (next.done) return this.#end(fiber, next.value, undefined);
     const operation = next.value;
     switch (operation.type) {
-      case "entry": {
-        const abort = new LazyAbort();
-        fiber.key = operation.key;
+      case "entry":
+        fiber.attempt = operation.attempt;
         fiber.position = operation.position;
-        fiber.abort = abort;
-        this.waiting.set(operation.key, fiber);
-        const { key, delay } = operation;
-        return this.#start({ key, delay, attempt: () => operation.attempt(abort) });
-      }
+        this.waiting.set(operation.attempt.key, fiber);
+        return this.#start(operation.attempt);
       case "park":
         fiber.parked = operation.parked;
         return;
@@ -146,8 +140,8 @@ export class Fibers {
   #kill(fiber: Fiber, reason: string): void {
     if (fiber.over) return;
     fiber.over = true;
-    if (fiber.key !== undefined) this.waiting.delete(fiber.key);
-    fiber.abort?.abort(reason);
+    if (fiber.attempt) this.waiting.delete(fiber.attempt.key);
+    fiber.attempt?.abort(reason);
     for (const one of fiber.child?.branches ?? []) this.#kill(one, reason);
   }
 

@@ -1,7 +1,6 @@
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
-import type { LazyAbort } from "./abort.ts";
-import { runAttempt } from "./attempt.ts";
+import { Attempt, type AttemptHost } from "./attempt.ts";
 import type { Branch, Entry, Outcome, Resumed, Retry, Scope, Step, WorkflowDefinition } from "./definition.ts";
 import { toTransitionEvent } from "./events.ts";
 import { Fibers, StepFailure } from "./fibers.ts";
@@ -36,7 +35,7 @@ export function createDrive(options: DriveOptions): Drive {
 class Interpreter implements Walk {
   readonly #options: DriveOptions;
   readonly #execution: Execution;
-  readonly #live: (event: LiveEvent) => void;
+  readonly #host: AttemptHost;
   readonly #fibers: Fibers;
   readonly leave: () => void;
   #events: Happening[] = [];
@@ -59,7 +58,8 @@ class Interpreter implements Walk {
   constructor(options: DriveOptions, execution: Execution, live: (event: LiveEvent) => void) {
     this.#options = options;
     this.#execution = execution;
-    this.#live = live;
+    const { logger, stepTimeoutMs, stepValueBytes } = options;
+    this.#host = { execution, logger, live, stepTimeoutMs, stepValueBytes };
     this.#clock = execution.startAt;
     this.#fibers = new Fibers((start) => this.#starts.push(start));
     this.leave = options.hold();
@@ -193,12 +193,28 @@ class Interpreter implements Walk {
     const position = { stepIndex: this.#topIndex, stepId: path };
     const { attempts, delay = 0, backoff = 1 } = entry.retry ?? (entry.suffix ? once : (workflow.retry ?? once));
     let { resumed } = entry;
+    // A step of a sub-workflow does not know where that stands: its own neighbours come first.
+    const stepData = (id: string): JsonText | undefined =>
+      (this.#outputs.get(prefix + id) ?? this.#outputs.get(id))?.text;
+    const idempotencyKey = `${this.#execution.id}/${stable}`;
+    const suspendSchema = entry.suspendSchema ?? workflow.suspendSchema;
     for (let attempt = 1; ;) {
       const key = `${stable}#${this.#count(stable)}`;
       const wait = attempt === 1 ? 0 : delay * backoff ** (attempt - 2);
-      const run = this.#attempt(workflow, prefix, input, entry, { path, stable, attempt, resumed });
+      const options = {
+        entry,
+        key,
+        path,
+        delay: wait,
+        input,
+        resumed,
+        attempt,
+        idempotencyKey,
+        suspendSchema,
+        stepData,
+      };
       // What Fibers sends to one who waits for an entry, and to one who is parked.
-      const settled = (yield { type: "entry", key, position, delay: wait, attempt: run }) as Settled;
+      const settled = (yield { type: "entry", position, attempt: new Attempt(this.#host, options) }) as Settled;
       if ("suspended" in settled) {
         resumed = (yield { type: "park", parked: { ...position, ...settled.suspended } }) as Resumed;
         attempt = 1;
@@ -208,35 +224,6 @@ class Interpreter implements Walk {
         throw new StepFailure(settled.error);
       }
     }
-  }
-
-  #attempt(
-    workflow: WorkflowDefinition,
-    prefix: string,
-    input: JsonText | undefined,
-    entry: Entry,
-    { path, stable, attempt, resumed }: { path: string; stable: string; attempt: number; resumed: Resumed | undefined },
-  ): (abort: LazyAbort) => Promise<Settled> {
-    const execution = this.#execution;
-    const { logger, stepTimeoutMs, stepValueBytes } = this.#options;
-    return (abort) =>
-      runAttempt({
-        entry,
-        path,
-        input,
-        abort,
-        attempt,
-        resumed,
-        execution,
-        idempotencyKey: `${execution.id}/${stable}`,
-        suspendSchema: entry.suspendSchema ?? workflow.suspendSchema,
-        // A step of a sub-workflow does not know where that stands: its own neighbours come first.
-        stepData: (id) => (this.#outputs.get(prefix + id) ?? this.#outputs.get(id))?.text,
-        live: this.#live,
-        logger,
-        timeoutMs: entry.timeout ?? stepTimeoutMs,
-        valueBytes: stepValueBytes,
-      });
   }
 
   #count(stable: string): number {

@@ -128,11 +128,11 @@ export interface Turn {
   /** What the branches call for: all is done, or only parked branches remain. */
   readonly transition?: Transition | undefined;
 }
-/** An entry to start, `delay` milliseconds after it may be. `attempt` never rejects. */
+/** An entry to start, `delay` milliseconds after it may be. It says once, and never at once, how it ended. */
 export interface Start {
   readonly key: string;
   readonly delay: number;
-  readonly attempt: () => Promise<Settled>;
+  run(ended: (settled: Settled) => void): void;
 }
 export type Drive = (execution: Execution, live: (event: LiveEvent) => void) => Walk;
 

@@ -58,15 +58,11 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       if (preflight) return preflight;
       const match = table.find(request.method, event.url.pathname);
       const row = match && (() => run(match, event, requestId));
-      if (row && corsOptions !== false) return await row().then((value) => toAnswer(value, request, headers));
+      if (row && corsOptions !== false) return await toAnswer(await row(), request, headers);
       const context: CustomContext = { requestId };
       // With `cors: false` a preflight reaches the host's middleware and no route: an `app.all()` would run for anybody.
       if (isPreflight(request)) context[builtIn] = () => Promise.reject(methodNotAllowed(table, event.url.pathname));
-      else if (row)
-        context[builtIn] = () =>
-          row()
-            .then((value) => toAnswer(value, request, []))
-            .then(toWebResponse);
+      else if (row) context[builtIn] = async () => toWebResponse(await toAnswer(await row(), request, []));
       Object.assign(event.context, context);
       return withHeaders(await custom.fetch(request), headers);
     } catch (error) {
@@ -74,7 +70,7 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     }
   }
 
-  async function run({ row, params }: Match<Row>, event: H3Event, requestId: string): Promise<unknown> {
+  function run({ row, params }: Match<Row>, event: H3Event, requestId: string): unknown {
     if (row.type === "socket") throw new ServeError(426, "Upgrade required", { headers: [["upgrade", "websocket"]] });
     return row.run({
       request: event.req,
@@ -88,12 +84,12 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     });
   }
 
-  async function toAnswer(value: unknown, request: Request, headers: HeaderPairs): Promise<Answer> {
+  function toAnswer(value: unknown, request: Request, headers: HeaderPairs): Answer | Promise<Answer> {
     if (value instanceof Response) return withHeaders(value, headers);
     if (!(value instanceof EventStream)) return toEnvelope(value, headers);
     if (request.method === "HEAD")
       return new Response(null, { headers: [...sseHeaders, ...value.headers, ...headers] });
-    return withHeaders(await streams.open(value, request.signal), headers);
+    return streams.open(value, request.signal).then((response) => withHeaders(response, headers));
   }
 
   /** h3's view of the request: its url is the path that both routers read, with needless escapes undone. */

@@ -63,8 +63,11 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
     snapshot,
     async fetch(request) {
       if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
-      await recovered;
       const release = snapshot.hold();
+      await recovered.catch((error: unknown) => {
+        release();
+        throw error;
+      });
       const limited = limitRequestBody(request, server.limits.bodyBytes);
       return toResponse(await app.answer(limited), request.method, release);
     },

@@ -6,7 +6,15 @@ import { ServeError } from "../../src/core/error.ts";
 import type { Logger } from "../../src/core/log.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import { createDrive, type DriveOptions } from "../../src/engine/interpreter.ts";
-import type { Drive, Engine, ExecutionState, LifecycleEvent, LiveEvent, Transition } from "../../src/engine/types.ts";
+import type {
+  Drive,
+  Engine,
+  ExecutionState,
+  LifecycleEvent,
+  LiveEvent,
+  Start,
+  Transition,
+} from "../../src/engine/types.ts";
 import { listSteps, resume, type Runnable } from "../../src/workflows/executions.ts";
 import { createTestLogger, type LogRecord } from "../harness/server.ts";
 import { answerOf, pause, type Notes } from "./trees-make.ts";
@@ -153,27 +161,27 @@ function watched(drive: Drive, book: Book, durable: Durable): Drive {
       next(what) {
         const turn = walk.next(what);
         const rows = what ? ++taken : 0;
-        const starts = turn.starts.map(({ key, delay, attempt }) => ({
-          key,
-          delay,
-          attempt: () => counted(key, attempt, rows),
-        }));
-        return { ...turn, starts };
+        return { ...turn, starts: turn.starts.map((start) => counted(start, rows)) };
       },
       position: () => walk.position(),
       moved: () => walk.moved(),
       leave: () => walk.leave(),
     };
 
-    async function counted<T>(key: string, attempt: () => Promise<T>, rows: number): Promise<T> {
+    function counted(start: Start, rows: number): Start {
+      const { key } = start;
       const entry = `${execution.id}/${key}`;
-      count(book.byEntry, entry);
-      const found = durable.of(execution.id);
-      if (found.status !== "running" || found.rows < rows)
-        book.wrong(`${entry} follows from row ${rows} and is launched when the file has ${JSON.stringify(found)}`);
-      const settled = await attempt();
-      if (!walk.waiting.has(key)) late.add(entry);
-      return settled;
+      const run: Start["run"] = (ended) => {
+        count(book.byEntry, entry);
+        const found = durable.of(execution.id);
+        if (found.status !== "running" || found.rows < rows)
+          book.wrong(`${entry} follows from row ${rows} and is launched when the file has ${JSON.stringify(found)}`);
+        start.run((settled) => {
+          if (!walk.waiting.has(key)) late.add(entry);
+          ended(settled);
+        });
+      };
+      return { key, delay: start.delay, run };
     }
   };
 }

@@ -177,10 +177,9 @@ export class EmbeddedEngine implements Engine {
   }
 
   async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
-    let state = await this.state(id);
-    while (!state || state.status === "running" || state.epoch <= afterEpoch)
-      state = await this.#waiters.next(id, signal);
-    return state;
+    const state = this.#runs.get(id)?.state ?? this.#store.state(id);
+    const isSettled = state && state.status !== "running" && state.epoch > afterEpoch;
+    return isSettled ? state : this.#waiters.next(id, afterEpoch, signal);
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {

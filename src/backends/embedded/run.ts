@@ -145,16 +145,18 @@ export class EmbeddedRun {
         continue;
       }
       this.#starts.delete(start);
-      if (this.isWaitedFor(start.key)) void this.#attempt(start);
+      if (this.isWaitedFor(start.key)) this.#attempt(start);
     }
     if (nextDue < Infinity) this.#timer = setTimeout(() => this.launch(), Math.max(0, nextDue - Date.now()));
   }
 
-  async #attempt({ key, attempt }: Start): Promise<void> {
+  #attempt(start: Start): void {
+    const { key } = start;
     this.#inFlight.add(key);
-    const settled = await attempt();
-    this.#inFlight.delete(key);
-    this.#ended(this, key, settled);
+    start.run((settled) => {
+      this.#inFlight.delete(key);
+      this.#ended(this, key, settled);
+    });
   }
 
   /** Starts nothing more. */

@@ -58,9 +58,10 @@ export class Store {
   constructor(path: string, durability: "normal" | "full") {
     this.#db = new DatabaseSync(path);
     try {
-      // Nobody may wait inside SQLite: that would stop every request. The writer tries again by itself.
+      // Nobody may wait inside SQLite: that would stop every request. The writer tries again by itself. The log is moved into
+      // the file when it has 64 MB: rarely, because everybody waits for the disk then.
       this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
-        pragma wal_autocheckpoint = 4000`);
+        pragma wal_autocheckpoint = 16000`);
       this.#prepareTables(path);
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
