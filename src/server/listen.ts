@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { listen as listhen } from "listhen";
 import type { Limits } from "../config/limits.ts";
 import { createUpgrade, type UpgradeOptions } from "../sockets/upgrade.ts";
 import type { Mode } from "./app.ts";
@@ -41,6 +40,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   return { url: `http://${toUrlHost(host)}:${bound}`, port: bound, close };
 
   async function openListhen(): Promise<HttpServer> {
+    const { listen: listhen } = await import("listhen"); // 55 ms that `start` need not wait for
     const opened = await listhen(listener, {
       port,
       hostname: host,

@@ -4,8 +4,11 @@ import type { Writer } from "./writer.ts";
 /** Removes what ended long enough ago, a little at a time. Returns how to stop. */
 export function startRetention(store: Store, writer: Writer, retentionMs: number): () => void {
   const pauseMs = Math.min(60_000, Math.max(250, retentionMs / 10));
+  let stopped = false;
   let timer: NodeJS.Timeout;
-  const wait = (ms: number, next: () => void): void => void (timer = setTimeout(next, ms).unref());
+  const wait = (ms: number, next: () => void): void => {
+    if (!stopped) timer = setTimeout(next, ms).unref();
+  };
   const again = (): void => wait(pauseMs, () => sweep(0));
 
   function sweep(after: number): void {
@@ -21,7 +24,10 @@ export function startRetention(store: Store, writer: Writer, retentionMs: number
   }
 
   sweep(0);
-  return () => clearTimeout(timer);
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+  };
 }
 
 /** Few enough that nobody notices the pause. */

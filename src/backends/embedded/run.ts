@@ -22,7 +22,7 @@ export interface RunOptions {
 }
 
 /** What one row brings about, to be written with it and, once that is durable, to be seen and started. */
-export interface Step {
+export interface Effect {
   /** Undefined at the beginning, which is not a row of the journal. */
   readonly row: JournalRow | undefined;
   /** Of the last event. */
@@ -45,7 +45,7 @@ export class EmbeddedRun {
   state: StoredState;
   /** As decided. */
   ahead: StoredState;
-  /** How many of its steps are being written. */
+  /** How many of its effects are being written. */
   writing = 0;
   readonly #walk: Walk;
   readonly #ended: RunOptions["ended"];
@@ -67,7 +67,7 @@ export class EmbeddedRun {
     this.#walk = drive(state.execution, live);
   }
 
-  begin(): Step {
+  begin(): Effect {
     return this.#take(undefined, this.execution.startAt, undefined);
   }
 
@@ -90,16 +90,16 @@ export class EmbeddedRun {
   }
 
   /** How an entry ended. Only for one that is waited for. */
-  settle(key: string, settled: Settled): Step {
+  settle(key: string, settled: Settled): Effect {
     return this.#take({ key, settled }, settled.at, toRow(key, settled));
   }
 
   /** Somebody has decided from outside. */
-  signal(next: Transition): Step {
+  signal(next: Transition): Effect {
     return this.#take({ signal: next }, next.at, toSignalRow(this.ahead.epoch + 1, next));
   }
 
-  #take(taken: Taken | undefined, at: number, row: JournalRow | undefined): Step {
+  #take(taken: Taken | undefined, at: number, row: JournalRow | undefined): Effect {
     const states: StoredState[] = [];
     const reach = (next: Transition): void => {
       this.ahead = { ...this.ahead, status: next.to, epoch: this.ahead.epoch + 1, last: next };
@@ -117,8 +117,8 @@ export class EmbeddedRun {
     return { row, at, starts, states, events: all, seq: this.#seq };
   }
 
-  /** A step of it is durable. */
-  committed({ starts, states }: Step): void {
+  /** An effect of it is durable. */
+  committed({ starts, states }: Effect): void {
     this.state = states.at(-1) ?? this.state;
     this.#register(starts);
     this.launch();
@@ -187,8 +187,8 @@ export class EmbeddedRun {
   }
 }
 
-/** The events of a step, as readers see them. */
-export function* eventsOf(id: string, { at, seq, events }: Step): Generator<LifecycleEvent> {
+/** The events of an effect, as readers see them. */
+export function* eventsOf(id: string, { at, seq, events }: Effect): Generator<LifecycleEvent> {
   const first = seq - events.length + 1;
   for (const [index, event] of events.entries()) yield toEvent(id, first + index, at, event);
 }
