@@ -1,7 +1,5 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { toEvent } from "../../engine/events.ts";
-import { StoreError } from "./sqlite-error.ts";
-import { fromEventText, toEventText } from "./event-text.ts";
 import type {
   Execution,
   ExecutionState,
@@ -10,6 +8,8 @@ import type {
   ListFilter,
   Transition,
 } from "../../engine/types.ts";
+import { fromEventText, toEventText } from "./event-text.ts";
+import { StoreError } from "./sqlite-error.ts";
 
 /** One row of the journal: how an entry ended, or a transition that somebody made from outside. */
 export interface JournalRow {
