@@ -1,7 +1,12 @@
 import { defineConfig, type UserConfig } from "tsdown";
 
 const config: UserConfig = defineConfig({
-  entry: { index: "src/index.ts", cli: "src/cli/main.ts" },
+  entry: {
+    index: "src/index.ts",
+    models: "src/models.ts",
+    cli: "src/cli/main.ts",
+    "schema-worker": "src/agents/schema-worker.ts", // a thread of its own
+  },
   platform: "node",
   target: "node22.22",
   dts: { oxc: true },

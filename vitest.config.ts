@@ -2,7 +2,12 @@ import type { ViteUserConfig } from "vitest/config";
 
 const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   // Tests import what users import; it must be the very module that the server under test is made of.
-  resolve: { alias: { agentserve: new URL("src/index.ts", import.meta.url).pathname } },
+  resolve: {
+    alias: {
+      "agentserve/models": new URL("src/models.ts", import.meta.url).pathname,
+      agentserve: new URL("src/index.ts", import.meta.url).pathname,
+    },
+  },
   test: {
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],

@@ -4,6 +4,11 @@ export type { Limits } from "./config/limits.ts";
 export { embedded, type EmbeddedBackendOptions } from "./backends/embedded/define.ts";
 export type { CorsOptions } from "./http/cors.ts";
 
+// Agents
+export { defineAgent, type AgentDefinition, type AgentHooks, type DefineAgentOptions } from "./agents/define.ts";
+export { defineTool, type DefineToolOptions, type Tool, type ToolExecution } from "./agents/tool.ts";
+export type { AgentContext } from "./agents/context.ts";
+
 // Workflows
 export { defineWorkflow, type DefineWorkflowOptions, type Workflow } from "./workflows/define.ts";
 export { andAgent } from "./workflows/steps/and-agent.ts";

@@ -17,7 +17,8 @@ const floors: Record<string, string[]> = {
   server: [...kit, "engine", "backends/embedded", ...nouns, "config"],
   dev: [...kit, "engine", ...nouns, "config", "server"],
   "index.ts": [...kit, "engine", "backends/embedded", ...nouns, "config", "server"],
-  cli: [...kit, "engine", "backends/embedded", ...nouns, "config", "server", "dev", "index.ts"],
+  "models.ts": ["agents"],
+  cli: [...kit, "engine", "backends/embedded", ...nouns, "config", "server", "dev", "index.ts", "models.ts"],
 };
 
 const files = globSync("src/**/*.ts");

@@ -2,7 +2,8 @@ import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import { findConfig, loadProject } from "../config/load.ts";
 import type { Logger } from "../core/log.ts";
-import * as own from "../index.ts";
+import * as agentserve from "../index.ts";
+import * as models from "../models.ts";
 import { createLogger } from "../observability/logger.ts";
 import type { Mode } from "../server/app.ts";
 import { openServer } from "../server/create.ts";
@@ -14,7 +15,10 @@ export async function serve(
   flags: { config?: string; port?: string; host?: string; data?: string },
 ): Promise<void> {
   const began = performance.now();
-  const project = await loadProject(findConfig(flags.config, process.cwd()), own);
+  const project = await loadProject(findConfig(flags.config, process.cwd()), {
+    agentserve,
+    "agentserve/models": models,
+  });
   const logger = createLogger();
   const server = openServer(project, { mode, logger, file: flags.data || process.env["AGENTSERVE_DATA"] || undefined });
   const { url } = await server.listen({

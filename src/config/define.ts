@@ -1,5 +1,6 @@
 import type { H3 } from "h3";
 import * as v from "valibot";
+import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import type { Backend } from "../engine/types.ts";
@@ -11,12 +12,16 @@ import { defaultLimits, type Limits } from "./limits.ts";
 
 /** What `agents.config.ts` exports as its default. */
 export interface Config {
+  /** Agents to serve, besides those that files in `agentsDir` export. */
+  agents?: readonly AgentDefinition[];
+  /** Every agent that a file in here exports is served too. @default "agents", if it exists */
+  agentsDir?: string;
   /** Workflows to serve, besides those that files in `workflowsDir` export. */
   workflows?: readonly WorkflowDefinition[];
   /** Every workflow that a file in here exports is served too. @default "workflows", if it exists */
   workflowsDir?: string;
   server?: ServerOptions;
-  /** Where executions live. @default embedded() */
+  /** Where executions and conversations live. @default embedded() */
   backend?: Backend;
   /** Adds routes, groups and middleware of your own to an H3 app; they come after the built-in routes. */
   configureApp?: (app: H3) => void;
@@ -37,6 +42,7 @@ export interface ServerOptions {
 
 /** The config with its defaults filled in. */
 export interface ResolvedConfig extends Omit<Config, "server"> {
+  agents: AgentDefinition[];
   workflows: WorkflowDefinition[];
   backend: Backend;
   server: Omit<ServerOptions, "limits" | "allowedHosts"> & { allowedHosts: string[]; limits: Limits };
@@ -123,6 +129,11 @@ const Server = object(
 
 const ConfigSchema = object(
   {
+    agents: v.optional(
+      v.array(v.custom<AgentDefinition>(isAgent, "an agent made by defineAgent()"), "an array of agents"),
+      [],
+    ),
+    agentsDir: v.optional(text("the name of a folder")),
     workflows: v.optional(
       v.array(v.custom<WorkflowDefinition>(isWorkflow, "a workflow made by defineWorkflow()"), "an array of workflows"),
       [],

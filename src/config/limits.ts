@@ -10,6 +10,16 @@ export const defaultLimits = {
   queuedExecutions: 1_024,
   /** How long one attempt of a step may take; 0 is for ever. Then the attempt fails. */
   stepTimeoutMs: 900_000,
+  /** How long a model may take until it begins to answer, or until the whole answer where it is not streamed. Answer: 504. */
+  modelFirstByteMs: 60_000,
+  /** How long a model may be silent in the middle of a streamed answer. Then the stream ends with an error. */
+  modelGapMs: 60_000,
+  /** Largest JSON Schema that a client may send. Answer: 400. */
+  schemaBytes: 65_536,
+  /** Deepest nesting of such a schema. Answer: 400. */
+  schemaDepth: 32,
+  /** How long checking such a schema, or a value against it, may take. Answer: 400. */
+  schemaMs: 250,
   /** Largest value of a step, as JSON. A step that returns more fails. */
   stepValueBytes: 4_194_304,
   /** Open event streams. Answer: 503. */

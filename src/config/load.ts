@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 import { createJiti, type Jiti } from "jiti";
+import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { parseConfig, type ResolvedConfig } from "./define.ts";
@@ -13,6 +14,7 @@ export interface Project {
   /** The folder that relative paths of the config start from. */
   readonly root: string;
   readonly config: ResolvedConfig;
+  readonly agents: readonly Found<AgentDefinition>[];
   readonly workflows: readonly Found<WorkflowDefinition>[];
 }
 export interface Found<T> {
@@ -21,8 +23,8 @@ export interface Found<T> {
   readonly origin: string;
 }
 
-/** The module that a project's files get when they import `agentserve`: the very one that serves them. */
-export type OwnModule = Record<string, unknown>;
+/** The modules that a project's files get when they import `agentserve`: the very ones that serve them. */
+export type OwnModules = Record<string, Record<string, unknown>>;
 
 const names = ["agents.config.ts", "agents.config.mts", "agents.config.js", "agents.config.mjs"];
 
@@ -40,12 +42,12 @@ export function findConfig(asked: string | undefined, folder: string): string {
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
-export async function loadProject(file: string, own: OwnModule): Promise<Project> {
+export async function loadProject(file: string, own: OwnModules): Promise<Project> {
   const root = dirname(file);
   loadEnv(root);
   const jiti = createJiti(file, {
     interopDefault: false,
-    virtualModules: { agentserve: own },
+    virtualModules: own,
   });
   const module = await importFile(jiti, file, root);
   if (!("default" in module)) {
@@ -54,36 +56,45 @@ export async function loadProject(file: string, own: OwnModule): Promise<Project
     });
   }
   const config = parseConfig(await module.default, show(file));
-  return { root, config, workflows: [...named(config, show(file)), ...(await discover(jiti, root, config))] };
+  const agents = await discover(jiti, root, "agents", config.agentsDir);
+  const workflows = await discover(jiti, root, "workflows", config.workflowsDir);
+  return toFound(root, config, show(file), [...agents, ...workflows]);
 }
 
 /** A config that was handed over as an object, without a file. */
 export function toProject(config: unknown): Project {
   const resolved = parseConfig(config, "config");
-  if (resolved.workflowsDir !== undefined) {
-    throw new ConfigError("config: workflowsDir belongs to a config file", {
-      hint: "import them and list them in workflows",
+  for (const what of ["agents", "workflows"] as const) {
+    if (resolved[`${what}Dir`] === undefined) continue;
+    throw new ConfigError(`config: ${what}Dir belongs to a config file`, {
+      hint: `import them and list them in ${what}`,
     });
   }
-  return { root: process.cwd(), config: resolved, workflows: named(resolved, "config") };
+  return toFound(process.cwd(), resolved, "config", []);
 }
 
-const named = ({ workflows }: ResolvedConfig, origin: string): Found<WorkflowDefinition>[] =>
-  workflows.map((value) => ({ value, origin }));
+/** What the config lists, and what files export: an agent may stand in any of them, and so may a workflow. */
+function toFound(root: string, config: ResolvedConfig, origin: string, exported: Found<unknown>[]): Project {
+  const listed = [...config.agents, ...config.workflows].map((value): Found<unknown> => ({ value, origin }));
+  const all = [...listed, ...exported];
+  const isA = <T>(is: (value: unknown) => value is T): Found<T>[] =>
+    all.filter((one): one is Found<T> => is(one.value));
+  return { root, config, agents: isA(isAgent), workflows: isA(isWorkflow) };
+}
 
-/** Every workflow that a file in `workflowsDir` exports, by whatever name. */
-async function discover(jiti: Jiti, root: string, config: ResolvedConfig): Promise<Found<WorkflowDefinition>[]> {
-  const folder = resolve(root, config.workflowsDir ?? "workflows");
+/** Everything that a file in a folder exports, by whatever name. */
+async function discover(jiti: Jiti, root: string, what: string, asked: string | undefined): Promise<Found<unknown>[]> {
+  const folder = resolve(root, asked ?? what);
   if (!isFolder(folder)) {
-    if (config.workflowsDir === undefined) return [];
-    throw new ConfigError(`workflowsDir: ${show(folder)} is not a folder`);
+    if (asked === undefined) return [];
+    throw new ConfigError(`${what}Dir: ${show(folder)} is not a folder`);
   }
-  const found: Found<WorkflowDefinition>[] = [];
+  const found: Found<unknown>[] = [];
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).toSorted()) {
     if (!isModule(name)) continue;
     const file = join(folder, name);
     const exports = Object.values(await importFile(jiti, file, root));
-    for (const value of exports.filter(isWorkflow)) found.push({ value, origin: show(file) });
+    for (const value of exports) found.push({ value, origin: show(file) });
   }
   return found;
 }

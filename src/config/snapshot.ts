@@ -1,4 +1,7 @@
+import { describeAgent } from "../agents/describe.ts";
+import type { RegisteredAgent } from "../agents/routes.ts";
 import type { Logger } from "../core/log.ts";
+import type { AskAgent } from "../engine/context.ts";
 import { createDrive } from "../engine/interpreter.ts";
 import { describeWorkflow } from "../workflows/describe.ts";
 import { listSteps } from "../workflows/executions.ts";
@@ -13,6 +16,7 @@ import type { Found, Project } from "./load.ts";
  */
 export interface Snapshot {
   readonly config: ResolvedConfig;
+  readonly agents: ReadonlyMap<string, RegisteredAgent>;
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
   /** Returns how to let go. Calling that twice counts once. */
   hold(): () => void;
@@ -20,13 +24,24 @@ export interface Snapshot {
   retire(): Promise<void>;
 }
 
-export function createSnapshot(project: Project, logger: Logger): Snapshot {
+export interface SnapshotParts {
+  readonly logger: Logger;
+  /** How steps ask agents. */
+  readonly ask: AskAgent;
+}
+
+export function createSnapshot(project: Project, { logger, ask }: SnapshotParts): Snapshot {
   const { config } = project;
+  const warn = (message: string): void => logger.warn(message);
+  const agents = new Map<string, RegisteredAgent>();
+  for (const definition of unique(project.agents, "agents")) {
+    agents.set(definition.id, { definition, detail: describeAgent(definition, warn) });
+  }
   const workflows = new Map<string, RegisteredWorkflow>();
   for (const definition of unique(project.workflows, "workflows")) {
-    const detail = describeWorkflow(definition, (message) => logger.warn(message));
+    const detail = describeWorkflow(definition, warn);
     // An execution ends on the code that it began with.
-    const drive = createDrive({ ...config.server.limits, workflow: definition, logger, hold });
+    const drive = createDrive({ ...config.server.limits, workflow: definition, logger, ask, hold });
     const { recovery } = definition;
     workflows.set(definition.id, { definition, detail, steps: listSteps(definition.steps), drive, recovery });
   }
@@ -47,6 +62,7 @@ export function createSnapshot(project: Project, logger: Logger): Snapshot {
 
   return {
     config,
+    agents,
     workflows,
     hold,
     retire() {

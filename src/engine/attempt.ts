@@ -3,13 +3,14 @@ import { fromJsonText, toJsonText, type JsonText } from "../core/json.ts";
 import { withData, type Logger } from "../core/log.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import type { Entry, EntryAttempt, Resumed } from "./definition.ts";
-import type { StepContext } from "./context.ts";
+import { toContextMap, type AskAgent, type StepContext } from "./context.ts";
 import type { Execution, Fault, LiveEvent, Settled } from "./types.ts";
 
 /** What all attempts of one walk share. */
 export interface AttemptHost {
   readonly execution: Execution;
   readonly logger: Logger;
+  readonly ask: AskAgent;
   readonly live: (event: LiveEvent) => void;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
@@ -68,7 +69,7 @@ export class Attempt implements EntryAttempt {
     const { entry } = this.options;
     const context = new Context(this);
     if (entry.inputSchema) context.data = await this.#conform(entry.inputSchema, context.data, "input");
-    let value = await entry.code(context);
+    let value = await entry.code(context, this.host.ask);
     if (entry.outputSchema) value = await this.#conform(entry.outputSchema, value, outputs[entry.suffix ?? ""]);
     return toJsonText(value, "result", this.host.stepValueBytes);
   }
@@ -199,14 +200,6 @@ class Context implements StepContext {
   get emit(): StepContext["emit"] {
     return (event) => emitOwn(event, this.#attempt);
   }
-}
-
-function toContextMap({ context, userId, conversationId, user }: Execution): Map<string, unknown> {
-  const map = new Map(Object.entries(structuredClone(context)));
-  if (userId !== undefined) map.set("userId", userId);
-  if (conversationId !== undefined) map.set("conversationId", conversationId);
-  if (user !== undefined) map.set("user", structuredClone(user));
-  return map;
 }
 
 const reserved = /^(workflow|step)-/;

@@ -2,6 +2,19 @@ import type { Caller } from "../core/caller.ts";
 import type { Logger } from "../core/log.ts";
 import type { Schema } from "../core/schema.ts";
 
+/** What a caller sent along, and who it is, as steps, tools and hooks see it: a copy of their own. */
+export function toContextMap({ context, userId, conversationId, user }: Surroundings): Map<string, unknown> {
+  const map = new Map(Object.entries(structuredClone(context)));
+  if (userId !== undefined) map.set("userId", userId);
+  if (conversationId !== undefined) map.set("conversationId", conversationId);
+  if (user !== undefined) map.set("user", structuredClone(user));
+  return map;
+}
+interface Surroundings extends Partial<Caller> {
+  readonly context: Readonly<Record<string, unknown>>;
+  readonly conversationId?: string | undefined;
+}
+
 /** What a step's own code gets. */
 export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, Suspend = never> {
   /** What the step before returned; in the first step, the workflow's input. */
@@ -35,7 +48,11 @@ export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, 
 export interface Agent {
   readonly type: "agent";
   readonly id: string;
-  /** The answer: text, or the object that `schema` describes. */
-  readonly ask: (prompt: Prompt, options: { schema?: Schema | undefined; context: StepContext }) => Promise<unknown>;
 }
+/** Asks an agent on behalf of a step. The answer is text, or the object that `schema` describes. */
+export type AskAgent = (
+  agent: Agent,
+  prompt: Prompt,
+  options: { schema?: Schema | undefined; context: StepContext },
+) => Promise<unknown>;
 export type Prompt = string | readonly { role: string; [key: string]: unknown }[];

@@ -1,6 +1,7 @@
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
 import { Attempt, type AttemptHost } from "./attempt.ts";
+import type { AskAgent } from "./context.ts";
 import type { Branch, Entry, Outcome, Resumed, Retry, Scope, Step, WorkflowDefinition } from "./definition.ts";
 import { toTransitionEvent } from "./events.ts";
 import { Fibers, StepFailure } from "./fibers.ts";
@@ -21,6 +22,8 @@ import type {
 export interface DriveOptions {
   readonly workflow: WorkflowDefinition;
   readonly logger: Logger;
+  /** How steps ask agents. */
+  readonly ask: AskAgent;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
   /** Keeps what the code needs as long as a walk is on it; returns how to let go. */
@@ -58,8 +61,8 @@ class Interpreter implements Walk {
   constructor(options: DriveOptions, execution: Execution, live: (event: LiveEvent) => void) {
     this.#options = options;
     this.#execution = execution;
-    const { logger, stepTimeoutMs, stepValueBytes } = options;
-    this.#host = { execution, logger, live, stepTimeoutMs, stepValueBytes };
+    const { logger, ask, stepTimeoutMs, stepValueBytes } = options;
+    this.#host = { execution, logger, ask, live, stepTimeoutMs, stepValueBytes };
     this.#clock = execution.startAt;
     this.#fibers = new Fibers((start) => this.#starts.push(start));
     this.leave = options.hold();

@@ -1,6 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
+import type { Conversations } from "./conversations.ts";
 
 export const executionStatuses = ["running", "suspended", "completed", "error"] as const;
 export type ExecutionStatus = (typeof executionStatuses)[number];
@@ -167,12 +168,17 @@ export interface Engine {
   begun(id: string): Promise<ReadonlySet<string> | undefined>;
   /** How many executions of a workflow are being driven here. */
   running(workflowId: string): number;
-  close(options: { drainMs: number }): Promise<void>;
+  /** What else writes to this backend ends `beside`, within the same time. */
+  close(options: { drainMs: number; beside?: Promise<unknown> }): Promise<void>;
 }
-/** Where executions live; as it stands in a config, before it is opened. */
+/** Where executions and conversations live; as it stands in a config, before it is opened. */
 export interface Backend {
   readonly type: string;
-  readonly open: (parts: BackendParts) => Engine;
+  readonly open: (parts: BackendParts) => OpenBackend;
+}
+export interface OpenBackend {
+  readonly engine: Engine;
+  readonly conversations: Conversations;
 }
 export interface BackendParts {
   /** The folder of the config. */

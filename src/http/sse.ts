@@ -7,14 +7,21 @@ export class EventStream {
   readonly generate: (signal: AbortSignal) => AsyncGenerator<unknown>;
   /** Besides those of every stream. A 503 in place of the first event carries them, too. */
   readonly headers: HeaderPairs;
-  /** Whether a `seq` goes before its event as `id:`, for readers who come back with `Last-Event-ID`. */
-  readonly ids: boolean;
+  readonly options: EventStreamOptions;
 
-  constructor(generate: EventStream["generate"], headers: HeaderPairs = [], { ids = false }: { ids?: boolean } = {}) {
+  constructor(generate: EventStream["generate"], headers: HeaderPairs = [], options: EventStreamOptions = {}) {
     this.generate = generate;
     this.headers = headers;
-    this.ids = ids;
+    this.options = options;
   }
+}
+export interface EventStreamOptions {
+  /** Whether a `seq` goes before its event as `id:`, for readers who come back with `Last-Event-ID`. */
+  readonly ids?: boolean;
+  /** What the last frame holds, as it is. */
+  readonly last?: string;
+  /** Whether it ends by itself when the server closes. Others are cut: their readers can come back. */
+  readonly drains?: boolean;
 }
 
 export interface StreamsOptions {
@@ -30,7 +37,7 @@ export interface Streams {
   /** `gone` is aborted when the reader leaves before the first event. */
   open(stream: EventStream, gone: AbortSignal): Promise<Response>;
   readonly size: number;
-  /** Ends every stream cleanly. */
+  /** Takes no more, and ends every stream that does not end by itself. */
   close(): void;
 }
 
@@ -40,7 +47,7 @@ export const sseHeaders: HeaderPairs = [
   ["x-accel-buffering", "no"],
 ];
 const encoder = new TextEncoder();
-function encode(event: unknown, ids: boolean): Uint8Array {
+function encode(event: unknown, ids = false): Uint8Array {
   const { seq } = (event ?? {}) as { seq?: number };
   const id = ids && seq !== undefined ? `id: ${seq}\n` : "";
   return encoder.encode(`${id}data: ${JSON.stringify(event ?? null)}\n\n`);
@@ -50,17 +57,18 @@ const heartbeat = encoder.encode(":\n\n");
 interface OpenStream {
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
   touched: number;
+  readonly drains: boolean;
   readonly end: (error?: unknown) => void;
 }
 
 /** Every open event stream of a server: one timer for all of them, and one way to end them all. */
 export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, report }: StreamsOptions): Streams {
-  const starting = new Set<AbortController>();
+  const starting = new Map<AbortController, EventStreamOptions>();
   const streams = new Set<OpenStream>();
   const timer = setInterval(sweep, Math.min(1_000, heartbeatMs / 3, sseStallMs / 3)).unref();
   let closed = false;
 
-  async function open({ generate, headers, ids }: EventStream, gone: AbortSignal): Promise<Response> {
+  async function open({ generate, headers, options }: EventStream, gone: AbortSignal): Promise<Response> {
     if (closed) throw new ServeError(503, "Server is shutting down");
     if (streams.size + starting.size >= sseStreams) {
       throw new ServeError(503, "Too many open streams", { headers: [["retry-after", "5"]] });
@@ -71,16 +79,16 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       leaving.abort();
     };
     gone.addEventListener("abort", leave, { once: true });
-    starting.add(leaving);
+    starting.set(leaving, options);
     const events = generate(leaving.signal);
     try {
       // Awaited before the headers go: what throws until here is a plain error response.
       const first = await events.next();
-      if (closed) void events.return(undefined).catch(report);
-      if (closed) throw new ServeError(503, "Server is shutting down", { headers });
-      return new FastResponse(toBody(first.done ? undefined : encode(first.value, ids), ids, events, leave), {
-        headers: [...sseHeaders, ...headers],
-      });
+      const isCut = closed && !options.drains;
+      if (isCut) void events.return(undefined).catch(report);
+      if (isCut) throw new ServeError(503, "Server is shutting down", { headers });
+      const frame = first.done ? undefined : encode(first.value, options.ids);
+      return new FastResponse(toBody(frame, options, events, leave), { headers: [...sseHeaders, ...headers] });
     } catch (error) {
       leave();
       throw error;
@@ -92,7 +100,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
   /** The next event is asked for only when the socket has taken the last, so a reader who stops holds one event here. */
   function toBody(
     first: Uint8Array | undefined,
-    ids: boolean,
+    { ids, last, drains = false }: EventStreamOptions,
     events: AsyncGenerator<unknown>,
     leave: () => void,
   ): ReadableStream {
@@ -106,7 +114,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     }
     return new ReadableStream<Uint8Array>({
       start(controller) {
-        self = { controller, touched: Date.now(), end };
+        self = { controller, touched: Date.now(), drains, end };
         streams.add(self);
         function end(error?: unknown): void {
           if (!forget()) return;
@@ -120,6 +128,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
             next ?? (await events.next().then(({ value, done }) => (done ? undefined : encode(value, ids))));
           next = undefined;
           if (!streams.has(self)) return;
+          if (!frame && last !== undefined) controller.enqueue(encoder.encode(`data: ${last}\n\n`));
           if (!frame) return self.end();
           controller.enqueue(frame);
           self.touched = Date.now();
@@ -153,8 +162,8 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     close() {
       closed = true;
       clearInterval(timer);
-      for (const stream of starting) stream.abort();
-      for (const stream of streams) stream.end();
+      for (const [stream, { drains }] of starting) if (!drains) stream.abort();
+      for (const stream of streams) if (!stream.drains) stream.end();
     },
   };
 }

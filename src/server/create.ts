@@ -7,6 +7,7 @@ import { ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
+import { createAgents } from "../agents/agents.ts";
 import { createLogger } from "../observability/logger.ts";
 import { createApp, type App, type Mode } from "./app.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
@@ -47,9 +48,11 @@ export interface OpenServer extends Server {
 export function openServer(project: Project, { mode, logger = createLogger(), rows, file }: ServerParts): OpenServer {
   const { server } = project.config;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const snapshot = createSnapshot(project, logger);
-  const engine = project.config.backend.open({ ...server.limits, root: project.root, file, logger });
-  const table = createRows({ engine, showErrors: mode === "dev" }, rows);
+  const { root } = project;
+  const { engine, conversations } = project.config.backend.open({ ...server.limits, root, file, logger });
+  const agents = createAgents({ conversations, limits: server.limits, logger, root });
+  const snapshot = createSnapshot(project, { logger, ask: agents.ask });
+  const table = createRows({ engine, agents, isDev: mode === "dev" }, rows);
   const streams = createStreams({ ...server.limits, report });
   const unknownKey = createKeyWarnings(logger);
   const app: App = createApp({ snapshot, table, streams, mode, logger, unknownKey });
@@ -98,7 +101,9 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
     streams.close();
     const { drainMs } = server.limits;
     const until = performance.now() + drainMs;
-    const answered = engine.close({ drainMs: Math.max(drainMs / 2, drainMs - answerMs) });
+    const grace = { drainMs: Math.max(drainMs / 2, drainMs - answerMs) };
+    const beside = agents.close(grace);
+    const answered = Promise.all([engine.close({ ...grace, beside }), beside]);
     await Promise.all([answered, listening?.then((port) => port.close(answered))]);
     // Whoever called `fetch` and never read the answer would hold it for ever.
     const late = new AbortController();

@@ -26,7 +26,7 @@ export interface Listening {
   readonly url: string;
   readonly port: number;
   /** Sockets hear 1001, requests get their grace; then whatever is left is cut, but not before `answered`. */
-  close(answered?: Promise<void>): Promise<void>;
+  close(answered?: Promise<unknown>): Promise<void>;
 }
 
 export async function listen(options: ListenOptions): Promise<Listening> {
@@ -68,7 +68,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     return opening.on("error", report);
   }
 
-  async function close(answered: Promise<void> = Promise.resolve()): Promise<void> {
+  async function close(answered: Promise<unknown> = Promise.resolve()): Promise<void> {
     const closed = once(server, "close");
     server.close();
     connections.close();

@@ -1,16 +1,31 @@
 import manifest from "../../package.json" with { type: "json" };
+import type { Agents } from "../agents/agents.ts";
+import { agentRoutes } from "../agents/routes.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { docRoute } from "../docs/routes.ts";
+import type { Engine } from "../engine/types.ts";
 import type { Route } from "../http/route.ts";
 import { createTable, type Table } from "../http/table.ts";
 import { echoSocket } from "../sockets/echo.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
-import { workflowRoutes, type WorkflowRoutesOptions } from "../workflows/routes.ts";
+import { workflowRoutes } from "../workflows/routes.ts";
 
 export type Row = Route<Snapshot> | SocketRoute;
 
+export interface RowParts {
+  readonly engine: Engine;
+  readonly agents: Agents;
+  /** Whether answers show what only the author should see. */
+  readonly isDev: boolean;
+}
+
 /** Every built-in endpoint, and the document of them all. */
-export function createRows(parts: WorkflowRoutesOptions, more: readonly Row[] = []): Table<Row> {
-  const rows: readonly Row[] = [...workflowRoutes(parts), echoSocket, ...more];
+export function createRows({ engine, agents, isDev }: RowParts, more: readonly Row[] = []): Table<Row> {
+  const rows: readonly Row[] = [
+    ...agentRoutes({ agents, showInstructions: isDev }),
+    ...workflowRoutes({ engine, showErrors: isDev }),
+    echoSocket,
+    ...more,
+  ];
   return createTable([...rows, docRoute(rows, manifest.version)]);
 }

@@ -1,12 +1,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import * as own from "agentserve";
+import * as index from "agentserve";
 import { findConfig, loadProject } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
+
+const own = { agentserve: index };
 
 const define = (body: string) =>
   `import { defineConfig } from "agentserve";\nexport default defineConfig(${body} as never);\n`;
@@ -18,7 +20,10 @@ const one = "agents.config.ts";
 async function mistake(files: Record<string, string>): Promise<{ message: string; hint?: string }> {
   const folder = createProject(files);
   try {
-    createSnapshot(await loadProject(findConfig(undefined, folder), own), createTestLogger([]));
+    createSnapshot(await loadProject(findConfig(undefined, folder), own), {
+      logger: createTestLogger([]),
+      ask: async () => "",
+    });
   } catch (error) {
     const { name, message, hint } = error as { name: string; message: string; hint?: string };
     expect(name).toBe("ConfigError");
@@ -56,7 +61,7 @@ describe("a config with a mistake gives one readable message with file and place
     [
       "an unknown key",
       `{ colour: 1 }`,
-      "colour: unknown key; expected workflows, workflowsDir, server, backend, configureApp, onDispose",
+      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, server, backend, configureApp, onDispose",
     ],
     [
       "an unknown key under cors",
@@ -187,7 +192,10 @@ describe("a project", () => {
       "workflows/types.d.ts": "export type A = 1;",
       "workflows/notes.md": "#",
     });
-    const { workflows } = createSnapshot(await loadProject(join(folder, one), own), createTestLogger([]));
+    const { workflows } = createSnapshot(await loadProject(join(folder, one), own), {
+      logger: createTestLogger([]),
+      ask: async () => "",
+    });
     expect([...workflows.keys()].toSorted()).toEqual(["a", "b", "c"]);
   });
 
@@ -205,7 +213,10 @@ describe("a project", () => {
 
   it("starts from agents.config.ts.example", async () => {
     const folder = createProject({ [one]: readFileSync("agents.config.ts.example", "utf8") });
-    const snapshot = createSnapshot(await loadProject(join(folder, one), own), createTestLogger([]));
+    const snapshot = createSnapshot(await loadProject(join(folder, one), own), {
+      logger: createTestLogger([]),
+      ask: async () => "",
+    });
     expect([...snapshot.workflows.keys()]).toEqual(["greeting"]);
     expect(snapshot.config.server).toMatchObject({ port: 3141, cors: { credentials: true } });
   });

@@ -6,7 +6,10 @@ import { createTestLogger, startServer, type LogRecord } from "../harness/server
 
 const setUp = (onDispose: () => void | Promise<void>) => {
   const logs: LogRecord[] = [];
-  return { logs, snapshot: createSnapshot(toProject({ onDispose }), createTestLogger(logs)) };
+  return {
+    logs,
+    snapshot: createSnapshot(toProject({ onDispose }), { logger: createTestLogger(logs), ask: async () => "" }),
+  };
 };
 
 it("is disposed of once, when it is retired and its last holder has let go", async () => {

@@ -70,7 +70,7 @@ export const driveOptions = (
   workflow: WorkflowDefinition,
   logger: Logger,
   hold: DriveOptions["hold"] = () => () => {},
-): DriveOptions => ({ workflow, logger, stepTimeoutMs: 5_000, stepValueBytes: 100_000, hold });
+): DriveOptions => ({ workflow, logger, ask: async () => "", stepTimeoutMs: 5_000, stepValueBytes: 100_000, hold });
 
 /** A file, open. */
 export interface World {
@@ -101,7 +101,7 @@ export async function openWorld(
     return () => void held.delete(one);
   };
   const limits = { runningExecutions, queuedExecutions: 100, sseBufferBytes: 1_000_000 };
-  const engine = embedded({ path }).open({ root: "/", ...limits, logger });
+  const { engine } = embedded({ path }).open({ root: "/", ...limits, logger });
   const durable = new Durable(path);
   const drive = watched(createDrive(driveOptions(definition, logger, hold)), book, durable);
   const { recovery, steps } = definition;

@@ -7,7 +7,7 @@ import type { Agent } from "../../src/engine/context.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
 const execute = () => 1;
-const agent: Agent = { type: "agent", id: "helper", ask: async () => "text" };
+const agent: Agent = { type: "agent", id: "helper" };
 const sub = defineWorkflow({ id: "sub", input: v.object({ n: v.number() }) }).andThen({ id: "verify", execute });
 
 const everything = defineWorkflow({

@@ -12,7 +12,7 @@ export interface EmbeddedBackendOptions {
   retention?: string | false;
 }
 
-/** Executions in one SQLite file. Only describes it: the server opens it, once. */
+/** Executions and conversations in one SQLite file. Only describes it: the server opens it, once. */
 export function embedded({
   path = ".agentserve/data.db",
   durability = "normal",
@@ -26,7 +26,8 @@ export function embedded({
     type: "embedded",
     open({ root, file = path, ...parts }) {
       const own = { durability, retentionMs, path: file === ":memory:" ? file : resolve(root, file) };
-      return new EmbeddedEngine({ ...parts, ...own });
+      const engine = new EmbeddedEngine({ ...parts, ...own });
+      return { engine, conversations: engine.conversations };
     },
   };
 }

@@ -1,6 +1,7 @@
 import { dirname } from "node:path";
 import { ServeError } from "../../core/error.ts";
 import { findChange } from "../../engine/changes.ts";
+import type { Conversations } from "../../engine/conversations.ts";
 import type {
   Engine,
   Execution,
@@ -13,6 +14,7 @@ import type {
   Resume,
   Transition,
 } from "../../engine/types.ts";
+import { EmbeddedConversations } from "./conversations.ts";
 import { readEvents } from "./event-log.ts";
 import { prepareFolder } from "./folder.ts";
 import { Journal, type JournalOptions } from "./journal.ts";
@@ -37,6 +39,10 @@ export class EmbeddedEngine implements Engine {
   #unlock = (): void => {};
   #stopRetention = (): void => {};
   readonly #closing = new AbortController();
+  readonly conversations: Conversations = new EmbeddedConversations(() => ({
+    messages: this.#store.messages,
+    writer: this.#journal.writer,
+  }));
 
   constructor(options: EmbeddedOptions) {
     this.#options = options;
@@ -181,10 +187,10 @@ export class EmbeddedEngine implements Engine {
     return run ? this.#journal.signal(run, next) : this.#journal.decide(state, next);
   }
 
-  async close({ drainMs }: { drainMs: number }): Promise<void> {
+  async close({ drainMs, beside }: { drainMs: number; beside?: Promise<unknown> }): Promise<void> {
     this.#closing.abort();
     this.#stopRetention();
-    await this.#journal?.close(drainMs);
+    await this.#journal?.close(drainMs, beside);
     this.#closeStore();
   }
 

@@ -6,6 +6,7 @@ import type { Execution, ExecutionState, Program, Settled, Transition } from "..
 import { Readers } from "./readers.ts";
 import { EmbeddedRun, eventsOf, toSignalRow, type Effect } from "./run.ts";
 import { Slots } from "./slots.ts";
+import { unavailable } from "./sqlite-error.ts";
 import type { Store, StoredState } from "./store.ts";
 import { Waiters } from "./waiters.ts";
 import { Writer, type Job } from "./writer.ts";
@@ -246,9 +247,9 @@ export class Journal {
 
   /**
    * Starts nothing more and lets attempts in flight finish within the grace: whoever waits for an execution that they end
-   * hears of it. The rest is left to the next start.
+   * hears of it. The rest is left to the next start. What else writes here ends `beside`.
    */
-  async close(drainMs: number): Promise<void> {
+  async close(drainMs: number, beside?: Promise<unknown>): Promise<void> {
     this.#closing = true;
     for (const run of this.#runs.values()) run.stop();
     this.readers.closeAll();
@@ -257,7 +258,8 @@ export class Journal {
     this.#checkIdle();
     const over = Promise.withResolvers<void>();
     const timer = setTimeout(over.resolve, drainMs);
-    await Promise.race([idle.promise.then(() => this.writer.idle()), over.promise]);
+    const ended = Promise.all([idle.promise, beside]);
+    await Promise.race([ended.then(() => this.writer.idle()), over.promise]);
     clearTimeout(timer);
     this.waiters.close(shuttingDown());
     this.writer.close();
@@ -278,5 +280,3 @@ interface Reactions {
 }
 
 const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");
-const unavailable = (message: string, cause: unknown): ServeError =>
-  new ServeError(503, message, { cause, headers: [["retry-after", "1"]] });

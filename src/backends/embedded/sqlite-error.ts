@@ -1,3 +1,5 @@
+import { ServeError } from "../../core/error.ts";
+
 /** SQLite's primary result codes, as far as we tell them apart. */
 export const codes = {
   busy: 5,
@@ -26,6 +28,10 @@ export class StoreError extends Error {
     this.hint = hint;
   }
 }
+
+/** The store cannot be written now. Whoever asks again later may succeed. */
+export const unavailable = (message: string, cause: unknown): ServeError =>
+  new ServeError(503, message, { cause, headers: [["retry-after", "1"]] });
 
 export function toStoreError(path: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;

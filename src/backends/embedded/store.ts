@@ -9,6 +9,7 @@ import type {
   Transition,
 } from "../../engine/types.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
+import { MessageStore, messageTables } from "./message-store.ts";
 import { StoreError } from "./sqlite-error.ts";
 
 /** One row of the journal: how an entry ended, or a transition that somebody made from outside. */
@@ -25,7 +26,7 @@ export interface StoredState extends ExecutionState {
   readonly number: number;
 }
 
-const format = 2;
+const format = 3;
 // A commit costs by the pages that it touches. So executions have numbers (ids may be random), the journal only grows at
 // its end, and what many executions share stands once. In the journal, `events` are those that follow from this very row,
 // and `seq` is the number of the last one so far.
@@ -43,12 +44,13 @@ const schema = `
     body text, seq integer not null, events text
   ) strict;
   create index journal_by_number on journal(number);
-`;
+  ${messageTables}`;
 const state = `select number, id, workflow, started, steps, input, options, status, epoch, last
   from executions join definitions using (definition)`;
 
 /** The file: its tables, and every statement on them. */
 export class Store {
+  readonly messages: MessageStore;
   readonly #db: DatabaseSync;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
   #lastNumber: number;
@@ -65,6 +67,7 @@ export class Store {
       this.#prepareTables(path);
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+      this.messages = new MessageStore(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
     } catch (error) {
       this.#db.close();

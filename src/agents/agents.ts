@@ -1,0 +1,185 @@
+import type { Caller } from "../core/caller.ts";
+import { ServeError } from "../core/error.ts";
+import type { Logger } from "../core/log.ts";
+import type { AskAgent, StepContext } from "../engine/context.ts";
+import type { Conversations } from "../engine/conversations.ts";
+import { generate, stream, type Answer, type CallParts, type Question, type StreamPart } from "./call.ts";
+import { isAgent, type AgentDefinition } from "./define.ts";
+import { toStreamEvent } from "./events.ts";
+import type { ModelLimits } from "./model.ts";
+import { Operation, type AgentCallOptions } from "./operation.ts";
+import { prepareAgent, type PreparedAgent } from "./prepare.ts";
+import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schema-checker.ts";
+import { loadSdk } from "./sdk.ts";
+import { fromSchema, type SchemaLimits } from "./shape.ts";
+
+export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {}
+export interface AgentsOptions {
+  readonly conversations: Conversations;
+  readonly limits: AgentLimits;
+  readonly logger: Logger;
+  /** The folder that models named by text are looked for from. */
+  readonly root: string;
+}
+
+/** A request to an agent. */
+export interface AgentCall {
+  readonly agent: AgentDefinition;
+  readonly question: Question;
+  readonly options?: AgentCallOptions | undefined;
+  readonly caller: Caller | undefined;
+  /** Aborted when the caller leaves. */
+  readonly signal: AbortSignal;
+  /** Whether a step of a workflow asks. */
+  readonly step?: boolean | undefined;
+}
+
+/** Whatever agents do in one server. */
+export interface Agents {
+  readonly limits: AgentLimits;
+  readonly checker: SchemaChecker;
+  /** What fails is a `ServeError`. */
+  generate(call: AgentCall): Promise<Answer>;
+  /** What fails before the model has begun to answer is thrown; after that it is the last part. */
+  stream(call: AgentCall): AsyncGenerator<StreamPart>;
+  /** What an `andAgent` step does. */
+  readonly ask: AskAgent;
+  /** How many calls of an agent are being answered. */
+  running(agentId: string): number;
+  /** Takes no more calls; those that still run when the time is over are answered with 503. */
+  close(options: { drainMs: number }): Promise<void>;
+}
+
+export function createAgents({ conversations, limits, logger, root }: AgentsOptions): Agents {
+  const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
+  const checker = createSchemaChecker(limits);
+  const running = new Set<Operation>();
+  let closing: PromiseWithResolvers<void> | undefined;
+
+  function prepare(agent: AgentDefinition): Promise<PreparedAgent> {
+    const known = prepared.get(agent);
+    if (known) return known;
+    const preparing = prepareAgent(agent, limits, root);
+    prepared.set(agent, preparing);
+    preparing.catch(() => prepared.delete(agent)); // what is missing may be there the next time
+    return preparing;
+  }
+
+  function begin({ agent, options = {}, caller, signal, step = false }: AgentCall): Operation {
+    const operation = new Operation({ agent, options, caller, logger, signal, step });
+    running.add(operation);
+    return operation;
+  }
+
+  function end(operation: Operation): void {
+    operation.close();
+    running.delete(operation);
+    checkIdle();
+  }
+
+  const toParts = async (operation: Operation): Promise<CallParts> => {
+    return { agent: await prepare(operation.agent), operation, conversations };
+  };
+
+  async function generateAnswer(call: AgentCall): Promise<Answer> {
+    if (closing) throw shuttingDown();
+    const operation = begin(call);
+    try {
+      const answer = toParts(operation).then((parts) => generate(parts, call.question));
+      return await operation.unlessAborted(answer);
+    } catch (error) {
+      throw await toFailure(operation, error);
+    } finally {
+      end(operation);
+    }
+  }
+
+  async function* streamParts(call: AgentCall): AsyncGenerator<StreamPart> {
+    if (closing && !call.step) throw shuttingDown();
+    const operation = begin(call);
+    // Held back until the model answers: if it does not, the caller gets a plain error.
+    let start: StreamPart | undefined;
+    let begun = false;
+    try {
+      for await (const part of stream(await toParts(operation), call.question)) {
+        if (part.type === "start") start = part;
+        if (part.type === "start") continue;
+        if (start && !begun) yield start;
+        begun = true;
+        yield part;
+      }
+    } catch (error) {
+      const failure = await toFailure(operation, error);
+      if (!begun) throw failure;
+      yield { type: "error", error: failure };
+    } finally {
+      end(operation);
+    }
+  }
+
+  const ask: AskAgent = async (agent, prompt, { schema, context: step }) => {
+    if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not made by defineAgent()`);
+    const { user, userId, conversationId, ...context } = Object.fromEntries(step.context) as StepOptions;
+    const shape = schema && fromSchema(schema);
+    const parts = streamParts({
+      agent,
+      question: { input: prompt, shape, trusted: true, turnName: step.idempotencyKey },
+      options: { userId, conversationId, context },
+      caller: user && { user, userId },
+      signal: step.signal,
+      step: true,
+    });
+    for await (const part of parts) {
+      if (part.type === "error") throw part.error;
+      show(step, toStreamEvent(part));
+      if (part.type === "finish") return shape ? part.answer.object : part.answer.text;
+    }
+    throw new Error(`agent ${agent.id} gave no answer`);
+  };
+
+  async function close({ drainMs }: { drainMs: number }): Promise<void> {
+    closing = Promise.withResolvers();
+    checkIdle();
+    const late = setTimeout(() => {
+      for (const operation of requests()) operation.abort(shuttingDown());
+    }, drainMs);
+    await closing.promise;
+    clearTimeout(late);
+    await checker.close();
+  }
+
+  /** Steps of workflows are the engine's to end: what is cut off there runs again after the next start. */
+  const requests = (): Operation[] => [...running].filter(({ step }) => !step);
+  function checkIdle(): void {
+    if (closing && requests().length === 0) closing.resolve();
+  }
+
+  return {
+    limits,
+    checker,
+    generate: generateAnswer,
+    stream: streamParts,
+    ask,
+    running: (agentId) => [...running].filter(({ agent }) => agent.id === agentId).length,
+    close,
+  };
+}
+
+interface StepOptions extends Record<string, unknown> {
+  user?: Caller["user"];
+  userId?: string;
+  conversationId?: string;
+}
+
+/** What an agent says inside a workflow can be watched on the workflow's stream. */
+function show({ emit, logger }: StepContext, event: { type: string }): void {
+  try {
+    emit(event);
+  } catch (error) {
+    logger.debug("A part of the agent's answer cannot be shown", { error, type: event.type });
+  }
+}
+
+const toFailure = async (operation: Operation, error: unknown): Promise<ServeError> =>
+  operation.fail(await loadSdk(), error);
+const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

@@ -1,0 +1,169 @@
+import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
+import { badRequest, type ServeError } from "../core/error.ts";
+import { newId } from "../core/id.ts";
+import type { Conversations } from "../engine/conversations.ts";
+import { toMessages, type Input } from "./messages.ts";
+import type { Operation } from "./operation.ts";
+import type { PreparedAgent } from "./prepare.ts";
+import type { Shape } from "./shape.ts";
+import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
+
+/** What is asked. */
+export interface Question extends Omit<TurnInput, "messages"> {
+  readonly input: Input;
+  /** When the answer must be an object. */
+  readonly shape?: Shape | undefined;
+  /** A turn that may be run again under this name is stored once. */
+  readonly turnName?: string | undefined;
+}
+/** Who is asked, and on whose behalf. */
+export interface CallParts {
+  readonly agent: PreparedAgent;
+  readonly operation: Operation;
+  readonly conversations: Conversations;
+}
+/** How a call ended. */
+export interface Answer {
+  readonly text: string;
+  /** What the text holds, where the question has a shape. */
+  readonly object: unknown;
+  readonly finishReason: FinishReason;
+  /** Summed over all steps. */
+  readonly usage: LanguageModelUsage;
+  readonly steps: readonly StepResult<ToolSet>[];
+}
+/** A part of an answer. The first one says by which id the answer is known, the last one is the whole of it. */
+export type Part =
+  | Exclude<TextStreamPart<ToolSet>, { type: "start" | "finish" | "error" }>
+  | { readonly type: "start"; readonly messageId: string }
+  | { readonly type: "finish"; readonly answer: Answer };
+
+/** A part of a stream that has begun; an error is its last. */
+export type StreamPart = Part | { readonly type: "error"; readonly error: ServeError };
+
+/** Asks for the whole answer. */
+export async function generate(parts: CallParts, question: Question): Promise<Answer> {
+  const turn = await openTurn(parts, question);
+  try {
+    const settings = await toSettings(parts, question, turn);
+    return await finish(parts, question, turn, await parts.agent.sdk.generateText(settings));
+  } finally {
+    turn.close();
+  }
+}
+
+/** Hands on the parts of an answer as they come. The turn is stored before the last one says that it is finished. */
+export async function* stream(parts: CallParts, question: Question): AsyncGenerator<Part> {
+  const turn = await openTurn(parts, question);
+  try {
+    const settings = await toSettings(parts, question, turn);
+    let result: Result | undefined;
+    const { stream: answer } = parts.agent.sdk.experimental_streamTextLowMemory({
+      ...settings,
+      onEnd: (event) => void (result = event),
+      onError: () => {}, // otherwise it would be printed
+    });
+    for await (const part of answer) {
+      if (part.type === "error") throw part.error;
+      if (part.type === "abort") throw new Error(part.reason);
+      if (part.type === "start") yield { type: "start", messageId: turn.answerId };
+      else if (part.type !== "finish") yield part;
+    }
+    if (!result) throw new Error("The model's answer has no end");
+    yield { type: "finish", answer: await finish(parts, question, turn, result) };
+  } finally {
+    turn.close();
+  }
+}
+
+interface HeldTurn extends OpenTurn {
+  readonly answerId: string;
+  close(): void;
+}
+
+async function openTurn({ agent, operation, conversations }: CallParts, question: Question): Promise<HeldTurn> {
+  const messages = await toMessages(agent.sdk, question.input);
+  const input = { ...question, messages };
+  const { conversationId, userId, signal } = operation;
+  const { id: agentId, memory } = operation.agent;
+  if (!memory || conversationId === undefined) return { ...freeTurn(input), answerId: newId(), close: () => {} };
+  const turn = await conversations.open({ agentId, userId, conversationId }, { name: question.turnName, signal });
+  try {
+    const open = await storedTurn(turn, input);
+    return { ...open, answerId: open.continues ?? newId(), close: () => turn.close() };
+  } catch (error) {
+    turn.close();
+    throw error;
+  }
+}
+
+/** Of what the SDK gives back, what we use. */
+interface Result {
+  readonly text: string;
+  readonly finishReason: FinishReason;
+  readonly totalUsage: LanguageModelUsage;
+  readonly responseMessages: readonly ModelMessage[];
+  readonly steps: readonly StepResult<ToolSet>[];
+}
+
+async function finish({ operation }: CallParts, { shape }: Question, turn: HeldTurn, result: Result): Promise<Answer> {
+  const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
+  for (const { warnings } of steps) if (warnings?.length) operation.logger.warn("The model warns", { warnings });
+  const object = shape ? await shape.read(text) : undefined;
+  await operation.hook("onEnd", { text, finishReason, usage, steps });
+  operation.signal.throwIfAborted();
+  await turn.store(responseMessages, turn.answerId);
+  return { text, object, finishReason, usage, steps };
+}
+
+type Settings = Parameters<PreparedAgent["sdk"]["generateText"]>[0];
+
+async function toSettings({ agent, operation }: CallParts, { shape }: Question, turn: OpenTurn): Promise<Settings> {
+  const { instructions, maxSteps, maxRetries, hooks, settings, tools } = operation.agent;
+  const { userId: _, conversationId: __, context: ___, maxSteps: wanted = maxSteps, ...own } = operation.options;
+  await operation.hook("onStart", { messages: turn.prompt });
+  const { providerOptions, ...more } = { ...settings, ...own };
+  const all: Settings = {
+    ...more,
+    model: agent.model,
+    instructions: typeof instructions === "function" ? await instructions(operation) : instructions,
+    messages: turn.prompt,
+    stopWhen: agent.sdk.isStepCount(Math.min(wanted, maxSteps)),
+    abortSignal: operation.signal,
+    experimental_download: refuseToFetch,
+  };
+  if (maxRetries !== undefined) all.maxRetries = maxRetries;
+  // Whatever a provider takes is JSON.
+  if (providerOptions) all.providerOptions = { ...settings.providerOptions, ...providerOptions } as never;
+  if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
+  if (shape) all.output = toOutput(shape);
+  if (hooks.onStepEnd) all.onStepEnd = (step) => operation.hook("onStepEnd", { step });
+  if (hooks.onToolStart) {
+    all.onToolExecutionStart = ({ toolCall: { toolName, toolCallId, input } }) =>
+      operation.hook("onToolStart", { toolName, toolCallId, input });
+  }
+  if (hooks.onToolEnd) {
+    all.onToolExecutionEnd = ({ toolCall: { toolName, toolCallId, input }, toolOutput }) => {
+      const { output, error } = toolOutput as { output?: unknown; error?: unknown };
+      return operation.hook("onToolEnd", { toolName, toolCallId, input, output, error });
+    };
+  }
+  return all;
+}
+
+/** Only tells the model what is wanted: the answer is read and checked by the shape. */
+const toOutput = ({ schema }: Shape): NonNullable<Settings["output"]> => ({
+  name: "object",
+  responseFormat: Promise.resolve({ type: "json", schema }),
+  parseCompleteOutput: async ({ text }) => text,
+  // The SDK holds text back until this changes.
+  parsePartialOutput: async ({ text }) => ({ partial: text.length }),
+  createElementStreamTransform: () => undefined,
+});
+
+/** The server fetches nothing that a client names: the provider does, or nobody. */
+const refuseToFetch: NonNullable<Settings["experimental_download"]> = async (files) =>
+  files.map(({ url, isUrlSupportedByModel }) => {
+    if (isUrlSupportedByModel) return null;
+    throw badRequest(`Invalid request: the model's provider does not fetch ${url.protocol} URLs: send a data: URL`);
+  });

@@ -1,0 +1,119 @@
+import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolSet } from "ai";
+import { idRule, isId } from "../core/id.ts";
+import type { Agent } from "../engine/context.ts";
+import type { AgentContext } from "./context.ts";
+import type { AnyTool } from "./tool.ts";
+
+/** How the model is asked. A request's own `options` come first. */
+export interface ModelSettings {
+  temperature?: number;
+  maxOutputTokens?: number;
+  topP?: number;
+  topK?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  seed?: number;
+  stopSequences?: string[];
+  /** Options of the model's provider, by its name. */
+  providerOptions?: Record<string, Record<string, unknown>>;
+}
+
+export interface DefineAgentOptions extends ModelSettings {
+  /** Unique; stands in the URL. */
+  id: string;
+  /** @default the id */
+  name?: string;
+  /** @default "" */
+  description?: string;
+  /** The system prompt, or a function that makes it for each call. */
+  instructions: string | ((context: AgentContext) => string | Promise<string>);
+  /** A language model of the AI SDK, or `"provider/model"`. */
+  model: LanguageModel;
+  /** What the agent can do, by the name that the model calls it. */
+  tools?: Record<string, AnyTool>;
+  /** How often the model is asked within one call, while it calls tools. @default 10 */
+  maxSteps?: number;
+  /** Whether calls with a `conversationId` remember what was said. @default true */
+  memory?: boolean;
+  /** How often a failed request to the model is made again. @default 2 */
+  maxRetries?: number;
+  hooks?: AgentHooks;
+}
+
+type Hook<Event> = (event: Event & { agent: Agent; context: AgentContext }) => void | Promise<void>;
+/** What throws in one of them fails the call; a `ServeError`'s status and message reach the client. */
+export interface AgentHooks {
+  onStart?: Hook<{ messages: readonly ModelMessage[] }>;
+  /** After each answer of the model, with what its tools returned. */
+  onStepEnd?: Hook<{ step: StepResult<ToolSet> }>;
+  onToolStart?: Hook<{ toolName: string; toolCallId: string; input: unknown }>;
+  onToolEnd?: Hook<{ toolName: string; toolCallId: string; input: unknown; output?: unknown; error?: unknown }>;
+  onEnd?: Hook<{
+    text: string;
+    finishReason: string;
+    usage: LanguageModelUsage;
+    steps: readonly StepResult<ToolSet>[];
+  }>;
+  /** Hears what went wrong, before the client does. */
+  onError?: Hook<{ error: unknown }>;
+}
+
+/** An agent: a model, its instructions and its tools. */
+export interface AgentDefinition extends Agent {
+  readonly name: string;
+  readonly description: string;
+  readonly instructions: DefineAgentOptions["instructions"];
+  readonly model: LanguageModel;
+  readonly tools: Readonly<Record<string, AnyTool>>;
+  readonly maxSteps: number;
+  readonly memory: boolean;
+  readonly maxRetries: number | undefined;
+  readonly hooks: AgentHooks;
+  readonly settings: ModelSettings;
+}
+
+export function defineAgent(options: DefineAgentOptions): AgentDefinition {
+  const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
+  const { memory = true, maxRetries, hooks = {}, ...rest } = options;
+  if (!isId(id)) throw new TypeError(`defineAgent: id ${JSON.stringify(id)} is not ${idRule}`);
+  const expect = (key: string, isRight: boolean, expected: string): void => {
+    if (!isRight) throw new TypeError(`agent ${id}: ${key}: expected ${expected}`);
+  };
+  expect("instructions", ["string", "function"].includes(typeof instructions), "text, or a function that makes it");
+  expect("model", isModel(model), 'a language model of the AI SDK, or "provider/model"');
+  expect("tools", isRecord(tools) && Object.values(tools).every(isRecord), "tools by their names");
+  expect("maxSteps", Number.isSafeInteger(maxSteps) && maxSteps >= 1, "a whole number from 1");
+  expect("memory", typeof memory === "boolean", "true or false");
+  expect("hooks", isRecord(hooks) && Object.values(hooks).every(isOptionalFunction), "functions by their names");
+  const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
+  if (unknown !== undefined) throw new TypeError(`agent ${id}: ${unknown} is no option of an agent`);
+  const set = settingNames.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]);
+  const settings = Object.fromEntries(set) as ModelSettings; // keys and values are the option's own
+  const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks, settings };
+  return Object.freeze({ type: "agent", ...own });
+}
+
+export const isAgent = (value: unknown): value is AgentDefinition =>
+  isRecord(value) && value["type"] === "agent" && typeof value["id"] === "string" && "instructions" in value;
+
+const settingNames = [
+  "temperature",
+  "maxOutputTokens",
+  "topP",
+  "topK",
+  "presencePenalty",
+  "frequencyPenalty",
+  "seed",
+  "stopSequences",
+  "providerOptions",
+] as const satisfies readonly (keyof ModelSettings)[];
+const known = [...settingNames, "id", "name", "description", "instructions", "model", "tools", "maxSteps"] as const;
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  (typeof value === "object" || typeof value === "function") && value !== null && !Array.isArray(value);
+const isOptionalFunction = (value: unknown): boolean => value === undefined || typeof value === "function";
+
+function isModel(model: unknown): boolean {
+  if (typeof model === "string") return /^[^/]+\/.+$/.test(model);
+  return isRecord(model) && typeof model["modelId"] === "string" && typeof model["doStream"] === "function";
+}

@@ -1,0 +1,61 @@
+import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
+import { isSchema } from "../core/schema.ts";
+import type { AgentDefinition } from "./define.ts";
+import { isSdkSchema, type AnyTool } from "./tool.ts";
+
+export interface AgentSummary {
+  id: string;
+  name: string;
+  description: string;
+  model: string;
+  status: "idle" | "running";
+  tools: { name: string; description: string }[];
+}
+export interface AgentDetail extends AgentSummary {
+  tools: { name: string; description: string; inputSchema: JsonSchema }[];
+  maxSteps: number;
+  memory: boolean;
+  /** A system prompt is not public: only for those who may see it, and only when it is text. */
+  instructions?: string | undefined;
+}
+
+/** An agent as `GET /agents/:id` shows it. Made once, at load. */
+export function describeAgent(agent: AgentDefinition, warn: (message: string) => void): AgentDetail {
+  const { id, name, description, model, maxSteps, memory, instructions } = agent;
+  const tools = Object.entries(agent.tools).map(([toolName, tool]) => ({
+    name: toolName,
+    description: typeof tool.description === "string" ? tool.description : "",
+    inputSchema: toInputSchema(tool, (reason) =>
+      warn(`agent ${id}: the input of tool ${toolName} is not fully shown as JSON Schema: ${reason}`),
+    ),
+  }));
+  return {
+    id,
+    name,
+    description,
+    model: typeof model === "string" ? model : `${model.provider}/${model.modelId}`,
+    status: "idle",
+    tools,
+    maxSteps,
+    memory,
+    instructions: typeof instructions === "string" ? instructions : undefined,
+  };
+}
+
+export function toSummary({ id, name, description, model, status, tools }: AgentDetail): AgentSummary {
+  return { id, name, description, model, status, tools: tools.map(toToolSummary) };
+}
+
+const toToolSummary = (tool: AgentDetail["tools"][number]): AgentSummary["tools"][number] => ({
+  name: tool.name,
+  description: tool.description,
+});
+
+function toInputSchema({ inputSchema }: AnyTool, warn: (reason: string) => void): JsonSchema {
+  if (isSchema(inputSchema)) return toJsonSchema(inputSchema, "input", warn);
+  if (isSdkSchema(inputSchema) && !(inputSchema.jsonSchema instanceof Promise)) {
+    return inputSchema.jsonSchema as JsonSchema; // written by the author as it is
+  }
+  warn("it is made only when it is used");
+  return {};
+}

@@ -1,0 +1,69 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { fill } from "./fill.ts";
+import { createModel, toParts, toWords, type Parts, type PlainAnswer } from "./model.ts";
+
+export interface EchoModelOptions {
+  /** Milliseconds between two words of a stream. @default 0 */
+  wordMs?: number;
+}
+
+/**
+ * A model that needs no key: it says what it was told, calls a tool that the prompt names, and fills a JSON Schema. JSON in
+ * the prompt is taken as what the tool, or the schema, is to be given.
+ */
+export function echoModel({ wordMs = 0 }: EchoModelOptions = {}): LanguageModelV4 {
+  return createModel("echo", async function* (options): Parts {
+    const { prompt, abortSignal: signal } = options;
+    const inputTokens = toWords(prompt.map(textOf).join(" ")).length;
+    const answer = toAnswer(options);
+    const outputTokens = toWords(answer.text ?? "").length;
+    for await (const part of toParts({ ...answer, usage: { inputTokens, outputTokens } })) {
+      if (wordMs > 0 && part.type === "text-delta") await sleep(wordMs, undefined, { signal });
+      yield part;
+    }
+  });
+}
+
+function toAnswer({ prompt, tools = [], responseFormat }: LanguageModelV4CallOptions): PlainAnswer {
+  const last = prompt.at(-1);
+  const said = textOf(prompt.findLast(({ role }) => role === "user"));
+  const tool = last?.role === "user" ? tools.find(({ name }) => isNamed(name, said)) : undefined;
+  if (tool?.type === "function") {
+    const [, about = ""] = said.split(new RegExp(escape(tool.name), "i"));
+    return { toolCalls: [{ toolName: tool.name, input: findJson(said) ?? fill(tool.inputSchema, toTopic(about)) }] };
+  }
+  if (responseFormat?.type === "json") {
+    return { text: JSON.stringify(findJson(said) ?? fill(responseFormat.schema ?? {}, said)) };
+  }
+  return { text: last?.role === "tool" ? textOf(last) : said };
+}
+
+const isNamed = (name: string, text: string): boolean => new RegExp(`\\b${escape(name)}\\b`, "i").test(text);
+const escape = (text: string): string => text.replace(/[^\w]/g, "\\$&");
+
+/** `Berlin` of `weather in Berlin?` */
+const toTopic = (text: string): string => text.replace(/^\W*((in|of|for|with|about|on)\s+)?/i, "").replace(/\W+$/, "");
+
+function findJson(text: string): unknown {
+  const [json] = /\{.*\}|\[.*\]/s.exec(text) ?? [];
+  try {
+    return json === undefined ? undefined : JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a message says; of a tool, what it returned. */
+function textOf(message: LanguageModelV4Prompt[number] | undefined): string {
+  if (!message) return "";
+  if (typeof message.content === "string") return message.content;
+  const texts = message.content.map((part) => {
+    if (part.type === "text") return part.text;
+    if (part.type !== "tool-result") return "";
+    const { output } = part;
+    const result = "value" in output ? output.value : output.type;
+    return `${part.toolName}: ${typeof result === "string" ? result : JSON.stringify(result)}`;
+  });
+  return texts.filter(Boolean).join("\n");
+}

@@ -1,0 +1,116 @@
+import type {
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4Content,
+  LanguageModelV4FinishReason,
+  LanguageModelV4GenerateResult,
+  LanguageModelV4StreamPart,
+  LanguageModelV4Usage,
+} from "@ai-sdk/provider";
+
+export type Parts = AsyncGenerator<LanguageModelV4StreamPart>;
+
+/** A model of the AI SDK, made of a function that gives the parts of an answer. */
+export function createModel(modelId: string, answer: (options: LanguageModelV4CallOptions) => Parts): LanguageModelV4 {
+  return {
+    specificationVersion: "v4",
+    provider: "agentserve",
+    modelId,
+    supportedUrls: {},
+    doGenerate: (options) => collect(answer(options)),
+    async doStream(options) {
+      const parts = answer(options);
+      const first = await parts.next(); // what fails until here fails the call
+      return { stream: toStream(first, parts) };
+    },
+  };
+}
+
+function toStream(
+  first: IteratorResult<LanguageModelV4StreamPart>,
+  parts: Parts,
+): ReadableStream<LanguageModelV4StreamPart> {
+  let next: typeof first | undefined = first;
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = next ?? (await parts.next());
+      next = undefined;
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: () => void parts.return(undefined),
+  });
+}
+
+/** The whole answer, for a caller who does not want it streamed. */
+async function collect(parts: Parts): Promise<LanguageModelV4GenerateResult> {
+  const content: LanguageModelV4Content[] = [];
+  const open = new Map<string, { text: string }>();
+  let usage = toUsage(0, 0);
+  let finishReason: LanguageModelV4FinishReason = { unified: "other", raw: undefined };
+  for await (const part of parts) {
+    switch (part.type) {
+      case "text-start":
+      case "reasoning-start": {
+        const block = { type: part.type === "text-start" ? ("text" as const) : ("reasoning" as const), text: "" };
+        open.set(part.id, block);
+        content.push(block);
+        break;
+      }
+      case "text-delta":
+      case "reasoning-delta":
+        open.get(part.id)!.text += part.delta;
+        break;
+      case "finish":
+        ({ usage, finishReason } = part);
+        break;
+      case "error":
+        throw part.error;
+      case "tool-call":
+      case "tool-result":
+      case "tool-approval-request":
+      case "source":
+      case "file":
+      case "reasoning-file":
+      case "custom":
+        content.push(part);
+    }
+  }
+  return { content, usage, finishReason, warnings: [] };
+}
+
+export interface PlainAnswer {
+  readonly reasoning?: string | undefined;
+  readonly text?: string | undefined;
+  /** Tools to call. An id is made up where none is given. */
+  readonly toolCalls?: readonly { toolName: string; input: unknown; toolCallId?: string | undefined }[] | undefined;
+  readonly usage?: { readonly inputTokens: number; readonly outputTokens: number } | undefined;
+}
+
+/** An answer in parts: text word by word, then the calls. */
+export async function* toParts({ reasoning = "", text = "", toolCalls = [], usage }: PlainAnswer): Parts {
+  yield { type: "stream-start", warnings: [] };
+  yield* toBlock("reasoning", "r", reasoning);
+  yield* toBlock("text", "t", text);
+  for (const { toolName, input, toolCallId = crypto.randomUUID() } of toolCalls) {
+    yield { type: "tool-call", toolCallId, toolName, input: JSON.stringify(input) };
+  }
+  const unified = toolCalls.length > 0 ? "tool-calls" : "stop";
+  const { inputTokens, outputTokens } = usage ?? { inputTokens: 1, outputTokens: toWords(text).length };
+  yield { type: "finish", finishReason: { unified, raw: unified }, usage: toUsage(inputTokens, outputTokens) };
+}
+
+async function* toBlock(kind: "text" | "reasoning", id: string, text: string): Parts {
+  if (text === "") return;
+  yield { type: `${kind}-start`, id };
+  for (const delta of toWords(text)) yield { type: `${kind}-delta`, id, delta };
+  yield { type: `${kind}-end`, id };
+}
+
+/** Words with the space behind them. */
+export const toWords = (text: string): string[] => text.match(/\S+\s*|\s+/g) ?? [];
+
+const toUsage = (inputTokens: number, outputTokens: number): LanguageModelV4Usage => ({
+  inputTokens: { total: inputTokens, noCache: inputTokens, cacheRead: 0, cacheWrite: 0 },
+  outputTokens: { total: outputTokens, text: outputTokens, reasoning: 0 },
+});

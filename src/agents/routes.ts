@@ -1,0 +1,229 @@
+import * as v from "valibot";
+import { notFound } from "../core/error.ts";
+import { defineRoute, events, type Route } from "../http/route.ts";
+import { EventStream } from "../http/sse.ts";
+import type { Agents } from "./agents.ts";
+import type { Answer } from "./call.ts";
+import { toChat } from "./chat.ts";
+import type { AgentDefinition } from "./define.ts";
+import { toSummary, type AgentDetail } from "./describe.ts";
+import { messageOf, toStreamEvent, toUsage } from "./events.ts";
+import { invalid } from "./messages.ts";
+import { toObjectEvents } from "./object.ts";
+import { fromClientSchema, type Shape } from "./shape.ts";
+import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape, type TextResult } from "./shapes.ts";
+
+/** What the routes need of a snapshot. */
+export interface AgentsOfSnapshot {
+  readonly agents: ReadonlyMap<string, RegisteredAgent>;
+}
+export interface RegisteredAgent {
+  readonly definition: AgentDefinition;
+  readonly detail: AgentDetail;
+}
+export interface AgentRoutesOptions {
+  readonly agents: Agents;
+  /** Whether anybody may read an agent's instructions. */
+  readonly showInstructions: boolean;
+}
+
+const AnyObject = v.record(v.string(), v.unknown());
+const number = v.optional(v.number());
+const id = v.optional(
+  v.pipe(v.string(), v.nonEmpty("expected an id"), v.maxLength(256, "expected at most 256 characters")),
+);
+const Options = v.optional(
+  v.object({
+    userId: id,
+    conversationId: id,
+    context: v.optional(AnyObject),
+    temperature: number,
+    maxOutputTokens: number,
+    topP: number,
+    topK: number,
+    presencePenalty: number,
+    frequencyPenalty: number,
+    seed: number,
+    stopSequences: v.optional(v.array(v.string())),
+    maxSteps: v.optional(
+      v.pipe(v.number(), v.integer("expected a whole number"), v.minValue(1, "expected at least 1")),
+    ),
+    providerOptions: v.optional(v.record(v.string(), AnyObject)),
+  }),
+);
+const messages = v.array(AnyObject, "expected an array of messages");
+const input = v.union([v.string(), messages], "expected text or an array of messages");
+const InputBody = v.object({ input, options: Options });
+const ObjectBody = v.object({ input, schema: AnyObject, options: Options });
+const ChatBody = v.object({
+  input: v.optional(messages),
+  options: Options,
+  id,
+  messages: v.optional(messages),
+  trigger: v.optional(v.string()),
+  messageId: v.optional(v.string()),
+});
+const ChatChunk = v.looseObject({ type: v.string() });
+
+const errors = {
+  404: "No agent has this id",
+  499: "The client closed the request",
+  502: "The model failed",
+  503: "The server is shutting down, or too much waits",
+  504: "The model took too long",
+};
+const objectErrors = { ...errors, 502: "The model failed, or its answer does not match the schema" };
+
+export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): readonly Route<AgentsOfSnapshot>[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/agents",
+      summary: "List the agents",
+      access: "public",
+      responses: { 200: v.array(SummaryShape) },
+      handle: ({ snapshot }) => [...snapshot.agents.values()].map(({ detail }) => toSummary(withStatus(detail))),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/agents/:id",
+      summary: "Show an agent and its tools",
+      access: "public",
+      responses: { 200: DetailShape },
+      errors: { 404: errors[404] },
+      handle({ params, snapshot, caller }) {
+        const { instructions, ...detail } = withStatus(findRegistered(snapshot, params.id).detail);
+        return showInstructions || caller ? { ...detail, instructions } : detail;
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/agents/:id/text",
+      summary: "Ask an agent for text",
+      access: "protected",
+      body: InputBody,
+      responses: { 200: TextShape },
+      errors,
+      handle: async ({ params, body, caller, request, snapshot }) => {
+        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+        return toTextResult(
+          await agents.generate({ ...asked, question: { input: body.input }, signal: request.signal }),
+        );
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/agents/:id/object",
+      summary: "Ask an agent for an object that matches a JSON Schema",
+      access: "protected",
+      body: ObjectBody,
+      responses: { 200: v.union([AnyObject, v.array(v.unknown())]) },
+      errors: objectErrors,
+      handle: async ({ params, body, caller, request, snapshot }) => {
+        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+        const question = { input: body.input, shape: await toShape(body.schema) };
+        const { object } = await agents.generate({ ...asked, question, signal: request.signal });
+        return object as unknown[]; // or an object, as the schema says
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/agents/:id/stream",
+      summary: "Ask an agent and follow its answer part by part",
+      access: "protected",
+      body: InputBody,
+      responses: { 200: events(StreamEventShape) },
+      errors,
+      handle({ params, body, caller, snapshot }) {
+        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+        return new EventStream(
+          async function* (signal) {
+            const parts = agents.stream({ ...asked, question: { input: body.input }, signal });
+            for await (const part of parts) yield toStreamEvent(part);
+          },
+          [],
+          { drains: true },
+        );
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/agents/:id/stream-object",
+      summary: "Ask an agent for an object and watch it grow",
+      access: "protected",
+      body: ObjectBody,
+      responses: { 200: events(ObjectEventShape) },
+      errors: objectErrors,
+      async handle({ params, body, caller, snapshot }) {
+        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+        const shape = await toShape(body.schema);
+        const question = { input: body.input, shape };
+        return new EventStream((signal) => toObjectEvents(agents.stream({ ...asked, question, signal }), shape), [], {
+          drains: true,
+        });
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/agents/:id/chat",
+      summary: "Chat with an agent: the UI message stream that useChat reads",
+      access: "protected",
+      body: ChatBody,
+      responses: { 200: events(ChatChunk) },
+      errors,
+      handle({ params, body, caller, snapshot }) {
+        const sent = body.input ?? body.messages;
+        if (!sent) throw invalid("input", "expected an array of messages");
+        const conversationId = body.options?.conversationId ?? body.id;
+        const agent = findAgent(snapshot, params.id);
+        const options = { ...body.options, conversationId };
+        const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
+        const question = { input: sent, regenerate };
+        return new EventStream(
+          (signal) => toChat(agents.stream({ agent, options, caller, question, signal })),
+          [["x-vercel-ai-ui-message-stream", "v1"]],
+          { drains: true, last: "[DONE]" },
+        );
+      },
+    }),
+  ];
+
+  function withStatus(detail: AgentDetail): AgentDetail {
+    return { ...detail, status: agents.running(detail.id) > 0 ? "running" : "idle" };
+  }
+
+  function toShape(schema: Record<string, unknown>): Promise<Shape> {
+    return fromClientSchema(schema, agents.checker, agents.limits);
+  }
+}
+
+function findAgent(snapshot: AgentsOfSnapshot, agentId: string): AgentDefinition {
+  return findRegistered(snapshot, agentId).definition;
+}
+
+function findRegistered({ agents }: AgentsOfSnapshot, agentId: string): RegisteredAgent {
+  const agent = agents.get(agentId);
+  if (!agent) throw notFound(`Agent ${agentId} not found`);
+  return agent;
+}
+
+function toTextResult({ text, finishReason, usage, steps }: Answer): TextResult {
+  const content = steps.flatMap((step) => step.content);
+  const result: TextResult = {
+    text,
+    finishReason,
+    usage: toUsage(usage),
+    toolCalls: [],
+    toolResults: [],
+    steps: steps.length,
+  };
+  for (const part of content) {
+    if (part.type !== "tool-call" && part.type !== "tool-result" && part.type !== "tool-error") continue;
+    const { toolCallId, toolName, input: sent } = part;
+    const call = { toolCallId, toolName, input: sent as unknown };
+    if (part.type === "tool-call") result.toolCalls.push(call);
+    if (part.type === "tool-result") result.toolResults.push({ ...call, output: part.output as unknown });
+    if (part.type === "tool-error") result.toolResults.push({ ...call, error: messageOf(part.error) });
+  }
+  return result;
+}

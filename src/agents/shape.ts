@@ -1,0 +1,95 @@
+import { badRequest, ServeError } from "../core/error.ts";
+import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
+import { validate, type Schema } from "../core/schema.ts";
+import type { SchemaChecker } from "./schema-checker.ts";
+
+/** What the model's text must be. */
+export interface Shape {
+  /** The JSON Schema that the model is given; its root is an object. */
+  readonly schema: JsonSchema;
+  /** The value that the text holds; throws what is wrong with it. */
+  readonly read: (text: string) => Promise<unknown>;
+  /** The value as far as it has come. */
+  readonly unwrap: (value: unknown) => unknown;
+}
+
+export interface SchemaLimits {
+  readonly schemaBytes: number;
+  readonly schemaDepth: number;
+}
+
+/** The shape that a client asks for. Its schema is hostile input: nothing of it is evaluated in this thread. */
+export async function fromClientSchema(
+  schema: JsonSchema,
+  checker: SchemaChecker,
+  { schemaBytes, schemaDepth }: SchemaLimits,
+): Promise<Shape> {
+  const text = JSON.stringify(schema);
+  if (Buffer.byteLength(text) > schemaBytes) throw invalidSchema(`larger than ${schemaBytes} bytes`);
+  if (isDeeper(schema, schemaDepth)) throw invalidSchema(`nested deeper than ${schemaDepth} levels`);
+  const found = await checker.check(text);
+  if ("problem" in found) throw invalidSchema(found.problem);
+  return toShape(schema, found.root, async (value) => {
+    const result = await checker.check(text, JSON.stringify(value));
+    if ("problem" in result) throw invalidSchema(result.problem);
+    if (result.mismatch !== undefined) throw mismatch(result.mismatch);
+    return value;
+  });
+}
+
+/** The shape that an author asks for. */
+export function fromSchema(schema: Schema): Shape {
+  const json = toJsonSchema(schema, "input", () => {}); // said once already, when the step was described
+  return toShape(json, json["type"] === "object" ? "object" : "array", async (value) => {
+    const result = await validate(schema, value);
+    if ("problem" in result) throw mismatch(result.problem);
+    return result.value;
+  });
+}
+
+/** Providers want an object at the root, so anything else is wrapped in one. */
+function toShape(schema: JsonSchema, root: "object" | "array", check: (value: unknown) => Promise<unknown>): Shape {
+  const unwrap = (value: unknown): unknown => (root === "object" || !isWrapped(value) ? value : value.elements);
+  return {
+    schema: root === "object" ? schema : wrap(schema),
+    unwrap,
+    read: (text) => {
+      let value: unknown;
+      try {
+        value = JSON.parse(text);
+      } catch {
+        throw mismatch("it is not JSON");
+      }
+      return check(unwrap(value));
+    },
+  };
+}
+
+const isWrapped = (value: unknown): value is { elements: unknown } =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && "elements" in value;
+
+function wrap({ $defs, definitions, ...schema }: JsonSchema): JsonSchema {
+  const elements = moveRefs(schema);
+  const wrapped = { type: "object", properties: { elements }, required: ["elements"], additionalProperties: false };
+  return { ...wrapped, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) };
+}
+
+/** What pointed at the old root, other than at its definitions, now stands deeper. */
+function moveRefs(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(moveRefs);
+  if (typeof value !== "object" || value === null) return value;
+  const moved = Object.entries(value).map(([key, inner]): [string, unknown] => {
+    const isMoved = key === "$ref" && typeof inner === "string" && /^#(?!\/(\$defs|definitions)\/)/.test(inner);
+    return [key, isMoved ? `#/properties/elements${inner.slice(1)}` : moveRefs(inner)];
+  });
+  return Object.fromEntries(moved);
+}
+
+function isDeeper(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (depth === 0) return true;
+  return Object.values(value).some((inner) => isDeeper(inner, depth - 1));
+}
+
+const invalidSchema = (detail: string): ServeError => badRequest(`Invalid schema: ${detail}`);
+const mismatch = (detail: string): ServeError => new ServeError(502, `Model output does not match schema: ${detail}`);

@@ -1,0 +1,148 @@
+import * as v from "valibot";
+import type { AgentDetail, AgentSummary } from "./describe.ts";
+
+const AnyObject = v.record(v.string(), v.unknown());
+const Any = v.optional(v.unknown());
+const Flag = v.optional(v.boolean());
+const Text = v.optional(v.string());
+const Tokens = v.nullable(v.number());
+
+const summary = {
+  id: v.string(),
+  name: v.string(),
+  description: v.string(),
+  model: v.string(),
+  status: v.picklist(["idle", "running"]),
+};
+const tool = { name: v.string(), description: v.string() };
+export const SummaryShape: v.GenericSchema<AgentSummary> = v.object({ ...summary, tools: v.array(v.object(tool)) });
+export const DetailShape: v.GenericSchema<AgentDetail> = v.object({
+  ...summary,
+  tools: v.array(v.object({ ...tool, inputSchema: AnyObject })),
+  maxSteps: v.number(),
+  memory: v.boolean(),
+  instructions: Text,
+});
+
+export interface Usage {
+  inputTokens: number | null;
+  outputTokens: number | null;
+  totalTokens: number | null;
+  reasoningTokens?: number | undefined;
+  cachedInputTokens?: number | undefined;
+}
+export const UsageShape: v.GenericSchema<Usage> = v.object({
+  inputTokens: Tokens,
+  outputTokens: Tokens,
+  totalTokens: Tokens,
+  reasoningTokens: v.optional(v.number()),
+  cachedInputTokens: v.optional(v.number()),
+});
+
+export interface TextResult {
+  text: string;
+  finishReason: string;
+  usage: Usage;
+  toolCalls: { toolCallId: string; toolName: string; input?: unknown }[];
+  /** Of a tool that failed, what it threw. */
+  toolResults: {
+    toolCallId: string;
+    toolName: string;
+    input?: unknown;
+    output?: unknown;
+    error?: string | undefined;
+  }[];
+  steps: number;
+}
+const call = { toolCallId: v.string(), toolName: v.string(), input: Any };
+export const TextShape: v.GenericSchema<TextResult> = v.object({
+  text: v.string(),
+  finishReason: v.string(),
+  usage: UsageShape,
+  toolCalls: v.array(v.object(call)),
+  toolResults: v.array(v.object({ ...call, output: Any, error: Text })),
+  steps: v.number(),
+});
+
+export const ObjectEventShape: v.GenericSchema = v.variant("type", [
+  v.object({ type: v.literal("partial-object"), object: v.unknown() }),
+  v.object({ type: v.literal("object"), object: v.unknown(), usage: UsageShape, finishReason: v.string() }),
+  v.object({ type: v.literal("error"), error: v.string() }),
+]);
+
+type EventShape = v.ObjectSchema<v.ObjectEntries, undefined>;
+const part = (type: string, entries: v.ObjectEntries = {}): [string, EventShape] => [
+  type,
+  v.object({ type: v.literal(type), ...entries }),
+];
+const metadata = { providerMetadata: v.optional(AnyObject) };
+const block = { id: v.string(), ...metadata };
+const toolCall = {
+  ...call,
+  title: Text,
+  dynamic: Flag,
+  providerExecuted: Flag,
+  ...metadata,
+  toolMetadata: v.optional(AnyObject),
+};
+const madeCall = v.object({ type: v.literal("tool-call"), ...toolCall, invalid: Flag, error: Text });
+const file = { mediaType: v.string(), data: v.string(), ...metadata };
+
+/** Every event of `POST /agents/:id/stream`, and all that it carries. */
+export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntries([
+  part("start", { messageId: v.string() }),
+  part("start-step", { warnings: v.array(v.unknown()) }),
+  part("text-start", block),
+  part("text-delta", { ...block, delta: v.string() }),
+  part("text-end", { ...block, citations: v.optional(v.array(v.unknown())) }),
+  part("reasoning-start", block),
+  part("reasoning-delta", { ...block, delta: v.string() }),
+  part("reasoning-end", block),
+  part("tool-input-start", {
+    ...block,
+    toolName: v.string(),
+    inputEncoding: Text,
+    title: Text,
+    dynamic: Flag,
+    providerExecuted: Flag,
+    toolMetadata: v.optional(AnyObject),
+  }),
+  part("tool-input-delta", { ...block, delta: v.string() }),
+  part("tool-input-end", block),
+  part("tool-call", madeCall.entries),
+  part("tool-result", { ...toolCall, output: Any, preliminary: Flag }),
+  part("tool-error", { ...toolCall, error: v.string() }),
+  part("tool-approval-request", { approvalId: v.string(), toolCall: madeCall, reason: Text, isAutomatic: Flag }),
+  part("tool-approval-response", {
+    approvalId: v.string(),
+    toolCall: madeCall,
+    approved: v.boolean(),
+    reason: Text,
+    providerExecuted: Flag,
+  }),
+  part("tool-output-denied", { toolCallId: v.string(), toolName: v.string(), providerExecuted: Flag, dynamic: Flag }),
+  part("source", {
+    sourceType: v.string(),
+    id: v.string(),
+    url: Text,
+    title: Text,
+    mediaType: Text,
+    filename: Text,
+    ...metadata,
+  }),
+  part("file", file),
+  part("reasoning-file", file),
+  part("custom", { kind: v.string(), ...metadata }),
+  part("ping"),
+  part("finish-step", {
+    finishReason: v.string(),
+    rawFinishReason: Text,
+    usage: UsageShape,
+    response: v.object({ id: Text, timestamp: Any, modelId: Text }),
+    performance: v.optional(AnyObject),
+    ...metadata,
+  }),
+  part("finish", { finishReason: v.string(), usage: UsageShape }),
+  part("error", { error: v.string() }),
+]);
+export const StreamEventShape: v.GenericSchema = v.union(Object.values(EventShapes));

@@ -1,0 +1,94 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { badRequest } from "../../core/error.ts";
+import { windowSize, type History, type StoredMessage } from "../../engine/conversations.ts";
+
+export const messageTables = `
+  create table conversations(conversation integer primary key, key text not null unique) strict;
+  create table messages(
+    n integer primary key, conversation integer not null, turn text, id text, role text not null, body text not null
+  ) strict;
+  create index messages_by_conversation on messages(conversation);
+  create index messages_by_id on messages(conversation, id) where id is not null;
+  create index messages_by_turn on messages(conversation, turn) where turn is not null;
+`;
+
+/** Where a turn stands: in which conversation, under which name, and from which message on it replaces what is stored. */
+export interface Place {
+  readonly key: string;
+  readonly turn: string | undefined;
+  readonly until: string | undefined;
+}
+
+/** The messages of all conversations, and every statement on them. */
+export class MessageStore {
+  readonly #statements: Record<keyof typeof statements, StatementSync>;
+
+  constructor(db: DatabaseSync) {
+    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
+    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+  }
+
+  history({ key, turn, until }: Place): History {
+    const conversation = this.#find(key);
+    if (conversation === undefined) return { stored: false, found: false, messages: [] };
+    const own = turn ?? "";
+    const stored = this.#statements.any.get(conversation, own) !== undefined;
+    const start = this.#start(conversation, until);
+    const end = start ?? Number.MAX_SAFE_INTEGER;
+    const last = this.#statements.last.all(conversation, own, end, windowSize).toReversed() as unknown as Row[];
+    const user = last.findIndex(({ role }) => role === "user");
+    // One long turn: without its beginning the rest has no meaning.
+    const rows = user < 0 ? this.#lastTurn(conversation, own, end) : last.slice(user);
+    const messages = rows.map(({ id, role, body }) => ({ id: id ?? undefined, role, body }));
+    return { stored, found: start !== undefined, messages };
+  }
+
+  replace({ key, turn, until }: Place, messages: readonly StoredMessage[]): void {
+    const conversation = this.#find(key) ?? Number(this.#statements.create.run(key).lastInsertRowid);
+    const start = this.#start(conversation, until);
+    if (start !== undefined) this.#statements.removeFrom.run(conversation, start);
+    if (turn !== undefined) this.#statements.removeTurn.run(conversation, turn);
+    for (const { id, role, body } of messages) {
+      this.#statements.add.run(conversation, turn ?? null, id ?? null, role, body);
+    }
+  }
+
+  #lastTurn(conversation: number, own: string, end: number): Row[] {
+    const rows = this.#statements.fromUser.all(conversation, own, end, maxTurn + 1) as unknown as Row[];
+    if (rows.length > maxTurn) throw badRequest(`More than ${maxTurn} messages without one of the user's`);
+    return rows;
+  }
+
+  #find(key: string): number | undefined {
+    return (this.#statements.find.get(key) as { conversation: number } | undefined)?.conversation;
+  }
+
+  #start(conversation: number, until: string | undefined): number | undefined {
+    if (until === undefined) return undefined;
+    return (this.#statements.start.get(conversation, until) as { n: number | null }).n ?? undefined;
+  }
+}
+
+/** The longest turn that goes on with results of the client's own tools. */
+const maxTurn = 400;
+
+interface Row {
+  id: string | null;
+  role: string;
+  body: string;
+}
+
+// A turn that runs again does not see what it stored the first time.
+const others = "conversation = ?1 and (turn is null or turn <> ?2)";
+const statements = {
+  find: "select conversation from conversations where key = ?",
+  create: "insert into conversations(key) values(?)",
+  any: `select 1 from messages where ${others} limit 1`,
+  start: "select min(n) as n from messages where conversation = ? and id = ?",
+  last: `select id, role, body from messages where ${others} and n < ?3 order by n desc limit ?4`,
+  fromUser: `select id, role, body from messages where ${others} and n < ?3 and n >= (
+    select max(n) from messages where ${others} and n < ?3 and role = 'user') order by n limit ?4`,
+  removeFrom: "delete from messages where conversation = ? and n >= ?",
+  removeTurn: "delete from messages where conversation = ? and turn = ?",
+  add: "insert into messages(conversation, turn, id, role, body) values(?, ?, ?, ?, ?)",
+};

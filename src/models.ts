@@ -1,0 +1,3 @@
+// Models that need no key
+export { echoModel, type EchoModelOptions } from "./agents/models/echo.ts";
+export { scriptedModel, type ScriptedAnswer, type ScriptedModel, type ScriptedStep } from "./agents/models/scripted.ts";
