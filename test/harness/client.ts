@@ -97,6 +97,7 @@ export type Client = ReturnType<typeof createClient>;
 export function parseEvents(text: string): any[] {
   const frames = text.split("\n\n");
   expect(frames.pop(), "a stream ends after a whole frame").toBe("");
+  if (frames.at(-1) === "data: [DONE]") frames.pop(); // of a chat
   const events = frames.filter((frame) => frame !== ":");
   return events.map((frame) => {
     const [, json] = /^(?:id: \d+\n)?data: (.*)$/.exec(frame) ?? [];
