@@ -61,10 +61,10 @@ async function execute(
   operation.signal.throwIfAborted(); // a hook may just have refused it
   // The SDK has checked the input against the tool's own schema.
   const output = await tool.execute(input as never, { context: operation, signal, toolCallId });
-  if (!tool.outputSchema) return output ?? null;
-  const result = await validate(tool.outputSchema, output);
+  const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
   if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);
-  return result.value ?? null;
+  // As the model, the stream and the conversation will have it. What cannot be JSON is the tool's error.
+  return JSON.parse(JSON.stringify(result.value) ?? "null");
 }
 
 function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>): SdkSchema<unknown> {

@@ -63,7 +63,7 @@ const ChatBody = v.object({
   trigger: v.optional(v.string()),
   messageId: v.optional(v.string()),
 });
-const ChatChunk = v.looseObject({ type: v.string() });
+const ChatChunk = v.objectWithRest({ type: v.string() }, v.unknown());
 
 const errors = {
   404: "No agent has this id",

@@ -54,13 +54,14 @@ function fillType(type: unknown, schema: Json, filling: Filling, depth: number):
   }
 }
 
-/** What is required, and what is not but can end: a part that may be left out need not be endless. */
-function fillObject({ properties, required }: Json, filling: Filling, depth: number): Json {
-  const names = Array.isArray(required) ? required.map(String) : [];
-  const optional = depth < 4 ? Object.keys(toObject(properties)) : [];
-  const entries = [...new Set([...names, ...optional])].map((name): [string, unknown] => {
-    const own = Object.hasOwn(toObject(properties), name) ? toObject(properties)[name] : {};
-    return [name, fillOne(own, filling, depth + 1)];
+/** What is required, and near the root what is not: a part that may be left out need not be endless. */
+function fillObject(schema: Json, filling: Filling, depth: number): Json {
+  const properties = toObject(schema["properties"]);
+  const required = Array.isArray(schema["required"]) ? schema["required"].map(String) : [];
+  const names = new Set([...Object.keys(properties), ...required]);
+  const wanted = [...names].filter((name) => depth < 4 || required.includes(name));
+  const entries = wanted.map((name): [string, unknown] => {
+    return [name, fillOne(Object.hasOwn(properties, name) ? properties[name] : {}, filling, depth + 1)];
   });
   return Object.fromEntries(entries);
 }

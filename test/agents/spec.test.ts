@@ -1,0 +1,512 @@
+import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import { jsonSchema, tool } from "ai";
+import * as v from "valibot";
+import { expect, it } from "vitest";
+import { z } from "zod";
+import { defineAgent, defineTool, ServeError } from "agentserve";
+import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
+import { describeServer, startServer, targets, type TestServer } from "../harness/server.ts";
+
+const instructions = "You are KIND-SENTINEL.";
+const weather = defineTool({
+  description: "Tells the weather of a city",
+  inputSchema: v.object({ city: v.pipe(v.string(), v.nonEmpty()) }),
+  execute: ({ city }) => ({ city, sky: "blue" }),
+});
+
+/** An agent that plays this script, on a server of its own. */
+async function play(script: readonly ScriptedStep[], more: object = {}) {
+  const model = scriptedModel(script);
+  const agent = defineAgent({ id: "a", instructions, model, maxRetries: 0, tools: { weather }, ...more });
+  const server = await startServer("in process", { config: { agents: [agent] } });
+  return { model, server };
+}
+const user = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
+const call = (city: unknown, toolName = "weather") => ({
+  toolCalls: [{ toolName, toolCallId: "c1", input: { city } }],
+});
+
+const support = defineAgent({
+  id: "support",
+  name: "Support",
+  description: "Helps",
+  instructions,
+  model: echoModel(),
+  tools: {
+    weather,
+    clock: defineTool({ description: "Time", inputSchema: z.object({ zone: z.string() }), execute: () => "noon" }),
+    sdk: tool({ description: "An AI SDK tool", inputSchema: z.object({ n: z.number() }), execute: ({ n }) => n + 1 }),
+    plain: defineTool({
+      description: "JSON Schema",
+      inputSchema: jsonSchema<{ n: number }>({ type: "object", properties: { n: { type: "number" } } }),
+      execute: ({ n }) => n,
+    }),
+  },
+  maxSteps: 3,
+});
+
+describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), id: "bare" })] } }, (server) => {
+  it("are listed", async () => {
+    const { body } = await server.get("/agents");
+    expect(body.data).toEqual([
+      {
+        id: "support",
+        name: "Support",
+        description: "Helps",
+        model: "agentserve/echo",
+        status: "idle",
+        tools: [
+          { name: "weather", description: "Tells the weather of a city" },
+          { name: "clock", description: "Time" },
+          { name: "sdk", description: "An AI SDK tool" },
+          { name: "plain", description: "JSON Schema" },
+        ],
+      },
+      { id: "bare", name: "bare", description: "", model: "agentserve/echo", status: "idle", tools: [] },
+    ]);
+  });
+
+  it("are shown with the schemas of their tools, and with their instructions only in dev", async () => {
+    const { data } = (await server.get("/agents/support")).body;
+    expect(data).toMatchObject({ id: "support", maxSteps: 3, memory: true, status: "idle" });
+    expect(data.tools[0].inputSchema).toMatchObject({ type: "object", required: ["city"] });
+    for (const shown of data.tools) expect(shown.inputSchema).toMatchObject({ type: "object" });
+    expect(data.instructions).toBe(server.target === "dev" ? instructions : undefined);
+  });
+
+  it("that nobody knows are 404 on every endpoint", async () => {
+    const error = { success: false, error: "Agent nobody not found" };
+    expect(await server.get("/agents/nobody")).toMatchObject({ status: 404, body: error });
+    for (const what of ["text", "object", "stream", "stream-object", "chat"]) {
+      const body = { input: [user("hi")], schema: { type: "object" } };
+      expect(await server.post(`/agents/nobody/${what}`, body)).toMatchObject({ status: 404, body: error });
+    }
+  });
+
+  it("answer text", async () => {
+    const { status, body } = await server.post("/agents/support/text", { input: "hello there" });
+    expect({ status, body }).toEqual({
+      status: 200,
+      body: {
+        success: true,
+        data: {
+          text: "hello there",
+          finishReason: "stop",
+          usage: { inputTokens: 5, outputTokens: 2, totalTokens: 7, reasoningTokens: 0, cachedInputTokens: 0 },
+          toolCalls: [],
+          toolResults: [],
+          steps: 1,
+        },
+      },
+    });
+  });
+
+  it("call the tool that the prompt names", async () => {
+    const { data } = (await server.post("/agents/support/text", { input: "What is the weather in Berlin?" })).body;
+    const made = { toolCallId: expect.any(String), toolName: "weather", input: { city: "Berlin" } };
+    expect(data).toMatchObject({ steps: 2, finishReason: "stop", text: 'weather: {"city":"Berlin","sky":"blue"}' });
+    expect(data.toolCalls).toEqual([made]);
+    expect(data.toolResults).toEqual([{ ...made, output: { city: "Berlin", sky: "blue" } }]);
+  });
+
+  it("fill a schema, as a whole and in parts", async () => {
+    const schema = {
+      type: "object",
+      properties: { title: { type: "string" }, n: { type: "integer" } },
+      required: ["n"],
+    };
+    const input = "seven 7 words";
+    const whole = { title: input, n: 7 };
+    expect((await server.post("/agents/support/object", { input, schema })).body).toEqual({
+      success: true,
+      data: whole,
+    });
+    const { events } = await server.post("/agents/support/stream-object", { input, schema });
+    const parts = events.filter(({ type }) => type === "partial-object").map(({ object }) => object);
+    expect(parts.length).toBeGreaterThan(1);
+    expect(parts[0]).toEqual({ title: "seven " });
+    expect(events.at(-1)).toMatchObject({
+      type: "object",
+      object: whole,
+      finishReason: "stop",
+      usage: { outputTokens: 3 },
+    });
+  });
+
+  it("stream word by word", async () => {
+    const { events } = await server.post("/agents/support/stream", { input: "one two three" });
+    expect(events.filter(({ type }) => type === "text-delta").map(({ delta }) => delta)).toEqual([
+      "one ",
+      "two ",
+      "three",
+    ]);
+    expect(events.map(({ type }) => type)).toEqual([
+      "start",
+      "start-step",
+      "text-start",
+      ...Array.from({ length: 3 }, () => "text-delta"),
+      "text-end",
+      "finish-step",
+      "finish",
+    ]);
+  });
+
+  it("chat, with the body of the spec and with that of useChat", async () => {
+    const message = { id: "m1", role: "user", parts: [{ type: "text", text: "good day" }] };
+    for (const body of [{ input: [message] }, { id: "c", messages: [message], trigger: "submit-message" }]) {
+      const { headers, events, text } = await server.post("/agents/bare/chat", body);
+      expect(headers.get("x-vercel-ai-ui-message-stream")).toBe("v1");
+      expect(events.filter(({ type }) => type === "text-delta").map(({ delta }) => delta)).toEqual(["good ", "day"]);
+      expect(events[0]).toEqual({ type: "start", messageId: expect.any(String) });
+      expect(events.at(-1)).toMatchObject({ type: "finish" });
+      expect(text.endsWith("data: [DONE]\n\n")).toBe(true);
+    }
+  });
+
+  const wrong: [string, object, string][] = [
+    ["no input", {}, "input"],
+    ["input of another type", { input: 5 }, "input: expected text or an array of messages"],
+    ["no message", { input: [] }, "input: expected at least one message"],
+    ["what is no message", { input: ["hi"] }, "input"],
+    ["a message without a role", { input: [{ content: "hi" }] }, "input.0.role: expected user, assistant or tool"],
+    [
+      "a system message",
+      { input: [{ role: "system", content: "obey" }] },
+      "input.0.role: system messages are not accepted",
+    ],
+    ["a system message in parts", { input: [user("a"), { role: "system", parts: [] }] }, "input.1.role: system"],
+    ["content of no known kind", { input: [{ role: "user", content: [{ type: "noise" }] }] }, "input.0: expected a UI"],
+    ["parts of no known kind", { input: [{ role: "user", parts: [{ type: 5 }] }] }, "input.0: expected a UI"],
+    ["a setting of another type", { input: "x", options: { temperature: "hot" } }, "options.temperature"],
+    ["no step at all", { input: "x", options: { maxSteps: 0 } }, "options.maxSteps: expected at least 1"],
+    [
+      "an empty conversation id",
+      { input: "x", options: { conversationId: "" } },
+      "options.conversationId: expected an id",
+    ],
+  ];
+  for (const [what, body, error] of wrong) {
+    it(`refuse ${what}`, async () => {
+      const answer = await server.post("/agents/support/text", body);
+      expect(answer.status).toBe(400);
+      expect(answer.body.error).toMatch(/^Invalid request body: /);
+      expect(answer.body.error).toContain(error);
+    });
+  }
+});
+
+function bare() {
+  return { id: "bare", instructions, model: echoModel() };
+}
+
+for (const endpoint of ["text", "stream", "chat", "object", "stream-object"]) {
+  it(`${endpoint} gives the model the instructions, the messages and the settings`, async () => {
+    const { server, model } = await play(["{}"], { temperature: 0.1, topK: 5, providerOptions: { x: { a: 1 } } });
+    const settings = {
+      temperature: 0.9,
+      maxOutputTokens: 7,
+      topP: 0.5,
+      presencePenalty: 0.1,
+      frequencyPenalty: 0.2,
+      seed: 3,
+      stopSequences: ["END"],
+      providerOptions: { y: { b: 2 } },
+    };
+    const { status } = await server.post(`/agents/a/${endpoint}`, {
+      input: [{ role: "user", content: "first" }, { role: "assistant", content: "second" }, user("third")],
+      options: settings,
+      ...(endpoint.endsWith("object") && { schema: { type: "object" } }),
+    });
+    expect(status).toBe(200);
+    expect(model.calls).toHaveLength(1);
+    expect(model.calls[0]).toMatchObject({ ...settings, topK: 5, providerOptions: { x: { a: 1 }, y: { b: 2 } } });
+    expect(model.calls[0]!.prompt).toMatchObject([
+      { role: "system", content: instructions },
+      user("first"),
+      { role: "assistant", content: [{ type: "text", text: "second" }] },
+      user("third"),
+    ]);
+    await server.close();
+  });
+}
+
+it("instructions may be a function of the call", async () => {
+  const { server, model } = await play(["hi"], {
+    instructions: async ({ userId, conversationId, context }: any) =>
+      `${userId} ${conversationId} ${context.get("plan")} ${context.get("userId")}`,
+  });
+  const options = { userId: "ada", conversationId: "c1", context: { plan: "pro" } };
+  await server.post("/agents/a/text", { input: "x", options });
+  expect(model.calls[0]!.prompt[0]).toEqual({ role: "system", content: "ada c1 pro ada" });
+  await server.close();
+});
+
+it("usage is the sum over all steps", async () => {
+  const usage = { inputTokens: 10, outputTokens: 3 };
+  const script = [
+    { ...call("Rome"), usage },
+    { ...call("Oslo"), usage },
+    { text: "done", usage },
+  ];
+  for (const endpoint of ["text", "stream"]) {
+    const { server } = await play(script);
+    const { body, events } = await server.post(`/agents/a/${endpoint}`, { input: "x" });
+    const last = endpoint === "text" ? body.data : events.at(-1);
+    expect(last.usage).toMatchObject({ inputTokens: 30, outputTokens: 9, totalTokens: 39 });
+    await server.close();
+  }
+});
+
+it("asks the model no more often than the agent says, and less where the caller wishes", async () => {
+  const script = Array.from({ length: 9 }, () => call("Rome"));
+  for (const [wanted, made] of [
+    [undefined, 3],
+    [2, 2],
+    [99, 3],
+  ]) {
+    const { server, model } = await play(script, { maxSteps: 3 });
+    const { data } = (await server.post("/agents/a/text", { input: "x", options: { maxSteps: wanted } })).body;
+    expect([model.calls.length, data.steps, data.finishReason]).toEqual([made, made, "tool-calls"]);
+    await server.close();
+  }
+});
+
+it("checks what the model sends to a tool, and tells it what was wrong", async () => {
+  const ran: unknown[] = [];
+  const inputs = [
+    defineTool({ description: "", inputSchema: v.object({ city: v.string() }), execute: (input) => ran.push(input) }),
+    defineTool({ description: "", inputSchema: z.object({ city: z.string() }), execute: (input) => ran.push(input) }),
+    ...[jsonSchema({ type: "object", properties: { city: { type: "string" } }, required: ["city"] })].flatMap(
+      (inputSchema) => [
+        defineTool({ description: "", inputSchema, execute: (input) => ran.push(input) }),
+        tool({ inputSchema, execute: (input) => ran.push(input) }),
+      ],
+    ),
+  ];
+  for (const weather of inputs) {
+    const { server, model } = await play([call(5), call("Rome"), "done"], { tools: { weather } });
+    const { data } = (await server.post("/agents/a/text", { input: "x" })).body;
+    expect(data.toolResults[0].error).toContain("Invalid input for tool weather");
+    expect(model.calls[1]!.prompt.at(-1)).toMatchObject({
+      role: "tool",
+      content: [{ output: { type: "error-text" } }],
+    });
+    expect(data).toMatchObject({ text: "done", steps: 3 });
+    expect(ran.splice(0)).toEqual([{ city: "Rome" }]);
+    await server.close();
+  }
+});
+
+it("reports a tool that fails to the model and in the stream, and goes on", async () => {
+  const tools = {
+    throws: defineTool({
+      description: "",
+      inputSchema: v.object({}),
+      execute: () => Promise.reject(new Error("no luck")),
+    }),
+    refuses: defineTool({
+      description: "",
+      inputSchema: v.object({}),
+      execute: () => Promise.reject(new ServeError(418, "teapot")),
+    }),
+    lies: defineTool({
+      description: "",
+      inputSchema: v.object({}),
+      outputSchema: v.object({ n: v.number() }),
+      execute: () => 1,
+    }),
+    big: defineTool({ description: "", inputSchema: v.object({}), execute: () => 10n }),
+  };
+  for (const [name, message] of [
+    ["throws", "no luck"],
+    ["refuses", "teapot"],
+    ["lies", "invalid output"],
+    ["big", "BigInt"],
+    ["unknown", "unavailable tool 'unknown'"],
+  ]) {
+    const script = [{ toolCalls: [{ toolName: name!, toolCallId: "c1", input: {} }] }, "well"];
+    const one = await play(script, { tools });
+    const { status, body } = await one.server.post("/agents/a/text", { input: "x" });
+    expect(status).toBe(200);
+    expect(body.data).toMatchObject({
+      text: "well",
+      toolResults: [{ toolName: name, error: expect.stringContaining(message!) }],
+    });
+    expect(JSON.stringify(one.model.calls[1]!.prompt.at(-1))).toContain(message!);
+    const other = await play(script, { tools });
+    const { events } = await other.server.post("/agents/a/stream", { input: "x" });
+    const { error } = events.find(({ type }) => type === "tool-error");
+    expect(error).toContain(message!);
+    expect(events.at(-1).type).toBe("finish");
+    await Promise.all([one.server.close(), other.server.close()]);
+  }
+});
+
+it("hands tools the context of the call", async () => {
+  const seen: any[] = [];
+  const spy = defineTool({
+    description: "",
+    inputSchema: v.object({}),
+    execute: (_, { context, signal, toolCallId }) => {
+      seen.push([context.userId, context.conversationId, context.context.get("k"), signal.aborted, toolCallId]);
+      return new Date(0);
+    },
+  });
+  const { server } = await play([{ toolCalls: [{ toolName: "spy", toolCallId: "c9", input: {} }] }, "ok"], {
+    tools: { spy },
+  });
+  const options = { userId: "ada", conversationId: "c", context: { k: [1] } };
+  const { data } = (await server.post("/agents/a/text", { input: "x", options })).body;
+  expect(seen).toEqual([["ada", "c", [1], false, "c9"]]);
+  expect(data.toolResults[0].output).toBe("1970-01-01T00:00:00.000Z");
+  await server.close();
+});
+
+it("fetches no URL that a client sends", async () => {
+  const image = (url: string) => ({ role: "user", parts: [{ type: "file", mediaType: "image/png", url }] });
+  for (const endpoint of ["text", "stream", "chat"]) {
+    const { server, model } = await play(["seen", "seen"]);
+    for (const url of ["http://127.0.0.1:1/x.png", "https://example.com/x.png"]) {
+      const { status, body } = await server.post(`/agents/a/${endpoint}`, { input: [image(url)] });
+      expect([status, body.error]).toEqual([400, expect.stringContaining("send a data: URL")]);
+    }
+    expect(model.calls).toHaveLength(0);
+    const data = "data:image/png;base64,iVBORw0KGgo=";
+    expect((await server.post(`/agents/a/${endpoint}`, { input: [image(data)] })).status).toBe(200);
+    expect(JSON.stringify(model.calls[0]!.prompt)).toContain("iVBORw0KGgo=");
+    await server.close();
+  }
+  const model = { ...scriptedModel(["seen"]), supportedUrls: { "image/*": [/^https:\/\/images\.example\//] } };
+  const { server } = await play([], { model });
+  expect((await server.post("/agents/a/text", { input: [image("https://images.example/a.png")] })).status).toBe(200);
+  expect((await server.post("/agents/a/text", { input: [image("https://other.example/a.png")] })).status).toBe(400);
+  await server.close();
+});
+
+it("says what the model failed at only in the log", async () => {
+  for (const endpoint of ["text", "stream", "chat", "object", "stream-object"]) {
+    const { server } = await play([new Error("SECRET-DETAIL of the provider")]);
+    const body = { input: [user("x")], schema: { type: "object" } };
+    const answer = await server.post(`/agents/a/${endpoint}`, body);
+    expect([answer.status, answer.body]).toEqual([502, { success: false, error: "Model call failed" }]);
+    expect(JSON.stringify(server.logs)).toContain("SECRET-DETAIL");
+    await server.close();
+  }
+});
+
+it("ends a stream that has begun with an error event", async () => {
+  async function* broken(): AsyncGenerator<LanguageModelV4StreamPart> {
+    yield { type: "stream-start", warnings: [] };
+    yield { type: "text-start", id: "1" };
+    yield { type: "text-delta", id: "1", delta: "{" };
+    throw new Error("SECRET-DETAIL");
+  }
+  for (const endpoint of ["stream", "chat", "stream-object"]) {
+    const { server } = await play([() => broken()]);
+    const { status, events, text } = await server.post(`/agents/a/${endpoint}`, {
+      input: [user("x")],
+      schema: { type: "object" },
+    });
+    expect(status).toBe(200);
+    const said = endpoint === "chat" ? { errorText: "Model call failed" } : { error: "Model call failed" };
+    expect(events.at(-1)).toEqual({ type: "error", ...said });
+    expect(text).not.toContain("SECRET");
+    await server.close();
+  }
+});
+
+it("refuses what the SDK refuses with 400", async () => {
+  const { server, model } = await play(["x"]);
+  const { status, body } = await server.post("/agents/a/text", { input: "x", options: { maxOutputTokens: -1 } });
+  expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid request: .*maxOutputTokens/)]);
+  expect(model.calls).toHaveLength(0);
+  await server.close();
+});
+
+it("has the status running while it answers", async () => {
+  const answering = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  const { server } = await play([
+    async () => {
+      asked.resolve();
+      await answering.promise;
+      return "done";
+    },
+  ]);
+  const answer = server.post("/agents/a/text", { input: "x" });
+  await asked.promise;
+  expect((await server.get("/agents")).body.data[0].status).toBe("running");
+  expect((await server.get("/agents/a")).body.data.status).toBe("running");
+  answering.resolve();
+  await answer;
+  expect((await server.get("/agents/a")).body.data.status).toBe("idle");
+  await server.close();
+});
+
+for (const target of targets) {
+  it(`sends each delta when the model makes it, and aborts the model when the client leaves (${target})`, async () => {
+    for (const endpoint of ["stream", "chat", "stream-object"]) await paused(target, endpoint);
+  });
+
+  it(`aborts the model of text and object when the client leaves (${target})`, async () => {
+    for (const endpoint of ["text", "object"]) {
+      const { promise: asked, resolve: ask } = Promise.withResolvers<AbortSignal>();
+      const model = scriptedModel([({ abortSignal }) => (ask(abortSignal!), new Promise<never>(() => {}))]);
+      const server = await startServer(target, { config: { agents: [defineAgent({ ...bare(), model })] } });
+      const leaving = new AbortController();
+      const answer = post(server, endpoint, leaving.signal);
+      const signal = await asked;
+      leaving.abort();
+      await answer.catch(() => {});
+      await aborted(signal);
+      await server.close();
+    }
+  });
+}
+
+async function paused(target: (typeof targets)[number], endpoint: string): Promise<void> {
+  const gone = Promise.withResolvers<void>();
+  let next = Promise.withResolvers<void>();
+  const model = scriptedModel([
+    async function* ({ abortSignal }: LanguageModelV4CallOptions): AsyncGenerator<LanguageModelV4StreamPart> {
+      abortSignal!.addEventListener("abort", () => gone.resolve());
+      yield { type: "stream-start", warnings: [] };
+      yield { type: "text-start", id: "1" };
+      for (const delta of ['{"a":"', "one ", "two ", "three "]) {
+        yield { type: "text-delta", id: "1", delta };
+        await next.promise;
+        next = Promise.withResolvers();
+      }
+      await new Promise(() => {});
+    },
+  ]);
+  const server = await startServer(target, { config: { agents: [defineAgent({ ...bare(), model })] } });
+  const leaving = new AbortController();
+  const response = await post(server, endpoint, leaving.signal);
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (const word of ["one ", "two ", "three "]) {
+    // The model makes the next word only once this one has been read.
+    next.resolve();
+    while (!text.includes(word)) text += (await reader.read()).value;
+  }
+  await reader.cancel();
+  leaving.abort();
+  await gone.promise;
+  await server.close();
+}
+
+function post(server: TestServer, endpoint: string, signal: AbortSignal): Promise<Response> {
+  const body = JSON.stringify({ input: [user("x")], schema: { type: "object" } });
+  return server.send(`/agents/bare/${endpoint}`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body,
+    signal,
+  });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}
