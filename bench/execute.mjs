@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { measure, median, startVariants } from "./harness.mjs";
+import { compare, measure, startVariants } from "./harness.mjs";
 
 const steps = Array.from(
   { length: 5 },
@@ -60,20 +60,6 @@ if (servers) {
   };
   // Until everything is compiled.
   for (const server of Object.values(servers)) await measure(server, { ...request, seconds: 8, connections: 16 });
-  for (const connections of [16, 64]) {
-    const results = { bare: [], agentserve: [] };
-    for (let round = 0; round < rounds; round++) {
-      for (const [name, server] of Object.entries(servers))
-        results[name].push(await measure(server, { ...request, connections }));
-    }
-    const rps = (name) => median(results[name].map((one) => one.rps));
-    for (const [name, list] of Object.entries(results)) {
-      const of = (key) => median(list.map((one) => one[key])).toFixed(1);
-      console.log(
-        `${connections} connections  ${name.padEnd(10)} ${Math.round(rps(name))}/s  p50 ${of("p50")} ms  p99 ${of("p99")} ms  ${of("cpu")} µs CPU`,
-      );
-    }
-    console.log(`${connections} connections  ratio of the medians: ${(rps("agentserve") / rps("bare")).toFixed(3)}`);
-  }
+  for (const connections of [16, 64]) await compare(servers, request, { rounds, connections });
   for (const { child } of Object.values(servers)) child.kill();
 }

@@ -35,4 +35,24 @@ async function cpu(child) {
   return user + system;
 }
 
+/** Loads the servers in turns, and prints each one's figures and its rate beside that of the first. */
+export async function compare(servers, request, { rounds, connections }) {
+  const results = Object.fromEntries(Object.keys(servers).map((name) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const [name, server] of Object.entries(servers))
+      results[name].push(await measure(server, { ...request, connections }));
+  }
+  const [first] = Object.keys(servers);
+  const of = (name, key) => median(results[name].map((one) => one[key]));
+  for (const name of Object.keys(servers)) {
+    const [rps, p50, p99, cpu] = ["rps", "p50", "p99", "cpu"].map((key) =>
+      of(name, key).toFixed(key === "rps" ? 0 : 1),
+    );
+    const ratio = (of(name, "rps") / of(first, "rps")).toFixed(3);
+    console.log(
+      `${connections} connections  ${name.padEnd(10)} ${rps}/s  p50 ${p50} ms  p99 ${p99} ms  ${cpu} µs CPU  ratio of the medians ${ratio}`,
+    );
+  }
+}
+
 export const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)];

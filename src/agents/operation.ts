@@ -26,38 +26,45 @@ export interface OperationOptions {
   readonly step: boolean;
 }
 
-/** One call of an agent, from its first hook to its last. */
+/** One call of an agent, from its first hook to its last. Most calls need none of what is made only when it is read. */
 export class Operation implements AgentContext {
-  readonly operationId: string = newId();
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
-  readonly userId: string | undefined;
-  readonly conversationId: string | undefined;
-  readonly context: ReadonlyMap<string, unknown>;
-  readonly logger: Logger;
-  readonly #controller = new AbortController();
-  readonly #outer: AbortSignal;
   readonly step: boolean;
+  readonly #parts: OperationOptions;
+  readonly #controller = new AbortController();
+  #id: string | undefined;
+  #context: ReadonlyMap<string, unknown> | undefined;
+  #logger: Logger | undefined;
   #failure: unknown;
 
-  constructor({ agent, options, caller, logger, signal, step }: OperationOptions) {
-    this.step = step;
-    this.agent = agent;
-    this.options = options;
-    this.userId = caller?.userId ?? options.userId;
-    this.conversationId = options.conversationId;
-    this.context = toContextMap({
-      ...options,
-      context: options.context ?? {},
-      userId: this.userId,
-      user: caller?.user,
-    });
-    this.logger = withData(logger, { agentId: agent.id, operationId: this.operationId });
-    this.#outer = signal;
-    if (signal.aborted) this.#leave();
-    else signal.addEventListener("abort", this.#leave, { once: true });
+  constructor(parts: OperationOptions) {
+    this.agent = parts.agent;
+    this.options = parts.options;
+    this.step = parts.step;
+    this.#parts = parts;
+    if (parts.signal.aborted) this.#leave();
+    else parts.signal.addEventListener("abort", this.#leave, { once: true });
   }
 
+  get operationId(): string {
+    return (this.#id ??= newId());
+  }
+  get userId(): string | undefined {
+    return this.#parts.caller?.userId ?? this.options.userId;
+  }
+  get conversationId(): string | undefined {
+    return this.options.conversationId;
+  }
+  get context(): ReadonlyMap<string, unknown> {
+    const { context = {}, conversationId } = this.options;
+    const { user } = this.#parts.caller ?? {};
+    return (this.#context ??= toContextMap({ context, conversationId, userId: this.userId, user }));
+  }
+  get logger(): Logger {
+    const { agent, operationId, userId, conversationId } = this;
+    return (this.#logger ??= withData(this.#parts.logger, { agentId: agent.id, operationId, userId, conversationId }));
+  }
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -83,9 +90,11 @@ export class Operation implements AgentContext {
   /** Calls a hook. What it throws ends the call. */
   async hook<Name extends keyof AgentHooks>(name: Name, event: EventOf<Name>): Promise<void> {
     const { agent } = this;
+    // The event is the one of this very hook; TypeScript cannot follow that through the name.
+    const hook = agent.hooks[name] as ((event: unknown) => unknown) | undefined;
+    if (!hook) return;
     try {
-      // The event is the one of this very hook; TypeScript cannot follow that through the name.
-      await (agent.hooks[name] as ((event: unknown) => unknown) | undefined)?.({ ...event, agent, context: this });
+      await hook({ ...event, agent, context: this });
     } catch (error) {
       this.abort(error);
       throw error;
@@ -96,7 +105,11 @@ export class Operation implements AgentContext {
   async fail(sdk: Sdk, thrown: unknown): Promise<ServeError> {
     const error = this.#failure ?? thrown;
     const shown = toServeError(sdk, error);
-    if (shown.status >= 500 && shown !== error) this.logger.error(shown.message, { error: toLogged(shown.cause) });
+    if (shown.status >= 500 && shown !== error) {
+      // A mistake in the author's own code keeps its stack.
+      const cause = shown.status === 500 ? shown.cause : toLogged(shown.cause);
+      this.logger.error(shown.message, { error: cause });
+    }
     await this.hook("onError", { error }).catch((hookError: unknown) =>
       this.logger.error("onError failed", { error: hookError }),
     );
@@ -105,7 +118,7 @@ export class Operation implements AgentContext {
 
   /** Nobody waits for it any more. */
   close(): void {
-    this.#outer.removeEventListener("abort", this.#leave);
+    this.#parts.signal.removeEventListener("abort", this.#leave);
   }
 }
 

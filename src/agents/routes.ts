@@ -71,6 +71,7 @@ const errors = {
   502: "The model failed",
   503: "The server is shutting down, or too much waits",
   504: "The model took too long",
+  default: "A hook of the agent has refused the call",
 };
 const objectErrors = { ...errors, 502: "The model failed, or its answer does not match the schema" };
 

@@ -30,8 +30,11 @@ export interface Route<Snapshot> {
   readonly query?: ObjectSchema;
   readonly body?: ObjectSchema;
   readonly responses: Responses;
-  /** What goes wrong in this row's own way, by status. What the kit answers by itself (413, 415 …) is not listed. */
-  readonly errors?: Record<number, string>;
+  /**
+   * What goes wrong in this row's own way, by status. What the kit answers by itself (413, 415 …) is not listed. `default`
+   * is for what the author's own code refuses, with whatever status.
+   */
+  readonly errors?: Readonly<Record<number, string> & { default?: string }>;
   /** Checks what came in and runs the handler. */
   readonly run: (asked: Asked<Snapshot>) => unknown;
 }

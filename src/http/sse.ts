@@ -54,6 +54,24 @@ function encode(event: unknown, ids = false): Uint8Array {
 }
 const heartbeat = encoder.encode(":\n\n");
 
+// A generator that always has its next event at hand would keep everybody else waiting.
+const perTurn = 32;
+let left = perTurn;
+let nextTurn: Promise<void> | undefined;
+
+/** What to wait for when all streams together have sent enough in this turn of the event loop. */
+function pause(): Promise<void> | undefined {
+  if (--left > 0) return undefined;
+  nextTurn ??= new Promise((resolve) => {
+    setImmediate(() => {
+      left = perTurn;
+      nextTurn = undefined;
+      resolve();
+    });
+  });
+  return nextTurn;
+}
+
 interface OpenStream {
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
   touched: number;
@@ -124,6 +142,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       },
       async pull(controller) {
         try {
+          await pause();
           const frame =
             next ?? (await events.next().then(({ value, done }) => (done ? undefined : encode(value, ids))));
           next = undefined;

@@ -48,7 +48,7 @@ export function createClient(send: Send, doc: OpenApi) {
       if (method !== "HEAD") expect(body, what).toEqual({ success: false, error: expect.any(String) });
       return;
     }
-    const declared = operation.responses[status];
+    const declared = operation.responses[status] ?? (status >= 400 ? operation.responses["default"] : undefined);
     if (!declared) throw new Error(`${what}, which /doc does not list`);
     const media = headers.get("content-type")?.split(";")[0] ?? "";
     if (method === "HEAD") return expect(text, what).toBe("");

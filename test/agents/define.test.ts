@@ -1,0 +1,109 @@
+import { tool } from "ai";
+import * as v from "valibot";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import { andAgent, defineAgent, defineTool, defineWorkflow, type DefineAgentOptions } from "agentserve";
+import { echoModel } from "agentserve/models";
+import { startServer } from "../harness/server.ts";
+
+const fine: DefineAgentOptions = { id: "a", instructions: "x", model: echoModel() };
+
+describe("defineAgent", () => {
+  const wrong: [string, object, string][] = [
+    ["an id that cannot stand in a URL", { id: "a b" }, 'id "a b" is not'],
+    ["no instructions", { instructions: undefined }, "agent a: instructions: expected text, or a function"],
+    [
+      "a model that is none",
+      { model: {} },
+      'agent a: model: expected a language model of the AI SDK, or "provider/model"',
+    ],
+    ["a model name without a provider", { model: "gpt" }, "agent a: model: expected"],
+    ["tools in an array", { tools: [] }, "agent a: tools: expected tools by their names"],
+    ["a tool that is none", { tools: { x: 5 } }, "agent a: tools: expected"],
+    ["no step at all", { maxSteps: 0 }, "agent a: maxSteps: expected a whole number from 1"],
+    ["memory that is neither", { memory: "yes" }, "agent a: memory: expected true or false"],
+    ["a hook that is no function", { hooks: { onStart: 5 } }, "agent a: hooks: expected"],
+    ["an unknown option", { temprature: 1 }, "agent a: temprature is no option of an agent"],
+  ];
+  for (const [what, options, message] of wrong) {
+    it(`refuses ${what}`, () => {
+      expect(() => defineAgent({ ...fine, ...options } as never)).toThrow(message);
+    });
+  }
+
+  it("fills in what is not given", () => {
+    expect(defineAgent(fine)).toMatchObject({ name: "a", description: "", maxSteps: 10, memory: true, tools: {} });
+  });
+});
+
+describe("defineTool", () => {
+  const inputSchema = v.object({ n: v.number() });
+  const execute = () => 1;
+  const wrong: [string, object, string][] = [
+    ["no description", { inputSchema, execute }, "description is missing"],
+    ["an input schema that is none", { description: "", inputSchema: {}, execute }, "inputSchema is not a schema"],
+    [
+      "an output schema that is none",
+      { description: "", inputSchema, outputSchema: {}, execute },
+      "outputSchema is not a schema",
+    ],
+    ["nothing to execute", { description: "", inputSchema }, "execute is missing"],
+  ];
+  for (const [what, options, message] of wrong) {
+    it(`refuses ${what}`, () => expect(() => defineTool(options as never)).toThrow(`defineTool: ${message}`));
+  }
+
+  it("knows the type of its input", () => {
+    defineTool({
+      description: "",
+      inputSchema,
+      execute: (input) => expectTypeOf(input).toEqualTypeOf<{ n: number }>(),
+    });
+    const text = z.object({ at: z.string() });
+    defineTool({
+      description: "",
+      inputSchema: text,
+      execute: (input) => expectTypeOf(input).toEqualTypeOf<{ at: string }>(),
+    });
+  });
+});
+
+it("an agent takes tools of the AI SDK as they are, with their types", () => {
+  const sdk = tool({ inputSchema: z.object({ n: z.number() }), execute: ({ n }) => n });
+  const own = defineTool({ description: "", inputSchema: z.object({ n: z.number() }), execute: ({ n }) => n });
+  expect(Object.keys(defineAgent({ ...fine, tools: { sdk, own } }).tools)).toEqual(["sdk", "own"]);
+});
+
+it("two agents with one id are refused, the same one twice is one", async () => {
+  const agent = defineAgent(fine);
+  const server = await startServer("in process", { config: { agents: [agent, agent] } });
+  expect((await server.get("/agents")).body.data).toHaveLength(1);
+  await server.close();
+  const config = { agents: [agent, defineAgent(fine)] };
+  await expect(startServer("in process", { config })).rejects.toThrow("Two agents have the id a: both in config");
+});
+
+it("a step of a workflow asks an agent: for text, for an object, and with a map", async () => {
+  const agent = defineAgent(fine);
+  const workflow = defineWorkflow({ id: "w", input: v.object({ topic: v.string() }) })
+    .andAgent({ id: "text", agent, prompt: ({ data }) => `about ${data.topic}` })
+    .andAgent({
+      id: "object",
+      agent,
+      prompt: ({ data }) => [{ role: "user", content: `${data} 3` }],
+      schema: v.object({ title: v.string(), n: v.pipe(v.number(), v.transform(String)) }),
+    })
+    .andAll({
+      id: "both",
+      steps: [
+        andAgent({ id: "mapped", agent, prompt: "ten", map: (answer) => answer.length }),
+        andAgent({ id: "list", agent, prompt: "5", schema: v.array(v.number()) }),
+      ],
+    });
+  const server = await startServer("in process", { config: { workflows: [workflow] } });
+  const { body } = await server.post("/workflows/w/execute", { input: { topic: "cats" } });
+  expect(body.data.result).toEqual([3, [5]]);
+  const { data } = (await server.get(`/workflows/w/executions/${body.data.executionId}/state`)).body;
+  expect(data.status).toBe("completed");
+  await server.close();
+});
