@@ -34,7 +34,6 @@ function toKnown(part: StreamPart): Record<string, unknown> {
     case "tool-call":
       return toCall(part);
     case "tool-approval-request":
-    case "tool-approval-response":
       return { ...part, toolCall: toCall(part.toolCall as unknown as Record<string, unknown>) };
     default:
       return { ...part };

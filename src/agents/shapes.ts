@@ -113,13 +113,6 @@ export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntr
   part("tool-result", { ...toolCall, output: Any, preliminary: Flag }),
   part("tool-error", { ...toolCall, error: v.string() }),
   part("tool-approval-request", { approvalId: v.string(), toolCall: madeCall, reason: Text, isAutomatic: Flag }),
-  part("tool-approval-response", {
-    approvalId: v.string(),
-    toolCall: madeCall,
-    approved: v.boolean(),
-    reason: Text,
-    providerExecuted: Flag,
-  }),
   part("tool-output-denied", { toolCallId: v.string(), toolName: v.string(), providerExecuted: Flag, dynamic: Flag }),
   part("source", {
     sourceType: v.string(),
