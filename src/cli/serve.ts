@@ -27,9 +27,10 @@ export async function serve(
     host: flags.host || process.env["HOST"] || project.config.server.host,
   });
   const took = Math.round(performance.now() - began);
-  const count = server.snapshot.workflows.size;
+  const { agents, workflows } = server.snapshot;
+  const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
   print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${took} ms`)}`);
-  print(colors.dim(`  ${count} ${count === 1 ? "workflow" : "workflows"}  ·  ${url}/workflows  ·  ${url}/doc`));
+  print(colors.dim(`  ${served}  ·  ${url}/agents  ·  ${url}/workflows  ·  ${url}/doc`));
   keepServing(logger);
   closeOnSignal(
     () => server.close(),
@@ -53,4 +54,5 @@ function toPort(text: string | undefined, from: string): number | undefined {
   throw new ConfigError(`${from}: expected a port number from 0 to 65535, found ${JSON.stringify(text)}`);
 }
 
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const print = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -53,6 +53,37 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
   });
 
+  it("answers every endpoint of the starter's agent, with no API key", async () => {
+    const child = agentserve([command, ...starter, "--port", "0"]);
+    const [base] = await child.waitFor(url);
+    const ask = async (endpoint: string, body: object) => {
+      const headers = { "content-type": "application/json" };
+      const init = { method: "POST", headers, body: JSON.stringify(body) };
+      return (await fetch(`${base}/agents/assistant/${endpoint}`, init)).text();
+    };
+    expect(await (await fetch(`${base}/agents`)).json()).toMatchObject({ data: [{ id: "assistant", status: "idle" }] });
+    const detail = (await (await fetch(`${base}/agents/assistant`)).json()) as { data: { instructions?: string } };
+    expect("instructions" in detail.data).toBe(command === "dev");
+    const input = "What is the weather in Berlin?";
+    const found = { city: "Berlin", sky: "blue", celsius: 21 };
+    expect(JSON.parse(await ask("text", { input }))).toMatchObject({
+      data: { steps: 2, toolResults: [{ output: found }] },
+    });
+    const schema = { type: "object", properties: { title: { type: "string" } }, required: ["title"] };
+    expect(JSON.parse(await ask("object", { input: "two words", schema })).data).toEqual({ title: "two words" });
+    const words = (text: string) => [...text.matchAll(/"delta":"(.*?)"/g)].map(([, word]) => word);
+    expect(words(await ask("stream", { input: "one two three" }))).toEqual(["one ", "two ", "three"]);
+    expect(await ask("stream-object", { input: "two words", schema })).toContain(
+      '{"type":"partial-object","object":{"title":"two "}}',
+    );
+    const message = { id: "m", role: "user", parts: [{ type: "text", text: "hello there" }] };
+    const chat = await ask("chat", { id: "c", messages: [message], trigger: "submit-message" });
+    expect(words(chat)).toEqual(["hello ", "there"]);
+    expect(chat).toMatch(/data: \[DONE\]\n\n$/);
+    child.process.kill("SIGTERM");
+    expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
+  });
+
   it("suspends the starter's approval, and goes on with it after a restart", async () => {
     const data = join(createProject({}), "data.db");
     const serve = async () => {
