@@ -88,6 +88,8 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
   const { id: agentId, memory } = operation.agent;
   if (!memory || conversationId === undefined) return { ...freeTurn(input), answerId: newId(), close: () => {} };
   const turn = await conversations.open({ agentId, userId, conversationId }, { name: question.turnName, signal });
+  // A tool that does not hear of it must not keep the conversation.
+  signal.addEventListener("abort", () => turn.close(), { once: true });
   try {
     const open = await storedTurn(turn, input);
     return { ...open, answerId: open.continues ?? newId(), close: () => turn.close() };

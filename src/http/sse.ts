@@ -96,8 +96,9 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       starting.delete(leaving); // even if the generator does not listen
       leaving.abort();
     };
-    gone.addEventListener("abort", leave, { once: true });
     starting.set(leaving, options);
+    if (gone.aborted) leave(); // while its body was read
+    else gone.addEventListener("abort", leave, { once: true });
     const events = generate(leaving.signal);
     try {
       // Awaited before the headers go: what throws until here is a plain error response.

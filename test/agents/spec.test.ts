@@ -510,3 +510,29 @@ function aborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
+
+for (const endpoint of ["text", "stream", "chat"]) {
+  it(`a client that leaves ${endpoint} while a tool hangs gives the conversation free`, async () => {
+    const called = Promise.withResolvers<void>();
+    const execute = () => {
+      called.resolve();
+      return new Promise<never>(() => {});
+    };
+    const tools = { hang: defineTool({ description: "", inputSchema: v.object({}), execute }) };
+    const { server, model } = await play([{ toolCalls: [{ toolName: "hang", input: {} }] }, "next"], { tools });
+    const leaving = new AbortController();
+    const options = { conversationId: "c" };
+    const left = server.send(`/agents/a/${endpoint}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ input: [user("x")], options }),
+      signal: leaving.signal,
+    });
+    await called.promise;
+    leaving.abort();
+    void left.then((response) => response.body?.cancel()).catch(() => {});
+    const { status } = await server.post("/agents/a/text", { input: "y", options });
+    expect([status, model.calls[1]!.prompt.length]).toEqual([200, 2]);
+    await server.close();
+  });
+}

@@ -2,13 +2,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import * as index from "agentserve";
+import * as models from "agentserve/models";
 import { findConfig, loadProject } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
 
-const own = { agentserve: index };
+const own = { agentserve: index, "agentserve/models": models };
 
 const define = (body: string) =>
   `import { defineConfig } from "agentserve";\nexport default defineConfig(${body} as never);\n`;
@@ -153,6 +154,19 @@ describe("a config with a mistake gives one readable message with file and place
     expect(message).toMatch(/^workflows\/a\.ts:4:\d+: Workflow w: two steps have the id a$/);
   });
 
+  it("two agents with one id, a name of a model that is none, what is no agent, a folder that is none", async () => {
+    const agent = (id: string, model = "echo/x") =>
+      `import { defineAgent } from "agentserve";\nexport default defineAgent({ id: "${id}", instructions: "", model: "${model}" });`;
+    const twice = { [one]: define("{}"), "agents/a.ts": agent("same"), "agents/b.ts": agent("same") };
+    expect((await mistake(twice)).message).toBe("Two agents have the id same: in agents/a.ts and in agents/b.ts");
+    const wrong = { [one]: define("{}"), "agents/a.ts": agent("a", "gpt") };
+    expect((await mistake(wrong)).message).toMatch(/^agents\/a\.ts:2:\d+: agent a: model: expected a language model/);
+    expect((await mistake({ [one]: define("{ agents: [{}] }") })).message).toMatch(
+      /^agents\.config\.ts: agents\.0: expected an agent made by defineAgent\(\)/,
+    );
+    expect((await mistake({ [one]: define(`{ agentsDir: "bots" }`) })).message).toBe("agentsDir: bots is not a folder");
+  });
+
   it("a workflowsDir that does not exist", async () => {
     expect((await mistake({ [one]: define(`{ workflowsDir: "flows" }`) })).message).toBe(
       "workflowsDir: flows is not a folder",
@@ -197,6 +211,21 @@ describe("a project", () => {
       ask: async () => "",
     });
     expect([...workflows.keys()].toSorted()).toEqual(["a", "b", "c"]);
+  });
+
+  it("finds agents in agents/ and wherever workflows are, and workflows in agents/", async () => {
+    const agent = (id: string) =>
+      `export const ${id} = defineAgent({ id: "${id}", instructions: "", model: "echo/x" });`;
+    const folder = createProject({
+      [one]: define("{}"),
+      "agents/a.ts": `import { defineAgent, defineWorkflow } from "agentserve";\n${agent("a")}\nexport const w = defineWorkflow({ id: "w" });`,
+      "workflows/b.ts": `import { defineAgent } from "agentserve";\n${agent("b")}\nexport { a } from "../agents/a.ts";`,
+    });
+    const { agents, workflows } = createSnapshot(await loadProject(join(folder, one), own), {
+      logger: createTestLogger([]),
+      ask: async () => "",
+    });
+    expect([[...agents.keys()], [...workflows.keys()]]).toEqual([["a", "b"], ["w"]]);
   });
 
   it("reads .env and .env.local beside the config; the real environment wins, then .env.local", async () => {

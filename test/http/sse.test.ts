@@ -121,6 +121,70 @@ describe("createStreams", () => {
     await expect(next).rejects.toMatchObject({ message: "Server is shutting down" });
   });
 
+  it("tells a generator whose reader left before it began", async () => {
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
+    let told = false;
+    async function* asks(signal: AbortSignal) {
+      told = signal.aborted;
+      yield 1;
+    }
+    await streams.open(new EventStream(asks), AbortSignal.abort());
+    expect(told).toBe(true);
+    streams.close();
+  });
+
+  it("ends with a last frame, where one is wanted", async () => {
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
+    async function* two() {
+      yield 1;
+      yield 2;
+    }
+    const response = await streams.open(new EventStream(two, [], { last: "[DONE]" }), never);
+    expect(await response.text()).toBe("data: 1\n\ndata: 2\n\ndata: [DONE]\n\n");
+    streams.close();
+  });
+
+  it("lets those that end by themselves end when it closes, before and after their first event", async () => {
+    const streams = createStreams({ sseStreams: 3, sseStallMs: 1_000, report: () => {} });
+    const go = Promise.withResolvers<void>();
+    async function* early() {
+      yield 1;
+      await go.promise;
+      yield 2;
+    }
+    async function* late() {
+      await go.promise;
+      yield 3;
+    }
+    const cut = await streams.open(new EventStream(early), never);
+    const kept = await streams.open(new EventStream(early, [], { drains: true }), never);
+    const starting = streams.open(new EventStream(late, [], { drains: true }), never);
+    streams.close();
+    expect(await cut.text()).toBe("data: 1\n\n");
+    go.resolve();
+    expect(await kept.text()).toBe("data: 1\n\ndata: 2\n\n");
+    expect(await (await starting).text()).toBe("data: 3\n\n");
+    await expect(streams.open(new EventStream(early, [], { drains: true }), never)).rejects.toMatchObject({
+      status: 503,
+    });
+  });
+
+  it("lets others have their turn while a generator has always more", async () => {
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
+    let made = 0;
+    async function* eager() {
+      while (made < 1_000) yield made++;
+    }
+    const response = await streams.open(new EventStream(eager), never);
+    let seen = 0;
+    const turn = new Promise<void>((resolve) => setImmediate(() => resolve((seen = made) as never)));
+    const text = response.text();
+    await turn;
+    expect(seen).toBeLessThan(100);
+    expect((await text).split("\n\n")).toHaveLength(1_001);
+    streams.close();
+  });
+
   it("answers a first event that cannot be written with an error, not with an empty stream", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
     async function* big() {
