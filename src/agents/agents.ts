@@ -1,17 +1,16 @@
-import type { Caller } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
-import type { AskAgent, StepContext } from "../engine/context.ts";
+import type { AskAgent } from "../engine/context.ts";
 import type { Conversations } from "../engine/conversations.ts";
-import { generate, stream, type Answer, type CallParts, type Question, type StreamPart } from "./call.ts";
-import { isAgent, type AgentDefinition } from "./define.ts";
-import { toStreamEvent } from "./events.ts";
+import { createAsk } from "./ask.ts";
+import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call.ts";
+import type { AgentDefinition } from "./define.ts";
 import type { ModelLimits } from "./model.ts";
-import { Operation, type AgentCallOptions } from "./operation.ts";
+import { Operation } from "./operation.ts";
 import { prepareAgent, type PreparedAgent } from "./prepare.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
-import { fromSchema, type SchemaLimits } from "./shape.ts";
+import type { SchemaLimits } from "./shape.ts";
 
 export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {}
 export interface AgentsOptions {
@@ -20,18 +19,6 @@ export interface AgentsOptions {
   readonly logger: Logger;
   /** The folder that models named by text are looked for from. */
   readonly root: string;
-}
-
-/** A request to an agent. */
-export interface AgentCall {
-  readonly agent: AgentDefinition;
-  readonly question: Question;
-  readonly options?: AgentCallOptions | undefined;
-  readonly caller: Caller | undefined;
-  /** Aborted when the caller leaves. */
-  readonly signal: AbortSignal;
-  /** Whether a step of a workflow asks. */
-  readonly step?: boolean | undefined;
 }
 
 /** Whatever agents do in one server. */
@@ -117,26 +104,6 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
     }
   }
 
-  const ask: AskAgent = async (agent, prompt, { schema, context: step }) => {
-    if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not made by defineAgent()`);
-    const { user, userId, conversationId, ...context } = Object.fromEntries(step.context) as StepOptions;
-    const shape = schema && fromSchema(schema);
-    const parts = streamParts({
-      agent,
-      question: { input: prompt, shape, trusted: true, turnName: step.idempotencyKey },
-      options: { userId, conversationId, context },
-      caller: user && { user, userId },
-      signal: step.signal,
-      step: true,
-    });
-    for await (const part of parts) {
-      if (part.type === "error") throw part.error;
-      show(step, toStreamEvent(part));
-      if (part.type === "finish") return shape ? part.answer.object : part.answer.text;
-    }
-    throw new Error(`agent ${agent.id} gave no answer`);
-  };
-
   async function close({ drainMs }: { drainMs: number }): Promise<void> {
     closing = Promise.withResolvers();
     checkIdle();
@@ -159,25 +126,10 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
     checker,
     generate: generateAnswer,
     stream: streamParts,
-    ask,
+    ask: createAsk(streamParts),
     running: (agentId) => [...running].filter(({ agent }) => agent.id === agentId).length,
     close,
   };
-}
-
-interface StepOptions extends Record<string, unknown> {
-  user?: Caller["user"];
-  userId?: string;
-  conversationId?: string;
-}
-
-/** What an agent says inside a workflow can be watched on the workflow's stream. */
-function show({ emit, logger }: StepContext, event: { type: string }): void {
-  try {
-    emit(event);
-  } catch (error) {
-    logger.debug("A part of the agent's answer cannot be shown", { error, type: event.type });
-  }
 }
 
 const toFailure = async (operation: Operation, error: unknown): Promise<ServeError> =>

@@ -1,9 +1,11 @@
 import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
+import type { Caller } from "../core/caller.ts";
 import { badRequest, type ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { toMessages, type Input } from "./messages.ts";
-import type { Operation } from "./operation.ts";
+import type { AgentDefinition } from "./define.ts";
+import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import type { Shape } from "./shape.ts";
 import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
@@ -38,6 +40,17 @@ export type Part =
   | { readonly type: "start"; readonly messageId: string }
   | { readonly type: "finish"; readonly answer: Answer };
 
+/** A request to an agent. */
+export interface AgentCall {
+  readonly agent: AgentDefinition;
+  readonly question: Question;
+  readonly options?: AgentCallOptions | undefined;
+  readonly caller: Caller | undefined;
+  /** Aborted when the caller leaves. */
+  readonly signal: AbortSignal;
+  /** Whether a step of a workflow asks. */
+  readonly step?: boolean | undefined;
+}
 /** A part of a stream that has begun; an error is its last. */
 export type StreamPart = Part | { readonly type: "error"; readonly error: ServeError };
 
