@@ -84,16 +84,14 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
   async function* streamParts(call: AgentCall): AsyncGenerator<StreamPart> {
     if (closing && !call.step) throw shuttingDown();
     const operation = begin(call);
-    // Held back until the model answers: if it does not, the caller gets a plain error.
-    let start: StreamPart | undefined;
+    // Held back until the model says something: if it does not, the caller gets a plain error.
+    const held: StreamPart[] = [];
     let begun = false;
     try {
       for await (const part of stream(await toParts(operation), call.question)) {
-        if (part.type === "start") start = part;
-        if (part.type === "start") continue;
-        if (start && !begun) yield start;
-        begun = true;
-        yield part;
+        held.push(part);
+        begun ||= part.type !== "start" && part.type !== "start-step";
+        if (begun) yield* held.splice(0);
       }
     } catch (error) {
       const failure = await toFailure(operation, error);

@@ -99,7 +99,10 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
   const input = { ...question, messages };
   const { conversationId, userId, signal } = operation;
   const { id: agentId, memory } = operation.agent;
-  if (!memory || conversationId === undefined) return { ...freeTurn(input), answerId: newId(), close: () => {} };
+  if (!memory || conversationId === undefined) {
+    const free = freeTurn(input);
+    return { ...free, answerId: free.continues ?? newId(), close: () => {} };
+  }
   const turn = await conversations.open({ agentId, userId, conversationId }, { name: question.turnName, signal });
   // A tool that does not hear of it must not keep the conversation.
   signal.addEventListener("abort", () => turn.close(), { once: true });

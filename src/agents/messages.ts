@@ -16,7 +16,10 @@ export type Input = string | readonly unknown[];
 export async function toMessages(sdk: Sdk, input: Input): Promise<ClientMessage[]> {
   if (typeof input === "string") return [[{ message: { role: "user", content: input } }]];
   if (input.length === 0) throw invalid("input", "expected at least one message");
-  return Promise.all(input.map((message, index) => toMessage(sdk, message, `input.${index}`)));
+  const messages = await Promise.all(input.map((message, index) => toMessage(sdk, message, `input.${index}`)));
+  // Earlier ones may be: an answer that broke off, or a call that nobody answered.
+  if (messages.at(-1)!.length === 0) throw invalid(`input.${input.length - 1}`, "the message is empty");
+  return messages;
 }
 
 async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<ClientMessage> {
@@ -42,24 +45,29 @@ async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string): Promi
   const checked = await sdk.safeValidateUIMessages({ messages: [{ ...message, id: id ?? "-" }] });
   if (!checked.success) throw invalid(where, "expected a UI message (parts) or a model message (content)");
   const converted = await sdk.convertToModelMessages(checked.data, { ignoreIncompleteToolCalls: true });
-  if (converted.length === 0) throw invalid(where, "the message is empty");
   return converted.map((one) => ({ id, message: one }));
 }
 
 const maxId = 256;
 export const invalid = (where: string, why: string): ServeError => badRequest(`Invalid request body: ${where}: ${why}`);
 
-type Part = { type: string; toolCallId?: string; approvalId?: string; providerExecuted?: boolean };
+type Part = { type: string; toolName?: string; toolCallId?: string; approvalId?: string; providerExecuted?: boolean };
 /** The parts of a message; text is one that says nothing of tools. */
 export const partsOf = ({ content }: ModelMessage): readonly Part[] =>
   typeof content === "string" ? [] : (content as readonly Part[]);
 
-/** The tool calls in these messages that nobody has answered, and the approvals that were asked for. */
-export function openCalls(messages: readonly ModelMessage[]): { calls: Set<string>; approvals: Map<string, string> } {
-  const calls = new Set<string>();
+/** What tools were called in these messages and not answered, by the id of the call. */
+export interface OpenCalls {
+  readonly calls: Map<string, string>;
+  /** The calls that wait for an approval, by the id of that. */
+  readonly approvals: Map<string, string>;
+}
+
+export function openCalls(messages: readonly ModelMessage[]): OpenCalls {
+  const calls = new Map<string, string>();
   const approvals = new Map<string, string>();
   for (const part of messages.flatMap(partsOf)) {
-    if (part.type === "tool-call" && !part.providerExecuted) calls.add(part.toolCallId!);
+    if (part.type === "tool-call" && !part.providerExecuted) calls.set(part.toolCallId!, part.toolName!);
     if (part.type === "tool-approval-request") approvals.set(part.approvalId!, part.toolCallId!);
     if (part.type === "tool-result") calls.delete(part.toolCallId!);
   }

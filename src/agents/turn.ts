@@ -25,7 +25,8 @@ export interface OpenTurn {
 export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
   const sent = messages.flat();
   if (!trusted) refuseApprovals(sent);
-  return { prompt: withoutOpenCalls(sent.map(({ message }) => message)), store: async () => {} };
+  const prompt = withoutOpenCalls(sent.map(({ message }) => message));
+  return { prompt, continues: continuedBy(messages.at(-1)!), store: async () => {} };
 }
 
 /**
@@ -39,10 +40,9 @@ export async function storedTurn(turn: Turn, input: TurnInput): Promise<OpenTurn
   const fresh = toFresh(history, before, last, input);
   const prompt = withoutOpenCalls(toWindow([...before, ...fresh]).map(({ message }) => message));
   if (prompt.length === 0) throw invalid("input", "expected a message of the user");
-  const isContinued = last[0]?.message.role === "assistant" && fresh[0]?.message.role === "tool";
   return {
     prompt,
-    continues: isContinued ? last[0]?.id : undefined,
+    continues: continuedBy(last),
     store: (answer, id) => turn.store([...fresh, ...answer.map((message) => ({ id, message }))].map(toStored), until),
   };
 }
@@ -70,7 +70,12 @@ function toFresh(history: History, before: Message[], last: ClientMessage, input
     return toWindow(sent);
   }
   const [first] = last;
-  if (first?.message.role === "user") return isSame(before.at(-1), first) ? [] : last;
+  if (first?.message.role === "user") {
+    const stored = before.at(-1);
+    // To answer again, the question is there already.
+    const isStored = input.regenerate !== undefined && stored?.message.role === "user";
+    return isStored && (first.id ?? stored.id) === stored.id ? [] : last;
+  }
   const answers = toAnswers(before, last);
   if (answers.length === 0) {
     throw invalid("input", "the last message must be the user's, or carry results of tools that were called");
@@ -78,19 +83,35 @@ function toFresh(history: History, before: Message[], last: ClientMessage, input
   return answers;
 }
 
-const isSame = (stored: Message | undefined, sent: Message): boolean => sent.id !== undefined && stored?.id === sent.id;
+/** The answer to results of tools belongs to the message that called them. */
+const continuedBy = ([first]: ClientMessage): string | undefined =>
+  first?.message.role === "assistant" ? first.id : undefined;
 
 /** Of what the client says about tools, only what answers a call that we know. */
 function toAnswers(before: readonly Message[], last: ClientMessage): Message[] {
-  const { calls, approvals } = openCalls(before.map(({ message }) => message));
+  // The user's next message has closed what was open before it.
+  const since = before.findLastIndex(({ message }) => message.role === "user");
+  const { calls, approvals } = openCalls(before.slice(since + 1).map(({ message }) => message));
+  const results = new Set(last.flatMap(({ message }) => partsOf(message)).map(resultOf));
+  // Of a call that waits for an approval, the result is ours to find. One that the client has seen came of a turn that
+  // failed: running the tool once more is not ours to decide.
+  const isDecided = (call: string | undefined, approved: boolean): boolean =>
+    call !== undefined && !(approved && results.has(call));
+  const isAnswered = (call: string, tool: string): boolean =>
+    calls.get(call) === tool && ![...approvals.values()].includes(call);
   return last.flatMap(({ id, message }) => {
     if (message.role !== "tool") return [];
     const content = message.content.filter((part) =>
-      part.type === "tool-result" ? calls.has(part.toolCallId) : approvals.has(part.approvalId),
+      part.type === "tool-result"
+        ? isAnswered(part.toolCallId, part.toolName)
+        : isDecided(approvals.get(part.approvalId), part.approved),
     );
     return content.length > 0 ? [{ id, message: { ...message, content } }] : [];
   });
 }
+
+const resultOf = ({ type, toolCallId }: { type: string; toolCallId?: string }): string | undefined =>
+  type === "tool-result" ? toolCallId : undefined;
 
 /** An approval runs a tool with the input that stands beside it: that must be one of ours. */
 function refuseApprovals(messages: readonly Message[]): void {
