@@ -29,10 +29,19 @@ const clientErrors = [
 /** The client has gone: nobody reads this. */
 export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");
 
-/** An error as the log may keep it: providers' errors hold the whole prompt, and what the model answered. */
-export function toLogged(error: unknown): Record<string, unknown> {
-  const { name, message, statusCode, url, cause, hint } = error as Partial<Record<string, unknown>>;
-  if (!(error instanceof Error)) return { message: String(error) };
-  const inner = cause instanceof Error ? { cause: toLogged(cause) } : {};
-  return { name, message, statusCode, url, hint, ...inner };
+/**
+ * An error as the log may keep it: providers' errors hold the whole prompt and all that was answered, and the query of a URL
+ * may hold a key.
+ */
+export function toLogged(error: unknown, depth = 3): Record<string, unknown> {
+  if (!(error instanceof Error)) return { message: String(error).slice(0, maxText) };
+  const { statusCode, url } = error as { statusCode?: unknown; url?: unknown };
+  return {
+    name: error.name,
+    message: error.message.slice(0, maxText),
+    statusCode,
+    url: typeof url === "string" ? url.replace(/[?#].*$/s, "") : undefined,
+    ...(error.cause instanceof Error && depth > 0 && { cause: toLogged(error.cause, depth - 1) }),
+  };
 }
+const maxText = 2_000;
