@@ -1,7 +1,7 @@
 import { toUsage } from "./events.ts";
 import type { StreamPart } from "./call.ts";
 import { loadSdk } from "./sdk.ts";
-import type { Shape } from "./shape.ts";
+import { isDeeper, maxDepth, type Shape } from "./shape.ts";
 
 /** An answer as an object that grows, and at its end is whole and checked. */
 export async function* toObjectEvents(
@@ -22,6 +22,7 @@ export async function* toObjectEvents(
       next = text.length + text.length / 64; // reading all of it for each word would take quadratic time
       const { value } = await parsePartialJson(text);
       const object = shape.unwrap(value);
+      if (isDeeper(object, maxDepth)) continue; // its end says so
       const shown = JSON.stringify(object);
       if (object === undefined || object === null || shown === last) continue;
       last = shown;

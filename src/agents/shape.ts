@@ -18,7 +18,7 @@ export interface SchemaLimits {
   readonly schemaDepth: number;
 }
 
-/** The shape that a client asks for. Its schema is hostile input: nothing of it is evaluated in this thread. */
+/** The shape that a client asks for. Its schema is hostile input: nothing of it is evaluated in this process. */
 export async function fromClientSchema(
   schema: JsonSchema,
   checker: SchemaChecker,
@@ -29,7 +29,7 @@ export async function fromClientSchema(
   if (isDeeper(schema, schemaDepth)) throw invalidSchema(`nested deeper than ${schemaDepth} levels`);
   const found = await checker.check(text);
   if ("problem" in found) throw invalidSchema(found.problem);
-  return toShape(schema, found.root, async (value) => {
+  return toShape(schema, async (value) => {
     const result = await checker.check(text, JSON.stringify(value));
     if ("problem" in result) throw invalidSchema(result.problem);
     if (result.mismatch !== undefined) throw mismatch(result.mismatch);
@@ -40,7 +40,7 @@ export async function fromClientSchema(
 /** The shape that an author asks for. */
 export function fromSchema(schema: Schema): Shape {
   const json = toJsonSchema(schema, "input", () => {}); // said once already, when the step was described
-  return toShape(json, json["type"] === "object" ? "object" : "array", async (value) => {
+  return toShape(json, async (value) => {
     const result = await validate(schema, value);
     if ("problem" in result) throw mismatch(result.problem);
     return result.value;
@@ -48,22 +48,27 @@ export function fromSchema(schema: Schema): Shape {
 }
 
 /** Providers want an object at the root, so anything else is wrapped in one. */
-function toShape(schema: JsonSchema, root: "object" | "array", check: (value: unknown) => Promise<unknown>): Shape {
-  const unwrap = (value: unknown): unknown => (root === "object" || !isWrapped(value) ? value : value.elements);
+function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>): Shape {
+  const isObject = schema["type"] === "object";
+  const unwrap = (value: unknown): unknown => (isObject || !isWrapped(value) ? value : value.elements);
   return {
-    schema: root === "object" ? schema : wrap(schema),
+    schema: isObject ? schema : wrap(schema),
     unwrap,
-    read: (text) => {
+    read: async (text) => {
       let value: unknown;
       try {
         value = JSON.parse(text);
       } catch {
         throw mismatch("it is not JSON");
       }
+      if (isDeeper(value, maxDepth)) throw mismatch(`it is nested deeper than ${maxDepth} levels`);
       return check(unwrap(value));
     },
   };
 }
+
+/** How deep an answer may be nested: what is deeper cannot be written as JSON again. */
+export const maxDepth = 500;
 
 const isWrapped = (value: unknown): value is { elements: unknown } =>
   typeof value === "object" && value !== null && !Array.isArray(value) && "elements" in value;
@@ -71,7 +76,11 @@ const isWrapped = (value: unknown): value is { elements: unknown } =>
 function wrap({ $defs, definitions, ...schema }: JsonSchema): JsonSchema {
   const elements = moveRefs(schema);
   const wrapped = { type: "object", properties: { elements }, required: ["elements"], additionalProperties: false };
-  return { ...wrapped, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) };
+  return {
+    ...wrapped,
+    ...($defs !== undefined && { $defs: moveRefs($defs) }),
+    ...(definitions !== undefined && { definitions: moveRefs(definitions) }),
+  };
 }
 
 /** What pointed at the old root, other than at its definitions, now stands deeper. */
@@ -79,13 +88,17 @@ function moveRefs(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(moveRefs);
   if (typeof value !== "object" || value === null) return value;
   const moved = Object.entries(value).map(([key, inner]): [string, unknown] => {
-    const isMoved = key === "$ref" && typeof inner === "string" && /^#(?!\/(\$defs|definitions)\/)/.test(inner);
-    return [key, isMoved ? `#/properties/elements${inner.slice(1)}` : moveRefs(inner)];
+    if (key === "$ref" && typeof inner === "string" && isMoved.test(inner)) {
+      return [key, `#/properties/elements${inner.slice(1)}`];
+    }
+    return [key, literals.includes(key) ? inner : moveRefs(inner)];
   });
   return Object.fromEntries(moved);
 }
+const isMoved = /^#($|\/(?!(\$defs|definitions)\/))/;
+const literals = ["const", "enum", "default", "examples"];
 
-function isDeeper(value: unknown, depth: number): boolean {
+export function isDeeper(value: unknown, depth: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (depth === 0) return true;
   return Object.values(value).some((inner) => isDeeper(inner, depth - 1));

@@ -43,12 +43,17 @@ const isNamed = (name: string, text: string): boolean => new RegExp(`\\b${escape
 const escape = (text: string): string => text.replace(/[^\w]/g, "\\$&");
 
 /** `Berlin` of `weather in Berlin?` */
-const toTopic = (text: string): string => text.replace(/^\W*((in|of|for|with|about|on)\s+)?/i, "").replace(/\W+$/, "");
+const toTopic = (text: string): string =>
+  text
+    .slice(0, 1_000)
+    .replace(/^\W*((in|of|for|with|about|on)\s+)?/i, "")
+    .replace(/\W+$/, "");
 
 function findJson(text: string): unknown {
-  const [json] = /\{.*\}|\[.*\]/s.exec(text) ?? [];
+  const start = text.search(/[{[]/);
+  const end = Math.max(text.lastIndexOf("}"), text.lastIndexOf("]"));
   try {
-    return json === undefined ? undefined : JSON.parse(json);
+    return end > start && start >= 0 ? JSON.parse(text.slice(start, end + 1)) : undefined;
   } catch {
     return undefined;
   }

@@ -11,7 +11,7 @@ import type { MessageStore, Place } from "./message-store.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Writer } from "./writer.ts";
 
-/** How many turns of one conversation may wait for another. */
+/** How many requests may wait for their turn in one conversation. Steps of executions have bounds of their own. */
 const maxWaiting = 32;
 
 /** Conversations in the same file. This process is its only writer, so it knows whose turn it is. */
@@ -26,26 +26,32 @@ export class EmbeddedConversations implements Conversations {
 
   async open({ agentId, userId, conversationId }: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
     const key = JSON.stringify([agentId, userId ?? null, conversationId]);
-    await this.#take(key, signal);
+    await this.#take(key, signal, name === undefined ? maxWaiting : Infinity);
     const place = (until: string | undefined): Place => ({ key, turn: name, until });
     let open = true;
+    let stored = Promise.resolve();
+    const close = async (): Promise<void> => {
+      if (!open) return;
+      open = false;
+      await stored.catch(() => {}); // whoever comes next must see it
+      this.#pass(key);
+    };
+    if (signal.aborted) void close(); // by the very event that gave it the turn
+    signal.throwIfAborted();
     return {
       history: async (until): Promise<History> => this.#file().messages.history(place(until)),
-      store: (messages, until) => this.#store(place(until), messages),
-      close: () => {
-        if (open) this.#pass(key);
-        open = false;
-      },
+      store: (messages, until) => (stored = this.#store(place(until), messages)),
+      close: () => void close(),
     };
   }
 
   /** Waits for the turn. */
-  #take(key: string, signal: AbortSignal): Promise<void> {
+  #take(key: string, signal: AbortSignal, most: number): Promise<void> {
     signal.throwIfAborted();
     const line = this.#waiting.get(key);
     if (!line) this.#waiting.set(key, []);
     if (!line) return Promise.resolve();
-    if (line.length >= maxWaiting) {
+    if (line.length >= most) {
       throw new ServeError(503, "Too many turns wait in this conversation", { headers: [["retry-after", "5"]] });
     }
     return new Promise((resolve, reject) => {
@@ -76,6 +82,7 @@ export class EmbeddedConversations implements Conversations {
       done: () => resolve(),
       fail: reject,
       onFault: (cause) => {
+        if (place.turn !== undefined) return false; // a step waits, as its record will
         reject(unavailable("Storage cannot be written: this turn was not stored", cause));
         return true;
       },
