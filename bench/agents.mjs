@@ -97,9 +97,9 @@ async function readStreams(port, count) {
           text += chunk;
         });
         response.on("end", () => {
-          if (!text.includes('"type":"finish"')) reject(new Error("a stream did not finish"));
+          if (!text.includes('"type":"finish"')) return reject(new Error("a stream did not finish"));
           events += text.split("\n\n").length - 1;
-          resolve();
+          return resolve();
         });
       });
       sent.on("error", reject).end(body);

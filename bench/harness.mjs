@@ -45,12 +45,12 @@ export async function compare(servers, request, { rounds, connections }) {
   const [first] = Object.keys(servers);
   const of = (name, key) => median(results[name].map((one) => one[key]));
   for (const name of Object.keys(servers)) {
-    const [rps, p50, p99, cpu] = ["rps", "p50", "p99", "cpu"].map((key) =>
+    const [rps, p50, p99, used] = ["rps", "p50", "p99", "cpu"].map((key) =>
       of(name, key).toFixed(key === "rps" ? 0 : 1),
     );
     const ratio = (of(name, "rps") / of(first, "rps")).toFixed(3);
     console.log(
-      `${connections} connections  ${name.padEnd(10)} ${rps}/s  p50 ${p50} ms  p99 ${p99} ms  ${cpu} µs CPU  ratio of the medians ${ratio}`,
+      `${connections} connections  ${name.padEnd(10)} ${rps}/s  p50 ${p50} ms  p99 ${p99} ms  ${used} µs CPU  ratio of the medians ${ratio}`,
     );
   }
 }

@@ -9,95 +9,105 @@ export interface Task {
   /** How long it may take. */
   readonly ms: number;
 }
-export type Checked =
+/** What is wrong with the schema, or with the value. */
+export type Verdict =
   | { readonly problem: string }
-  | { readonly root: "object" | "array"; readonly mismatch?: string | undefined }
-  /** The machine had no time for it. */
-  | { readonly busy: true };
+  | { readonly root: "object" | "array"; readonly mismatch?: string | undefined };
+/** `busy`: the machine had no time for it. */
+export type Checked = Verdict | { readonly unfinished: "slow" | "busy" };
 
 export interface SchemaChecker {
-  /** What is wrong with the schema, or with the value. Whatever they are, this process does not wait for them. */
-  check(schema: string, value?: string): Promise<Exclude<Checked, { busy: true }>>;
+  /** Whatever they are, this process does not wait for them. */
+  check(schema: string, value?: string): Promise<Verdict>;
   close(): Promise<void>;
 }
-
 export interface CheckerOptions {
   /** How long one check may take. */
   readonly schemaMs: number;
 }
 
 const maxWorkers = 4;
+/** So many may be at checks that take long; the others are for those that do not. */
+const maxSlow = 2;
+/** What is not done in this time takes long, and waits behind all that has not been tried. */
+const quickMs = 20;
 const maxWaiting = 256;
-/** How long a check may wait for its turn. */
-const patienceMs = 1_000;
+const patienceMs = 1_500;
 
 /**
  * Checks schemas in processes of their own: a pattern or a chain of `$ref` can take for ever, all memory, or the stack, and
  * no rule about the text of a schema can tell. A thread would take the server with it.
  */
 export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker {
-  const idle: ChildProcess[] = [];
   const waiting: Job[] = [];
-  /** All that have not ended. */
-  const workers = new Set<ChildProcess>();
+  const waitingSlow: Job[] = [];
+  /** All that have not ended, and what each is doing. */
+  const workers = new Map<ChildProcess, "starting" | "idle" | Job>();
   let closed = false;
 
-  async function check(schema: string, value?: string): Promise<Exclude<Checked, { busy: true }>> {
-    if (closed || waiting.length >= maxWaiting) throw busy();
-    const checked = await new Promise<Checked>((resolve) => {
-      const job: Job = { task: { schema, value, ms: schemaMs }, resolve, late: setTimeout(giveUp, patienceMs) };
-      function giveUp(): void {
-        waiting.splice(waiting.indexOf(job), 1);
-        resolve({ busy: true });
-      }
-      waiting.push(job);
-      next();
-    });
-    if ("busy" in checked) throw busy();
-    return checked;
-  }
-
-  function next(): void {
-    if (waiting.length === 0) return;
-    const worker = idle.pop();
-    if (worker) run(worker, waiting.shift()!);
-    else if (workers.size < maxWorkers) start();
-  }
-
-  function run(worker: ChildProcess, { task, resolve, late }: Job): void {
+  async function check(schema: string, value?: string): Promise<Verdict> {
+    if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw busy();
+    const { promise, resolve } = Promise.withResolvers<Checked>();
+    const job: Job = { schema, value, isSlow: schemaMs <= quickMs, resolve };
+    const late = setTimeout(resolve, patienceMs, { unfinished: "busy" });
+    waiting.push(job);
+    next();
+    const checked = await promise;
     clearTimeout(late);
+    for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
+    if (!("unfinished" in checked)) return checked;
+    if (checked.unfinished === "busy") throw busy();
+    return { problem: `checking it takes longer than ${schemaMs} ms` };
+  }
+
+  /** Gives every worker something to do, and starts one where that would help. */
+  function next(): void {
+    const slow = [...workers.values()].filter((doing) => typeof doing === "object" && doing.isSlow).length;
+    const line = waiting.length > 0 ? waiting : slow < maxSlow ? waitingSlow : [];
+    if (line.length === 0 || closed) return;
+    const [worker] = [...workers].find(([, doing]) => doing === "idle") ?? [];
+    if (!worker) return void (workers.size < maxWorkers && start());
+    run(worker, line.shift()!);
+    next();
+  }
+
+  function run(worker: ChildProcess, job: Job): void {
+    workers.set(worker, job);
     // It stops by itself, but for what nothing stops: the compiler of regular expressions.
     const timer = setTimeout(() => worker.kill("SIGKILL"), schemaMs * 4);
     const end = (checked: Checked): void => {
       clearTimeout(timer);
       worker.off("message", onMessage).off("exit", onExit);
       hold(worker, false);
-      resolve(checked);
+      if (!("unfinished" in checked) || job.isSlow) return job.resolve(checked);
+      job.isSlow = true;
+      waitingSlow.push(job);
     };
     const onMessage = (checked: Checked): void => {
+      workers.set(worker, "idle");
       end(checked);
-      idle.push(worker);
       next();
     };
     const onExit = (): void => end({ problem: "checking it takes too much time or memory" });
     hold(worker, true);
     worker.on("message", onMessage).on("exit", onExit);
+    const { schema, value, isSlow } = job;
+    const task: Task = { schema, value, ms: isSlow ? schemaMs : quickMs };
     worker.send(task, (error) => error && worker.kill("SIGKILL"));
   }
 
   function start(): void {
     // Nothing of this process's environment is its business.
     const worker = fork(workerFile, { execArgv: ["--max-old-space-size=64"], env: {}, stdio: "ignore" });
-    workers.add(worker);
-    worker.on("error", () => worker.kill("SIGKILL"));
+    workers.set(worker, "starting");
+    worker.on("error", () => (worker.pid === undefined ? workers.delete(worker) : worker.kill("SIGKILL")));
     worker.once("exit", () => {
       workers.delete(worker);
-      if (idle.includes(worker)) idle.splice(idle.indexOf(worker), 1);
       next();
     });
     worker.once("message", () => {
+      workers.set(worker, "idle");
       hold(worker, false);
-      idle.push(worker);
       next();
     });
   }
@@ -106,25 +116,25 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     check,
     async close() {
       closed = true;
-      const ended = [...workers].map((worker) => new Promise((resolve) => worker.once("exit", resolve)));
-      for (const worker of workers) worker.kill("SIGKILL");
+      const ended = [...workers.keys()].map((worker) => new Promise((resolve) => worker.once("exit", resolve)));
+      for (const worker of workers.keys()) worker.kill("SIGKILL");
       await Promise.all(ended);
     },
   };
 }
 
-interface Job {
-  readonly task: Task;
+interface Job extends Omit<Task, "ms"> {
+  /** Whether it has been tried, and was not done at once. */
+  isSlow: boolean;
   readonly resolve: (checked: Checked) => void;
-  readonly late: NodeJS.Timeout;
 }
 
 /** A worker that has nothing to do must not keep this process alive. */
 function hold(worker: ChildProcess, isBusy: boolean): void {
-  if (isBusy) worker.ref();
-  else worker.unref();
-  if (isBusy) worker.channel?.ref();
-  else worker.channel?.unref();
+  for (const handle of [worker, worker.channel]) {
+    if (isBusy) handle?.ref();
+    else handle?.unref();
+  }
 }
 
 const busy = (): ServeError =>

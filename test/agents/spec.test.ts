@@ -283,8 +283,8 @@ it("checks what the model sends to a tool, and tells it what was wrong", async (
       ],
     ),
   ];
-  for (const weather of inputs) {
-    const { server, model } = await play([call(5), call("Rome"), "done"], { tools: { weather } });
+  for (const one of inputs) {
+    const { server, model } = await play([call(5), call("Rome"), "done"], { tools: { weather: one } });
     const { data } = (await server.post("/agents/a/text", { input: "x" })).body;
     expect(data.toolResults[0].error).toContain("Invalid input for tool weather");
     expect(model.calls[1]!.prompt.at(-1)).toMatchObject({

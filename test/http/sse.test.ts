@@ -176,11 +176,11 @@ describe("createStreams", () => {
       while (made < 1_000) yield made++;
     }
     const response = await streams.open(new EventStream(eager), never);
-    let seen = 0;
-    const turn = new Promise<void>((resolve) => setImmediate(() => resolve((seen = made) as never)));
+    let before = 0;
+    const turn = new Promise<void>((resolve) => setImmediate(() => resolve((before = made) as never)));
     const text = response.text();
     await turn;
-    expect(seen).toBeLessThan(100);
+    expect(before).toBeLessThan(100);
     expect((await text).split("\n\n")).toHaveLength(1_001);
     streams.close();
   });
