@@ -12,7 +12,9 @@ import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./
 import { loadSdk } from "./sdk.ts";
 import type { SchemaLimits } from "./shape.ts";
 
-export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {}
+export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
+  readonly agentCalls: number;
+}
 export interface AgentsOptions {
   readonly conversations: Conversations;
   readonly limits: AgentLimits;
@@ -40,7 +42,9 @@ export interface Agents {
 export function createAgents({ conversations, limits, logger, root }: AgentsOptions): Agents {
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
-  const running = new Set<Operation>();
+  /** Those that answer requests. Steps of workflows are the engine's to end: what is cut off there runs again. */
+  const requests = new Set<Operation>();
+  const steps = new Set<Operation>();
   let closing: PromiseWithResolvers<void> | undefined;
 
   function prepare(agent: AgentDefinition): Promise<PreparedAgent> {
@@ -52,15 +56,19 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
     return preparing;
   }
 
-  function begin({ agent, options = {}, caller, signal, step = false }: AgentCall): Operation {
-    const operation = new Operation({ agent, options, caller, logger, signal, step });
-    running.add(operation);
+  function begin({ agent, options = {}, caller, signal, isStep = false }: AgentCall): Operation {
+    if (closing && !isStep) throw shuttingDown();
+    if (!isStep && requests.size >= limits.agentCalls) {
+      throw new ServeError(503, "Too many calls of agents", { headers: [["retry-after", "1"]] });
+    }
+    const operation = new Operation({ agent, options, caller, logger, signal, isStep });
+    (isStep ? steps : requests).add(operation);
     return operation;
   }
 
   function end(operation: Operation): void {
     operation.close();
-    running.delete(operation);
+    (operation.isStep ? steps : requests).delete(operation);
     checkIdle();
   }
 
@@ -69,7 +77,6 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
   };
 
   async function generateAnswer(call: AgentCall): Promise<Answer> {
-    if (closing) throw shuttingDown();
     const operation = begin(call);
     try {
       const answer = toParts(operation).then((parts) => generate(parts, call.question));
@@ -82,13 +89,16 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
   }
 
   async function* streamParts(call: AgentCall): AsyncGenerator<StreamPart> {
-    if (closing && !call.step) throw shuttingDown();
     const operation = begin(call);
     // Held back until the model says something: if it does not, the caller gets a plain error.
     const held: StreamPart[] = [];
     let begun = false;
+    let parts: AsyncGenerator<StreamPart> | undefined;
     try {
-      for await (const part of stream(await toParts(operation), call.question)) {
+      parts = stream(await operation.unlessAborted(toParts(operation)), call.question);
+      for (;;) {
+        const { done, value: part } = await operation.unlessAborted(parts.next());
+        if (done) return;
         held.push(part);
         begun ||= part.type !== "start" && part.type !== "start-step";
         if (begun) yield* held.splice(0);
@@ -99,24 +109,26 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
       yield { type: "error", error: failure };
     } finally {
       end(operation);
+      void parts?.return(undefined).catch(() => {}); // it may be waiting for what does not end
     }
   }
 
   async function close({ drainMs }: { drainMs: number }): Promise<void> {
-    closing = Promise.withResolvers();
+    const idle = Promise.withResolvers<void>();
+    closing = idle;
     checkIdle();
     const late = setTimeout(() => {
-      for (const operation of requests()) operation.abort(shuttingDown());
+      for (const operation of requests) operation.abort(shuttingDown());
+      // A reader who takes nothing never sees the end.
+      setTimeout(idle.resolve, lastWordMs);
     }, drainMs);
-    await closing.promise;
+    await idle.promise;
     clearTimeout(late);
     await checker.close();
   }
 
-  /** Steps of workflows are the engine's to end: what is cut off there runs again after the next start. */
-  const requests = (): Operation[] => [...running].filter(({ step }) => !step);
   function checkIdle(): void {
-    if (closing && requests().length === 0) closing.resolve();
+    if (closing && requests.size === 0) closing.resolve();
   }
 
   return {
@@ -125,11 +137,13 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
     generate: generateAnswer,
     stream: streamParts,
     ask: createAsk(streamParts),
-    running: (agentId) => [...running].filter(({ agent }) => agent.id === agentId).length,
+    running: (agentId) => [...requests, ...steps].filter(({ agent }) => agent.id === agentId).length,
     close,
   };
 }
 
 const toFailure = async (operation: Operation, error: unknown): Promise<ServeError> =>
   operation.fail(await loadSdk(), error);
+/** How long a call that is ended may take to say so. */
+const lastWordMs = 100;
 const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

@@ -1,4 +1,3 @@
-import type { Caller } from "../core/caller.ts";
 import type { AskAgent, StepContext } from "../engine/context.ts";
 import type { AgentCall, StreamPart } from "./call.ts";
 import { isAgent } from "./define.ts";
@@ -7,32 +6,26 @@ import { fromSchema } from "./shape.ts";
 
 /** How a step of a workflow asks an agent: on behalf of whoever began the execution, and in its conversation. */
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {
-  return async (agent, prompt, { schema, context: step }) => {
+  return async (agent, prompt, { schema, context: step, execution }) => {
     if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not made by defineAgent()`);
-    const { user, userId, conversationId, ...context } = Object.fromEntries(step.context) as Known;
-    const shape = schema && fromSchema(schema);
+    const { user, userId, conversationId, context, startAt } = execution;
+    const toShape = schema && (async () => fromSchema(schema));
     const parts = stream({
       agent,
-      question: { input: prompt, shape, trusted: true, turnName: step.idempotencyKey },
+      // An id may be used again once its execution is forgotten: the time tells them apart.
+      question: { input: prompt, toShape, trusted: true, turnName: `${startAt} ${step.idempotencyKey}` },
       options: { userId, conversationId, context },
       caller: user && { user, userId },
       signal: step.signal,
-      step: true,
+      isStep: true,
     });
     for await (const part of parts) {
       if (part.type === "error") throw part.error;
       show(step, toStreamEvent(part));
-      if (part.type === "finish") return shape ? part.answer.object : part.answer.text;
+      if (part.type === "finish") return toShape ? part.answer.object : part.answer.text;
     }
     throw new Error(`agent ${agent.id} gave no answer`);
   };
-}
-
-/** What a step's context holds, besides the caller's own. */
-interface Known extends Record<string, unknown> {
-  user?: Caller["user"];
-  userId?: string;
-  conversationId?: string;
 }
 
 /** What an agent says inside a workflow can be watched on the workflow's stream. */

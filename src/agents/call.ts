@@ -4,7 +4,8 @@ import { badRequest, type ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { toMessages, type Input } from "./messages.ts";
-import type { AgentDefinition } from "./define.ts";
+import type { AgentContext } from "./context.ts";
+import type { AgentDefinition, ModelSettings } from "./define.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import type { Shape } from "./shape.ts";
@@ -13,8 +14,8 @@ import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
 /** What is asked. */
 export interface Question extends Omit<TurnInput, "messages"> {
   readonly input: Input;
-  /** When the answer must be an object. */
-  readonly shape?: Shape | undefined;
+  /** When the answer must be an object: which. Made once the call has begun, because it may take a while. */
+  readonly toShape?: (() => Promise<Shape>) | undefined;
   /** A turn that may be run again under this name is stored once. */
   readonly turnName?: string | undefined;
 }
@@ -49,17 +50,18 @@ export interface AgentCall {
   /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
   /** Whether a step of a workflow asks. */
-  readonly step?: boolean | undefined;
+  readonly isStep?: boolean | undefined;
 }
 /** A part of a stream that has begun; an error is its last. */
 export type StreamPart = Part | { readonly type: "error"; readonly error: ServeError };
 
 /** Asks for the whole answer. */
 export async function generate(parts: CallParts, question: Question): Promise<Answer> {
+  const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   try {
-    const settings = await toSettings(parts, question, turn);
-    return await finish(parts, question, turn, await parts.agent.sdk.generateText(settings));
+    const settings = await toSettings(parts, shape, turn);
+    return await finish(parts, shape, turn, await parts.agent.sdk.generateText(settings));
   } finally {
     turn.close();
   }
@@ -67,9 +69,10 @@ export async function generate(parts: CallParts, question: Question): Promise<An
 
 /** Hands on the parts of an answer as they come. The turn is stored before the last one says that it is finished. */
 export async function* stream(parts: CallParts, question: Question): AsyncGenerator<Part> {
+  const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   try {
-    const settings = await toSettings(parts, question, turn);
+    const settings = await toSettings(parts, shape, turn);
     let result: Result | undefined;
     const { stream: answer } = parts.agent.sdk.experimental_streamTextLowMemory({
       ...settings,
@@ -83,7 +86,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
       else if (part.type !== "finish") yield part;
     }
     if (!result) throw new Error("The model's answer has no end");
-    yield { type: "finish", answer: await finish(parts, question, turn, result) };
+    yield { type: "finish", answer: await finish(parts, shape, turn, result) };
   } finally {
     turn.close();
   }
@@ -95,9 +98,10 @@ interface HeldTurn extends OpenTurn {
 }
 
 async function openTurn({ agent, operation, conversations }: CallParts, question: Question): Promise<HeldTurn> {
-  const messages = await toMessages(agent.sdk, question.input);
+  const messages = await toMessages(agent.sdk, question.input, question.trusted);
   const input = { ...question, messages };
-  const { conversationId, userId, signal } = operation;
+  const { userId, signal, options } = operation;
+  const { conversationId } = options;
   const { id: agentId, memory } = operation.agent;
   if (!memory || conversationId === undefined) {
     const free = freeTurn(input);
@@ -124,9 +128,15 @@ interface Result {
   readonly steps: readonly StepResult<ToolSet>[];
 }
 
-async function finish({ operation }: CallParts, { shape }: Question, turn: HeldTurn, result: Result): Promise<Answer> {
+async function finish(
+  { operation }: CallParts,
+  shape: Shape | undefined,
+  turn: HeldTurn,
+  result: Result,
+): Promise<Answer> {
   const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
-  for (const { warnings } of steps) if (warnings?.length) operation.logger.warn("The model warns", { warnings });
+  for (const { warnings } of steps)
+    if (warnings?.length) operation.context.logger.warn("The model warns", { warnings });
   const object = shape ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });
   operation.signal.throwIfAborted();
@@ -136,15 +146,19 @@ async function finish({ operation }: CallParts, { shape }: Question, turn: HeldT
 
 type Settings = Parameters<PreparedAgent["sdk"]["generateText"]>[0];
 
-async function toSettings({ agent, operation }: CallParts, { shape }: Question, turn: OpenTurn): Promise<Settings> {
+async function toSettings(
+  { agent, operation }: CallParts,
+  shape: Shape | undefined,
+  turn: OpenTurn,
+): Promise<Settings> {
   const { instructions, maxSteps, maxRetries, hooks, settings, tools } = operation.agent;
   const { userId: _, conversationId: __, context: ___, maxSteps: wanted = maxSteps, ...own } = operation.options;
   await operation.hook("onStart", { messages: turn.prompt });
-  const { providerOptions, ...more } = { ...settings, ...own };
+  const { providerOptions: _mine, ...more } = { ...settings, ...own };
   const all: Settings = {
     ...more,
     model: agent.model,
-    instructions: typeof instructions === "function" ? await instructions(operation) : instructions,
+    instructions: typeof instructions === "function" ? await toInstructions(instructions, operation) : instructions,
     messages: turn.prompt,
     stopWhen: agent.sdk.isStepCount(Math.min(wanted, maxSteps)),
     abortSignal: operation.signal,
@@ -152,7 +166,8 @@ async function toSettings({ agent, operation }: CallParts, { shape }: Question, 
   };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
   // Whatever a provider takes is JSON.
-  if (providerOptions) all.providerOptions = { ...settings.providerOptions, ...providerOptions } as never;
+  const providerOptions = mergeOptions(own.providerOptions, settings.providerOptions);
+  if (providerOptions) all.providerOptions = providerOptions as never;
   if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
   if (shape) all.output = toOutput(shape);
   if (hooks.onStepEnd) all.onStepEnd = (step) => operation.hook("onStepEnd", { step });
@@ -169,6 +184,20 @@ async function toSettings({ agent, operation }: CallParts, { shape }: Question, 
   return all;
 }
 
+async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {
+  const text = await make(operation.context);
+  if (typeof text !== "string") throw new TypeError(`instructions: expected text, found ${typeof text}`);
+  return text;
+}
+
+type ProviderOptions = ModelSettings["providerOptions"];
+/** A client may add to what the author has set for a provider, not change it. */
+function mergeOptions(client: ProviderOptions = {}, author: ProviderOptions = {}): ProviderOptions {
+  const names = [...new Set([...Object.keys(client), ...Object.keys(author)])];
+  if (names.length === 0) return undefined;
+  return Object.fromEntries(names.map((name) => [name, { ...client[name], ...author[name] }]));
+}
+
 /** Only tells the model what is wanted: the answer is read and checked by the shape. */
 const toOutput = ({ schema }: Shape): NonNullable<Settings["output"]> => ({
   name: "object",
@@ -183,5 +212,6 @@ const toOutput = ({ schema }: Shape): NonNullable<Settings["output"]> => ({
 const refuseToFetch: NonNullable<Settings["experimental_download"]> = async (files) =>
   files.map(({ url, isUrlSupportedByModel }) => {
     if (isUrlSupportedByModel) return null;
-    throw badRequest(`Invalid request: the model's provider does not fetch ${url.protocol} URLs: send a data: URL`);
+    const { protocol } = new URL(url); // the SDK's type says URL, but it may be text
+    throw badRequest(`Invalid request: the model's provider does not fetch ${protocol} URLs: send a data: URL`);
   });

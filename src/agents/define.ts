@@ -40,7 +40,7 @@ export interface DefineAgentOptions extends ModelSettings {
   hooks?: AgentHooks;
 }
 
-type Hook<Event> = (event: Event & { agent: Agent; context: AgentContext }) => void | Promise<void>;
+type Hook<Event> = (event: Event & { agent: AgentDefinition; context: AgentContext }) => void | Promise<void>;
 /** What throws in one of them fails the call; a `ServeError`'s status and message reach the client. */
 export interface AgentHooks {
   onStart?: Hook<{ messages: readonly ModelMessage[] }>;
@@ -81,10 +81,14 @@ export function defineAgent(options: DefineAgentOptions): AgentDefinition {
   };
   expect("instructions", ["string", "function"].includes(typeof instructions), "text, or a function that makes it");
   expect("model", isModel(model), 'a language model of the AI SDK, or "provider/model"');
-  expect("tools", isRecord(tools) && Object.values(tools).every(isRecord), "tools by their names");
+  expect("tools", isRecord(tools) && Object.values(tools).every(isTool), "tools by their names");
   expect("maxSteps", Number.isSafeInteger(maxSteps) && maxSteps >= 1, "a whole number from 1");
   expect("memory", typeof memory === "boolean", "true or false");
+  expect("maxRetries", maxRetries === undefined || (Number.isSafeInteger(maxRetries) && maxRetries >= 0), "0 or more");
   expect("hooks", isRecord(hooks) && Object.values(hooks).every(isOptionalFunction), "functions by their names");
+  const noHook = Object.keys(hooks).find((key) => !hookNames.includes(key as keyof AgentHooks));
+  expect(`hooks.${noHook}`, noHook === undefined, hookNames.join(", "));
+  for (const key of settingNames) expect(key, isSetting(key, options[key]), settingTypes[key] ?? "a number");
   const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
   if (unknown !== undefined) throw new TypeError(`agent ${id}: ${unknown} is no option of an agent`);
   const set = settingNames.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]);
@@ -94,7 +98,7 @@ export function defineAgent(options: DefineAgentOptions): AgentDefinition {
 }
 
 export const isAgent = (value: unknown): value is AgentDefinition =>
-  isRecord(value) && value["type"] === "agent" && typeof value["id"] === "string" && "instructions" in value;
+  isRecord(value) && value["type"] === "agent" && typeof value["id"] === "string" && isRecord(value["settings"]);
 
 const settingNames = [
   "temperature",
@@ -109,6 +113,25 @@ const settingNames = [
 ] as const satisfies readonly (keyof ModelSettings)[];
 const known = [...settingNames, "id", "name", "description", "instructions", "model", "tools", "maxSteps"] as const;
 
+const hookNames: readonly (keyof AgentHooks)[] = [
+  "onStart",
+  "onStepEnd",
+  "onToolStart",
+  "onToolEnd",
+  "onEnd",
+  "onError",
+];
+const settingTypes: { [K in keyof ModelSettings]?: string } = {
+  stopSequences: "an array of texts",
+  providerOptions: "options by the name of their provider",
+};
+function isSetting(key: keyof ModelSettings, value: unknown): boolean {
+  if (value === undefined) return true;
+  if (key === "stopSequences") return Array.isArray(value) && value.every((text) => typeof text === "string");
+  return key === "providerOptions" ? isRecord(value) : typeof value === "number";
+}
+
+const isTool = (value: unknown): boolean => isRecord(value) && ("inputSchema" in value || value["type"] === "provider");
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   (typeof value === "object" || typeof value === "function") && value !== null && !Array.isArray(value);
 const isOptionalFunction = (value: unknown): boolean => value === undefined || typeof value === "function";

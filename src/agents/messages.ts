@@ -1,5 +1,7 @@
 import type { ModelMessage, UIMessage } from "ai";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { badRequest, type ServeError } from "../core/error.ts";
+import { maxMessages } from "../engine/conversations.ts";
 import type { Sdk } from "./sdk.ts";
 
 /** A message for the model, and the id under which the client knows it. */
@@ -13,14 +15,47 @@ export type ClientMessage = readonly Message[];
 /** What a client may send: text, UI messages (`parts`) and model messages (`content`). */
 export type Input = string | readonly unknown[];
 
-export async function toMessages(sdk: Sdk, input: Input): Promise<ClientMessage[]> {
+/** The last of them, ready for the model. `trusted` ones were written by the author. */
+export async function toMessages(sdk: Sdk, input: Input, trusted = false): Promise<ClientMessage[]> {
   if (typeof input === "string") return [[{ message: { role: "user", content: input } }]];
   if (input.length === 0) throw invalid("input", "expected at least one message");
-  const messages = await Promise.all(input.map((message, index) => toMessage(sdk, message, `input.${index}`)));
+  const first = Math.max(input.length - maxMessages, 0);
+  const messages: ClientMessage[] = [];
+  let parts = 0;
+  for (const [index, message] of input.slice(first).entries()) {
+    const where = `input.${first + index}`;
+    const count = countParts(message);
+    if (count > maxParts || (parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts} parts`);
+    // Checking them takes a while: others must have their turn.
+    if (parts > 100) await nextTurn();
+    messages.push(await toMessage(sdk, message, where));
+  }
   // Earlier ones may be: an answer that broke off, or a call that nobody answered.
   if (messages.at(-1)!.length === 0) throw invalid(`input.${input.length - 1}`, "the message is empty");
+  if (!trusted) for (const { message } of messages.flat()) refuseReferences(message);
   return messages;
 }
+
+const maxParts = 1_000;
+function countParts(message: unknown): number {
+  const { parts, content } = (message ?? {}) as { parts?: unknown; content?: unknown };
+  return [parts, content].flatMap((list) => (Array.isArray(list) ? list : [])).length + 1;
+}
+
+/** A file that the author's account at the provider holds is not the client's to name. */
+function refuseReferences(message: ModelMessage): void {
+  const parts = partsOf(message).flatMap((part) => [part, ...toContent(part)]);
+  for (const { type, data, image } of parts) {
+    if (type !== "file" && type !== "image" && type !== "reasoning-file") continue;
+    const source = data ?? image;
+    const isPlain = typeof source === "string" || ["data", "url", "text"].includes((source as { type: string }).type);
+    if (!isPlain) throw invalid("input", "files come as data: URLs, or as URLs that the model's provider fetches");
+  }
+}
+
+/** What a tool returned, where that is a list of texts and files. */
+const toContent = ({ output }: Part): readonly Part[] =>
+  output?.type === "content" ? (output.value as readonly Part[]) : [];
 
 async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<ClientMessage> {
   if (typeof message !== "object" || message === null) throw invalid(where, "expected a message");
@@ -51,7 +86,16 @@ async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string): Promi
 const maxId = 256;
 export const invalid = (where: string, why: string): ServeError => badRequest(`Invalid request body: ${where}: ${why}`);
 
-type Part = { type: string; toolName?: string; toolCallId?: string; approvalId?: string; providerExecuted?: boolean };
+interface Part {
+  readonly type: string;
+  readonly toolName?: string;
+  readonly toolCallId?: string;
+  readonly approvalId?: string;
+  readonly providerExecuted?: boolean;
+  readonly data?: unknown;
+  readonly image?: unknown;
+  readonly output?: { readonly type: string; readonly value?: unknown };
+}
 /** The parts of a message; text is one that says nothing of tools. */
 export const partsOf = ({ content }: ModelMessage): readonly Part[] =>
   typeof content === "string" ? [] : (content as readonly Part[]);
@@ -75,18 +119,22 @@ export function openCalls(messages: readonly ModelMessage[]): OpenCalls {
   return { calls, approvals };
 }
 
-/** Without the calls that nobody will answer any more: no model takes them. */
-export function withoutOpenCalls(messages: readonly ModelMessage[]): ModelMessage[] {
+/** Without calls that nobody will answer any more, and without answers to no call: no model takes them. */
+export function toPrompt(messages: readonly ModelMessage[]): ModelMessage[] {
+  const parts = messages.flatMap(partsOf);
   const { calls, approvals } = openCalls(messages);
-  if (calls.size === 0) return [...messages];
-  const responses = messages.flatMap(partsOf).filter(({ type }) => type === "tool-approval-response");
+  const made = new Set(parts.filter(({ type }) => type === "tool-call").map(({ toolCallId }) => toolCallId));
   // One that was just approved is about to run.
-  for (const { approvalId } of responses) calls.delete(approvals.get(approvalId!) ?? "");
-  const isOpen = ({ type, toolCallId }: Part): boolean =>
-    (type === "tool-call" || type === "tool-approval-request") && calls.has(toolCallId!);
+  for (const { type, approvalId } of parts) {
+    if (type === "tool-approval-response") calls.delete(approvals.get(approvalId!) ?? "");
+  }
+  const isLoose = ({ type, toolCallId }: Part): boolean =>
+    type === "tool-result"
+      ? !made.has(toolCallId)
+      : (type === "tool-call" || type === "tool-approval-request") && calls.has(toolCallId!);
   return messages.flatMap((message) => {
-    if (!partsOf(message).some(isOpen)) return [message];
-    const content = partsOf(message).filter((part) => !isOpen(part));
+    if (!partsOf(message).some(isLoose)) return [message];
+    const content = partsOf(message).filter((part) => !isLoose(part));
     return content.length > 0 ? [{ ...message, content } as ModelMessage] : [];
   });
 }

@@ -1,12 +1,13 @@
+import type { JsonSchema } from "../core/json-schema.ts";
 import { toUsage } from "./events.ts";
 import type { StreamPart } from "./call.ts";
 import { loadSdk } from "./sdk.ts";
-import { isDeeper, maxDepth, type Shape } from "./shape.ts";
+import { isDeeper, maxDepth, unwrap } from "./shape.ts";
 
 /** An answer as an object that grows, and at its end is whole and checked. */
 export async function* toObjectEvents(
   parts: AsyncGenerator<StreamPart>,
-  shape: Shape,
+  schema: JsonSchema,
 ): AsyncGenerator<Record<string, unknown>> {
   const { parsePartialJson } = await loadSdk();
   let text = "";
@@ -21,7 +22,7 @@ export async function* toObjectEvents(
       if (text.length < next) continue;
       next = text.length + text.length / 64; // reading all of it for each word would take quadratic time
       const { value } = await parsePartialJson(text);
-      const object = shape.unwrap(value);
+      const object = unwrap(schema, value);
       if (isDeeper(object, maxDepth)) continue; // its end says so
       const shown = JSON.stringify(object);
       if (object === undefined || object === null || shown === last) continue;

@@ -23,66 +23,70 @@ export interface OperationOptions {
   /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
   /** Whether a step of a workflow asks. */
-  readonly step: boolean;
+  readonly isStep: boolean;
 }
 
-/** One call of an agent, from its first hook to its last. Most calls need none of what is made only when it is read. */
-export class Operation implements AgentContext {
+/** One call of an agent, from its first hook to its last. */
+export class Operation {
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
-  readonly step: boolean;
+  readonly userId: string | undefined;
+  /** Whether a step of a workflow asks. */
+  readonly isStep: boolean;
   readonly #parts: OperationOptions;
   readonly #controller = new AbortController();
-  #id: string | undefined;
-  #context: ReadonlyMap<string, unknown> | undefined;
-  #logger: Logger | undefined;
+  #context: AgentContext | undefined;
   #failure: unknown;
+  #abandon: ((error: unknown) => void) | undefined;
 
   constructor(parts: OperationOptions) {
-    this.agent = parts.agent;
-    this.options = parts.options;
-    this.step = parts.step;
+    const { agent, options, caller, isStep, signal } = parts;
+    this.agent = agent;
+    this.options = options;
+    this.userId = caller ? caller.userId : options.userId;
+    this.isStep = isStep;
     this.#parts = parts;
-    if (parts.signal.aborted) this.#leave();
-    else parts.signal.addEventListener("abort", this.#leave, { once: true });
+    if (signal.aborted) this.#leave();
+    else signal.addEventListener("abort", this.#leave, { once: true });
   }
 
-  get operationId(): string {
-    return (this.#id ??= newId());
+  /** What hooks, tools and instructions get. Most calls have none of them, so it is made when it is read. */
+  get context(): AgentContext {
+    return (this.#context ??= this.#toContext());
   }
-  get userId(): string | undefined {
-    return this.#parts.caller?.userId ?? this.options.userId;
-  }
-  get conversationId(): string | undefined {
-    return this.options.conversationId;
-  }
-  get context(): ReadonlyMap<string, unknown> {
+
+  #toContext(): AgentContext {
+    const { agent, userId, signal } = this;
     const { context = {}, conversationId } = this.options;
-    const { user } = this.#parts.caller ?? {};
-    return (this.#context ??= toContextMap({ context, conversationId, userId: this.userId, user }));
+    const operationId = newId();
+    return {
+      operationId,
+      userId,
+      conversationId,
+      context: toContextMap({ context, conversationId, userId, user: this.#parts.caller?.user }),
+      signal,
+      logger: withData(this.#parts.logger, { agentId: agent.id, operationId, userId, conversationId }),
+    };
   }
-  get logger(): Logger {
-    const { agent, operationId, userId, conversationId } = this;
-    return (this.#logger ??= withData(this.#parts.logger, { agentId: agent.id, operationId, userId, conversationId }));
-  }
+
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  readonly #leave = (): void => this.abort(clientLeft());
+  readonly #leave = (): void => this.abort(this.isStep ? this.#parts.signal.reason : clientLeft());
 
   /** Ends the call with this error, whatever the model makes of it. */
   abort(error: unknown): void {
     this.#failure ??= error;
     this.#controller.abort(error);
+    this.#abandon?.(error);
   }
 
-  /** The value, unless the call is aborted first: a tool may not listen. */
+  /** The value, unless the call is aborted first: a tool or a hook may not listen. One is waited for at a time. */
   unlessAborted<T>(value: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const leave = (): void => reject(this.signal.reason as Error);
-      if (this.signal.aborted) leave();
-      this.signal.addEventListener("abort", leave, { once: true });
+      this.#abandon = reject;
+      if (this.signal.aborted) reject(this.signal.reason as Error);
       value.then(resolve, reject);
     });
   }
@@ -94,7 +98,7 @@ export class Operation implements AgentContext {
     const hook = agent.hooks[name] as ((event: unknown) => unknown) | undefined;
     if (!hook) return;
     try {
-      await hook({ ...event, agent, context: this });
+      await hook({ ...event, agent, context: this.context });
     } catch (error) {
       this.abort(error);
       throw error;
@@ -108,11 +112,13 @@ export class Operation implements AgentContext {
     if (shown.status >= 500 && shown !== error) {
       // A mistake in the author's own code keeps its stack.
       const cause = shown.status === 500 ? shown.cause : toLogged(shown.cause);
-      this.logger.error(shown.message, { error: cause });
+      this.context.logger.error(shown.message, { error: cause });
     }
-    await this.hook("onError", { error }).catch((hookError: unknown) =>
-      this.logger.error("onError failed", { error: hookError }),
+    const heard = this.hook("onError", { error }).catch((hookError: unknown) =>
+      this.context.logger.error("onError failed", { error: hookError }),
     );
+    // Whoever has left does not wait for it.
+    if (!this.signal.aborted) await this.unlessAborted(heard).catch(() => {});
     return shown;
   }
 

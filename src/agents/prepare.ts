@@ -47,9 +47,27 @@ function toSdkTool(sdk: Sdk, tool: AnyTool): (operation: Operation) => SdkTool {
       execute: (input, { toolCallId, abortSignal }) => execute(tool, input, operation, toolCallId, abortSignal),
     });
   }
-  const checked = isSdkSchema(tool.inputSchema) ? { ...tool, inputSchema: toSdkSchema(sdk, tool.inputSchema) } : tool;
-  return () => checked as SdkTool; // the same tool with the same schema, which now checks
+  const { inputSchema, execute: run } = tool;
+  const checked = {
+    ...tool,
+    inputSchema: isSdkSchema(inputSchema) ? toSdkSchema(sdk, inputSchema) : inputSchema,
+    ...(run && { execute: (...args: Parameters<typeof run>) => toPlainResult(run(...args)) }),
+  };
+  return () => checked as SdkTool; // the same tool, but its input is checked and its output plain
 }
+
+/** A tool of the SDK may return one result, or several on the way to the last. */
+function toPlainResult(result: unknown): unknown {
+  const isMany = typeof result === "object" && result !== null && Symbol.asyncIterator in result;
+  return isMany ? toPlainResults(result as AsyncIterable<unknown>) : Promise.resolve(result).then(toPlain);
+}
+
+async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<unknown> {
+  for await (const result of results) yield toPlain(result);
+}
+
+/** As the model, the stream and the conversation will have it. What cannot be JSON is the tool's error. */
+const toPlain = (value: unknown): unknown => JSON.parse(JSON.stringify(value) ?? "null");
 
 async function execute(
   tool: Tool,
@@ -60,11 +78,10 @@ async function execute(
 ): Promise<unknown> {
   operation.signal.throwIfAborted(); // a hook may just have refused it
   // The SDK has checked the input against the tool's own schema.
-  const output = await tool.execute(input as never, { context: operation, signal, toolCallId });
+  const output = await tool.execute(input as never, { context: operation.context, signal, toolCallId });
   const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
   if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);
-  // As the model, the stream and the conversation will have it. What cannot be JSON is the tool's error.
-  return JSON.parse(JSON.stringify(result.value) ?? "null");
+  return toPlain(result.value);
 }
 
 function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>): SdkSchema<unknown> {
@@ -81,10 +98,11 @@ function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>): SdkSchema<u
   }
   if (schema.validate) return schema;
   // Without a check of its own, `jsonSchema()` would let everything pass.
-  const validator = Promise.resolve(schema.jsonSchema).then((json) => new Validator(json as CfSchema, "2020-12"));
+  let validator: Validator | undefined;
   return sdk.jsonSchema(schema.jsonSchema, {
     validate: async (value) => {
-      const { valid, errors } = (await validator).validate(value);
+      validator ??= new Validator((await schema.jsonSchema) as CfSchema, "2020-12");
+      const { valid, errors } = validator.validate(value);
       const last = errors.at(-1);
       return valid ? { success: true, value } : refused(`${last?.instanceLocation}: ${last?.error}`);
     },

@@ -122,7 +122,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       errors: objectErrors,
       handle: async ({ params, body, caller, request, snapshot }) => {
         const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
-        const question = { input: body.input, shape: await toShape(body.schema) };
+        const question = { input: body.input, toShape: () => toShape(body.schema) };
         const { object } = await agents.generate({ ...asked, question, signal: request.signal });
         return object as unknown[]; // or an object, as the schema says
       },
@@ -155,13 +155,16 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       body: ObjectBody,
       responses: { 200: events(ObjectEventShape) },
       errors: objectErrors,
-      async handle({ params, body, caller, snapshot }) {
+      handle({ params, body, caller, snapshot }) {
         const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
-        const shape = await toShape(body.schema);
-        const question = { input: body.input, shape };
-        return new EventStream((signal) => toObjectEvents(agents.stream({ ...asked, question, signal }), shape), [], {
-          drains: true,
-        });
+        const question = { input: body.input, toShape: () => toShape(body.schema) };
+        return new EventStream(
+          (signal) => toObjectEvents(agents.stream({ ...asked, question, signal }), body.schema),
+          [],
+          {
+            drains: true,
+          },
+        );
       },
     }),
     defineRoute({

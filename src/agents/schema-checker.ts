@@ -48,11 +48,12 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   async function check(schema: string, value?: string): Promise<Verdict> {
     if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw busy();
     const { promise, resolve } = Promise.withResolvers<Checked>();
-    const job: Job = { schema, value, isSlow: schemaMs <= quickMs, resolve };
+    const job: Job = { schema, value, isSlow: schemaMs <= quickMs, isOver: false, resolve };
     const late = setTimeout(resolve, patienceMs, { unfinished: "busy" });
     waiting.push(job);
     next();
     const checked = await promise;
+    job.isOver = true;
     clearTimeout(late);
     for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
     if (!("unfinished" in checked)) return checked;
@@ -79,7 +80,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
       clearTimeout(timer);
       worker.off("message", onMessage).off("exit", onExit);
       hold(worker, false);
-      if (!("unfinished" in checked) || job.isSlow) return job.resolve(checked);
+      if (!("unfinished" in checked) || job.isSlow || job.isOver) return job.resolve(checked);
       job.isSlow = true;
       waitingSlow.push(job);
     };
@@ -126,6 +127,8 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
 interface Job extends Omit<Task, "ms"> {
   /** Whether it has been tried, and was not done at once. */
   isSlow: boolean;
+  /** Whether nobody waits for it any more. */
+  isOver: boolean;
   readonly resolve: (checked: Checked) => void;
 }
 

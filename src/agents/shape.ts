@@ -9,8 +9,6 @@ export interface Shape {
   readonly schema: JsonSchema;
   /** The value that the text holds; throws what is wrong with it. */
   readonly read: (text: string) => Promise<unknown>;
-  /** The value as far as it has come. */
-  readonly unwrap: (value: unknown) => unknown;
 }
 
 export interface SchemaLimits {
@@ -49,11 +47,8 @@ export function fromSchema(schema: Schema): Shape {
 
 /** Providers want an object at the root, so anything else is wrapped in one. */
 function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>): Shape {
-  const isObject = schema["type"] === "object";
-  const unwrap = (value: unknown): unknown => (isObject || !isWrapped(value) ? value : value.elements);
   return {
-    schema: isObject ? schema : wrap(schema),
-    unwrap,
+    schema: isObject(schema) ? schema : wrap(schema),
     read: async (text) => {
       let value: unknown;
       try {
@@ -62,13 +57,20 @@ function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>
         throw mismatch("it is not JSON");
       }
       if (isDeeper(value, maxDepth)) throw mismatch(`it is nested deeper than ${maxDepth} levels`);
-      return check(unwrap(value));
+      return check(unwrap(schema, value));
     },
   };
 }
 
 /** How deep an answer may be nested: what is deeper cannot be written as JSON again. */
 export const maxDepth = 500;
+
+const isObject = (schema: JsonSchema): boolean => schema["type"] === "object";
+
+/** What was asked for, out of the object that it may be wrapped in. */
+export function unwrap(schema: JsonSchema, value: unknown): unknown {
+  return isObject(schema) || !isWrapped(value) ? value : value.elements;
+}
 
 const isWrapped = (value: unknown): value is { elements: unknown } =>
   typeof value === "object" && value !== null && !Array.isArray(value) && "elements" in value;

@@ -1,10 +1,12 @@
 import type { Schema as SdkSchema, Tool as SdkTool } from "ai";
-import { isSchema, type OutputOf, type Schema } from "../core/schema.ts";
+import { isSchema, type InputOf, type OutputOf, type Schema } from "../core/schema.ts";
 import type { AgentContext } from "./context.ts";
 
 /** A schema of valibot, zod, arktype …, or one made by the AI SDK's `jsonSchema()`. */
 export type ToolSchema = Schema | SdkSchema<unknown>;
 type Checked<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
+
+type Returned<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
 
 export interface ToolExecution {
   /** The call that this belongs to. */
@@ -21,7 +23,7 @@ export interface DefineToolOptions<Input extends ToolSchema, Output extends Sche
   inputSchema: Input;
   /** What `execute` must return. */
   outputSchema?: Output;
-  execute: (input: Checked<Input>, execution: ToolExecution) => unknown;
+  execute: (input: Checked<Input>, execution: ToolExecution) => Returned<Output>;
 }
 
 /** A tool, whatever its types. */

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
-import { windowSize, type History, type StoredMessage, type Turn } from "../engine/conversations.ts";
-import { invalid, openCalls, partsOf, withoutOpenCalls, type ClientMessage, type Message } from "./messages.ts";
+import { maxMessages, windowSize, type History, type StoredMessage, type Turn } from "../engine/conversations.ts";
+import { invalid, openCalls, partsOf, toPrompt, type ClientMessage, type Message } from "./messages.ts";
 
 /** What a client asks for within a conversation. */
 export interface TurnInput {
@@ -25,7 +25,7 @@ export interface OpenTurn {
 export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
   const sent = messages.flat();
   if (!trusted) refuseApprovals(sent);
-  const prompt = withoutOpenCalls(sent.map(({ message }) => message));
+  const prompt = toPrompt(sent.map(({ message }) => message));
   return { prompt, continues: continuedBy(messages.at(-1)!), store: async () => {} };
 }
 
@@ -38,7 +38,7 @@ export async function storedTurn(turn: Turn, input: TurnInput): Promise<OpenTurn
   const { history, until } = await findPlace(turn, input, last);
   const before = history.messages.map(fromStored);
   const fresh = toFresh(history, before, last, input);
-  const prompt = withoutOpenCalls(toWindow([...before, ...fresh]).map(({ message }) => message));
+  const prompt = toPrompt(toWindow([...before, ...fresh]).map(({ message }) => message));
   if (prompt.length === 0) throw invalid("input", "expected a message of the user");
   return {
     prompt,
@@ -125,13 +125,26 @@ function toWindow(messages: readonly Message[]): readonly Message[] {
   const last = messages.slice(-windowSize);
   const user = last.findIndex(({ message }) => message.role === "user");
   if (user >= 0) return last.slice(user);
-  const before = messages.findLastIndex(({ message }) => message.role === "user");
-  return messages.slice(Math.max(before, 0));
+  // One long turn: without its beginning the rest has no meaning.
+  const turn = messages.slice(
+    Math.max(
+      messages.findLastIndex(({ message }) => message.role === "user"),
+      0,
+    ),
+  );
+  if (turn.length > maxMessages) throw invalid("input", `more than ${maxMessages} messages without one of the user's`);
+  return turn;
 }
 
 const fromStored = ({ id, body }: StoredMessage): Message => ({ id, message: JSON.parse(body) as ModelMessage });
 const toStored = ({ id, message }: Message): StoredMessage => ({
   id,
   role: message.role,
-  body: JSON.stringify(message),
+  body: JSON.stringify(message, toText),
 });
+
+/** Bytes, which JSON does not know, as base64, which the SDK takes for the same. A Buffer has turned itself into an object. */
+function toText(this: Record<string, unknown>, key: string, value: unknown): unknown {
+  const own = this[key];
+  return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value;
+}

@@ -10,6 +10,8 @@ export const defaultLimits = {
   queuedExecutions: 1_024,
   /** How long one attempt of a step may take; 0 is for ever. Then the attempt fails. */
   stepTimeoutMs: 900_000,
+  /** Calls of agents at once, those inside workflows not counted. Answer to more: 503. */
+  agentCalls: 2_000,
   /** How long a model may take until it begins to answer, or until the whole answer where it is not streamed. Answer: 504. */
   modelFirstByteMs: 60_000,
   /** How long a model may be silent in the middle of a streamed answer. Then the stream ends with an error. */

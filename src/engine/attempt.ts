@@ -3,7 +3,7 @@ import { fromJsonText, toJsonText, type JsonText } from "../core/json.ts";
 import { withData, type Logger } from "../core/log.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import type { Entry, EntryAttempt, Resumed } from "./definition.ts";
-import { toContextMap, type AskAgent, type StepContext } from "./context.ts";
+import { toContextMap, type AskAgent, type AskForStep, type StepContext } from "./context.ts";
 import type { Execution, Fault, LiveEvent, Settled } from "./types.ts";
 
 /** What all attempts of one walk share. */
@@ -69,10 +69,15 @@ export class Attempt implements EntryAttempt {
     const { entry } = this.options;
     const context = new Context(this);
     if (entry.inputSchema) context.data = await this.#conform(entry.inputSchema, context.data, "input");
-    let value = await entry.code(context, this.host.ask);
+    let value = await entry.code(context, this.#ask);
     if (entry.outputSchema) value = await this.#conform(entry.outputSchema, value, outputs[entry.suffix ?? ""]);
     return toJsonText(value, "result", this.host.stepValueBytes);
   }
+
+  readonly #ask: AskForStep = (agent, prompt, options) => {
+    const { ask, execution } = this.host;
+    return ask(agent, prompt, { ...options, execution });
+  };
 
   #settle(settled: Settled): void {
     const ended = this.#ended;

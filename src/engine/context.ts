@@ -10,7 +10,7 @@ export function toContextMap({ context, userId, conversationId, user }: Surround
   if (user !== undefined) map.set("user", structuredClone(user));
   return map;
 }
-interface Surroundings extends Partial<Caller> {
+export interface Surroundings extends Partial<Caller> {
   readonly context: Readonly<Record<string, unknown>>;
   readonly conversationId?: string | undefined;
 }
@@ -50,9 +50,15 @@ export interface Agent {
   readonly id: string;
 }
 /** Asks an agent on behalf of a step. The answer is text, or the object that `schema` describes. */
-export type AskAgent = (
-  agent: Agent,
-  prompt: Prompt,
-  options: { schema?: Schema | undefined; context: StepContext },
-) => Promise<unknown>;
+export type AskAgent = (agent: Agent, prompt: Prompt, options: AskOptions & { execution: Asker }) => Promise<unknown>;
+/** The same, for a step of one execution. */
+export type AskForStep = (agent: Agent, prompt: Prompt, options: AskOptions) => Promise<unknown>;
+export interface AskOptions {
+  readonly schema?: Schema | undefined;
+  readonly context: StepContext;
+}
+/** Of an execution, on whose behalf it runs. */
+export interface Asker extends Surroundings {
+  readonly startAt: number;
+}
 export type Prompt = string | readonly { role: string; [key: string]: unknown }[];

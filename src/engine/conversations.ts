@@ -32,7 +32,7 @@ export interface History {
   readonly stored: boolean;
   /** Whether the message that the turn begins at is stored; if not, it begins after all that is. */
   readonly found: boolean;
-  /** The last messages, beginning with one of the user's. */
+  /** The last messages: those of the window, and further back to one of the user's, as far as the bounds allow. */
   readonly messages: readonly StoredMessage[];
 }
 export interface StoredMessage {
@@ -44,3 +44,7 @@ export interface StoredMessage {
 
 /** How many messages the model is shown. */
 export const windowSize = 40;
+/** How far back one turn may reach, when it goes on and on with results of the client's own tools. */
+export const maxMessages = 400;
+/** How much of a conversation is read for one turn. */
+export const maxBytes: number = 4 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import type { JsonText } from "../core/json.ts";
 import type { Schema } from "../core/schema.ts";
-import type { AskAgent, StepContext } from "./context.ts";
+import type { AskForStep, StepContext } from "./context.ts";
 import type { Parked, Position, Start } from "./types.ts";
 
 export const stepTypes = ["andThen", "andWhen", "andAll", "andRace", "andTap", "andAgent", "andWorkflow"] as const;
@@ -111,4 +111,4 @@ export interface Entry {
 }
 // The types of a user's code were checked where the step was defined.
 // oxlint-disable-next-line typescript/no-explicit-any
-export type Code = (context: StepContext<any, any, any, any>, ask: AskAgent) => unknown;
+export type Code = (context: StepContext<any, any, any, any>, ask: AskForStep) => unknown;

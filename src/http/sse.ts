@@ -162,6 +162,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
   }
 
   function sweep(): void {
+    if (closed && streams.size === 0) clearInterval(timer);
     const now = Date.now();
     for (const stream of streams) {
       const silent = now - stream.touched;
@@ -181,7 +182,6 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     },
     close() {
       closed = true;
-      clearInterval(timer);
       for (const [stream, { drains }] of starting) if (!drains) stream.abort();
       for (const stream of streams) if (!stream.drains) stream.end();
     },

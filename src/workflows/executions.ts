@@ -32,7 +32,7 @@ export async function begin(
     workflowId: definition.id,
     input: await checkInput(definition.inputSchema, input),
     context: options.context ?? {},
-    userId: caller?.userId ?? options.userId,
+    userId: caller ? caller.userId : options.userId,
     conversationId: options.conversationId,
     user: caller?.user,
     startAt: Date.now(),

@@ -23,6 +23,11 @@ describe("defineAgent", () => {
     ["no step at all", { maxSteps: 0 }, "agent a: maxSteps: expected a whole number from 1"],
     ["memory that is neither", { memory: "yes" }, "agent a: memory: expected true or false"],
     ["a hook that is no function", { hooks: { onStart: 5 } }, "agent a: hooks: expected"],
+    ["a hook with another name", { hooks: { onStrat() {} } }, "agent a: hooks.onStrat: expected onStart, onStepEnd"],
+    ["retries below zero", { maxRetries: -1 }, "agent a: maxRetries: expected 0 or more"],
+    ["a setting of another type", { temperature: "hot" }, "agent a: temperature: expected a number"],
+    ["stop sequences that are none", { stopSequences: "x" }, "agent a: stopSequences: expected an array of texts"],
+    ["a tool without a schema", { tools: { x: {} } }, "agent a: tools: expected"],
     ["an unknown option", { temprature: 1 }, "agent a: temprature is no option of an agent"],
   ];
   for (const [what, options, message] of wrong) {

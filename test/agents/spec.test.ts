@@ -313,7 +313,7 @@ it("reports a tool that fails to the model and in the stream, and goes on", asyn
       description: "",
       inputSchema: v.object({}),
       outputSchema: v.object({ n: v.number() }),
-      execute: () => 1,
+      execute: () => 1 as never,
     }),
     big: defineTool({ description: "", inputSchema: v.object({}), execute: () => 10n }),
   };

@@ -1,6 +1,5 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { badRequest } from "../../core/error.ts";
-import { windowSize, type History, type StoredMessage } from "../../engine/conversations.ts";
+import { maxBytes, maxMessages, windowSize, type History, type StoredMessage } from "../../engine/conversations.ts";
 
 export const messageTables = `
   create table conversations(conversation integer primary key, key text not null unique) strict;
@@ -34,11 +33,7 @@ export class MessageStore {
     const own = turn ?? "";
     const stored = this.#statements.any.get(conversation, own) !== undefined;
     const start = this.#start(conversation, until);
-    const end = start ?? Number.MAX_SAFE_INTEGER;
-    const last = this.#statements.last.all(conversation, own, end, windowSize).toReversed() as unknown as Row[];
-    const user = last.findIndex(({ role }) => role === "user");
-    // One long turn: without its beginning the rest has no meaning.
-    const rows = user < 0 ? this.#lastTurn(conversation, own, end) : last.slice(user);
+    const rows = this.#last(conversation, own, start ?? Number.MAX_SAFE_INTEGER);
     const messages = rows.map(({ id, role, body }) => ({ id: id ?? undefined, role, body }));
     return { stored, found: start !== undefined, messages };
   }
@@ -53,10 +48,18 @@ export class MessageStore {
     }
   }
 
-  #lastTurn(conversation: number, own: string, end: number): Row[] {
-    const rows = this.#statements.fromUser.all(conversation, own, end, maxTurn + 1) as unknown as Row[];
-    if (rows.length > maxTurn) throw badRequest(`More than ${maxTurn} messages without one of the user's`);
-    return rows;
+  #last(conversation: number, own: string, end: number): Row[] {
+    const rows: Row[] = [];
+    let bytes = 0;
+    // What columns it has stands in its text below.
+    for (const row of this.#statements.last.iterate(conversation, own, end) as Iterable<unknown> as Iterable<Row>) {
+      bytes += row.body.length;
+      if (rows.length > 0 && bytes > maxBytes) break;
+      rows.push(row);
+      const reachesUser = rows.length >= windowSize && rows.some(({ role }) => role === "user");
+      if (reachesUser || rows.length === maxMessages) break;
+    }
+    return rows.toReversed();
   }
 
   #find(key: string): number | undefined {
@@ -68,9 +71,6 @@ export class MessageStore {
     return (this.#statements.start.get(conversation, until) as { n: number | null }).n ?? undefined;
   }
 }
-
-/** The longest turn that goes on with results of the client's own tools. */
-const maxTurn = 400;
 
 interface Row {
   id: string | null;
@@ -85,9 +85,7 @@ const statements = {
   create: "insert into conversations(key) values(?)",
   any: `select 1 from messages where ${others} limit 1`,
   start: "select min(n) as n from messages where conversation = ? and id = ?",
-  last: `select id, role, body from messages where ${others} and n < ?3 order by n desc limit ?4`,
-  fromUser: `select id, role, body from messages where ${others} and n < ?3 and n >= (
-    select max(n) from messages where ${others} and n < ?3 and role = 'user') order by n limit ?4`,
+  last: `select id, role, body from messages where ${others} and n < ?3 order by n desc`,
   removeFrom: "delete from messages where conversation = ? and n >= ?",
   removeTurn: "delete from messages where conversation = ? and turn = ?",
   add: "insert into messages(conversation, turn, id, role, body) values(?, ?, ?, ?, ?)",

@@ -1,0 +1,301 @@
+import { connect } from "node:net";
+import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import { jsonSchema, tool } from "ai";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { defineAgent, defineTool, defineWorkflow, type AgentContext, type Config } from "agentserve";
+import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
+import { startServer, type Target, type TestServer } from "../harness/server.ts";
+
+async function play(
+  script: readonly ScriptedStep[],
+  more: object = {},
+  config: Config = {},
+  target: Target = "in process",
+) {
+  const model = scriptedModel(script);
+  const agent = defineAgent({ id: "a", instructions: "x", model, maxRetries: 0, ...more });
+  const server = await startServer(target, { config: { agents: [agent], ...config } });
+  return { model, agent, server };
+}
+const never = () => new Promise<never>(() => {});
+const user = (text: string) => ({ role: "user", content: text });
+const send = (server: TestServer, endpoint: string, body: object, signal?: AbortSignal) =>
+  server.send(`/agents/a/${endpoint}`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ input: [user("hi")], schema: { type: "object" }, ...body }),
+    ...(signal && { signal }),
+  });
+
+async function* endless(): AsyncGenerator<LanguageModelV4StreamPart> {
+  yield { type: "text-start", id: "t" };
+  for (;;) yield { type: "text-delta", id: "t", delta: "x".repeat(10_000) };
+}
+
+describe("the server closes in time", () => {
+  for (const endpoint of ["stream", "chat"]) {
+    it(`though a reader of ${endpoint} takes nothing`, async () => {
+      const limits = { drainMs: 300, sseStallMs: 60_000 };
+      const { server } = await play([() => endless()], {}, { server: { limits } }, "start");
+      const body = JSON.stringify({ input: [user("hi")] });
+      const { hostname, port } = new URL((await server.send("/doc", {})).url);
+      const socket = connect(Number(port), hostname);
+      const head = `POST /agents/a/${endpoint} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n`;
+      socket.write(`${head}content-length: ${body.length}\r\n\r\n${body}`);
+      await new Promise<void>((resolve) => socket.once("readable", () => resolve()));
+      const began = performance.now();
+      await server.close();
+      expect(performance.now() - began).toBeLessThan(3_000);
+      socket.destroy();
+    });
+  }
+
+  for (const hang of ["onStart", "onStepEnd", "onEnd", "instructions", "onError"]) {
+    it(`though ${hang} never ends, and whoever leaves is not waited for`, async () => {
+      for (const endpoint of ["text", "stream", "chat"]) {
+        const called = Promise.withResolvers<void>();
+        const stuck = () => (called.resolve(), never());
+        const more = hang === "instructions" ? { instructions: stuck } : { hooks: { [hang]: stuck } };
+        const script = hang === "onError" ? [new Error("no")] : ["hi"];
+        const { server } = await play(script, more, { server: { limits: { drainMs: 100 } } }, "start");
+        const leaving = new AbortController();
+        const left = send(server, endpoint, {}, leaving.signal).then((response) => response.text());
+        left.catch(() => {});
+        await called.promise;
+        leaving.abort();
+        await expect.poll(async () => (await server.get("/agents/a")).body.data.status).toBe("idle");
+        await server.close();
+      }
+    });
+  }
+
+  it("and lets an object whose schema is being checked come to its end", async () => {
+    const { server } = await play(["{}"]);
+    const answer = send(server, "object", {});
+    await expect.poll(async () => (await server.get("/agents/a")).body.data.status).toBe("running");
+    await Promise.all([server.close(), expect(answer.then(({ status }) => status)).resolves.toBe(200)]);
+  });
+});
+
+describe("messages", () => {
+  it("are bounded: parts of one, and parts of all", async () => {
+    const { server, model } = await play(["ok", "ok"]);
+    const message = (parts: number) => ({
+      role: "user",
+      parts: Array.from({ length: parts }, () => ({ type: "text", text: "x" })),
+    });
+    for (const [sent, status] of [
+      [[message(1_000)], 400],
+      [[message(999)], 200],
+      [Array.from({ length: 6 }, () => message(900)), 400],
+    ] as const) {
+      const answer = await server.post("/agents/a/text", { input: sent });
+      expect(answer.status).toBe(status);
+      if (status === 400) expect(answer.body.error).toMatch(/^Invalid request body: input\.\d+: more than 1000 parts$/);
+    }
+    expect(model.calls).toHaveLength(1);
+    await server.close();
+  });
+
+  it("in tens of thousands are not all looked at, and others have their turn meanwhile", async () => {
+    const { server, model } = await play(["ok"]);
+    const input = Array.from({ length: 30_000 }, () => ({ role: "user", parts: [{ type: "text", text: "x" }] }));
+    let turns = 0;
+    const timer = setInterval(() => turns++, 1);
+    expect((await server.post("/agents/a/text", { input })).status).toBe(200);
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(3);
+    expect(model.calls[0]!.prompt).toHaveLength(401);
+    await server.close();
+  });
+
+  it("may not name files of the author's account", async () => {
+    const { server, model } = await play(["ok"]);
+    for (const part of [
+      { type: "file", mediaType: "image/png", data: { type: "reference", reference: { openai: "file-1" } } },
+      { type: "file", mediaType: "image/png", data: { openai: "file-1" } },
+      { type: "image", image: { openai: "file-1" } },
+    ]) {
+      const { status, body } = await server.post("/agents/a/text", { input: [{ role: "user", content: [part] }] });
+      expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid request body: input/)]);
+    }
+    const ui = {
+      role: "user",
+      parts: [{ type: "file", mediaType: "image/png", url: "", providerReference: { openai: "f" } }],
+    };
+    expect((await server.post("/agents/a/text", { input: [ui] })).status).toBe(400);
+    expect(model.calls).toHaveLength(0);
+    await server.close();
+  });
+
+  it("that answer no call do not reach the model", async () => {
+    const { server, model } = await play(["ok"]);
+    const stray = { type: "tool-result", toolCallId: "c", toolName: "t", output: { type: "text", value: "forged" } };
+    const { status } = await server.post("/agents/a/text", { input: [{ role: "tool", content: [stray] }, user("hi")] });
+    expect([status, JSON.stringify(model.calls[0]!.prompt)]).toEqual([200, expect.not.stringContaining("forged")]);
+    await server.close();
+  });
+});
+
+describe("a conversation", () => {
+  it("that begins with a history of its own is cut to the window, and goes on", async () => {
+    const { server, model } = await play(["one", "two"]);
+    const answers = Array.from({ length: 300 }, () => ({ role: "assistant", content: "y" }));
+    const options = { conversationId: "c" };
+    const first = await server.post("/agents/a/text", { input: [user("x"), ...answers, user("now")], options });
+    expect([first.status, model.calls[0]!.prompt.length]).toEqual([200, 2]);
+    const second = await server.post("/agents/a/text", { input: "again", options });
+    expect([second.status, model.calls[1]!.prompt.length]).toEqual([200, 4]);
+    await server.close();
+  });
+
+  it("is read no further back than 4 MiB", async () => {
+    const { server, model } = await play(Array.from({ length: 6 }, () => "ok"));
+    const options = { conversationId: "c" };
+    for (let turn = 0; turn < 5; turn++) {
+      await server.post("/agents/a/text", { input: `${turn}${"x".repeat(1_500_000)}`, options });
+    }
+    await server.post("/agents/a/text", { input: "small", options });
+    expect(JSON.stringify(model.calls[5]!.prompt).length).toBeLessThan(4_300_000);
+    expect(model.calls[5]!.prompt.map(({ role }) => role)).toEqual([
+      "system",
+      "user",
+      "assistant",
+      "user",
+      "assistant",
+      "user",
+    ]);
+    await server.close();
+  });
+
+  it("keeps bytes that a step's prompt holds", async () => {
+    const model = scriptedModel(["seen", "again"]);
+    const agent = defineAgent({ id: "a", instructions: "x", model });
+    const data = new Uint8Array([137, 80, 78, 71]);
+    const workflow = defineWorkflow({ id: "w" }).andAgent({
+      id: "look",
+      agent,
+      prompt: () => [{ role: "user", content: [{ type: "file", mediaType: "image/png", data }] }],
+    });
+    const server = await startServer("in process", { config: { agents: [agent], workflows: [workflow] } });
+    const options = { conversationId: "c" };
+    expect((await server.post("/workflows/w/execute", { input: {}, options })).status).toBe(200);
+    await server.post("/agents/a/text", { input: "again", options });
+    const file = (call: number) =>
+      (model.calls[call]!.prompt[1]!.content as { data: { data: unknown } }[])[0]!.data.data;
+    expect(Buffer.from(file(0) as Uint8Array)).toEqual(Buffer.from(data));
+    expect(file(1)).toBe(Buffer.from(data).toString("base64"));
+    await server.close();
+  });
+
+  it("inside a workflow is the execution's own, whatever the client puts into its context", async () => {
+    const seen: unknown[] = [];
+    const note = ({ context }: { context: AgentContext }) =>
+      void seen.push([context.userId, context.conversationId, context.context.get("plan")]);
+    const agent = defineAgent({ id: "a", instructions: "x", model: echoModel(), hooks: { onStart: note } });
+    const workflow = defineWorkflow({ id: "w" }).andAgent({ id: "s", agent, prompt: "hi" });
+    const server = await startServer("in process", { config: { workflows: [workflow] } });
+    const context = { userId: { $: 1 }, conversationId: 7, user: "admin", plan: "pro" };
+    await server.post("/workflows/w/execute", { input: {}, options: { context } });
+    await server.post("/workflows/w/execute", { input: {}, options: { context, userId: "ada", conversationId: "c" } });
+    expect(seen).toEqual([
+      [undefined, undefined, "pro"],
+      ["ada", "c", "pro"],
+    ]);
+    await server.close();
+  });
+});
+
+it("calls beyond agentCalls are 503, and none is lost", async () => {
+  const go = Promise.withResolvers<void>();
+  const slow = async () => (await go.promise, "ok");
+  const { server } = await play([slow, slow], {}, { server: { limits: { agentCalls: 2 } } });
+  const first = [server.post("/agents/a/text", { input: "1" }), server.post("/agents/a/text", { input: "2" })];
+  await expect.poll(async () => (await server.get("/agents/a")).body.data.status).toBe("running");
+  const third = await server.post("/agents/a/text", { input: "3" });
+  expect([third.status, third.headers.get("retry-after"), third.body.error]).toEqual([
+    503,
+    "1",
+    "Too many calls of agents",
+  ]);
+  go.resolve();
+  expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200]);
+  await server.close();
+});
+
+it("a client may add to the provider options of the author, not change them", async () => {
+  const { server, model } = await play(["ok"], { providerOptions: { openai: { store: false } } });
+  const providerOptions = { openai: { store: true, user: "me" }, other: { a: 1 } };
+  await server.post("/agents/a/text", { input: "x", options: { providerOptions } });
+  expect(model.calls[0]!.providerOptions).toEqual({ openai: { store: false, user: "me" }, other: { a: 1 } });
+  await server.close();
+});
+
+it("what a tool of the SDK returns and JSON cannot hold is that tool's error", async () => {
+  const big = tool({ inputSchema: z.object({}), execute: () => 10n });
+  const many = tool({
+    inputSchema: z.object({}),
+    async *execute() {
+      yield "fine";
+      yield 10n;
+    },
+  });
+  for (const endpoint of ["text", "stream", "chat"]) {
+    const script = ["big", "many"].map((toolName) => ({ toolCalls: [{ toolName, input: {} }] }));
+    const { server } = await play([...script, "well"], { tools: { big, many } });
+    const { text } = await server.post(`/agents/a/${endpoint}`, { input: [user("x")] });
+    expect(text.match(/BigInt/g)).toHaveLength(2);
+    expect(text).toContain("well");
+    await server.close();
+  }
+});
+
+it("a JSON Schema of the author's that cannot be used fails its tool, not the process", async () => {
+  const twice = {
+    $id: "http://x/a",
+    type: "object",
+    properties: { a: { $id: "http://x/a" }, b: { $id: "http://x/a" } },
+  };
+  const broken = defineTool({ description: "", inputSchema: jsonSchema(twice as object), execute: () => 1 });
+  const failures: unknown[] = [];
+  const note = (error: unknown) => void failures.push(error);
+  process.on("unhandledRejection", note);
+  const { server } = await play([{ toolCalls: [{ toolName: "broken", input: {} }] }, "well"], { tools: { broken } });
+  expect((await server.post("/agents/a/text", { input: "x" })).body.data.toolResults[0].error).toContain("Duplicate");
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("unhandledRejection", note);
+  expect(failures).toEqual([]);
+  await server.close();
+});
+
+it("the context of a call is a plain object with what the docs list", async () => {
+  let seen: object = {};
+  const { server } = await play(["ok"], {
+    hooks: { onStart: ({ context }: { context: object }) => void (seen = { ...context }) },
+  });
+  await server.post("/agents/a/text", { input: "x" });
+  expect(Object.keys(seen)).toEqual(["operationId", "userId", "conversationId", "context", "signal", "logger"]);
+  await server.close();
+});
+
+it("a step that is over time tells the agent's hook so", async () => {
+  const heard: string[] = [];
+  const onError = ({ error }: { error: unknown }) => void heard.push((error as Error).message);
+  const agent = defineAgent({ id: "a", instructions: "x", model: scriptedModel([never]), hooks: { onError } });
+  const workflow = defineWorkflow({ id: "w" }).andAgent({ id: "s", agent, prompt: "hi", timeout: 50 });
+  const server = await startServer("in process", { config: { workflows: [workflow] } });
+  expect((await server.post("/workflows/w/execute", { input: {} })).status).toBe(500);
+  await expect.poll(() => heard).toEqual(["Step s timed out after 50 ms"]);
+  await server.close();
+});
+
+it("instructions that are no text fail the call", async () => {
+  const { server } = await play(["ok"], { instructions: () => undefined });
+  const { status, body } = await server.post("/agents/a/text", { input: "x" });
+  expect([status, body.error]).toEqual([500, "Failed to execute agent"]);
+  expect(JSON.stringify(server.logs.map(({ data }) => String(data?.["error"])))).toContain(
+    "instructions: expected text",
+  );
+  await server.close();
+});
