@@ -157,7 +157,7 @@ async function toSettings(
   const { providerOptions: _mine, ...more } = { ...settings, ...own };
   const all: Settings = {
     ...more,
-    model: agent.model,
+    model: agent.model(operation),
     instructions: typeof instructions === "function" ? await toInstructions(instructions, operation) : instructions,
     messages: turn.prompt,
     stopWhen: agent.sdk.isStepCount(Math.min(wanted, maxSteps)),

@@ -17,33 +17,41 @@ const thrown = new WeakSet<object>();
 export const isModelError = (error: unknown): boolean =>
   error instanceof ModelFailure || (typeof error === "object" && error !== null && thrown.has(error));
 
-/** The model, held to its limits: whatever it does or fails to do, each call of it ends. */
-export function guardModel(sdk: Sdk, model: Exclude<LanguageModel, string>, limits: ModelLimits): LanguageModelV4 {
-  const { modelFirstByteMs, modelGapMs } = limits;
+/**
+ * The model, held to its limits: whatever it does or fails to do, each call of it ends. `abort` ends all that the model is
+ * asked for, so that it hears of it, too.
+ */
+export function guardModel(
+  sdk: Sdk,
+  model: Exclude<LanguageModel, string>,
+  { modelFirstByteMs, modelGapMs }: ModelLimits,
+  abort: (error: Error) => void,
+): LanguageModelV4 {
   return sdk.wrapLanguageModel({
     model,
     middleware: {
       specificationVersion: "v4",
-      async wrapGenerate({ model: inner, params }) {
-        const watch = new Watch(params.abortSignal);
+      async wrapGenerate({ doGenerate }) {
         try {
-          const answer = inner.doGenerate({ ...params, abortSignal: watch.signal });
-          return await watch.within(modelFirstByteMs, answer);
+          return await within(modelFirstByteMs, doGenerate(), abort);
         } catch (error) {
           throw mark(error);
-        } finally {
-          watch.close();
         }
       },
-      async wrapStream({ model: inner, params }) {
-        const watch = new Watch(params.abortSignal);
+      async wrapStream({ doStream }) {
         const since = performance.now();
         const firstByte = (): number => modelFirstByteMs - (performance.now() - since);
         try {
-          const opened = await watch.within(firstByte(), inner.doStream({ ...params, abortSignal: watch.signal }));
-          return { ...opened, stream: toGuardedStream(opened.stream, watch, firstByte, modelGapMs) };
+          const opened = await within(firstByte(), doStream(), abort);
+          const reader = opened.stream.getReader();
+          let begun = false;
+          const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
+            const next = await within(begun ? modelGapMs : firstByte(), reader.read(), abort);
+            begun ||= next.value?.type !== "stream-start" && next.value?.type !== "response-metadata";
+            return next;
+          };
+          return { ...opened, stream: toGuardedStream(read, (reason) => reader.cancel(reason)) };
         } catch (error) {
-          watch.close();
           throw mark(error);
         }
       },
@@ -51,39 +59,43 @@ export function guardModel(sdk: Sdk, model: Exclude<LanguageModel, string>, limi
   });
 }
 
-/** A stream that ends: with an error when the model fails, or is silent for too long while somebody reads. */
+/** A stream that ends with an error part when reading fails. */
 function toGuardedStream(
-  stream: ReadableStream<LanguageModelV4StreamPart>,
-  watch: Watch,
-  firstByte: () => number,
-  gapMs: number,
+  read: () => Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>>,
+  cancel: (reason: unknown) => Promise<void>,
 ): ReadableStream<LanguageModelV4StreamPart> {
-  const reader = stream.getReader();
-  let begun = false;
   return new ReadableStream<LanguageModelV4StreamPart>(
     {
       async pull(controller) {
         try {
-          const { done, value } = await watch.within(begun ? gapMs : firstByte(), reader.read());
-          if (done) {
-            watch.close();
-            return controller.close();
-          }
-          begun ||= value.type !== "stream-start" && value.type !== "response-metadata";
+          const { done, value } = await read();
+          if (done) return controller.close();
           controller.enqueue(value.type === "error" ? { ...value, error: toFailure(value.error) } : value);
         } catch (error) {
-          watch.close();
           controller.enqueue({ type: "error", error: toFailure(error) });
           controller.close();
         }
       },
-      cancel(reason) {
-        watch.abort(reason);
-        return reader.cancel(reason);
-      },
+      cancel,
     },
     { highWaterMark: 0 },
   );
+}
+
+/** Waits for a model, but not for ever. */
+function within<T>(ms: number, waited: PromiseLike<T>, abort: (error: Error) => void): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const timer = setTimeout(giveUp, Math.max(ms, 0)).unref();
+    function giveUp(): void {
+      const error = new ModelTimeout("Model call timed out");
+      abort(error);
+      reject(error);
+    }
+    waited.then(
+      (value) => (clearTimeout(timer), resolve(value)),
+      (error: unknown) => (clearTimeout(timer), reject(error as Error)),
+    );
+  });
 }
 
 function mark(error: unknown): unknown {
@@ -96,49 +108,4 @@ function mark(error: unknown): unknown {
 function toFailure(error: unknown): Error {
   if (error instanceof ModelTimeout) return error;
   return new ModelFailure(error instanceof Error ? error.message : JSON.stringify(error), { cause: error });
-}
-
-/** Waits for a model, but not for ever, and not once the caller has gone; the model hears of both. */
-class Watch {
-  readonly #controller = new AbortController();
-  readonly #outer: AbortSignal | undefined;
-  #reject: ((reason: unknown) => void) | undefined;
-
-  constructor(outer: AbortSignal | undefined) {
-    this.#outer = outer;
-    if (outer?.aborted) this.abort(outer.reason);
-    else outer?.addEventListener("abort", this.#leave, { once: true });
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  readonly #leave = (): void => this.abort(this.#outer?.reason);
-
-  abort(reason: unknown): void {
-    this.#controller.abort(reason);
-    this.#reject?.(reason);
-    this.close();
-  }
-
-  within<T>(ms: number, waited: PromiseLike<T>): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      if (this.signal.aborted) reject(this.signal.reason as Error);
-      this.#reject = reject;
-      const timer = setTimeout(() => this.abort(new ModelTimeout("Model call timed out")), Math.max(ms, 0)).unref();
-      const end = (): void => {
-        clearTimeout(timer);
-        this.#reject = undefined;
-      };
-      waited.then(
-        (value) => (end(), resolve(value)),
-        (error: unknown) => (end(), reject(error as Error)),
-      );
-    });
-  }
-
-  close(): void {
-    this.#outer?.removeEventListener("abort", this.#leave);
-  }
 }

@@ -13,7 +13,8 @@ import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "./tool.ts";
 /** An agent in the terms of the AI SDK; made at its first call. */
 export interface PreparedAgent {
   readonly sdk: Sdk;
-  readonly model: LanguageModelV4;
+  /** Its model, bound to one call. */
+  readonly model: (operation: Operation) => LanguageModelV4;
   /** Its tools, bound to one call. */
   readonly tools: (operation: Operation) => ToolSet;
 }
@@ -21,9 +22,10 @@ export interface PreparedAgent {
 export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, root: string): Promise<PreparedAgent> {
   const sdk = await loadSdk();
   const bound = Object.entries(agent.tools).map(([name, tool]) => [name, toSdkTool(sdk, tool)] as const);
+  const model = await toModel(sdk, agent, root);
   return {
     sdk,
-    model: guardModel(sdk, await toModel(sdk, agent, root), limits),
+    model: (operation) => guardModel(sdk, model, limits, (error) => operation.abort(error)),
     tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
   };
 }

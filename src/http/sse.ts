@@ -55,21 +55,23 @@ function encode(event: unknown, ids = false): Uint8Array {
 const heartbeat = encoder.encode(":\n\n");
 
 // A generator that always has its next event at hand would keep everybody else waiting.
-const perTurn = 32;
-let left = perTurn;
+const turnMs = 5;
+let until: number | undefined;
 let nextTurn: Promise<void> | undefined;
 
-/** What to wait for when all streams together have sent enough in this turn of the event loop. */
+/** What to wait for when all streams together have had enough of this turn of the event loop. */
 function pause(): Promise<void> | undefined {
-  if (--left > 0) return undefined;
-  nextTurn ??= new Promise((resolve) => {
-    setImmediate(() => {
-      left = perTurn;
-      nextTurn = undefined;
-      resolve();
+  const now = performance.now();
+  if (until === undefined) {
+    until = now + turnMs;
+    nextTurn = new Promise((resolve) => {
+      setImmediate(() => {
+        until = undefined;
+        resolve();
+      });
     });
-  });
-  return nextTurn;
+  }
+  return now < until ? undefined : nextTurn;
 }
 
 interface OpenStream {
