@@ -10,7 +10,7 @@ import { Operation } from "./operation.ts";
 import { prepareAgent, type PreparedAgent } from "./prepare.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
-import type { SchemaLimits } from "./shape.ts";
+import type { SchemaLimits } from "./object-shape.ts";
 
 export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
   readonly agentCalls: number;

@@ -2,7 +2,7 @@ import type { AskAgent, StepContext } from "../engine/context.ts";
 import type { AgentCall, StreamPart } from "./call.ts";
 import { isAgent } from "./define.ts";
 import { toStreamEvent } from "./events.ts";
-import { fromSchema } from "./shape.ts";
+import { fromSchema } from "./object-shape.ts";
 
 /** How a step of a workflow asks an agent: on behalf of whoever began the execution, and in its conversation. */
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {

@@ -8,7 +8,7 @@ import type { AgentContext } from "./context.ts";
 import type { AgentDefinition, ModelSettings } from "./define.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
-import type { Shape } from "./shape.ts";
+import type { Shape } from "./object-shape.ts";
 import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
 
 /** What is asked. */

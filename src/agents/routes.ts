@@ -9,8 +9,8 @@ import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
 import { messageOf, toStreamEvent, toUsage } from "./events.ts";
 import { invalid } from "./messages.ts";
-import { toObjectEvents } from "./object.ts";
-import { fromClientSchema, type Shape } from "./shape.ts";
+import { toObjectEvents } from "./object-events.ts";
+import { fromClientSchema, type Shape } from "./object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape, type TextResult } from "./shapes.ts";
 
 /** What the routes need of a snapshot. */
