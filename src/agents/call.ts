@@ -1,14 +1,14 @@
 import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
 import type { Caller } from "../core/caller.ts";
-import { badRequest, type ServeError } from "../core/error.ts";
+import type { ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { toMessages, type Input } from "./messages.ts";
-import type { AgentContext } from "./context.ts";
-import type { AgentDefinition, ModelSettings } from "./define.ts";
+import type { AgentDefinition } from "./define.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import type { Shape } from "./object-shape.ts";
+import { toSettings } from "./settings.ts";
 import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
 
 /** What is asked. */
@@ -60,7 +60,7 @@ export async function generate(parts: CallParts, question: Question): Promise<An
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   try {
-    const settings = await toSettings(parts, shape, turn);
+    const settings = await toSettings(parts.agent, parts.operation, turn.prompt, shape);
     return await finish(parts, shape, turn, await parts.agent.sdk.generateText(settings));
   } finally {
     turn.close();
@@ -72,7 +72,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   try {
-    const settings = await toSettings(parts, shape, turn);
+    const settings = await toSettings(parts.agent, parts.operation, turn.prompt, shape);
     let result: Result | undefined;
     const { stream: answer } = parts.agent.sdk.experimental_streamTextLowMemory({
       ...settings,
@@ -143,75 +143,3 @@ async function finish(
   await turn.store(responseMessages, turn.answerId);
   return { text, object, finishReason, usage, steps };
 }
-
-type Settings = Parameters<PreparedAgent["sdk"]["generateText"]>[0];
-
-async function toSettings(
-  { agent, operation }: CallParts,
-  shape: Shape | undefined,
-  turn: OpenTurn,
-): Promise<Settings> {
-  const { instructions, maxSteps, maxRetries, hooks, settings, tools } = operation.agent;
-  const { userId: _, conversationId: __, context: ___, maxSteps: wanted = maxSteps, ...own } = operation.options;
-  await operation.hook("onStart", { messages: turn.prompt });
-  const { providerOptions: _mine, ...more } = { ...settings, ...own };
-  const all: Settings = {
-    ...more,
-    model: agent.model(operation),
-    instructions: typeof instructions === "function" ? await toInstructions(instructions, operation) : instructions,
-    messages: turn.prompt,
-    stopWhen: agent.sdk.isStepCount(Math.min(wanted, maxSteps)),
-    abortSignal: operation.signal,
-    experimental_download: refuseToFetch,
-  };
-  if (maxRetries !== undefined) all.maxRetries = maxRetries;
-  // Whatever a provider takes is JSON.
-  const providerOptions = mergeOptions(own.providerOptions, settings.providerOptions);
-  if (providerOptions) all.providerOptions = providerOptions as never;
-  if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
-  if (shape) all.output = toOutput(shape);
-  if (hooks.onStepEnd) all.onStepEnd = (step) => operation.hook("onStepEnd", { step });
-  if (hooks.onToolStart) {
-    all.onToolExecutionStart = ({ toolCall: { toolName, toolCallId, input } }) =>
-      operation.hook("onToolStart", { toolName, toolCallId, input });
-  }
-  if (hooks.onToolEnd) {
-    all.onToolExecutionEnd = ({ toolCall: { toolName, toolCallId, input }, toolOutput }) => {
-      const { output, error } = toolOutput as { output?: unknown; error?: unknown };
-      return operation.hook("onToolEnd", { toolName, toolCallId, input, output, error });
-    };
-  }
-  return all;
-}
-
-async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {
-  const text = await make(operation.context);
-  if (typeof text !== "string") throw new TypeError(`instructions: expected text, found ${typeof text}`);
-  return text;
-}
-
-type ProviderOptions = ModelSettings["providerOptions"];
-/** A client may add to what the author has set for a provider, not change it. */
-function mergeOptions(client: ProviderOptions = {}, author: ProviderOptions = {}): ProviderOptions {
-  const names = [...new Set([...Object.keys(client), ...Object.keys(author)])];
-  if (names.length === 0) return undefined;
-  return Object.fromEntries(names.map((name) => [name, { ...client[name], ...author[name] }]));
-}
-
-/** Only tells the model what is wanted: the answer is read and checked by the shape. */
-const toOutput = ({ schema }: Shape): NonNullable<Settings["output"]> => ({
-  name: "object",
-  responseFormat: Promise.resolve({ type: "json", schema }),
-  parseCompleteOutput: async ({ text }) => text,
-  // The SDK holds text back until this changes.
-  parsePartialOutput: async ({ text }) => ({ partial: text.length }),
-  createElementStreamTransform: () => undefined,
-});
-
-/** The server fetches nothing that a client names: the provider does, or nobody. */
-const refuseToFetch: NonNullable<Settings["experimental_download"]> = async (files) =>
-  files.map(({ url, isUrlSupportedByModel }) => {
-    if (isUrlSupportedByModel) return null;
-    const { protocol } = new URL(url); // the SDK's type says URL, but it may be text
-    throw badRequest(`Invalid request: the model's provider does not fetch ${protocol} URLs: send a data: URL`);
-  });

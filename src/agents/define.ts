@@ -91,10 +91,15 @@ export function defineAgent(options: DefineAgentOptions): AgentDefinition {
   for (const key of settingNames) expect(key, isSetting(key, options[key]), settingTypes[key] ?? "a number");
   const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
   if (unknown !== undefined) throw new TypeError(`agent ${id}: ${unknown} is no option of an agent`);
-  const set = settingNames.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]);
-  const settings = Object.fromEntries(set) as ModelSettings; // keys and values are the option's own
+  const settings = toModelSettings(options);
   const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks, settings };
   return Object.freeze({ type: "agent", ...own });
+}
+
+/** What of these options is for the model. */
+export function toModelSettings(options: ModelSettings): ModelSettings {
+  const set = settingNames.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]);
+  return Object.fromEntries(set) as ModelSettings; // keys and values are the options' own
 }
 
 export const isAgent = (value: unknown): value is AgentDefinition =>
