@@ -18,8 +18,9 @@ function toKnown(part: StreamPart): Record<string, unknown> {
     case "reasoning-delta":
       return { ...part, delta: part.text };
     case "finish": {
-      const { finishReason, usage } = part.answer;
-      return { type: "finish", finishReason, usage: toUsage(usage) };
+      const usage = toUsage(part.answer.usage);
+      // The SDK calls it `totalUsage`.
+      return { type: "finish", finishReason: part.answer.finishReason, usage, totalUsage: usage };
     }
     case "finish-step": {
       const { id, timestamp, modelId } = part.response;

@@ -135,7 +135,7 @@ export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntr
     performance: v.optional(AnyObject),
     ...metadata,
   }),
-  part("finish", { finishReason: v.string(), usage: UsageShape }),
+  part("finish", { finishReason: v.string(), usage: UsageShape, totalUsage: UsageShape }),
   part("error", { error: v.string() }),
 ]);
 export const StreamEventShape: v.GenericSchema = v.union(Object.values(EventShapes));

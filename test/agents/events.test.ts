@@ -20,13 +20,13 @@ const documented = new Map(
 );
 
 const instructions = "SENTINEL: never to be seen by anybody.";
-const usage = {
+const used = {
   inputTokens: { total: 7, noCache: 4, cacheRead: 3, cacheWrite: 0 },
   outputTokens: { total: 5, text: 3, reasoning: 2 },
 };
 const end = (unified: "stop" | "tool-calls"): LanguageModelV4StreamPart => ({
   type: "finish",
-  usage,
+  usage: used,
   finishReason: { unified, raw: `raw-${unified}` },
   providerMetadata: { p: { end: 1 } },
 });
@@ -166,11 +166,8 @@ it("every event of a stream is one that the docs list, with the fields that they
     response: { id: "r1", modelId: "big" },
   });
   const [one] = of("finish");
-  expect(one).toEqual({
-    type: "finish",
-    finishReason: "tool-calls",
-    usage: { inputTokens: 14, outputTokens: 10, totalTokens: 24, reasoningTokens: 4, cachedInputTokens: 6 },
-  });
+  const usage = { inputTokens: 14, outputTokens: 10, totalTokens: 24, reasoningTokens: 4, cachedInputTokens: 6 };
+  expect(one).toEqual({ type: "finish", finishReason: "tool-calls", usage, totalUsage: usage });
   expect(of("error")).toEqual([{ type: "error", error: "Model call failed" }]);
   await server.close();
 });
