@@ -98,8 +98,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   }
 
   function start(): void {
-    // Nothing of this process's environment is its business.
-    const worker = fork(workerFile, { execArgv: ["--max-old-space-size=64"], env: {}, stdio: "ignore" });
+    const worker = fork(workerFile, { execArgv: ["--max-old-space-size=64"], env, stdio: "ignore" });
     workers.set(worker, "starting");
     worker.on("error", () => (worker.pid === undefined ? workers.delete(worker) : worker.kill("SIGKILL")));
     worker.once("exit", () => {
@@ -142,6 +141,10 @@ function hold(worker: ChildProcess, isBusy: boolean): void {
 
 const busy = (): ServeError =>
   new ServeError(503, "Too many schemas wait to be checked", { headers: [["retry-after", "1"]] });
+
+// Nothing of this process's environment is its business, but for what Windows needs to start it.
+const { SystemRoot } = process.env;
+const env = SystemRoot === undefined ? {} : { SystemRoot };
 
 // As built, its code is a file of its own beside this one.
 const workerFile = new URL(import.meta.url.endsWith(".ts") ? "schema-worker.ts" : "schema-worker.mjs", import.meta.url);
