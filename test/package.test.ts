@@ -37,6 +37,11 @@ describe("the packed package, installed into an empty folder", () => {
     const init = { method: "POST", body, headers: { "content-type": "application/json" } };
     const ran = await (await fetch(`${base}/workflows/greeting/execute`, init)).json();
     expect(ran.data).toMatchObject({ status: "completed", result: { text: "Hello Ada" } });
+    // The check of a schema is a process of its own, and a file of the package.
+    const schema = { type: "object", properties: { said: { type: "string" } }, required: ["said"] };
+    const asked = { ...init, body: JSON.stringify({ input: "hi", schema }) };
+    const object = await (await fetch(`${base}/agents/parrot/object`, asked)).json();
+    expect(object).toEqual({ success: true, data: { said: "hi" } });
     process.kill(-child.process.pid!, "SIGTERM");
     await child.ended;
   });
