@@ -2,8 +2,8 @@ import { ServeError } from "../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../core/json.ts";
 import { withData, type Logger } from "../core/log.ts";
 import { validate, type Schema } from "../core/schema.ts";
-import type { Entry, EntryAttempt, Resumed } from "./definition.ts";
-import { toContextMap, type AskAgent, type AskForStep, type StepContext } from "./context.ts";
+import type { Entry, EntryAttempt, Resumed, StepAsker } from "./definition.ts";
+import { toContextMap, type Agent, type AskAgent, type AskOptions, type Prompt, type StepContext } from "./context.ts";
 import type { Execution, Fault, LiveEvent, Settled } from "./types.ts";
 
 /** What all attempts of one walk share. */
@@ -31,7 +31,7 @@ export interface AttemptOptions {
 }
 
 /** Runs the code and says how it ended. Whatever comes after the first ending is dropped. */
-export class Attempt implements EntryAttempt {
+export class Attempt implements EntryAttempt, StepAsker {
   readonly key: string;
   readonly delay: number;
   readonly host: AttemptHost;
@@ -69,15 +69,15 @@ export class Attempt implements EntryAttempt {
     const { entry } = this.options;
     const context = new Context(this);
     if (entry.inputSchema) context.data = await this.#conform(entry.inputSchema, context.data, "input");
-    let value = await entry.code(context, this.#ask);
+    let value = await entry.code(context, this);
     if (entry.outputSchema) value = await this.#conform(entry.outputSchema, value, outputs[entry.suffix ?? ""]);
     return toJsonText(value, "result", this.host.stepValueBytes);
   }
 
-  readonly #ask: AskForStep = (agent, prompt, options) => {
+  ask(agent: Agent, prompt: Prompt, options: AskOptions): Promise<unknown> {
     const { ask, execution } = this.host;
     return ask(agent, prompt, { ...options, execution });
-  };
+  }
 
   #settle(settled: Settled): void {
     const ended = this.#ended;

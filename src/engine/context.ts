@@ -51,8 +51,6 @@ export interface Agent {
 }
 /** Asks an agent on behalf of a step. The answer is text, or the object that `schema` describes. */
 export type AskAgent = (agent: Agent, prompt: Prompt, options: AskOptions & { execution: Asker }) => Promise<unknown>;
-/** The same, for a step of one execution. */
-export type AskForStep = (agent: Agent, prompt: Prompt, options: AskOptions) => Promise<unknown>;
 export interface AskOptions {
   readonly schema?: Schema | undefined;
   readonly context: StepContext;

@@ -1,6 +1,6 @@
 import type { JsonText } from "../core/json.ts";
 import type { Schema } from "../core/schema.ts";
-import type { AskForStep, StepContext } from "./context.ts";
+import type { Agent, AskOptions, Prompt, StepContext } from "./context.ts";
 import type { Parked, Position, Start } from "./types.ts";
 
 export const stepTypes = ["andThen", "andWhen", "andAll", "andRace", "andTap", "andAgent", "andWorkflow"] as const;
@@ -111,4 +111,8 @@ export interface Entry {
 }
 // The types of a user's code were checked where the step was defined.
 // oxlint-disable-next-line typescript/no-explicit-any
-export type Code = (context: StepContext<any, any, any, any>, ask: AskForStep) => unknown;
+export type Code = (context: StepContext<any, any, any, any>, asker: StepAsker) => unknown;
+/** Asks agents on behalf of one execution. */
+export interface StepAsker {
+  ask(agent: Agent, prompt: Prompt, options: AskOptions): Promise<unknown>;
+}

@@ -31,9 +31,9 @@ export function andAgent<
 ): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
   const outputSchema = options.map ? undefined : options.schema;
   const { agent, prompt, schema, map } = options;
-  const code: Code = async (context, ask) => {
+  const code: Code = async (context, asker) => {
     const asked = typeof prompt === "function" ? await prompt(context) : prompt;
-    const answer = await ask(agent, asked, { schema, context });
+    const answer = await asker.ask(agent, asked, { schema, context });
     // The agent has checked its answer against the schema.
     return map ? map(answer as OutputOf<Answer, string>, context) : answer;
   };
