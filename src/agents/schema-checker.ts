@@ -32,7 +32,8 @@ const maxSlow = 2;
 /** What is not done in this time takes long, and waits behind all that has not been tried. */
 const quickMs = 20;
 const maxWaiting = 256;
-const patienceMs = 1_500;
+/** How long a check may wait for its turn. Once it runs, it ends by itself. */
+const patienceMs = 900;
 
 /**
  * Checks schemas in processes of their own: a pattern or a chain of `$ref` can take for ever, all memory, or the stack, and
@@ -48,12 +49,14 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   async function check(schema: string, value?: string): Promise<Verdict> {
     if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw busy();
     const { promise, resolve } = Promise.withResolvers<Checked>();
-    const job: Job = { schema, value, isSlow: schemaMs <= quickMs, isOver: false, resolve };
-    const late = setTimeout(resolve, patienceMs, { unfinished: "busy" });
+    const job: Job = { schema, value, isSlow: schemaMs <= quickMs, isRunning: false, isLate: false, resolve };
+    const late = setTimeout(() => {
+      job.isLate = true;
+      if (!job.isRunning) resolve({ unfinished: "busy" });
+    }, patienceMs);
     waiting.push(job);
     next();
     const checked = await promise;
-    job.isOver = true;
     clearTimeout(late);
     for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
     if (!("unfinished" in checked)) return checked;
@@ -74,13 +77,16 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
 
   function run(worker: ChildProcess, job: Job): void {
     workers.set(worker, job);
+    job.isRunning = true;
     // It stops by itself, but for what nothing stops: the compiler of regular expressions.
     const timer = setTimeout(() => worker.kill("SIGKILL"), schemaMs * 4);
     const end = (checked: Checked): void => {
       clearTimeout(timer);
       worker.off("message", onMessage).off("exit", onExit);
       hold(worker, false);
-      if (!("unfinished" in checked) || job.isSlow || job.isOver) return job.resolve(checked);
+      job.isRunning = false;
+      if (!("unfinished" in checked) || job.isSlow) return job.resolve(checked);
+      if (job.isLate) return job.resolve({ unfinished: "busy" });
       job.isSlow = true;
       waitingSlow.push(job);
     };
@@ -126,8 +132,9 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
 interface Job extends Omit<Task, "ms"> {
   /** Whether it has been tried, and was not done at once. */
   isSlow: boolean;
-  /** Whether nobody waits for it any more. */
-  isOver: boolean;
+  isRunning: boolean;
+  /** Whether it has waited for so long that it must not wait again. */
+  isLate: boolean;
   readonly resolve: (checked: Checked) => void;
 }
 
