@@ -82,7 +82,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
     for await (const part of answer) {
       if (part.type === "error") throw part.error;
       if (part.type === "abort") throw new Error(part.reason);
-      if (part.type === "start") yield { type: "start", messageId: turn.answerId };
+      if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
       else if (part.type !== "finish") yield part;
     }
     if (!result) throw new Error("The model's answer has no end");
@@ -93,7 +93,8 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
 }
 
 interface HeldTurn extends OpenTurn {
-  readonly answerId: string;
+  /** Made when somebody asks for it. */
+  readonly answerId: () => string;
   close(): void;
 }
 
@@ -104,19 +105,22 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
   const { conversationId } = options;
   const { id: agentId, memory } = operation.agent;
   if (!memory || conversationId === undefined) {
-    const free = freeTurn(input);
-    return { ...free, answerId: free.continues ?? newId(), close: () => {} };
+    return toHeld(freeTurn(input), () => {});
   }
   const turn = await conversations.open({ agentId, userId, conversationId }, { name: question.turnName, signal });
   // A tool that does not hear of it must not keep the conversation.
   signal.addEventListener("abort", () => turn.close(), { once: true });
   try {
-    const open = await storedTurn(turn, input);
-    return { ...open, answerId: open.continues ?? newId(), close: () => turn.close() };
+    return toHeld(await storedTurn(turn, input), () => turn.close());
   } catch (error) {
     turn.close();
     throw error;
   }
+}
+
+function toHeld(turn: OpenTurn, close: () => void): HeldTurn {
+  let id = turn.continues;
+  return { ...turn, answerId: () => (id ??= newId()), close };
 }
 
 /** Of what the SDK gives back, what we use. */

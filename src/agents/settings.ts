@@ -56,9 +56,9 @@ async function toInstructions(make: (context: AgentContext) => unknown, operatio
 
 type ProviderOptions = ModelSettings["providerOptions"];
 /** A client may add to what the author has set for a provider, not change it. */
-function mergeOptions(client: ProviderOptions = {}, author: ProviderOptions = {}): ProviderOptions {
+function mergeOptions(client: ProviderOptions, author: ProviderOptions): ProviderOptions {
+  if (!client || !author) return client ?? author;
   const names = [...new Set([...Object.keys(client), ...Object.keys(author)])];
-  if (names.length === 0) return undefined;
   return Object.fromEntries(names.map((name) => [name, { ...client[name], ...author[name] }]));
 }
 

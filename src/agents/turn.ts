@@ -18,7 +18,7 @@ export interface OpenTurn {
   /** The id of the message that the answer continues, when it goes on with tools of the client's own. */
   readonly continues?: string | undefined;
   /** Keeps the whole turn. The answer gets this id. */
-  store(answer: readonly ModelMessage[], id?: string): Promise<void>;
+  store(answer: readonly ModelMessage[], id: () => string): Promise<void>;
 }
 
 /** Without a conversation the client's messages are all there is. */
@@ -43,7 +43,8 @@ export async function storedTurn(turn: Turn, input: TurnInput): Promise<OpenTurn
   return {
     prompt,
     continues: continuedBy(last),
-    store: (answer, id) => turn.store([...fresh, ...answer.map((message) => ({ id, message }))].map(toStored), until),
+    store: (answer, id) =>
+      turn.store([...fresh, ...answer.map((message) => ({ id: id(), message }))].map(toStored), until),
   };
 }
 
