@@ -35,6 +35,7 @@ function toKnown(part: StreamPart): Record<string, unknown> {
     case "tool-call":
       return toCall(part);
     case "tool-approval-request":
+      // A call of any tool: the SDK's union of all of them has no index.
       return { ...part, toolCall: toCall(part.toolCall as unknown as Record<string, unknown>) };
     default:
       return { ...part };

@@ -1,8 +1,9 @@
+import { isDeeper } from "../core/json.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
 import { toUsage } from "./events.ts";
 import type { StreamPart } from "./call.ts";
 import { loadSdk } from "./sdk.ts";
-import { isDeeper, maxDepth, unwrap } from "./object-shape.ts";
+import { maxDepth, unwrap } from "./object-shape.ts";
 
 /** An answer as an object that grows, and at its end is whole and checked. */
 export async function* toObjectEvents(

@@ -1,4 +1,5 @@
 import { badRequest, ServeError } from "../core/error.ts";
+import { isDeeper } from "../core/json.ts";
 import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import type { SchemaChecker } from "./schema-checker.ts";
@@ -99,12 +100,6 @@ function moveRefs(value: unknown): unknown {
 }
 const isMoved = /^#($|\/(?!(\$defs|definitions)\/))/;
 const literals = ["const", "enum", "default", "examples"];
-
-export function isDeeper(value: unknown, depth: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (depth === 0) return true;
-  return Object.values(value).some((inner) => isDeeper(inner, depth - 1));
-}
 
 const invalidSchema = (detail: string): ServeError => badRequest(`Invalid schema: ${detail}`);
 const mismatch = (detail: string): ServeError => new ServeError(502, `Model output does not match schema: ${detail}`);

@@ -21,6 +21,13 @@ export function toJsonText(value: unknown, what: string, maxBytes: number = Infi
   return text;
 }
 
+/** Whether a value is nested deeper than so many levels. It looks no further down than that. */
+export function isDeeper(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (depth === 0) return true;
+  return Object.values(value).some((inner) => isDeeper(inner, depth - 1));
+}
+
 const maxDepth = 500;
 
 function checkPlain(value: unknown, place: string, ancestors: object[]): void {

@@ -1,4 +1,5 @@
 import { badRequest, ServeError } from "../core/error.ts";
+import { isDeeper } from "../core/json.ts";
 
 export interface BodyLimits {
   readonly bodyBytes: number;
@@ -37,10 +38,4 @@ function mayBeDeeper(text: string, depth: number): boolean {
     }
   }
   return false;
-}
-
-function isDeeper(value: unknown, depth: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (depth === 0) return true;
-  return Object.values(value).some((inner) => isDeeper(inner, depth - 1));
 }
