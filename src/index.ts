@@ -4,6 +4,10 @@ export type { Limits } from "./config/limits.ts";
 export { embedded, type EmbeddedBackendOptions } from "./backends/embedded/define.ts";
 export type { CorsOptions } from "./http/cors.ts";
 
+// Who may call what
+export { createToken, jwtAuth, type CreateTokenOptions, type JwtAuthOptions } from "./auth/jwt.ts";
+export type { AccessOptions, AuthProvider, User } from "./auth/provider.ts";
+
 // Agents
 export { defineAgent, type AgentDefinition, type AgentHooks, type DefineAgentOptions } from "./agents/define.ts";
 export { defineTool, type DefineToolOptions, type Tool, type ToolExecution } from "./agents/tool.ts";

@@ -56,12 +56,12 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
     return preparing;
   }
 
-  function begin({ agent, options = {}, caller, signal, isStep = false }: AgentCall): Operation {
+  function begin({ agent, options = {}, surroundings, signal, isStep = false }: AgentCall): Operation {
     if (closing && !isStep) throw shuttingDown();
     if (!isStep && requests.size >= limits.agentCalls) {
       throw new ServeError(503, "Too many calls of agents", { headers: [["retry-after", "1"]] });
     }
-    const operation = new Operation({ agent, options, caller, logger, signal, isStep });
+    const operation = new Operation({ agent, options, surroundings, logger, signal, isStep });
     (isStep ? steps : requests).add(operation);
     return operation;
   }

@@ -8,14 +8,12 @@ import { fromSchema } from "./object-shape.ts";
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {
   return async (agent, prompt, { schema, context: step, execution }) => {
     if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not made by defineAgent()`);
-    const { user, userId, conversationId, context, startAt } = execution;
     const toShape = schema && (async () => fromSchema(schema));
     const parts = stream({
       agent,
       // An id may be used again once its execution is forgotten: the time tells them apart.
-      question: { input: prompt, toShape, trusted: true, turnName: `${startAt} ${step.idempotencyKey}` },
-      options: { userId, conversationId, context },
-      caller: user && { user, userId },
+      question: { input: prompt, toShape, trusted: true, turnName: `${execution.startAt} ${step.idempotencyKey}` },
+      surroundings: execution,
       signal: step.signal,
       isStep: true,
     });

@@ -1,7 +1,7 @@
 import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
-import type { Caller } from "../core/caller.ts";
 import type { ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
+import type { Surroundings } from "../engine/context.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { toMessages, type Input } from "./messages.ts";
 import type { AgentDefinition } from "./define.ts";
@@ -46,7 +46,8 @@ export interface AgentCall {
   readonly agent: AgentDefinition;
   readonly question: Question;
   readonly options?: AgentCallOptions | undefined;
-  readonly caller: Caller | undefined;
+  /** On whose behalf, and in which conversation. */
+  readonly surroundings: Surroundings;
   /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
   /** Whether a step of a workflow asks. */
@@ -101,8 +102,8 @@ interface HeldTurn extends OpenTurn {
 async function openTurn({ agent, operation, conversations }: CallParts, question: Question): Promise<HeldTurn> {
   const messages = await toMessages(agent.sdk, question.input, question.trusted);
   const input = { ...question, messages };
-  const { userId, signal, options } = operation;
-  const { conversationId } = options;
+  const { signal, surroundings } = operation;
+  const { userId, conversationId } = surroundings;
   const { id: agentId, memory } = operation.agent;
   if (!memory || conversationId === undefined) {
     return toHeld(freeTurn(input), () => {});

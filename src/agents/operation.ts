@@ -1,24 +1,20 @@
-import type { Caller } from "../core/caller.ts";
 import type { ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import { withData, type Logger } from "../core/log.ts";
-import { toContextMap } from "../engine/context.ts";
+import { toContextMap, type Surroundings } from "../engine/context.ts";
 import type { AgentContext } from "./context.ts";
 import type { AgentDefinition, AgentHooks, ModelSettings } from "./define.ts";
 import { clientLeft, toLogged, toServeError } from "./failure.ts";
 import type { Sdk } from "./sdk.ts";
 
 export interface AgentCallOptions extends ModelSettings {
-  readonly userId?: string | undefined;
-  readonly conversationId?: string | undefined;
-  readonly context?: Readonly<Record<string, unknown>> | undefined;
   readonly maxSteps?: number | undefined;
 }
 
 export interface OperationOptions {
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
-  readonly caller: Caller | undefined;
+  readonly surroundings: Surroundings;
   readonly logger: Logger;
   /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
@@ -30,7 +26,8 @@ export interface OperationOptions {
 export class Operation {
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
-  readonly userId: string | undefined;
+  /** On whose behalf, and in which conversation. */
+  readonly surroundings: Surroundings;
   /** Whether a step of a workflow asks. */
   readonly isStep: boolean;
   readonly #parts: OperationOptions;
@@ -40,10 +37,10 @@ export class Operation {
   #abandon: ((error: unknown) => void) | undefined;
 
   constructor(parts: OperationOptions) {
-    const { agent, options, caller, isStep, signal } = parts;
+    const { agent, options, surroundings, isStep, signal } = parts;
     this.agent = agent;
     this.options = options;
-    this.userId = caller ? caller.userId : options.userId;
+    this.surroundings = surroundings;
     this.isStep = isStep;
     this.#parts = parts;
     if (signal.aborted) this.#leave();
@@ -56,14 +53,14 @@ export class Operation {
   }
 
   #toContext(): AgentContext {
-    const { agent, userId, signal } = this;
-    const { context = {}, conversationId } = this.options;
+    const { agent, surroundings, signal } = this;
+    const { userId, conversationId } = surroundings;
     const operationId = newId();
     return {
       operationId,
       userId,
       conversationId,
-      context: toContextMap({ context, conversationId, userId, user: this.#parts.caller?.user }),
+      context: toContextMap(surroundings),
       signal,
       logger: withData(this.#parts.logger, { agentId: agent.id, operationId, userId, conversationId }),
     };

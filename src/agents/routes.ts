@@ -1,5 +1,7 @@
 import * as v from "valibot";
+import type { Identity } from "../core/caller.ts";
 import { notFound } from "../core/error.ts";
+import { toSurroundings, type Claims } from "../engine/context.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
 import type { Agents } from "./agents.ts";
@@ -10,6 +12,7 @@ import { toSummary, type AgentDetail } from "./describe.ts";
 import { messageOf, toStreamEvent, toUsage } from "./events.ts";
 import { invalid } from "./messages.ts";
 import { toObjectEvents } from "./object-events.ts";
+import type { AgentCallOptions } from "./operation.ts";
 import { fromClientSchema, type Shape } from "./object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape, type TextResult } from "./shapes.ts";
 
@@ -92,9 +95,9 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       access: "public",
       responses: { 200: DetailShape },
       errors: { 404: errors[404] },
-      handle({ params, snapshot, caller }) {
+      handle({ params, snapshot, identity }) {
         const { instructions, ...detail } = withStatus(findRegistered(snapshot, params.id).detail);
-        return showInstructions || caller ? { ...detail, instructions } : detail;
+        return showInstructions || identity.caller ? { ...detail, instructions } : detail;
       },
     }),
     defineRoute({
@@ -105,8 +108,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       body: InputBody,
       responses: { 200: TextShape },
       errors,
-      handle: async ({ params, body, caller, request, snapshot }) => {
-        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+      handle: async ({ params, body, identity, request, snapshot }) => {
+        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
         return toTextResult(
           await agents.generate({ ...asked, question: { input: body.input }, signal: request.signal }),
         );
@@ -120,8 +123,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       body: ObjectBody,
       responses: { 200: v.union([AnyObject, v.array(v.unknown())]) },
       errors: objectErrors,
-      handle: async ({ params, body, caller, request, snapshot }) => {
-        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+      handle: async ({ params, body, identity, request, snapshot }) => {
+        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
         const question = { input: body.input, toShape: () => toShape(body.schema) };
         const { object } = await agents.generate({ ...asked, question, signal: request.signal });
         return object as unknown[]; // or an object, as the schema says
@@ -135,8 +138,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       body: InputBody,
       responses: { 200: events(StreamEventShape) },
       errors,
-      handle({ params, body, caller, snapshot }) {
-        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+      handle({ params, body, identity, snapshot }) {
+        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
         return new EventStream(
           async function* (signal) {
             const parts = agents.stream({ ...asked, question: { input: body.input }, signal });
@@ -155,8 +158,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       body: ObjectBody,
       responses: { 200: events(ObjectEventShape) },
       errors: objectErrors,
-      handle({ params, body, caller, snapshot }) {
-        const asked = { agent: findAgent(snapshot, params.id), options: body.options, caller };
+      handle({ params, body, identity, snapshot }) {
+        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
         const question = { input: body.input, toShape: () => toShape(body.schema) };
         return new EventStream(
           (signal) => toObjectEvents(agents.stream({ ...asked, question, signal }), body.schema),
@@ -175,16 +178,15 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       body: ChatBody,
       responses: { 200: events(ChatChunk) },
       errors,
-      handle({ params, body, caller, snapshot }) {
+      handle({ params, body, identity, snapshot }) {
         const sent = body.input ?? body.messages;
         if (!sent) throw invalid("input", "expected an array of messages");
         const conversationId = body.options?.conversationId ?? body.id;
-        const agent = findAgent(snapshot, params.id);
-        const options = { ...body.options, conversationId };
+        const asked = toAsked(findAgent(snapshot, params.id), { ...body.options, conversationId }, identity);
         const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
         const question = { input: sent, regenerate };
         return new EventStream(
-          (signal) => toChat(agents.stream({ agent, options, caller, question, signal })),
+          (signal) => toChat(agents.stream({ ...asked, question, signal })),
           [["x-vercel-ai-ui-message-stream", "v1"]],
           { drains: true, last: "[DONE]" },
         );
@@ -199,6 +201,11 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
   function toShape(schema: Record<string, unknown>): Promise<Shape> {
     return fromClientSchema(schema, agents.checker, agents.limits);
   }
+}
+
+/** Who is asked, how, and on whose behalf. */
+function toAsked(agent: AgentDefinition, options: AgentCallOptions & Claims = {}, identity: Identity) {
+  return { agent, options, surroundings: toSurroundings(options, identity) };
 }
 
 function findAgent(snapshot: AgentsOfSnapshot, agentId: string): AgentDefinition {

@@ -1,36 +1,37 @@
 import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
-import { findConfig, loadProject } from "../config/load.ts";
 import type { Logger } from "../core/log.ts";
-import * as agentserve from "../index.ts";
-import * as models from "../models.ts";
+import type { Project } from "../config/load.ts";
 import { createLogger } from "../observability/logger.ts";
 import type { Mode } from "../server/app.ts";
 import { openServer } from "../server/create.ts";
+import { findRisks } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
+import { openProject } from "./project.ts";
+import { countRoutes } from "./routes.ts";
 
 /** Loads and serves a project until a signal ends it. A flag beats the environment, which beats the config. */
 export async function serve(
   mode: Mode,
-  flags: { config?: string; port?: string; host?: string; data?: string },
+  flags: { config?: string; port?: string; host?: string; data?: string; allowWeakSecret?: boolean },
 ): Promise<void> {
   const began = performance.now();
-  const project = await loadProject(findConfig(flags.config, process.cwd()), {
-    agentserve,
-    "agentserve/models": models,
-  });
+  const project = await openProject(flags.config);
   const logger = createLogger();
+  // `||`: an empty HOST would listen on every address.
+  const host = flags.host || process.env["HOST"] || project.config.server.host || "127.0.0.1";
+  const port = toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? project.config.server.port;
+  if (mode === "start" && !flags.allowWeakSecret) refuseWeakSecret(project);
   const server = openServer(project, { mode, logger, file: flags.data || process.env["AGENTSERVE_DATA"] || undefined });
-  const { url } = await server.listen({
-    port: toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? project.config.server.port,
-    // `||`: an empty HOST would listen on every address.
-    host: flags.host || process.env["HOST"] || project.config.server.host,
-  });
+  const { url } = await server.listen({ port, host });
   const took = Math.round(performance.now() - began);
   const { agents, workflows } = server.snapshot;
   const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
   print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${took} ms`)}`);
   print(colors.dim(`  ${served}  ·  ${url}/agents  ·  ${url}/workflows  ·  ${url}/doc`));
+  const routes = server.routes();
+  print(colors.dim(`  ${countRoutes(routes)}  ·  agentserve routes lists them`));
+  for (const { message, hint } of findRisks({ config: project.config, host, routes })) warn(message, hint);
   keepServing(logger);
   closeOnSignal(
     () => server.close(),
@@ -47,6 +48,12 @@ function keepServing(logger: Logger): void {
   process.on("uncaughtException", (error) => logger.error("Uncaught exception", { error }));
 }
 
+/** Whoever guesses it is everybody. */
+function refuseWeakSecret({ config }: Project): void {
+  const weak = findRisks({ config, host: "", routes: [] }).find(({ name }) => name === "weak-secret");
+  if (weak) throw new ConfigError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
+}
+
 function toPort(text: string | undefined, from: string): number | undefined {
   if (text === undefined || text === "") return undefined;
   const port = Number(text);
@@ -55,4 +62,7 @@ function toPort(text: string | undefined, from: string): number | undefined {
 }
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+function warn(message: string, hint: string): void {
+  process.stderr.write(`${colors.yellow("warning")} ${message}\n${colors.dim("hint ")}   ${hint}\n`);
+}
 const print = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -1,13 +1,15 @@
 import type { H3 } from "h3";
 import * as v from "valibot";
 import { isAgent, type AgentDefinition } from "../agents/define.ts";
+import { findProviderMistakes } from "../auth/options.ts";
+import type { AuthProvider } from "../auth/provider.ts";
 import { embedded } from "../backends/embedded/define.ts";
+import { explain } from "../core/explain.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import type { Backend } from "../engine/types.ts";
 import type { CorsOptions } from "../http/cors.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
-import { explain } from "./explain.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
 
 /** What `agents.config.ts` exports as its default. */
@@ -21,6 +23,8 @@ export interface Config {
   /** Every workflow that a file in here exports is served too. @default "workflows", if it exists */
   workflowsDir?: string;
   server?: ServerOptions;
+  /** Who may call what. @default everybody may call everything */
+  auth?: AuthProvider | undefined;
   /** Where executions and conversations live. @default embedded() */
   backend?: Backend;
   /** Adds routes, groups and middleware of your own to an H3 app; they come after the built-in routes. */
@@ -56,8 +60,12 @@ export function defineConfig(config: Config): Config {
 /** Checks a config; the messages name the key, what was expected and what was found. */
 export function parseConfig(config: unknown, origin: string): ResolvedConfig {
   const parsed = v.safeParse(ConfigSchema, config);
-  if (parsed.success) return parsed.output;
-  throw new ConfigError(parsed.issues.map((issue) => `${origin}: ${explain(ConfigSchema, issue)}`).join("\n"));
+  const mistakes = parsed.issues?.map((issue) => explain(ConfigSchema, issue)) ?? [];
+  if (parsed.success && parsed.output.auth) {
+    mistakes.push(...findProviderMistakes(parsed.output.auth).map((mistake) => `auth.${mistake}`));
+  }
+  if (parsed.success && mistakes.length === 0) return parsed.output;
+  throw new ConfigError(mistakes.map((mistake) => `${origin}: ${mistake}`).join("\n"));
 }
 
 // The message of each schema is what was expected; `explain` adds the place and what was found.
@@ -104,6 +112,7 @@ const Cors = v.pipe(
   ),
 );
 
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
 
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
@@ -140,6 +149,7 @@ const ConfigSchema = object(
     ),
     workflowsDir: v.optional(text("the name of a folder")),
     server: v.optional(Server, {}),
+    auth: v.optional(v.custom<AuthProvider>(isObject, "an authentication provider such as jwtAuth()")),
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function of the app")),
     onDispose: v.optional(fn<NonNullable<Config["onDispose"]>>("a function")),

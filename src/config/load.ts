@@ -28,6 +28,9 @@ export type OwnModules = Record<string, Record<string, unknown>>;
 
 const names = ["agents.config.ts", "agents.config.mts", "agents.config.js", "agents.config.mjs"];
 
+/** Whether a folder has a config of one of the usual names. */
+export const hasConfig = (folder: string): boolean => names.some((name) => existsSync(join(folder, name)));
+
 /** The config to serve: the file asked for, or the first of the usual names in the folder asked for, or in this one. */
 export function findConfig(asked: string | undefined, folder: string): string {
   const place = resolve(folder, asked ?? "");

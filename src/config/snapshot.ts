@@ -1,5 +1,6 @@
 import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/routes.ts";
+import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { Logger } from "../core/log.ts";
 import type { AskAgent } from "../engine/context.ts";
 import { createDrive } from "../engine/interpreter.ts";
@@ -18,6 +19,8 @@ export interface Snapshot {
   readonly config: ResolvedConfig;
   readonly agents: ReadonlyMap<string, RegisteredAgent>;
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
+  /** What needs a caller; undefined when nothing does. */
+  readonly policy: Policy | undefined;
   /** Returns how to let go. Calling that twice counts once. */
   hold(): () => void;
   /** No new holders from now on. Resolves when the last one has let go and `onDispose` has run. */
@@ -64,6 +67,7 @@ export function createSnapshot(project: Project, { logger, ask }: SnapshotParts)
     config,
     agents,
     workflows,
+    policy: config.auth && createPolicy(config.auth),
     hold,
     retire() {
       retired ??= free.promise.then(dispose);

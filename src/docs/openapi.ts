@@ -1,6 +1,6 @@
 import { toJsonSchema } from "@valibot/to-json-schema";
 import { getTitle, type GenericSchema } from "valibot";
-import type { Media, Route } from "../http/route.ts";
+import type { Access, Media, Route } from "../http/route.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
 
 export type Json = Record<string, unknown>;
@@ -10,10 +10,21 @@ export interface OpenApi extends Json {
   components: { schemas: Record<string, Json>; securitySchemes: Json };
 }
 export type Row = Route<never> | SocketRoute;
+/** What the document needs of a snapshot: who may call what. */
+export interface Secured {
+  readonly policy:
+    | {
+        describe(asked: { method: string; path: string; row: Row; isUpgrade: boolean }): {
+          readonly access: Access;
+          readonly except: readonly string[];
+        };
+      }
+    | undefined;
+}
 type Side = "input" | "output";
 
 /** OpenAPI 3.1 from the rows: what is not in a row is not in the document. */
-export function toOpenApi(rows: readonly Row[], version: string): OpenApi {
+export function toOpenApi(rows: readonly Row[], version: string, { policy }: Secured): OpenApi {
   const schemas: Record<string, Json> = { Error: errorSchema };
   const paths: Record<string, Json> = {};
   for (const row of rows) {
@@ -31,11 +42,12 @@ export function toOpenApi(rows: readonly Row[], version: string): OpenApi {
     const params = [...row.path.matchAll(/:(\w+)/g)].map(([, name]) => name);
     const responses: Json = {};
     for (const [status, response] of Object.entries(row.responses)) responses[status] = toResponse(response);
-    const errors = { ...errorsOfKit(row, params.length > 0), ...row.errors };
+    const secured = toSecurity(row);
+    const errors = { ...errorsOfKit(row, params.length > 0), ...row.errors, ...secured.errors };
     for (const [status, description] of Object.entries<string>(errors)) responses[status] = toError(description);
     return {
       summary: row.summary,
-      ...(row.access === "protected" && { security: [{ bearer: [] }] }),
+      ...secured.security,
       parameters: [
         ...params.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
         ...toParameters(row.query),
@@ -46,14 +58,27 @@ export function toOpenApi(rows: readonly Row[], version: string): OpenApi {
   }
 
   function toSocketOperation(row: SocketRoute): Json {
-    const responses = {
+    const { security, errors } = toSecurity(row);
+    const responses: Json = {
       101: { description: "WebSocket" },
       400: toError("The handshake or a filter is malformed"),
       403: toError("The origin is not allowed"),
       426: toError("This is a WebSocket"),
       503: toError("Too many sockets"),
     };
-    return { summary: row.summary, parameters: toParameters(row.query), responses };
+    for (const [status, description] of Object.entries(errors)) responses[status] = toError(description);
+    return { summary: row.summary, ...security, parameters: toParameters(row.query), responses };
+  }
+
+  /** Where there is a provider, a token is needed or at least looked at. */
+  function toSecurity(row: Row): { security?: Json; errors: Record<string, string> } {
+    if (!policy) return { errors: {} };
+    const { method, path } = row;
+    const { access, except } = policy.describe({ method, path, row, isUpgrade: row.type === "socket" });
+    const isNeeded = access === "protected" && except.length === 0;
+    const security = { security: isNeeded ? [bearer] : [{}, bearer] };
+    const mayRefuse = access === "protected" || except.length > 0;
+    return { security, errors: mayRefuse ? refusals : {} };
   }
 
   function toResponse(response: GenericSchema | Media): Json {
@@ -104,6 +129,12 @@ export function toOpenApi(rows: readonly Row[], version: string): OpenApi {
     return json as Json;
   }
 }
+
+const bearer = { bearer: [] };
+const refusals = {
+  401: "There is no token, or it is no good",
+  default: "The authentication provider has refused the caller in its own way",
+};
 
 const errorSchema = {
   type: "object",

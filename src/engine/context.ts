@@ -1,4 +1,4 @@
-import type { Caller } from "../core/caller.ts";
+import type { Caller, Identity } from "../core/caller.ts";
 import type { Logger } from "../core/log.ts";
 import type { Schema } from "../core/schema.ts";
 
@@ -13,6 +13,22 @@ export function toContextMap({ context, userId, conversationId, user }: Surround
 export interface Surroundings extends Partial<Caller> {
   readonly context: Readonly<Record<string, unknown>>;
   readonly conversationId?: string | undefined;
+}
+
+/** What a client says of itself and its request. */
+export interface Claims {
+  readonly userId?: string | undefined;
+  readonly conversationId?: string | undefined;
+  readonly context?: Readonly<Record<string, unknown>> | undefined;
+}
+/** Of these claims, what counts. With a provider, who the user is is only ever what the provider said. */
+export function toSurroundings(
+  { context = {}, userId, conversationId }: Claims,
+  { checked, caller }: Identity,
+): Surroundings {
+  if (!checked) return { context, userId, conversationId };
+  const { user: _user, userId: _userId, ...rest } = context;
+  return { context: rest, conversationId, ...caller };
 }
 
 /** What a step's own code gets. */

@@ -198,6 +198,8 @@ export interface Resume {
 export interface ListFilter {
   readonly workflowId: string;
   readonly status?: ExecutionStatus | undefined;
+  /** Those that this user began. */
+  readonly userId?: string | undefined;
   readonly limit: number;
   /** Those that began before this one. */
   readonly before?: { readonly startAt: number; readonly id: string } | undefined;

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { Caller } from "../core/caller.ts";
+import type { Identity } from "../core/caller.ts";
 import { badRequest } from "../core/error.ts";
 import { readJson, type BodyLimits } from "./body.ts";
 import type { Reply } from "./envelope.ts";
@@ -44,7 +44,7 @@ export interface Asked<Snapshot> {
   readonly request: Request;
   readonly params: Record<string, string>;
   readonly search: URLSearchParams;
-  readonly caller: Caller | undefined;
+  readonly identity: Identity;
   readonly requestId: string;
   /** What the config said when this request began. */
   readonly snapshot: Snapshot;
@@ -74,7 +74,7 @@ interface RouteOptions<Snapshot, Path extends string, Q, B, R extends Responses>
     params: Record<ParamsOf<Path>, string>;
     query: Checked<Q>;
     body: Checked<B>;
-    caller: Caller | undefined;
+    identity: Identity;
     request: Request;
     requestId: string;
     snapshot: Snapshot;
@@ -92,12 +92,12 @@ export function defineRoute<
   return {
     ...row,
     type: "route",
-    run({ request, params, search, caller, requestId, snapshot, limits, unknownKey }) {
+    run({ request, params, search, identity, requestId, snapshot, limits, unknownKey }) {
       const checked = {
         params,
         query: query && check(query, toRecord(search), "query"),
         body: undefined as unknown,
-        caller,
+        identity,
         request,
         requestId,
         snapshot,

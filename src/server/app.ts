@@ -1,6 +1,8 @@
 import { getWebSocketHooks, type Hooks } from "crossws";
 import { H3Event } from "h3";
+import { createGate, type Gate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
+import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { createCors, isPreflight } from "../http/cors.ts";
@@ -16,8 +18,9 @@ import { check, toRecord } from "../http/route.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
-import { builtIn, createCustomApp, methodNotAllowed, type CustomContext } from "./custom.ts";
+import { builtIn, createCustomApp, methodNotAllowed } from "./custom.ts";
 import { createHostCheck } from "./hosts.ts";
+import { listRoutes, type ListedRoute } from "./listing.ts";
 import type { Row } from "./rows.ts";
 
 export type Mode = "dev" | "start";
@@ -37,46 +40,92 @@ export interface App {
   answer(request: Request): Promise<Answer>;
   /** The hooks of a WebSocket request; throws what refuses it. */
   upgrade(request: Request): Promise<Partial<Hooks> | Response>;
+  /** Every route, built in and the host's. */
+  routes(): ListedRoute[];
 }
 
-/** cors → built-in → custom. */
+/** cors → auth → built-in → custom. */
 export function createApp({ snapshot, table, streams, mode, logger, unknownKey }: AppOptions): App {
-  const { cors: corsOptions, allowedHosts, limits } = snapshot.config.server;
+  const { server, auth, configureApp } = snapshot.config;
+  const { cors: corsOptions, allowedHosts, limits } = server;
   const cors = createCors(corsOptions);
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
   const report = (error: unknown, requestId: string | undefined): void =>
     logger.error("Request failed", { error, requestId });
-  const custom = createCustomApp({ configureApp: snapshot.config.configureApp, table, report });
+  const { policy } = snapshot;
+  const gate =
+    auth &&
+    policy &&
+    createGate(auth, policy, (error) => logger.error("The authentication provider failed", { error }));
+  const custom = createCustomApp({ configureApp, table, report });
 
   async function answer(request: Request): Promise<Answer> {
     const requestId = nextRequestId();
     let headers: HeaderPairs = [["x-request-id", requestId]];
     try {
       const event = toEvent(request);
+      if (corsOptions === false) return withHeaders(await answerInside(event, requestId), headers);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
       if (preflight) return preflight;
       const match = table.find(request.method, event.url.pathname);
-      const row = match && (() => run(match, event, requestId));
-      if (row && corsOptions !== false) return await toAnswer(await row(), request, headers);
-      const context: CustomContext = { requestId };
-      // With `cors: false` a preflight reaches the host's middleware and no route: an `app.all()` would run for anybody.
-      if (isPreflight(request)) context[builtIn] = () => Promise.reject(methodNotAllowed(table, event.url.pathname));
-      else if (row) context[builtIn] = async () => toWebResponse(await toAnswer(await row(), request, []));
-      Object.assign(event.context, context);
-      return withHeaders(await custom.fetch(request), headers);
+      const identity = gate ? await gate(request, toAsked(event, request.method, match)) : unchecked;
+      if (match) return await toAnswer(await run(match, event, identity, requestId), request, headers);
+      return withHeaders(await askCustom(event, requestId, identity.caller), headers);
     } catch (error) {
       return toErrorEnvelope(error, headers, (hidden) => report(hidden, requestId));
     }
   }
 
-  function run({ row, params }: Match<Row>, event: H3Event, requestId: string): unknown {
+  /**
+   * With `cors: false`, all of it happens inside the host's middleware, which can so set its headers on every answer. It
+   * cannot answer for a route that refuses the caller; and a preflight, which brings no token, gets headers and runs no route.
+   */
+  async function answerInside(event: H3Event, requestId: string): Promise<Response> {
+    const { req: request, url } = event;
+    const isAsking = isPreflight(request);
+    const method = isAsking ? request.headers.get("access-control-request-method")! : request.method;
+    const match = table.find(method, url.pathname);
+    let identity: Identity = unchecked;
+    let refusal: unknown;
+    try {
+      if (gate) identity = await gate(request, toAsked(event, method, match));
+      if (isAsking) refusal = methodNotAllowed(table, url.pathname);
+    } catch (error) {
+      refusal = error;
+    }
+    let isRefused = false;
+    async function refuse(): Promise<never> {
+      isRefused = true;
+      throw refusal;
+    }
+    const row =
+      match && (async () => toWebResponse(await toAnswer(await run(match, event, identity, requestId), request, [])));
+    const response = await askCustom(event, requestId, identity.caller, refusal ? refuse : row);
+    if (!refusal || isRefused) return response;
+    void response.body?.cancel();
+    if (isAsking) return new Response(null, response);
+    const kept = [...response.headers].filter(([name]) => name === "vary" || name.startsWith("access-control-"));
+    return toErrorEnvelope(refusal, kept, (hidden) => report(hidden, requestId)).toResponse();
+  }
+
+  function askCustom(
+    { req, context }: H3Event,
+    requestId: string,
+    caller: Caller | undefined,
+    around?: () => Promise<Response>,
+  ): Response | Promise<Response> {
+    Object.assign(context, { requestId, authenticatedUser: caller?.user, [builtIn]: around });
+    return custom.fetch(req);
+  }
+
+  function run({ row, params }: Match<Row>, event: H3Event, identity: Identity, requestId: string): unknown {
     if (row.type === "socket") throw new ServeError(426, "Upgrade required", { headers: [["upgrade", "websocket"]] });
     return row.run({
       request: event.req,
       params,
       search: event.url.searchParams,
-      caller: undefined,
+      identity,
       requestId,
       snapshot,
       limits,
@@ -111,9 +160,10 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       throw new ServeError(403, "Origin not allowed");
     }
     const match = table.find("GET", event.url.pathname);
-    if (match?.row.type === "socket") return toHooks(match.row, event.url.searchParams);
+    const identity = gate ? await gate(request, { ...toAsked(event, "GET", match), isUpgrade: true }) : unchecked;
+    if (match?.row.type === "socket") return toHooks(match.row, event.url.searchParams, identity);
     if (match) throw notFound();
-    const response = await custom.fetch(request);
+    const response = await askCustom(event, nextRequestId(), identity.caller);
     // Not response.crossws: a middleware that sets a header drops it.
     const hooks = getWebSocketHooks(request);
     if (hooks) return hooks;
@@ -121,7 +171,7 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     return response;
   }
 
-  return { snapshot, answer, upgrade };
+  return { snapshot, answer, upgrade, routes: () => listRoutes(table, custom, policy) };
 }
 
 /** By host: behind a proxy that ends TLS, our scheme is not the one that the browser sees. */
@@ -129,11 +179,16 @@ function isOwn(origin: string, { host }: URL): boolean {
   return URL.parse(origin)?.host === host;
 }
 
-function toHooks(row: SocketRoute, search: URLSearchParams): Partial<Hooks> {
+/** What the policy is asked: by the row that matched, and by the path that the routers read. */
+function toAsked({ url }: H3Event, method: string, match: Match<Row> | undefined): Parameters<Gate>[1] {
+  return { method, path: url.pathname, search: url.searchParams, row: match?.row };
+}
+
+function toHooks(row: SocketRoute, search: URLSearchParams, identity: Identity): Partial<Hooks> {
   const query = row.query && check(row.query, toRecord(search), "query");
   let connection: Connection | undefined;
   return {
-    open: (peer) => void (connection = row.connect(peer, query)),
+    open: (peer) => void (connection = row.connect(peer, { query, identity })),
     message: (_, message) => connection?.message?.(message.text()),
     close: () => connection?.close?.(),
   };

@@ -13,6 +13,7 @@ import { createApp, type App, type Mode } from "./app.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
 import { toListener } from "./listener.ts";
+import type { ListedRoute } from "./listing.ts";
 import { createRows, type Row } from "./rows.ts";
 
 export interface Server {
@@ -40,22 +41,36 @@ export function createServer(config: Config): Server {
 
 const defaultPort = 3141;
 
-/** A server, and the snapshot that it answers from. */
+/** A server, and what it serves. */
 export interface OpenServer extends Server {
   readonly snapshot: Snapshot;
+  routes(): ListedRoute[];
 }
 
-export function openServer(project: Project, { mode, logger = createLogger(), rows, file }: ServerParts): OpenServer {
-  const { server } = project.config;
+/** What the routes of a config would be. Opens nothing. */
+export function toRoutes(project: Project): ListedRoute[] {
+  return assemble(project, { mode: "start" }).app.routes();
+}
+
+/** Everything that a server is made of. Nothing of it is open yet. */
+function assemble(project: Project, { mode, logger = createLogger(), rows, file }: ServerParts) {
+  const { config, root } = project;
+  const { limits } = config.server;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const { root } = project;
-  const { engine, conversations } = project.config.backend.open({ ...server.limits, root, file, logger });
-  const agents = createAgents({ conversations, limits: server.limits, logger, root });
+  const { engine, conversations } = config.backend.open({ ...limits, root, file, logger });
+  const agents = createAgents({ conversations, limits, logger, root });
   const snapshot = createSnapshot(project, { logger, ask: agents.ask });
   const table = createRows({ engine, agents, isDev: mode === "dev" }, rows);
-  const streams = createStreams({ ...server.limits, report });
+  const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
   const app: App = createApp({ snapshot, table, streams, mode, logger, unknownKey });
+  return { engine, agents, snapshot, streams, app, report };
+}
+
+export function openServer(project: Project, parts: ServerParts): OpenServer {
+  const { mode } = parts;
+  const { server } = project.config;
+  const { engine, agents, snapshot, streams, app, report } = assemble(project, parts);
   // What was running when the process ended goes on, before anybody is answered.
   const recovered = engine.open((workflowId) => snapshot.workflows.get(workflowId));
   recovered.catch(() => {}); // whoever fetches or listens hears of it
@@ -64,6 +79,7 @@ export function openServer(project: Project, { mode, logger = createLogger(), ro
 
   return {
     snapshot,
+    routes: app.routes,
     async fetch(request) {
       if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
       const release = snapshot.hold();

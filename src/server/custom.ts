@@ -5,11 +5,14 @@ import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
 import type { Row } from "./rows.ts";
 
-/** What travels in `event.context` beside what the host's own code puts there. */
-export interface CustomContext {
-  requestId?: string;
-  /** With `cors: false`, the built-in row that matched, on its way through the host's middleware. */
-  [builtIn]?: () => Promise<Response>;
+declare module "h3" {
+  interface H3EventContext {
+    /** Whom the authentication provider found behind the request's token. */
+    authenticatedUser?: Readonly<Record<string, unknown>> | undefined;
+    requestId?: string;
+    /** With `cors: false`: what the host's middleware is asked around, the built-in row that matched or a refusal. */
+    [builtIn]?: (() => Promise<Response>) | undefined;
+  }
 }
 export const builtIn: unique symbol = Symbol("built-in row");
 
@@ -32,11 +35,11 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     }
   }
   // Innermost, so that with `cors: false` the host's middleware can set cross-origin headers on built-in routes.
-  app.use((event, next) => (event.context as CustomContext)[builtIn]?.() ?? next());
+  app.use((event, next) => event.context[builtIn]?.() ?? next());
 
   const theirs = app.config.onError;
   app.config.onError = async (error, event) => {
-    const context = event.context as CustomContext;
+    const { context } = event;
     const ours = unmatched(error, event as H3Event);
     let failed: unknown = ours ?? error;
     try {

@@ -1,5 +1,6 @@
 import type { Peer } from "crossws";
 import type { GenericSchema, InferOutput } from "valibot";
+import type { Identity } from "../core/caller.ts";
 
 /** One WebSocket endpoint: a row beside the routes. A plain GET on it answers 426. */
 export interface SocketRoute {
@@ -10,7 +11,7 @@ export interface SocketRoute {
   readonly access: "public";
   readonly query?: GenericSchema<object> | undefined;
   /** A connection under way; `query` has been checked by the row's schema. */
-  readonly connect: (peer: Peer, query: unknown) => Connection;
+  readonly connect: (peer: Peer, asked: { query: unknown; identity: Identity }) => Connection;
 }
 export interface Connection {
   message?(text: string): void;
@@ -22,7 +23,7 @@ type Checked<Q> = Q extends GenericSchema ? InferOutput<Q> : undefined;
 export function defineSocket<Q extends GenericSchema<object> | undefined = undefined>(
   row: Pick<SocketRoute, "path" | "summary"> & {
     query?: Q;
-    connect: (peer: Peer, query: Checked<Q>) => Connection;
+    connect: (peer: Peer, asked: { query: Checked<Q>; identity: Identity }) => Connection;
   },
 ): SocketRoute {
   // The schema of this very row checks the query before `connect` sees it.

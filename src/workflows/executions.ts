@@ -1,8 +1,9 @@
-import type { Caller } from "../core/caller.ts";
+import type { Caller, Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import { toJsonText, type JsonText } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
+import { toSurroundings, type Claims } from "../engine/context.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition.ts";
 import { findChange, isSameCode } from "../engine/changes.ts";
 import type { Engine, Execution, ExecutionState, Program, Resume, StepPlace } from "../engine/types.ts";
@@ -11,11 +12,8 @@ import type { Engine, Execution, ExecutionState, Program, Resume, StepPlace } fr
 export interface Runnable extends Program {
   readonly definition: WorkflowDefinition;
 }
-export interface BeginOptions {
-  readonly userId?: string | undefined;
-  readonly conversationId?: string | undefined;
+export interface BeginOptions extends Claims {
   readonly executionId?: string | undefined;
-  readonly context?: Record<string, unknown> | undefined;
 }
 
 /** Nothing begins before the request is valid; from then on the execution outlives it. */
@@ -24,17 +22,14 @@ export async function begin(
   runnable: Runnable,
   input: unknown,
   options: BeginOptions = {},
-  caller?: Caller,
+  identity: Identity,
 ): Promise<Execution> {
   const { definition, steps } = runnable;
   const execution: Execution = {
     id: options.executionId ?? newId(),
     workflowId: definition.id,
     input: await checkInput(definition.inputSchema, input),
-    context: options.context ?? {},
-    userId: caller ? caller.userId : options.userId,
-    conversationId: options.conversationId,
-    user: caller?.user,
+    ...toSurroundings(options, identity),
     startAt: Date.now(),
     steps,
   };
@@ -52,11 +47,20 @@ async function checkInput(schema: Schema | undefined, input: unknown): Promise<J
   return toText(result.value, "input", invalidInput) ?? "null";
 }
 
-/** The execution, if it is one of this workflow's. */
-export async function find(engine: Engine, workflowId: string, id: string): Promise<ExecutionState> {
+/** Whose executions somebody may see: everybody's, or those of one user, or of none. */
+export type Reach = "all" | { readonly userId: string | undefined };
+
+/** The execution, if it is one of this workflow's, and within reach. */
+export async function find(engine: Engine, workflowId: string, id: string, reach: Reach): Promise<ExecutionState> {
   const state = await engine.state(id);
-  if (!state || state.execution.workflowId !== workflowId) throw notFound(`Execution ${id} not found`);
+  const isThere = state?.execution.workflowId === workflowId && isWithin(reach, state.execution.userId);
+  if (!isThere) throw notFound(`Execution ${id} not found`);
   return state;
+}
+
+/** What nobody began belongs to nobody. */
+function isWithin(reach: Reach, userId: string | undefined): boolean {
+  return reach === "all" || (reach.userId !== undefined && reach.userId === userId);
 }
 
 export async function suspend(

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine, ExecutionState } from "../engine/types.ts";
@@ -6,13 +7,14 @@ import { Reply } from "../http/envelope.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
 import { toSummary, type WorkflowDetail } from "./describe.ts";
-import { begin, cancel, find, resume, suspend, type Runnable } from "./executions.ts";
+import { begin, cancel, find, resume, suspend, type Reach, type Runnable } from "./executions.ts";
 import { toEventView, toResult, toResultEvent, toStateView, type SuspendResult } from "./results.ts";
 import { DetailShape, EventShape, ResultShape, StateShape, Status, SummaryShape, SuspendedShape } from "./shapes.ts";
 
 /** What the routes need of a snapshot. */
 export interface Workflows {
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
+  readonly config: { readonly auth?: { readonly ownership?: boolean | undefined } | undefined };
 }
 export interface RegisteredWorkflow extends Runnable {
   readonly detail: WorkflowDetail;
@@ -97,8 +99,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         409: "The execution exists already, or was cancelled",
         ...cannotBegin,
       },
-      async handle({ params, body, caller, request, snapshot }) {
-        const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, caller);
+      async handle({ params, body, identity, request, snapshot }) {
+        const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, identity);
         if (wantsAsync(request))
           return new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
         return settle(id, 0);
@@ -112,12 +114,12 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       body: ExecuteBody,
       responses: { 200: events(EventShape) },
       errors: { ...unknownWorkflow, 409: "The execution exists already", ...cannotBegin },
-      handle({ params, body, caller, snapshot }) {
+      handle({ params, body, identity, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
         const executionId = body.options?.executionId ?? newId();
         async function* run(signal: AbortSignal): EventViews {
           const happening = engine.events(executionId, 0, signal); // before it begins, so that nothing is missed
-          await begin(engine, workflow, body.input, { ...body.options, executionId }, caller);
+          await begin(engine, workflow, body.input, { ...body.options, executionId }, identity);
           yield* follow(happening, executionId, signal);
         }
         return new EventStream(run, idHeader(executionId));
@@ -131,9 +133,10 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       body: ReasonBody,
       responses: { 200: SuspendedShape },
       errors: { ...unknownExecution, ...cannotWrite },
-      async handle({ params, body, snapshot }) {
+      async handle({ params, body, identity, snapshot }) {
         findWorkflow(snapshot, params.id);
-        const state = await suspend(engine, await find(engine, params.id, params.executionId), body.reason);
+        const found = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
+        const state = await suspend(engine, found, body.reason);
         const { suspendedAt, reason } = toStateView(state, showErrors).suspension!;
         const data: SuspendResult = {
           executionId: params.executionId,
@@ -155,11 +158,11 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         409: "The execution was cancelled, or its workflow has changed",
         ...cannotBegin,
       },
-      async handle({ params, body, caller, snapshot }) {
+      async handle({ params, body, identity, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
-        const state = await find(engine, params.id, params.executionId);
+        const state = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
         const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
-        const resumed = await resume(engine, workflow, state, asked, caller);
+        const resumed = await resume(engine, workflow, state, asked, identity.caller);
         return settle(params.executionId, resumed.epoch);
       },
     }),
@@ -170,8 +173,9 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "public",
       responses: { 200: StateShape },
       errors: unknownExecution,
-      async handle({ params }) {
-        const view = toStateView(await find(engine, params.id, params.executionId), showErrors);
+      async handle({ params, identity, snapshot }) {
+        const state = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
+        const view = toStateView(state, showErrors);
         return new Reply(view, { headers: idHeader(view.executionId) });
       },
     }),
@@ -182,10 +186,13 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       query: ListQuery,
       responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
-      async handle({ params, query }) {
+      async handle({ params, query, identity, snapshot }) {
+        const reach = toReach(snapshot, identity);
+        if (reach !== "all" && reach.userId === undefined) return { items: [], nextCursor: null };
         const limit = query.limit ?? 50;
         const before = query.cursor === undefined ? undefined : fromCursor(query.cursor);
-        const states = await engine.list({ workflowId: params.id, status: query.status, limit: limit + 1, before });
+        const filter = { workflowId: params.id, status: query.status, limit: limit + 1, before };
+        const states = await engine.list(reach === "all" ? filter : { ...filter, userId: reach.userId });
         const items = states.slice(0, limit);
         const nextCursor = states.length > limit ? toCursor(items.at(-1)!) : null;
         return { items: items.map((state) => toStateView(state, showErrors)), nextCursor };
@@ -199,8 +206,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       body: ReasonBody,
       responses: { 200: ResultShape },
       errors: { ...unknownExecution, ...cannotWrite },
-      async handle({ params, body }) {
-        const state = await find(engine, params.id, params.executionId);
+      async handle({ params, body, identity, snapshot }) {
+        const state = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
         return toReply(await cancel(engine, state, body.reason));
       },
     }),
@@ -212,8 +219,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       query: AttachQuery,
       responses: { 200: events(EventShape) },
       errors: unknownExecution,
-      async handle({ params, query, request }) {
-        const { execution } = await find(engine, params.id, params.executionId);
+      async handle({ params, query, request, identity, snapshot }) {
+        const { execution } = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
         const after = Number(query.after ?? lastEventId(request) ?? 0);
         const { id } = execution;
         const attach = (signal: AbortSignal) => follow(engine.events(id, after, signal), id, signal);
@@ -247,6 +254,9 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     if (state && state.status !== "running") yield toResultEvent(state, showErrors);
   }
 }
+
+const toReach = ({ config }: Workflows, { caller }: Identity): Reach =>
+  config.auth?.ownership ? { userId: caller?.userId } : "all";
 
 function findWorkflow({ workflows }: Workflows, id: string): RegisteredWorkflow {
   const workflow = workflows.get(id);

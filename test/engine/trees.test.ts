@@ -5,6 +5,7 @@ import { setImmediate } from "node:timers/promises";
 import { andThen, defineWorkflow, type StepContext } from "agentserve";
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
+import { unchecked } from "../../src/core/caller.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import { begin, resume } from "../../src/workflows/executions.ts";
 import { bySize } from "../harness/size.ts";
@@ -104,7 +105,7 @@ async function playAll(
   const signal = AbortSignal.any([over.signal, AbortSignal.timeout(10_000)]);
   const played = ids.map(async (id) => {
     const own = new Luck(luck.pick(2 ** 32));
-    if (fresh) await begin(world.engine, world.runnable, input, { executionId: id });
+    if (fresh) await begin(world.engine, world.runnable, input, { executionId: id }, unchecked);
     const listening = own.chance(0.5) ? follow(world, id, signal) : undefined;
     await play(world, id, own, tally, cancels);
     seen.set(id, await (listening ?? follow(world, id, signal)));
@@ -188,7 +189,7 @@ it("stores the event of a cancel that follows at once on a suspend", async () =>
   const file = newFile();
   const world = await openWorld(file, definition, book);
   const { engine, runnable } = world;
-  await begin(engine, runnable, input, { executionId: "x" });
+  await begin(engine, runnable, input, { executionId: "x" }, unchecked);
   await failed.promise;
   await later(10, "immediates");
   expect(await engine.suspend("x", "outside")).toMatchObject({ status: "suspended" });
@@ -213,7 +214,7 @@ it("keeps the numbers of events when what was suspended is cancelled after a res
   });
   const file = newFile();
   const before = await openWorld(file, definition, book);
-  await begin(before.engine, before.runnable, input, { executionId: "x" });
+  await begin(before.engine, before.runnable, input, { executionId: "x" }, unchecked);
   await begun.promise;
   expect(await before.engine.suspend("x", "outside")).toMatchObject({ status: "suspended" });
   const seen: unknown[] = [];
@@ -252,13 +253,13 @@ it("starts nothing for a resume that is decided and not yet in the file", async 
     .andThen({ id: "s", execute: ({ suspend }) => suspend("ask") });
   const file = newFile();
   const before = await openWorld(file, definition, book, 1);
-  await begin(before.engine, before.runnable, input, { executionId: "hangs" });
+  await begin(before.engine, before.runnable, input, { executionId: "hangs" }, unchecked);
   await begun.promise;
   const suspended = await before.engine.suspend("hangs", "outside");
   await before.close(0);
 
   const { engine, runnable, close } = await openWorld(file, definition, book, 1);
-  await begin(engine, runnable, input, { executionId: "asks" });
+  await begin(engine, runnable, input, { executionId: "asks" }, unchecked);
   await engine.settled("asks", 0); // it keeps the only place, because of the loser
   const resumed = Promise.withResolvers<unknown>();
   loserEnds = () => resumed.resolve(suspended && engine.resume("hangs", suspended.epoch, {}, runnable));
@@ -328,7 +329,7 @@ async function suspendPairs(at: "first" | "last"): Promise<{ won: number; lost: 
   for (const { id, turns, kind } of moments) {
     const asked = Promise.withResolvers<Awaited<ReturnType<typeof engine.suspend>>>();
     during = () => void asked.resolve(later(turns, kind).then(() => engine.suspend(id, "now")));
-    await begin(engine, runnable, input, { executionId: id });
+    await begin(engine, runnable, input, { executionId: id }, unchecked);
     const [state, answer] = await Promise.all([engine.settled(id, 0), asked.promise]);
     expect(state.status, id).toBe(answer ? "suspended" : "completed");
     if (!answer) continue;

@@ -86,8 +86,8 @@ export const testRows: readonly Row[] = [
     path: "/test/socket",
     summary: "Shows its query",
     query: v.object({ level: v.optional(v.picklist(["info", "warn"])) }),
-    connect(peer, query) {
-      peer.send(JSON.stringify(query));
+    connect(peer, { query, identity }) {
+      peer.send(JSON.stringify({ ...query, user: identity.caller?.user }));
       return {};
     },
   }),

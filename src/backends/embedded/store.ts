@@ -26,7 +26,7 @@ export interface StoredState extends ExecutionState {
   readonly number: number;
 }
 
-const format = 3;
+const format = 4;
 // A commit costs by the pages that it touches. So executions have numbers (ids may be random), the journal only grows at
 // its end, and what many executions share stands once. In the journal, `events` are those that follow from this very row,
 // and `seq` is the number of the last one so far.
@@ -34,10 +34,11 @@ const schema = `
   create table definitions(definition integer primary key, steps text not null unique) strict;
   create table executions(
     number integer primary key, id text not null unique, workflow text not null, started integer not null,
-    definition integer not null, input text not null, options text, status text not null, epoch integer not null,
+    definition integer not null, input text not null, user text, options text, status text not null, epoch integer not null,
     last text, ended integer, seq integer not null, events text not null
   ) strict;
   create index executions_by_workflow on executions(workflow, started desc);
+  create index executions_by_user on executions(workflow, user, started desc) where user is not null;
   create index executions_running on executions(number) where status = 'running';
   create table journal(
     n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
@@ -45,7 +46,7 @@ const schema = `
   ) strict;
   create index journal_by_number on journal(number);
   ${messageTables}`;
-const state = `select number, id, workflow, started, steps, input, options, status, epoch, last
+const state = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;
 
 /** The file: its tables, and every statement on them. */
@@ -108,9 +109,9 @@ export class Store {
 
   /** False when there is one with this id already. */
   begin(number: number, execution: Execution, events: readonly Happening[]): boolean {
-    const { id, workflowId, startAt, input, steps, ...rest } = execution;
+    const { id, workflowId, startAt, input, steps, userId = null, ...rest } = execution;
     const options = JSON.stringify(rest);
-    const values = [id, workflowId, startAt, this.#define(steps), input, options === none ? null : options];
+    const values = [id, workflowId, startAt, this.#define(steps), input, userId, options === none ? null : options];
     const { changes } = this.#statements.begin.run(number, ...values, events.length, toEventText(events));
     return changes === 1;
   }
@@ -153,9 +154,13 @@ export class Store {
     return rows<StateRow>(this.#statements.running).map(toState);
   }
 
-  list({ workflowId, status, limit, before }: ListFilter): StoredState[] {
+  list({ workflowId, userId, status, limit, before }: ListFilter): StoredState[] {
     const values = [workflowId, status ?? null, before?.startAt ?? null, before?.id ?? null, limit];
-    return rows<StateRow>(this.#statements.list, ...values).map(toState);
+    const found =
+      userId === undefined
+        ? rows<StateRow>(this.#statements.list, ...values)
+        : rows<StateRow>(this.#statements.listOfUser, ...values, userId);
+    return found.map(toState);
   }
 
   journal(number: number): JournalRow[] {
@@ -199,6 +204,8 @@ export class Store {
   }
 }
 
+const page = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
+  order by started desc, id desc limit ?5`;
 const statements = {
   open: "begin immediate",
   commit: "commit",
@@ -207,13 +214,13 @@ const statements = {
   definition: "select definition from definitions where steps = ?",
   define: "insert into definitions(steps) values(?)",
   redefine: "update executions set definition = ? where number = ?",
-  begin: `insert into executions(number, id, workflow, started, definition, input, options, status, epoch, seq, events)
-    values(?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
+  begin: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
+    values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
   move: "update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1 where number = ? and epoch = ?",
   find: `${state} where id = ?`,
   running: `${state} where status = 'running' order by number`,
-  list: `${state} where workflow = ?1 and (?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
-    order by started desc, id desc limit ?5`,
+  list: `${state} where workflow = ?1 and ${page}`,
+  listOfUser: `${state} where workflow = ?1 and user = ?6 and ${page}`,
   add: "insert into journal(number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?)",
   journal: "select key, kind, at, body from journal where number = ? order by n",
   lastSeq: `select coalesce(
@@ -238,6 +245,7 @@ interface StateRow {
   started: number;
   steps: string;
   input: string;
+  user: string | null;
   options: string | null;
   status: ExecutionState["status"];
   epoch: number;
@@ -246,11 +254,12 @@ interface StateRow {
 
 function toState(row: StateRow): StoredState {
   const { number, id, workflow: workflowId, started: startAt, input, status, epoch, last } = row;
+  const userId = row.user ?? undefined;
   const options = JSON.parse(row.options ?? none);
-  const execution: Execution = { id, workflowId, startAt, input, steps: JSON.parse(row.steps), ...options };
+  const execution: Execution = { id, workflowId, startAt, input, userId, steps: JSON.parse(row.steps), ...options };
   return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last) };
 }
-/** What most executions say about user, conversation and context. */
+/** What most executions say about conversation and context. */
 const none = '{"context":{}}';
 
 interface EventsRow {

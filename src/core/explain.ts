@@ -9,7 +9,7 @@ export function explain(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): s
   return place ? `${place}: ${expected}` : expected;
 }
 
-function describe(value: unknown): string {
+export function describe(value: unknown): string {
   if (value === undefined) return "nothing";
   if (typeof value === "function") return "a function";
   if (Array.isArray(value)) return "an array";
@@ -22,9 +22,14 @@ function known(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
   const keys = (issue.path ?? []).map((item) => String(item.key));
   const unknown = keys.pop() ?? "";
   const names = keysAt(schema, keys);
-  const near = names.filter((name) => distance(name, unknown) <= 2);
+  const near = nearest(unknown, names);
   if (near.length > 0) return `; did you mean ${near.join(" or ")}?`;
   return names.length > 0 ? `; expected ${names.join(", ")}` : "";
+}
+
+/** The names that somebody may have meant. */
+export function nearest(unknown: string, names: readonly string[]): string[] {
+  return names.filter((name) => distance(name, unknown) <= 2);
 }
 
 /** The keys that a schema knows at a place. */

@@ -1,0 +1,32 @@
+import type { AuthProvider } from "./provider.ts";
+
+/** The token of a request, wherever the provider looks for it. */
+export function extractToken(provider: AuthProvider, request: Request): string | undefined {
+  const token = provider.extractToken ? provider.extractToken(request) : bearer(request);
+  if (token === undefined || token === null || token === "") return undefined;
+  if (typeof token !== "string") throw new TypeError("extractToken() gave no text");
+  return token;
+}
+
+/** A browser cannot set headers on a WebSocket: `new WebSocket(url, ["bearer", token])`, or `?token=`. */
+export function extractSocketToken(
+  provider: AuthProvider,
+  request: Request,
+  search: URLSearchParams,
+): string | undefined {
+  const protocols = (request.headers.get("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
+  // Never the first: that one is sent back as the protocol that was chosen.
+  const at = protocols.indexOf("bearer") + 1;
+  return extractToken(provider, request) ?? ((at > 0 && protocols[at]) || search.get("token") || undefined);
+}
+
+function bearer({ headers }: Request): string | undefined {
+  const header = headers.get("authorization");
+  if (header === null) return undefined;
+  // Several headers of one name reach us as one, with commas between them.
+  if (/,\s*(bearer\b|[a-z][\w-]*\s+\S)/i.test(header)) throw new Error("more than one Authorization header");
+  if (header.slice(0, 7).toLowerCase() !== "bearer ") return undefined;
+  const token = header.slice(7).trim();
+  if (/[\s,]/.test(token)) throw new Error("malformed");
+  return token;
+}

@@ -1,0 +1,95 @@
+import { colors } from "consola/utils";
+import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
+import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
+import type { AuthProvider } from "../auth/provider.ts";
+import { ConfigError } from "../config/error.ts";
+import { hasConfig } from "../config/load.ts";
+import { openProject } from "./project.ts";
+
+export interface TokenFlags {
+  readonly sub?: string;
+  readonly claim?: readonly string[];
+  readonly expires: string;
+  readonly audience?: string;
+  readonly issuer?: string;
+  readonly secret?: string;
+  readonly config?: string;
+}
+
+/** Prints a token, alone on stdout, and on stderr what it is worth. */
+export async function token(flags: TokenFlags): Promise<void> {
+  const findSecret = () => flags.secret || process.env["AGENTSERVE_JWT_SECRET"] || undefined;
+  const provider = await findProvider(flags.config, findSecret() !== undefined);
+  const secret = findSecret(); // the project's .env has been read meanwhile
+  const signer = signerOf(provider);
+  const payload: JWTPayload = { ...toClaims(flags.claim), ...(flags.sub !== undefined && { sub: flags.sub }) };
+  const options: CreateTokenOptions = {
+    ...signer?.defaults,
+    expiresIn: flags.expires === "never" ? undefined : flags.expires,
+    ...(flags.audience !== undefined && { audience: flags.audience }),
+    ...(flags.issuer !== undefined && { issuer: flags.issuer }),
+  };
+  if (!secret && !signer) {
+    throw new ConfigError("There is no secret to sign with", {
+      hint: provider
+        ? `the auth provider of this project is ${provider.type}, which makes its own tokens; or name a secret with --secret`
+        : "run this where agents.config.ts has auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or name it with --secret",
+    });
+  }
+  const made = secret ? await createToken(payload, secret, options) : await signer!.sign(payload, options);
+  process.stdout.write(`${made}\n`);
+  for (const line of await describe(made, provider)) process.stderr.write(`${line}\n`);
+}
+
+/** The provider of this project. With a secret at hand it is not needed, and what is wrong with it does not matter. */
+async function findProvider(config: string | undefined, isOptional: boolean): Promise<AuthProvider | undefined> {
+  if (config === undefined && !hasConfig(process.cwd())) return undefined;
+  try {
+    return (await openProject(config)).config.auth;
+  } catch (error) {
+    if (isOptional) return undefined;
+    throw error;
+  }
+}
+
+function toClaims(texts: readonly string[] = []): Record<string, unknown> {
+  const claims: Record<string, unknown> = {};
+  for (const text of texts) {
+    const at = text.indexOf("=");
+    if (at < 1) throw new ConfigError(`--claim: expected key=value, found ${JSON.stringify(text)}`);
+    // defineProperty: `__proto__` is a name like any other.
+    const value = toValue(text.slice(at + 1));
+    Object.defineProperty(claims, text.slice(0, at), { value, enumerable: true, configurable: true, writable: true });
+  }
+  return claims;
+}
+
+/** JSON where it parses, else the text itself. */
+function toValue(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+async function describe(made: string, provider: AuthProvider | undefined): Promise<string[]> {
+  const { sub, aud, iss, exp } = decodeJwt(made);
+  const { alg } = decodeProtectedHeader(made);
+  const facts = [
+    alg,
+    sub === undefined ? "no sub: its user has no id" : `sub ${sub}`,
+    aud && `audience ${String(aud)}`,
+    iss && `issuer ${iss}`,
+    exp === undefined ? "never expires" : `expires ${new Date(exp * 1_000).toISOString()}`,
+  ];
+  const lines = [colors.dim(facts.filter(Boolean).join("  ·  "))];
+  if (!provider) return lines;
+  try {
+    await provider.verifyToken(made);
+    lines.push(colors.dim("the config of this project accepts it"));
+  } catch (error) {
+    lines.push(`${colors.yellow("warning")} the config of this project refuses it: ${(error as Error).message}`);
+  }
+  return lines;
+}

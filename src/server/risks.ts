@@ -1,0 +1,61 @@
+import { isIP } from "node:net";
+import { signerOf } from "../auth/jwt.ts";
+import type { ResolvedConfig } from "../config/define.ts";
+import type { ListedRoute } from "./listing.ts";
+
+/** Something that is fine on a laptop and may not be elsewhere. */
+export interface Risk {
+  readonly name: "weak-secret" | "no-provider" | "public-resume" | "all-origins";
+  readonly message: string;
+  /** What to do about it. */
+  readonly hint: string;
+}
+
+export interface RiskOptions {
+  readonly config: Pick<ResolvedConfig, "auth" | "server">;
+  readonly host: string;
+  readonly routes: readonly ListedRoute[];
+}
+
+/** Every risky default in force. */
+export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
+  const { auth, server } = config;
+  const risks: Risk[] = [];
+  if (signerOf(auth)?.isWeak) risks.push(weakSecret);
+  if (!auth && !isLoopback(host)) {
+    risks.push({
+      name: "no-provider",
+      message: `Anybody who can reach ${host} may call everything: there is no auth provider`,
+      hint: "set auth: jwtAuth({ secret }) in the config, or listen on 127.0.0.1",
+    });
+  }
+  const resume = routes.find(({ method, path }) => method === "POST" && path.endsWith("/resume"));
+  if (auth && !auth.ownership && resume?.access === "public") {
+    risks.push({
+      name: "public-resume",
+      message: "Anybody who knows the id of an execution may suspend and resume it",
+      hint: 'set ownership: true beside the secret, or protect: ["POST /workflows/:id/executions/*"]',
+    });
+  }
+  if (server.cors === undefined) {
+    risks.push({
+      name: "all-origins",
+      message: "Pages of every origin may call this server: server.cors is not set",
+      hint: 'set server.cors: { origin: ["https://your.app"] }',
+    });
+  }
+  return risks;
+}
+
+const weakSecret: Risk = {
+  name: "weak-secret",
+  message: "The secret of jwtAuth() is shorter than 32 bytes, and can be guessed",
+  hint: "make one with: openssl rand -base64 48",
+};
+
+/** Whether only this machine can reach it. */
+function isLoopback(host: string): boolean {
+  const name = host.toLowerCase();
+  if (name === "localhost" || name.endsWith(".localhost") || name === "::1") return true;
+  return isIP(name) === 4 && name.startsWith("127.");
+}
