@@ -52,11 +52,16 @@ function toRefusal(error: unknown, token: string | undefined, report: (error: st
   return refuse(`Invalid token: ${reason.slice(0, 200) || "rejected"}`, error);
 }
 
-/** A mistake in the provider's code, or a service that it cannot reach: its text may hold addresses and paths. */
+/**
+ * A mistake in the provider's code, or a service or database that fails it: their texts may hold addresses and names. What
+ * drivers throw has a code; so has what JWT libraries throw, which is about the token.
+ */
 function isFault(error: Error): boolean {
-  const mistakes = [TypeError, ReferenceError, RangeError, SyntaxError];
-  return mistakes.some((mistake) => error instanceof mistake) || "errno" in error || "syscall" in error;
+  const { code } = error as { code?: unknown };
+  if (mistakes.some((mistake) => error instanceof mistake)) return true;
+  return code !== undefined && !/JW|JOSE|TOKEN/i.test(String(code));
 }
+const mistakes = [TypeError, ReferenceError, RangeError, SyntaxError, AggregateError];
 
 function withChallenge(error: ServeError): ServeError {
   if (error.headers.some(([name]) => name.toLowerCase() === "www-authenticate")) return error;

@@ -23,7 +23,7 @@ const Provider = v.object(
 
 const JwtOptions = v.strictObject(
   {
-    secret: v.unknown(), // its own rule does not print what was found
+    secret: v.optional(v.unknown()), // its own rule does not print what was found
     mapUser: v.optional(fn),
     verifyOptions: v.optional(
       v.strictObject(

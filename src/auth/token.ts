@@ -1,3 +1,4 @@
+import { tokenProtocol } from "../sockets/socket.ts";
 import type { AuthProvider } from "./provider.ts";
 
 /** The token of a request, wherever the provider looks for it. */
@@ -15,8 +16,7 @@ export function extractSocketToken(
   search: URLSearchParams,
 ): string | undefined {
   const protocols = (request.headers.get("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
-  // Never the first: that one is sent back as the protocol that was chosen.
-  const at = protocols.indexOf("bearer") + 1;
+  const at = protocols.indexOf(tokenProtocol) + 1;
   return extractToken(provider, request) ?? ((at > 0 && protocols[at]) || search.get("token") || undefined);
 }
 

@@ -1,11 +1,10 @@
 import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import type { Logger } from "../core/log.ts";
-import type { Project } from "../config/load.ts";
 import { createLogger } from "../observability/logger.ts";
 import type { Mode } from "../server/app.ts";
 import { openServer } from "../server/create.ts";
-import { findRisks } from "../server/risks.ts";
+import { findRisks, findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { openProject } from "./project.ts";
 import { countRoutes } from "./routes.ts";
@@ -21,9 +20,15 @@ export async function serve(
   // `||`: an empty HOST would listen on every address.
   const host = flags.host || process.env["HOST"] || project.config.server.host || "127.0.0.1";
   const port = toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? project.config.server.port;
-  if (mode === "start" && !flags.allowWeakSecret) refuseWeakSecret(project);
+  const weak = mode === "start" && !flags.allowWeakSecret && findWeakSecret(project.config);
+  if (weak) throw new ConfigError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
   const server = openServer(project, { mode, logger, file: flags.data || process.env["AGENTSERVE_DATA"] || undefined });
   const { url } = await server.listen({ port, host });
+  keepServing(logger);
+  closeOnSignal(
+    () => server.close(),
+    (line) => print(colors.dim(line)),
+  );
   const took = Math.round(performance.now() - began);
   const { agents, workflows } = server.snapshot;
   const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
@@ -32,11 +37,6 @@ export async function serve(
   const routes = server.routes();
   print(colors.dim(`  ${countRoutes(routes)}  ·  agentserve routes lists them`));
   for (const { message, hint } of findRisks({ config: project.config, host, routes })) warn(message, hint);
-  keepServing(logger);
-  closeOnSignal(
-    () => server.close(),
-    (line) => print(colors.dim(line)),
-  );
 }
 
 /**
@@ -46,12 +46,6 @@ export async function serve(
 function keepServing(logger: Logger): void {
   process.on("unhandledRejection", (error) => logger.error("Unhandled rejection", { error }));
   process.on("uncaughtException", (error) => logger.error("Uncaught exception", { error }));
-}
-
-/** Whoever guesses it is everybody. */
-function refuseWeakSecret({ config }: Project): void {
-  const weak = findRisks({ config, host: "", routes: [] }).find(({ name }) => name === "weak-secret");
-  if (weak) throw new ConfigError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
 }
 
 function toPort(text: string | undefined, from: string): number | undefined {

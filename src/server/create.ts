@@ -14,6 +14,7 @@ import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
 import { toListener } from "./listener.ts";
 import type { ListedRoute } from "./listing.ts";
+import { findWeakSecret } from "./risks.ts";
 import { createRows, type Row } from "./rows.ts";
 
 export interface Server {
@@ -36,7 +37,11 @@ export interface ServerParts {
 
 /** A server of your own config, without files and without the command line. */
 export function createServer(config: Config): Server {
-  return openServer(toProject(config), { mode: "start" });
+  const project = toProject(config);
+  const logger = createLogger();
+  const weak = findWeakSecret(project.config);
+  if (weak) logger.warn(weak.message);
+  return openServer(project, { mode: "start", logger });
 }
 
 const defaultPort = 3141;

@@ -21,7 +21,8 @@ export interface RiskOptions {
 export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
   const { auth, server } = config;
   const risks: Risk[] = [];
-  if (signerOf(auth)?.isWeak) risks.push(weakSecret);
+  const weak = findWeakSecret(config);
+  if (weak) risks.push(weak);
   if (!auth && !isLoopback(host)) {
     risks.push({
       name: "no-provider",
@@ -47,11 +48,15 @@ export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
   return risks;
 }
 
-const weakSecret: Risk = {
-  name: "weak-secret",
-  message: "The secret of jwtAuth() is shorter than 32 bytes, and can be guessed",
-  hint: "make one with: openssl rand -base64 48",
-};
+/** Whoever guesses it is everybody. */
+export function findWeakSecret({ auth }: Pick<ResolvedConfig, "auth">): Risk | undefined {
+  if (!signerOf(auth)?.isWeak) return undefined;
+  return {
+    name: "weak-secret",
+    message: "The secret of jwtAuth() is shorter than 32 bytes, and can be guessed",
+    hint: "make one with: openssl rand -base64 48",
+  };
+}
 
 /** Whether only this machine can reach it. */
 function isLoopback(host: string): boolean {

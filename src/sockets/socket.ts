@@ -2,6 +2,9 @@ import type { Peer } from "crossws";
 import type { GenericSchema, InferOutput } from "valibot";
 import type { Identity } from "../core/caller.ts";
 
+/** A browser sends a token as a protocol behind this one: it cannot set headers on a WebSocket. */
+export const tokenProtocol = "bearer";
+
 /** One WebSocket endpoint: a row beside the routes. A plain GET on it answers 426. */
 export interface SocketRoute {
   readonly type: "socket";

@@ -6,6 +6,7 @@ import { NodeRequest } from "srvx/node";
 import { ServeError } from "../core/error.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import { refuse } from "../http/refuse.ts";
+import { tokenProtocol } from "./socket.ts";
 
 export interface UpgradeOptions {
   /** The hooks for a request, or the response that refuses it. */
@@ -32,6 +33,8 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
     serverOptions: { maxPayload: limits.socketMessageBytes },
     // Sync: an `open` hook that is resolved later loses messages that came with the handshake.
     resolve: (request) => hooksOf.get(request) ?? {},
+    // A browser that offers protocols wants one of them back; never the token. What the host's own hook chooses comes first.
+    handleProtocols: (offered) => (offered.has(tokenProtocol) ? tokenProtocol : undefined),
     hooks: { open: (peer) => void peers.add(peer), close: (peer) => void peers.delete(peer) },
   });
   // Whoever sends without looking (a timer, a log) would have us keep everything for a reader who has stopped.

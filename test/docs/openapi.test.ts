@@ -1,7 +1,7 @@
-import { expect } from "vitest";
+import { expect, it } from "vitest";
+import { jwtAuth } from "agentserve";
 import { testRows } from "../harness/rows.ts";
-import { describeServer } from "../harness/server.ts";
-import { it } from "vitest";
+import { describeServer, startServer } from "../harness/server.ts";
 
 describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) => {
   it("is the bare OpenAPI document, with what a row says: access, parameters, body, responses", async () => {
@@ -48,8 +48,7 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
     const { post } = doc.paths["/test/echo"];
     expect(post.requestBody.content["application/json"].schema.properties).toMatchObject({ n: { type: "number" } });
     expect(Object.keys(post.responses)).toEqual(["200", "202", "400", "413", "415", "500"]);
-    expect(doc.paths["/test/wait"].get.security).toEqual([{ bearer: [] }]);
-    expect(doc.paths["/workflows"].get.security).toBeUndefined();
+    expect(doc.paths["/test/wait"].get.security).toBeUndefined();
     expect(doc.paths["/test/socket"].get.parameters).toMatchObject([{ name: "level", in: "query", required: false }]);
     expect(doc.components.securitySchemes.bearer).toEqual({ type: "http", scheme: "bearer" });
     expect(Object.keys(doc.paths["/test/events/{kind}"].get.responses)).toContain("503");
@@ -64,4 +63,27 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
       expect(target, ref).toBeTypeOf("object");
     }
   });
+});
+
+it("says of each endpoint whether a token is needed, as the config has it", async () => {
+  const auth = jwtAuth({
+    secret: "a secret of at least thirty-two bytes",
+    publicRoutes: ["POST /agents/open/*", "POST /workflows/:id/execute"],
+    protect: ["GET /workflows"],
+  });
+  const server = await startServer("in process", { config: { auth } });
+  const { paths } = (await server.get("/doc")).body;
+  const needed = [{ bearer: [] }];
+  const optional = [{}, { bearer: [] }];
+  const of = (path: string, method: string) => {
+    const { security, responses } = paths[path][method];
+    return [security, "401" in responses];
+  };
+  expect(of("/agents/{id}/text", "post")).toEqual([optional, true]); // open for one agent
+  expect(of("/workflows/{id}/stream", "post")).toEqual([needed, true]);
+  expect(of("/workflows/{id}/execute", "post")).toEqual([optional, false]);
+  expect(of("/workflows", "get")).toEqual([needed, true]);
+  expect(of("/agents", "get")).toEqual([optional, false]);
+  expect(of("/ws", "get")).toEqual([optional, false]);
+  await server.close();
 });

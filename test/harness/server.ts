@@ -22,7 +22,7 @@ export interface TestServer extends Client {
   readonly send: Send;
   /** Bytes as they are, over a socket of their own; resolves when the server has answered or closed. */
   raw(text: string): Promise<string>;
-  socket(path: string, options?: ClientOptions): Promise<TestSocket>;
+  socket(path: string, options?: SocketOptions): Promise<TestSocket>;
   close(): Promise<void>;
 }
 export interface LogRecord {
@@ -112,6 +112,9 @@ function isWhole(got: string, toHead: boolean): boolean {
   return length === undefined ? body.endsWith("0\r\n\r\n") : body.length >= Number(length);
 }
 
+export interface SocketOptions extends ClientOptions {
+  protocols?: string[];
+}
 export interface TestSocket {
   /** Resolves to the next message. */
   next(): Promise<any>;
@@ -123,8 +126,8 @@ export interface TestSocket {
 }
 
 /** Rejects with the status and the body when the upgrade is refused. */
-export async function openSocket(url: string, options?: ClientOptions): Promise<TestSocket> {
-  const ws = new WebSocket(url, options);
+export async function openSocket(url: string, { protocols = [], ...options }: SocketOptions = {}): Promise<TestSocket> {
+  const ws = new WebSocket(url, protocols, options);
   const messages: string[] = [];
   let wake = (): void => {};
   ws.on("message", (data) => {

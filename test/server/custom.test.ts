@@ -1,6 +1,7 @@
-import { H3, HTTPError, handleCors } from "h3";
+import { defineWebSocketHandler, getRouterParams, H3, HTTPError, handleCors, readValidatedBody } from "h3";
+import * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { createServer, ServeError, type Config } from "agentserve";
+import { createServer, createToken, jwtAuth, ServeError, type Config } from "agentserve";
 import { testRows } from "../harness/rows.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
@@ -64,6 +65,130 @@ describeServer("configureApp", { config, rows: testRows }, (server) => {
   it("bounds bodies that a custom route reads", async () => {
     const answer = await server.post("/hook", { x: "y".repeat(1_000) }, { custom: true });
     expect([answer.status, answer.body]).toEqual([413, { success: false, error: "Request body too large" }]);
+  });
+});
+
+const secret = "a secret of at least thirty-two bytes";
+const ada = { headers: { authorization: `Bearer ${await createToken({ sub: "ada" }, secret)}` }, custom: true };
+const stranger = { headers: {}, custom: true };
+const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"] as const;
+
+const features: Config = {
+  auth: jwtAuth({ secret, protect: [...methods.map((method) => `${method} /closed/*`)] }),
+  configureApp(app) {
+    for (const method of methods) app.on(method, "/closed/method", ({ req }) => `${req.method} ran`);
+    app.get("/closed/static", (event) => event.context.authenticatedUser!);
+    app.get("/closed/users/:user/posts/:post", (event) => ({ ...getRouterParams(event) }));
+    app.get("/closed/files/**", (event) => ({ ...getRouterParams(event) }));
+    app.get("/closed/guarded", () => "behind", {
+      middleware: [
+        (event) => {
+          if (event.url.searchParams.has("stop"))
+            throw new ServeError(403, `Not you, ${String(event.context.authenticatedUser?.["id"])}`);
+        },
+      ],
+    });
+    app.post("/closed/validated", async (event) => {
+      const { n } = await readValidatedBody(event, v.strictObject({ n: v.number() }));
+      return { twice: 2 * n };
+    });
+    const group = new H3();
+    group.use((event) => void event.res.headers.set("x-group", "yes"));
+    group.get("/list", (event) => ({ by: event.context.authenticatedUser?.["id"] }));
+    app.mount("/closed/group", group);
+    app.mount("/closed/fetch", (request: Request) => new Response(new URL(request.url).pathname));
+    app.get("/closed/error", () => {
+      throw new HTTPError({ status: 418, message: "teapot" });
+    });
+    app.get(
+      "/closed/socket",
+      defineWebSocketHandler({
+        open: (peer) => void peer.send(JSON.stringify(peer.context["authenticatedUser"] ?? null)),
+      }),
+    );
+    app.get("/open/socket", defineWebSocketHandler({ open: (peer) => void peer.send('"open"') }));
+    app.config.onError = (error) => Response.json({ mine: error.message }, { status: error.status });
+    app.all("/**", ({ req }) => new Response(`no ${req.method} here`, { status: 404 }));
+  },
+};
+
+describeServer("a custom route behind auth", { config: features }, (server) => {
+  const ask = async (path: string, init: object = {}, who: object = ada) => {
+    const { status, body, text } = await server.request(path, { ...who, ...init });
+    return [status, body ?? text];
+  };
+  const refused = [401, { success: false, error: "Authentication required" }];
+
+  it.each(methods)("takes the method %s", async (method) => {
+    expect(await ask("/closed/method", { method })).toEqual([200, `${method} ran`]);
+    expect(await ask("/closed/method", { method }, stranger)).toEqual(refused);
+  });
+  it("has a static path, and knows the user", async () => {
+    expect(await ask("/closed/static")).toEqual([200, { sub: "ada", id: "ada", iat: expect.any(Number) }]);
+    expect(await ask("/closed/static", {}, stranger)).toEqual(refused);
+  });
+  it("has parameters", async () => {
+    expect(await ask("/closed/users/a%20b/posts/7")).toEqual([200, { user: "a%20b", post: "7" }]);
+    expect(await ask("/closed/users/a/posts/7", {}, stranger)).toEqual(refused);
+  });
+  it("has wildcards", async () => {
+    expect(await ask("/closed/files/a/b.txt")).toEqual([200, expect.objectContaining({ _: "a/b.txt" })]);
+    expect(await ask("/closed/files/a/b.txt", {}, stranger)).toEqual(refused);
+  });
+  it("has middleware of its own, behind auth", async () => {
+    expect(await ask("/closed/guarded")).toEqual([200, "behind"]);
+    expect(await ask("/closed/guarded?stop")).toEqual([403, { mine: "Not you, ada" }]);
+    expect(await ask("/closed/guarded?stop", {}, stranger)).toEqual(refused);
+  });
+  it("validates what it gets, which is just what the client sent", async () => {
+    expect(await ask("/closed/validated", { method: "POST", body: '{"n":2}' })).toEqual([200, { twice: 4 }]);
+    expect((await ask("/closed/validated", { method: "POST", body: '{"n":"2"}' }))[0]).toBe(400);
+    expect(await ask("/closed/validated", { method: "POST", body: '{"n":2}' }, stranger)).toEqual(refused);
+  });
+  it("stands in a group with middleware, or in another app", async () => {
+    const answer = await server.request("/closed/group/list", ada);
+    expect([answer.body, answer.headers.get("x-group")]).toEqual([{ by: "ada" }, "yes"]);
+    expect(await ask("/closed/group/list", {}, stranger)).toEqual(refused);
+    expect(await ask("/closed/fetch/deep/er")).toEqual([200, "/deep/er"]);
+    expect(await ask("/closed/fetch/deep/er", {}, stranger)).toEqual(refused);
+  });
+  it("has an error handler of the host's, which never hears of a 401", async () => {
+    expect(await ask("/closed/error")).toEqual([418, { mine: "teapot" }]);
+    expect(await ask("/closed/error", {}, stranger)).toEqual(refused);
+  });
+  it("has a not-found handler of the host's", async () => {
+    expect(await ask("/nope", {}, stranger)).toEqual([404, "no GET here"]);
+    expect(await ask("/closed/nope")).toEqual([404, "no GET here"]);
+    expect(await ask("/closed/nope", {}, stranger)).toEqual(refused);
+  });
+
+  if (server.target === "in process") return;
+  it("is a WebSocket, and knows the user by header, protocol or query", async () => {
+    const token = ada.headers.authorization.slice(7);
+    const first = async (path: string, protocols: string[] = [], headers = {}) => {
+      const socket = await server.socket(path, { protocols, headers });
+      const message = await socket.next();
+      socket.close();
+      return { message, protocol: socket.ws.protocol };
+    };
+    const known = { id: "ada" };
+    expect(await first("/closed/socket", [], ada.headers)).toMatchObject({ message: known });
+    expect(await first(`/closed/socket?token=${token}`)).toMatchObject({ message: known });
+    expect(await first("/closed/socket", ["bearer", token])).toMatchObject({ message: known, protocol: "bearer" });
+    expect(await first("/closed/socket", ["mine", "bearer", token])).toMatchObject({
+      message: known,
+      protocol: "bearer",
+    });
+    expect(await first("/open/socket?token=nonsense")).toMatchObject({ message: "open" });
+    for (const [path, protocols] of [
+      ["/closed/socket", []],
+      ["/closed/socket?token=nonsense", []],
+      ["/closed/socket", ["bearer", "nonsense"]],
+      ["/closed/socket", [token]],
+      ["/closed/socket", [token, "bearer"]],
+    ] as const) {
+      await expect(first(path, [...protocols])).rejects.toThrow("401");
+    }
   });
 });
 

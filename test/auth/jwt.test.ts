@@ -1,0 +1,226 @@
+import { createSigner, createVerifier } from "fast-jwt";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { createServer, createToken, jwtAuth, type AuthProvider, type JwtAuthOptions } from "agentserve";
+import { startServer } from "../harness/server.ts";
+
+const secret = "a secret of at least thirty-two bytes";
+const nobody = /expected a text that only those who sign tokens know, found/;
+const seconds = (): number => Math.floor(Date.now() / 1_000);
+const verify = async (provider: AuthProvider, token: string) => provider.verifyToken(token);
+
+afterEach(() => void vi.useRealTimers());
+
+describe("createToken", () => {
+  it.each(["HS256", "HS384", "HS512"] as const)(
+    "makes what another library accepts, and the other way round: %s",
+    async (algorithm) => {
+      const options = { expiresIn: "2h", audience: "app", issuer: "login", algorithm };
+      const token = await createToken({ sub: "ada", roles: ["admin"] }, secret, options);
+      const theirs = createVerifier({ key: secret, algorithms: [algorithm], allowedAud: "app", allowedIss: "login" });
+      const payload = theirs(token) as Record<string, number>;
+      expect(payload).toMatchObject({ sub: "ada", roles: ["admin"], aud: "app", iss: "login" });
+      expect(payload["exp"]! - payload["iat"]!).toBe(7_200);
+      const sign = createSigner({ key: secret, algorithm, expiresIn: "2h", aud: "app", iss: "login" });
+      const provider = jwtAuth({
+        secret,
+        verifyOptions: { algorithms: [algorithm], audience: "app", issuer: "login" },
+      });
+      expect(await verify(provider, sign({ sub: "ada", tier: "gold" }))).toMatchObject({ id: "ada", tier: "gold" });
+      expect(await verify(provider, token)).toMatchObject({ id: "ada", roles: ["admin"] });
+    },
+  );
+
+  it("lets a token live for ever where nobody says otherwise", async () => {
+    const payload = createVerifier({ key: secret })(await createToken({ sub: "ada" }, secret)) as object;
+    expect(payload).toEqual({ sub: "ada", iat: expect.any(Number) });
+  });
+
+  it.each([
+    ["soon", /createToken\(\{ expiresIn \}\): expected a duration such as "30m", "12h" or "7d", found "soon"/],
+    ["0m", /expected a duration/],
+    ["-1h", /expected a duration/],
+  ])("refuses the lifetime %j", async (expiresIn, message) => {
+    await expect(createToken({}, secret, { expiresIn })).rejects.toThrow(message);
+  });
+
+  it("refuses what is no payload, no secret and no algorithm of ours", async () => {
+    await expect(createToken([] as never, secret)).rejects.toThrow(
+      "createToken(payload): expected an object, found an array",
+    );
+    await expect(createToken({}, "")).rejects.toThrow(nobody);
+    await expect(createToken({}, secret, { algorithm: "none" as never })).rejects.toThrow(
+      /HS256, HS384, HS512, found "none"/,
+    );
+  });
+});
+
+describe("jwtAuth", () => {
+  it.each<[string, unknown, string | RegExp]>([
+    ["no options", undefined, "jwtAuth(): expected an object, found nothing"],
+    ["no secret", {}, nobody],
+    ["an empty secret", { secret: "" }, nobody],
+    ["a public key for a secret", { secret: "-----BEGIN PUBLIC KEY-----\nMFk" }, /found a PEM key/],
+    [
+      "a misspelt option",
+      { secret, defaultPrivat: true },
+      "jwtAuth(): defaultPrivat: unknown key; did you mean defaultPrivate?",
+    ],
+    [
+      "an algorithm with keys of two kinds",
+      { secret, verifyOptions: { algorithms: ["RS256"] } },
+      /verifyOptions.algorithms.0: expected HS256, HS384 or HS512, found "RS256"/,
+    ],
+    [
+      "no algorithm",
+      { secret, verifyOptions: { algorithms: ["none"] } },
+      /expected HS256, HS384 or HS512, found "none"/,
+    ],
+    ["an empty list of algorithms", { secret, verifyOptions: { algorithms: [] } }, /one algorithm or more/],
+    [
+      "an entry without a method",
+      { secret, publicRoutes: ["/health"] },
+      'publicRoutes.0: expected a method and a path such as "GET /reports/*", found "/health"',
+    ],
+    ["an entry for HEAD", { secret, publicRoutes: ["HEAD /health"] }, /publicRoutes.0/],
+    ["an entry with a path that no router reads", { secret, protect: ["GET /a/**/b/**"] }, /protect.0/],
+    ["mapUser that is no function", { secret, mapUser: {} }, "mapUser: expected a function, found an object"],
+    ["a negative cache", { secret, cacheSize: -1 }, /cacheSize: expected 0 or more/],
+  ])("refuses %s", (_, options, message) => {
+    expect(() => jwtAuth(options as JwtAuthOptions)).toThrow(message);
+  });
+
+  it("never shows the secret, not even to whoever prints the config", () => {
+    const provider = jwtAuth({ secret });
+    expect(JSON.stringify(provider)).not.toContain(secret);
+    expect(`${Object.values(provider).join()}${Reflect.ownKeys(provider).map(String).join()}`).not.toContain(secret);
+    expect(() => jwtAuth({ secret: 123_456_789 as never })).toThrow("found a number");
+  });
+
+  it.each<[string, () => string | Promise<string>, string]>([
+    ["a wrong secret", () => createToken({ sub: "x" }, `${secret}!`), "signature verification failed"],
+    [
+      "another algorithm",
+      () => createToken({ sub: "x" }, secret, { algorithm: "HS512" }),
+      "its algorithm is not allowed",
+    ],
+    ["no signature", () => createSigner({ algorithm: "none", key: "" })({ sub: "x" }), "its algorithm is not allowed"],
+    ["a later beginning", () => createToken({ nbf: seconds() + 60 }, secret), "not yet valid"],
+    [
+      "another audience",
+      () => createToken({}, secret, { audience: "b", issuer: "i" }),
+      "its claim aud is not the expected one",
+    ],
+    ["no audience", () => createToken({}, secret, { issuer: "i" }), "its claim aud is missing"],
+    [
+      "another issuer",
+      () => createToken({}, secret, { audience: "a", issuer: "b" }),
+      "its claim iss is not the expected one",
+    ],
+    [
+      "an expiry that is no time",
+      () => createToken({ exp: "soon" as never, aud: "a", iss: "i" }, secret),
+      "its claim exp is not the expected one",
+    ],
+    ["garbage", () => "a.b.c", "malformed"],
+    ["nothing that looks like a token", () => "x", "malformed"],
+    [
+      "a header that must be understood",
+      () => createSigner({ key: secret, header: { crit: ["<secret words>"] } as never })({}),
+      "malformed",
+    ],
+  ])("says in its own words why it refuses %s", async (what, make, reason) => {
+    const wanted = /audience|issuer|expiry/.test(what) ? { audience: "a", issuer: "i" } : {};
+    const provider = jwtAuth({ secret, verifyOptions: wanted });
+    await expect(verify(provider, await make())).rejects.toThrow(new Error(reason));
+  });
+
+  it("forgets a token when it expires, and not before", async () => {
+    vi.useFakeTimers({ toFake: ["Date"], now: 1_800_000_000_000 });
+    const provider = jwtAuth({ secret });
+    const token = await createToken({ sub: "ada" }, secret, { expiresIn: "1m" });
+    expect(await verify(provider, token)).toMatchObject({ id: "ada" });
+    vi.setSystemTime(1_800_000_059_999);
+    expect(await verify(provider, token)).toMatchObject({ id: "ada" });
+    vi.setSystemTime(1_800_000_060_000);
+    await expect(verify(provider, token)).rejects.toMatchObject({ code: "ERR_JWT_EXPIRED" });
+  });
+
+  it("remembers no more tokens than it may, and verifies again what it has forgotten", async () => {
+    const provider = jwtAuth({ secret, cacheSize: 2 });
+    const tokens = await Promise.all(["a", "b", "c"].map((sub) => createToken({ sub }, secret)));
+    const isKnown = (token: string) => {
+      const answer = provider.verifyToken(token);
+      if (answer instanceof Promise) answer.catch(() => {});
+      return !(answer instanceof Promise);
+    };
+    for (const token of tokens) await provider.verifyToken(token);
+    expect(tokens.map(isKnown)).toEqual([false, true, true]);
+    const none = jwtAuth({ secret, cacheSize: 0 });
+    await none.verifyToken(tokens[0]!);
+    expect(none.verifyToken(tokens[0]!)).toBeInstanceOf(Promise);
+  });
+
+  it("asks mapUser for every request, with a payload of its own", async () => {
+    const seen: unknown[] = [];
+    const mapUser = (payload: Record<string, unknown>) => {
+      seen.push({ ...payload });
+      payload["sub"] = "changed";
+      return { id: `user-${seen.length}` };
+    };
+    const provider = jwtAuth({ secret, mapUser });
+    const token = await createToken({ sub: "ada" }, secret);
+    expect([await verify(provider, token), await verify(provider, token)]).toEqual([
+      { id: "user-1" },
+      { id: "user-2" },
+    ]);
+    expect(seen).toEqual([expect.objectContaining({ sub: "ada" }), expect.objectContaining({ sub: "ada" })]);
+  });
+});
+
+describe("a provider of one's own", () => {
+  const verifyToken = () => ({ id: "x" });
+  it.each<[string, unknown, string]>([
+    ["no object", "jwt", 'config: auth: expected an authentication provider such as jwtAuth(), found "jwt"'],
+    ["no type", { verifyToken }, "config: auth.type: expected a text, found nothing"],
+    ["no verifyToken", { type: "x" }, "config: auth.verifyToken: expected a function, found nothing"],
+    [
+      "an extractToken that is no function",
+      { type: "x", verifyToken, extractToken: "cookie" },
+      'config: auth.extractToken: expected a function, found "cookie"',
+    ],
+    [
+      "an entry without a method",
+      { type: "x", verifyToken, protect: ["/x"] },
+      'config: auth.protect.0: expected a method and a path such as "GET /reports/*", found "/x"',
+    ],
+    [
+      "a misspelt option",
+      { type: "x", verifyToken, defaultPrivat: true },
+      "config: auth.defaultPrivat: unknown key; did you mean defaultPrivate?",
+    ],
+  ])("is refused at the start with %s", (_, auth, message) => {
+    expect(() => createServer({ auth: auth as AuthProvider })).toThrow(message);
+  });
+
+  it("may be an instance of a class, with members of its own", async () => {
+    class Keys implements AuthProvider {
+      readonly type = "keys";
+      readonly #keys = new Map([["k1", "ada"]]);
+      readonly note = "anything";
+      verifyToken(token: string) {
+        const id = this.#keys.get(token);
+        if (!id) throw new Error("no such key");
+        return { id };
+      }
+    }
+    const server = await startServer("in process", {
+      config: {
+        auth: new Keys(),
+        configureApp: (app) => void app.get("/me", (event) => event.context.authenticatedUser ?? {}),
+      },
+    });
+    const ask = (key: string) => server.get("/me", { custom: true, headers: { authorization: `Bearer ${key}` } });
+    expect([(await ask("k1")).body, (await ask("k2")).body]).toEqual([{ id: "ada" }, {}]);
+    await server.close();
+  });
+});

@@ -1,0 +1,131 @@
+import { describe, expect, it } from "vitest";
+import { agentserve } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+
+const strong = "a secret of at least thirty-two bytes";
+const define = (body: string): string =>
+  `import { defineConfig, jwtAuth } from "agentserve";\nexport default defineConfig({ ${body} });\n`;
+const closed = `server: { port: 0, cors: false }`;
+
+describe("agentserve routes", () => {
+  const cwd = () =>
+    createProject({
+      "agents.config.ts": define(`
+        auth: jwtAuth({ secret: "${strong}", publicRoutes: ["GET /health", "POST /agents/open/*"], protect: ["GET /reports/*"] }),
+        configureApp(app) {
+          app.get("/health", () => "ok").get("/reports/:id", () => 1).get("/hello", () => 1).all("/any/**", () => 1);
+        }`),
+    });
+
+  it("prints every route: method, path, access, why, and who added it", async () => {
+    const { code, stdout, stderr } = await agentserve(["routes"], { cwd: cwd() }).ended;
+    expect([code, stderr]).toEqual([0, ""]);
+    const lines = stdout.split("\n").map((line) => line.split(/ {2,}/));
+    expect(lines[0]).toEqual(["method", "path", "access", "why", "added by"]);
+    for (const line of [
+      ["GET", "/agents", "public", "opt-in mode", "agentserve"],
+      ["POST", "/agents/:id/text", "protected", "protected by default, but not POST /agents/open/*", "agentserve"],
+      ["POST", "/workflows/:id/execute", "protected", "protected by default", "agentserve"],
+      ["POST", "/workflows/:id/executions/:executionId/resume", "public", "opt-in mode", "agentserve"],
+      ["GET", "/ws", "public", "a WebSocket", "agentserve"],
+      ["GET", "/health", "public", "publicRoutes: GET /health", "configureApp"],
+      ["GET", "/reports/:id", "protected", "protect: GET /reports/*", "configureApp"],
+      ["GET", "/hello", "public", "opt-in mode", "configureApp"],
+      ["ALL", "/any/**", "public", "opt-in mode", "configureApp"],
+    ]) {
+      expect(lines).toContainEqual(line);
+    }
+    const isClosed = lines.filter((line) => line[2] === "protected").length;
+    expect(stdout).toContain(`${lines.length - 3 - isClosed} routes public, ${isClosed} protected`);
+  });
+
+  it("prints JSON for scripts", async () => {
+    const { stdout } = await agentserve(["routes", "--json"], { cwd: cwd() }).ended;
+    expect(JSON.parse(stdout)).toContainEqual({
+      method: "POST",
+      path: "/agents/:id/text",
+      access: "protected",
+      why: "protected by default",
+      except: ["POST /agents/open/*"],
+      from: "agentserve",
+    });
+  });
+
+  it("runs beside a server that holds the store", async () => {
+    const project = createProject({ "agents.config.ts": define(`server: { port: 0 }`) });
+    const child = agentserve(["start"], { cwd: project });
+    await child.waitFor(/http:/);
+    const { code, stdout } = await agentserve(["routes"], { cwd: project }).ended;
+    expect([code, stdout]).toEqual([0, expect.stringContaining("no auth provider")]);
+  });
+});
+
+describe.each(["dev", "start"])("agentserve %s", (command) => {
+  const serve = async (body: string, args: string[] = []) => {
+    const cwd = createProject({ "agents.config.ts": define(body) });
+    const child = agentserve([command, "--data", ":memory:", ...args], { cwd });
+    await child.waitFor(/routes public, \d+ protected/).catch(() => {});
+    child.process.kill("SIGTERM");
+    return child.ended;
+  };
+
+  it("says how many routes are public and how many protected", async () => {
+    const { stdout } = await serve(closed);
+    expect(stdout).toMatch(/^ {2}19 routes public, 0 protected/m);
+    const out = await serve(
+      `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
+    );
+    expect(out.stdout).toMatch(/^ {2}0 routes public, 19 protected/m);
+  });
+
+  it.each<[string, string, string[], RegExp | ""]>([
+    ["nothing", closed, [], ""],
+    [
+      "cors that is not set",
+      "server: { port: 0 }",
+      [],
+      /^warning Pages of every origin may call this server: server.cors is not set\nhint {4}set server\.cors/,
+    ],
+    [
+      "no provider on a host that others reach",
+      closed,
+      ["--host", "0.0.0.0"],
+      /^warning Anybody who can reach 0\.0\.0\.0 may call everything: there is no auth provider\nhint {4}set auth/,
+    ],
+    [
+      "resume that anybody may call",
+      `${closed}, auth: jwtAuth({ secret: "${strong}" })`,
+      ["--host", "0.0.0.0"],
+      /^warning Anybody who knows the id of an execution may suspend and resume it\nhint {4}set ownership/,
+    ],
+    ["nothing, with ownership", `${closed}, auth: jwtAuth({ secret: "${strong}", ownership: true })`, [], ""],
+    [
+      "nothing, with protect",
+      `${closed}, auth: jwtAuth({ secret: "${strong}", protect: ["POST /workflows/:id/executions/*"] })`,
+      [],
+      "",
+    ],
+    ["nothing, in opt-out mode", `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true })`, [], ""],
+  ])("warns of %s", async (_, body, args, warning) => {
+    const { code, stderr } = await serve(body, args);
+    expect(code).toBe(0);
+    if (warning === "") expect(stderr).toBe("");
+    else expect(stderr).toMatch(warning);
+    expect(stderr.match(/^warning/gm) ?? []).toHaveLength(warning === "" ? 0 : 1);
+  });
+
+  it("does not let a secret that can be guessed pass unseen", async () => {
+    const weak = `${closed}, auth: jwtAuth({ secret: "x".repeat(31), ownership: true })`;
+    const message = "The secret of jwtAuth() is shorter than 32 bytes, and can be guessed";
+    if (command === "dev") {
+      expect(await serve(weak)).toMatchObject({ code: 0, stderr: expect.stringContaining(`warning ${message}\n`) });
+    } else {
+      const hint = "hint  make one with: openssl rand -base64 48, or start with --allow-weak-secret\n";
+      expect(await serve(weak)).toMatchObject({ code: 1, stdout: "", stderr: `error ${message}\n${hint}` });
+      const allowed = await serve(weak, ["--allow-weak-secret"]);
+      expect(allowed).toMatchObject({ code: 0, stderr: expect.stringContaining(`warning ${message}\n`) });
+    }
+    const enough = await serve(`${closed}, auth: jwtAuth({ secret: "é".repeat(16), ownership: true })`);
+    expect(enough).toMatchObject({ code: 0, stderr: "" }); // 32 bytes
+  });
+});
