@@ -46,7 +46,13 @@ describe("the packed package, installed into an empty folder", () => {
     await child.ended;
   });
 
-  it("type-checks there", () => {
+  it("type-checks there, a custom route that asks for its user, too", () => {
+    const access = `import { defineConfig, jwtAuth } from "agentserve";
+      export default defineConfig({
+        auth: jwtAuth({ secret: "x", mapUser: ({ sub }) => ({ id: sub }) }),
+        configureApp: (app) => void app.get("/me", ({ context }) => context.authenticatedUser?.["id"]),
+      });`;
+    writeFileSync(join(app, "access.ts"), access);
     const options = [
       "--noEmit",
       "--skipLibCheck",
@@ -58,6 +64,7 @@ describe("the packed package, installed into an empty folder", () => {
       "--types",
       "",
       "agents.config.ts",
+      "access.ts",
     ];
     execFileSync(process.execPath, [resolve("node_modules/typescript/bin/tsc"), "--ignoreConfig", ...options], {
       cwd: app,

@@ -32,6 +32,15 @@ export interface Config {
   /** Called once nobody uses this version of the config any more. */
   onDispose?: () => void | Promise<void>;
 }
+declare module "h3" {
+  /** What a custom route finds in `event.context`. */
+  interface H3EventContext {
+    /** Whom the authentication provider found behind the request's token. */
+    authenticatedUser?: Readonly<Record<string, unknown>> | undefined;
+    /** The `x-request-id` of the answer. */
+    requestId?: string;
+  }
+}
 export interface ServerOptions {
   /** @default 3141, or the next free one in `dev` */
   port?: number;

@@ -7,9 +7,6 @@ import type { Row } from "./rows.ts";
 
 declare module "h3" {
   interface H3EventContext {
-    /** Whom the authentication provider found behind the request's token. */
-    authenticatedUser?: Readonly<Record<string, unknown>> | undefined;
-    requestId?: string;
     /** With `cors: false`: what the host's middleware is asked around, the built-in row that matched or a refusal. */
     [builtIn]?: (() => Promise<Response>) | undefined;
   }
