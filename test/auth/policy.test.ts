@@ -1,0 +1,112 @@
+import fc from "fast-check";
+import { addRoute, createRouter, findRoute } from "rou3";
+import { describe, expect, it } from "vitest";
+import { createPolicy, readEntry } from "../../src/auth/policy.ts";
+import { bySize } from "../harness/size.ts";
+
+const row = { type: "route", access: "protected" } as const;
+const socket = { type: "socket", access: "public" } as const;
+
+describe("an entry of publicRoutes or protect", () => {
+  const opens = (entry: string, method: string, path: string) =>
+    createPolicy({ defaultPrivate: true, publicRoutes: [entry] }).decide({ method, path, row }).access === "public";
+
+  it.each([
+    ["GET /x", ["/x", "/x/"], ["/", "/xy", "/x/y", "/X", "//x"]],
+    ["GET /x/*", ["/x", "/x/", "/x/y", "/x/y/z"], ["/", "/xy", "/xy/z"]],
+    ["GET /x*", ["/x", "/xy", "/xy/z", "/x/y"], ["/", "/y/x"]],
+    ["GET /*", ["/", "/x", "/x/y"], []],
+    ["GET /", ["/"], ["/x"]],
+    ["GET /a/:id", ["/a/b", "/a/b/"], ["/a", "/a/b/c"]],
+    ["GET /a/:id/*", ["/a/b", "/a/b/c", "/a/b/c/d"], ["/a"]],
+  ])("%s covers %j and not %j", (entry, covered, others) => {
+    expect(covered.filter((path) => !opens(entry, "GET", path))).toEqual([]);
+    expect(others.filter((path) => opens(entry, "GET", path))).toEqual([]);
+    expect(covered.filter((path) => opens(entry, "POST", path))).toEqual([]);
+    expect(covered.filter((path) => !opens(entry, "HEAD", path))).toEqual([]);
+  });
+
+  it.each([
+    "/x",
+    "GET",
+    "GET x",
+    "get /x",
+    "HEAD /x",
+    "GET  /x",
+    " GET /x",
+    "GET /x y",
+    "* /x",
+    "",
+    3,
+    null,
+    "GET /:a/:a",
+  ])("is refused as %j", (entry) => expect(readEntry(entry)).toBeUndefined());
+});
+
+describe("the policy", () => {
+  const access = (options: object, asked: object) =>
+    createPolicy(options).decide({ method: "GET", path: "/x", row: undefined, ...asked }).access;
+
+  it("lets publicRoutes beat protect, and protect beat all else", () => {
+    expect(access({ protect: ["GET /x"] }, {})).toBe("protected");
+    expect(access({ protect: ["GET /x"], publicRoutes: ["GET /x"] }, {})).toBe("public");
+    expect(access({ publicRoutes: ["GET /x"], defaultPrivate: true }, { row })).toBe("public");
+    expect(access({ protect: ["GET /x"] }, { row: socket, isUpgrade: true })).toBe("protected");
+  });
+  it("leaves WebSockets open in both modes, unless they are asked for", () => {
+    const asked = { row: socket, isUpgrade: true };
+    expect([{}, { defaultPrivate: true }].map((options) => access(options, asked))).toEqual(["public", "public"]);
+    expect(access({ webSockets: true }, asked)).toBe("protected");
+    expect(access({ webSockets: true }, { row: socket })).toBe("public"); // a plain GET on it is a 426
+    expect(access({ webSockets: true, publicRoutes: ["GET /x"] }, asked)).toBe("public");
+  });
+  it("takes a method in small letters for the one it spells", () => {
+    expect(access({ protect: ["PATCH /x"] }, { method: "patch" })).toBe("protected");
+  });
+});
+
+it("says of a route what it will say of each of its paths, but for the exceptions that it names", () => {
+  const segment = fc.constantFrom("a", "b", ":id", "*");
+  const pattern = fc.array(segment, { minLength: 1, maxLength: 4 }).map(
+    (parts) =>
+      `/${parts
+        .filter((part, at) => part !== "*" || at === parts.length - 1)
+        .map((part, at) => (part === ":id" ? `:p${at}` : part))
+        .join("/")}`,
+  );
+  const entry = fc.tuple(fc.constantFrom("GET", "POST"), pattern).map((parts) => parts.join(" "));
+  const entries = fc.array(entry, { maxLength: 4 });
+  const path = fc
+    .array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 5 })
+    .map((parts) => `/${parts.join("/")}`);
+  let met = 0;
+  const claim = fc.property(
+    entries,
+    entries,
+    fc.boolean(),
+    fc.constantFrom("GET", "POST", ""),
+    pattern,
+    fc.array(path, { minLength: 20, maxLength: 20 }),
+    fc.constantFrom(row, undefined),
+    (publicRoutes, protect, defaultPrivate, method, route, paths, asked) => {
+      const policy = createPolicy({ publicRoutes, protect, defaultPrivate });
+      const said = policy.describe({ method, path: route, row: asked });
+      for (const one of paths.filter((candidate) => matches(route, candidate))) {
+        for (const used of method === "" ? ["GET", "POST", "PUT"] : [method]) {
+          met++;
+          const { access } = policy.decide({ method: used, path: one, row: asked });
+          const isNamed = said.except.some((text) => text.startsWith(`${used} `) && matches(text.split(" ")[1]!, one));
+          if (access !== said.access) expect([used, one, isNamed]).toEqual([used, one, true]);
+        }
+      }
+    },
+  );
+  fc.assert(claim, { numRuns: bySize(1_000, 20_000) });
+  expect(met).toBeGreaterThan(500);
+});
+
+function matches(pattern: string, path: string): boolean {
+  const router = createRouter<true>();
+  addRoute(router, "", pattern, true);
+  return findRoute(router, "", path) !== undefined;
+}
