@@ -19,9 +19,9 @@ export async function startVariants(file, variants) {
 }
 
 /** Load on one server: requests per second, latencies, and the server's CPU in µs per request. */
-export async function measure({ child, port }, { connections, seconds, method, path, body }) {
+export async function measure({ child, port }, { connections, seconds, method, path, body = "", headers = "" }) {
   const before = await cpu(child);
-  const args = ["bench/load.mjs", port, connections, seconds, method, path, body].map(String);
+  const args = ["bench/load.mjs", port, connections, seconds, method, path, body, headers].map(String);
   const loader = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   const [text] = await once(loader.stdout, "data");
   const result = JSON.parse(text);

@@ -1,11 +1,11 @@
-// A load generator as a process of its own: node bench/load.mjs <port> <connections> <seconds> <method> <path> [body]
+// A load generator as a process of its own: node bench/load.mjs <port> <connections> <seconds> <method> <path> [body] [headers]
 // Raw keep-alive sockets, one request in flight on each; prints requests per second and latencies as JSON.
 import { connect } from "node:net";
 
-const [port, connections, seconds, method, path, body = ""] = process.argv.slice(2);
+const [port, connections, seconds, method, path, body = "", headers = ""] = process.argv.slice(2);
 const head = `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n`;
 const type = body ? `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` : "";
-const request = Buffer.from(`${head}${type}\r\n${body}`);
+const request = Buffer.from(`${head}${type}${headers}\r\n${body}`);
 const latencies = [];
 let failed = 0;
 const end = performance.now() + Number(seconds) * 1000;
