@@ -6,7 +6,7 @@ export type { CorsOptions } from "./http/cors.ts";
 
 // Who may call what
 export { createToken, jwtAuth, type CreateTokenOptions, type JwtAuthOptions } from "./auth/jwt.ts";
-export type { AccessOptions, AuthProvider, User } from "./auth/provider.ts";
+export type { AccessOptions, AuthProvider } from "./auth/provider.ts";
 
 // Agents
 export { defineAgent, type AgentDefinition, type AgentHooks, type DefineAgentOptions } from "./agents/define.ts";

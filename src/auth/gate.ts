@@ -8,8 +8,15 @@ import { toCaller } from "./user.ts";
 /** Who asks. Throws the 401 where a caller is needed and there is none; elsewhere a token that is no good is no token. */
 export type Gate = (request: Request, asked: Asked & { readonly search: URLSearchParams }) => Promise<Identity>;
 
-/** `report` hears what is wrong with the provider itself, as text without the token. */
+/** `report` hears, once a second at most, what is wrong with the provider itself, as text without the token. */
 export function createGate(provider: AuthProvider, policy: Policy, report: (error: string) => void): Gate {
+  let quietUntil = 0;
+  function reportFault(error: Error, token: string | undefined): void {
+    if (performance.now() < quietUntil) return;
+    quietUntil = performance.now() + 1_000;
+    report(redact(error.stack ?? error.message, token));
+  }
+
   return async function admit(request, asked) {
     const isNeeded = policy.decide(asked).access === "protected";
     let token: string | undefined;
@@ -20,8 +27,8 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
         return { checked: true, caller: toCaller(isThenable(user) ? await within(verifyMs, user) : user) };
       }
     } catch (error) {
-      const refusal = toRefusal(error, token, report);
-      if (isNeeded) throw refusal;
+      if (error instanceof Error && isFault(error)) reportFault(error, token);
+      if (isNeeded) throw toRefusal(error, token);
     }
     if (isNeeded) throw refuse("Authentication required");
     return anonymous;
@@ -38,28 +45,27 @@ function refuse(message: string, cause?: unknown): ServeError {
   return new ServeError(401, message, { headers: [["www-authenticate", "Bearer"]], cause });
 }
 
-/** What the caller hears. A provider's own words are meant for it; those of a failing provider are not. */
-function toRefusal(error: unknown, token: string | undefined, report: (error: string) => void): ServeError {
-  if (error instanceof ServeError) return error.status === 401 ? withChallenge(error) : error;
+/** What the caller hears. A provider's own words are meant for it; those of whatever has failed the provider are not. */
+function toRefusal(error: unknown, token: string | undefined): ServeError {
   if (!(error instanceof Error)) return refuse("Invalid token: rejected");
-  const { code } = error as { code?: unknown };
-  if (code === "ERR_JWT_EXPIRED") return refuse("Token expired", error);
-  if (isFault(error)) {
-    report(redact(error.stack ?? error.message, token));
-    return refuse("Invalid token: it could not be verified", error);
-  }
-  const [reason = ""] = redact(error.message, token).split(/[\r\n]/);
-  return refuse(`Invalid token: ${reason.slice(0, 200) || "rejected"}`, error);
+  if ("code" in error && error.code === "ERR_JWT_EXPIRED") return refuse("Token expired", error);
+  const [said = ""] = error.message.split(/[\r\n]/);
+  const isClean = redact(said, token) === said;
+  if (error instanceof ServeError && isClean) return error.status === 401 ? withChallenge(error) : error;
+  if (isFault(error)) return refuse("Invalid token: it could not be verified", error);
+  return refuse(`Invalid token: ${(isClean && said.slice(0, 200)) || "rejected"}`, error);
 }
 
 /**
- * A mistake in the provider's code, or a service or database that fails it: their texts may hold addresses and names. What
- * drivers throw has a code; so has what JWT libraries throw, which is about the token.
+ * A mistake in the provider's code, or a service or database that fails it: their texts may hold addresses and names, and
+ * they tell more than a text. So does what JWT libraries throw, but that is about the token.
  */
 function isFault(error: Error): boolean {
-  const { code } = error as { code?: unknown };
+  if (error instanceof ServeError) return false;
   if (mistakes.some((mistake) => error instanceof mistake)) return true;
-  return code !== undefined && !/JW|JOSE|TOKEN/i.test(String(code));
+  const { code = "" } = error as { code?: unknown };
+  if (/JW|JOSE|TOKEN/i.test(`${String(code)} ${error.name}`)) return false;
+  return Reflect.ownKeys(error).some((key) => !["stack", "message", "name"].includes(String(key)));
 }
 const mistakes = [TypeError, ReferenceError, RangeError, SyntaxError, AggregateError];
 
@@ -69,10 +75,12 @@ function withChallenge(error: ServeError): ServeError {
   return new ServeError(401, error.message, { headers, cause: error.cause });
 }
 
-/** Neither the token nor a part of it. */
+/** Neither the token nor a part of it that tells something, in letters of whatever size. */
 function redact(text: string, token = ""): string {
-  const secrets = [token, ...token.split(".")].filter((part) => part.length >= 8);
-  return secrets.reduce((rest, part) => rest.replaceAll(part, "[token]"), text);
+  if (token === "") return text;
+  const parts = [token, ...token.split(".").filter((part) => part.length >= 8)];
+  const escaped = parts.map((part) => part.replace(/\W/g, String.raw`\$&`));
+  return text.replace(new RegExp(escaped.join("|"), "gi"), "[token]");
 }
 
 function within<T>(ms: number, value: PromiseLike<T>): Promise<T> {

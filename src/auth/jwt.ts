@@ -2,12 +2,11 @@ import { createSecretKey, type KeyObject } from "node:crypto";
 import { errors, jwtVerify, SignJWT, type JWTPayload } from "jose";
 import { durationRule, fromDuration } from "../core/duration.ts";
 import { describe } from "../core/explain.ts";
-import { checkJwtOptions } from "./options.ts";
-import type { AccessOptions, AuthProvider, User } from "./provider.ts";
+import { algorithms, checkJwtOptions, kindOf } from "./options.ts";
+import type { AccessOptions, AuthProvider } from "./provider.ts";
 import { toUser } from "./user.ts";
 
 export type { JWTPayload };
-const algorithms = ["HS256", "HS384", "HS512"] as const;
 export type JwtAlgorithm = (typeof algorithms)[number];
 const signing: unique symbol = Symbol("signing");
 
@@ -15,7 +14,7 @@ export interface JwtAuthOptions extends AccessOptions {
   /** The secret that tokens are signed with: 32 bytes or more, from a random source. */
   secret: string;
   /** The user of a token, for every request. @default the payload, with `id` = `id ?? sub` */
-  mapUser?: ((payload: JWTPayload) => User | Promise<User>) | undefined;
+  mapUser?: ((payload: JWTPayload) => object | Promise<object>) | undefined;
   verifyOptions?:
     | {
         /** @default ["HS256"] */
@@ -48,7 +47,7 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   const { secret, mapUser, verifyOptions = {}, cacheSize = 1_000, ...access } = options;
   const { audience, issuer } = verifyOptions;
   const allowed = verifyOptions.algorithms ?? ["HS256"];
-  const key = toKey(secret);
+  const key = toKey(secret, "jwtAuth()");
   const known = new Map<string, Verified>();
 
   async function verify(token: string): Promise<Verified> {
@@ -77,7 +76,7 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
     [signing]: {
       isWeak: Buffer.byteLength(secret) < 32,
       defaults: { algorithm: allowed[0]!, audience, issuer },
-      sign: (payload, asked) => sign(payload, key, { algorithm: allowed[0], audience, issuer, ...asked }),
+      sign: (payload, asked) => sign(payload, key, asked),
     },
   };
   return provider;
@@ -86,12 +85,12 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
 interface Verified {
   /** As JSON. */
   readonly payload: string;
-  readonly user: User;
+  readonly user: object;
   /** In milliseconds since 1970. */
   readonly until: number;
 }
 const toMs = (seconds: number | undefined): number => (seconds === undefined ? Infinity : seconds * 1_000);
-const toDefaultUser = ({ id, ...payload }: JWTPayload): User => toUser({ ...payload, id: id ?? payload.sub });
+const toDefaultUser = ({ id, ...payload }: JWTPayload): object => toUser({ ...payload, id: id ?? payload.sub });
 
 export interface CreateTokenOptions {
   /** How long it is good for: `"30m"`, `"12h"`, `"7d"`. @default for ever */
@@ -108,7 +107,7 @@ export async function createToken(
   secret: string,
   options: CreateTokenOptions = {},
 ): Promise<string> {
-  return sign(payload, toKey(secret), options);
+  return sign(payload, toKey(secret, "createToken()"), options);
 }
 
 async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOptions): Promise<string> {
@@ -120,7 +119,7 @@ async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOpt
   if (!algorithms.includes(algorithm)) throw mistake("createToken({ algorithm })", algorithms.join(", "), algorithm);
   const issuedAt = Math.floor(Date.now() / 1_000);
   const token = new SignJWT(payload).setProtectedHeader({ alg: algorithm, typ: "JWT" }).setIssuedAt(issuedAt);
-  if (lifetime) token.setExpirationTime(Math.floor(issuedAt + lifetime / 1_000));
+  if (lifetime) token.setExpirationTime(issuedAt + Math.ceil(lifetime / 1_000));
   if (audience !== undefined) token.setAudience(audience);
   if (issuer !== undefined) token.setIssuer(issuer);
   return token.sign(key);
@@ -139,16 +138,15 @@ function toReason(error: unknown): unknown {
   return new Error("malformed");
 }
 
-function toKey(secret: string): KeyObject {
-  // What was found is not shown: it may be a secret all the same.
-  if (typeof secret !== "string") throw badSecret(secret === undefined ? "nothing" : `a ${typeof secret}`);
-  if (secret === "") throw badSecret("an empty one");
-  // With a public key for a secret, whoever has that key could sign.
-  if (secret.trimStart().startsWith("-----BEGIN ")) throw badSecret("a PEM key");
+function toKey(secret: string, where: string): KeyObject {
+  const isKey = typeof secret === "string" && secret.trimStart().startsWith("-----BEGIN ");
+  if (typeof secret !== "string" || secret === "" || isKey) {
+    // What was found is not shown: it may be a secret all the same. With a public key for one, whoever has that could sign.
+    const found = isKey ? "a PEM key" : kindOf(secret);
+    throw new TypeError(`${where}: secret: expected a text that only those who sign tokens know, found ${found}`);
+  }
   return createSecretKey(Buffer.from(secret));
 }
 
-const badSecret = (found: string): TypeError =>
-  new TypeError(`secret: expected a text that only those who sign tokens know, found ${found}`);
 const mistake = (where: string, expected: string, found: unknown): TypeError =>
   new TypeError(`${where}: expected ${expected}, found ${describe(found)}`);

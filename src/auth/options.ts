@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { explain, nearest } from "../core/explain.ts";
-import { readEntry } from "./policy.ts";
+import { readEntry } from "./entry.ts";
 
 // The message of each schema is what was expected.
 const flag = v.optional(v.boolean("true or false"));
@@ -11,8 +11,9 @@ const routes = v.optional(
   ),
 );
 const fn = v.custom<(...args: never[]) => unknown>((value) => typeof value === "function", "a function");
-const name = v.optional(v.pipe(v.string("a text"), v.nonEmpty("a text")));
-const algorithm = v.picklist(["HS256", "HS384", "HS512"], "HS256, HS384 or HS512");
+const word = v.optional(v.pipe(v.string("a text"), v.nonEmpty("a text")));
+export const algorithms = ["HS256", "HS384", "HS512"] as const;
+const algorithm = v.picklist(algorithms, algorithms.join(", "));
 
 const access = { defaultPrivate: flag, publicRoutes: routes, protect: routes, webSockets: flag, ownership: flag };
 
@@ -31,8 +32,8 @@ const JwtOptions = v.strictObject(
           algorithms: v.optional(
             v.pipe(v.array(algorithm, "an array of algorithms"), v.minLength(1, "one algorithm or more")),
           ),
-          audience: name,
-          issuer: name,
+          audience: word,
+          issuer: word,
         },
         "an object",
       ),
@@ -43,21 +44,33 @@ const JwtOptions = v.strictObject(
   "an object",
 );
 
-/** What is wrong with a provider: `publicRoutes.0: expected …`. A misspelt option would leave open what it should close. */
-export function findProviderMistakes(provider: object): string[] {
+/**
+ * What is wrong with a provider: `auth.publicRoutes.0: expected …`. A misspelt option would leave open what it should close.
+ * Texts are not shown where a secret may have been meant for something else.
+ */
+export function findProviderMistakes(provider: unknown, place: string): string[] {
+  if (typeof provider !== "object" || provider === null || Array.isArray(provider))
+    return [`${place}: expected an authentication provider such as jwtAuth(), found ${kindOf(provider)}`];
   const known = Object.keys(Provider.entries);
   // Asked by name: a provider may be an instance of a class, and have more than we know.
   const parsed = v.safeParse(Provider, Object.fromEntries(known.map((key) => [key, Reflect.get(provider, key)])));
-  const mistakes = parsed.success ? [] : parsed.issues.map((issue) => explain(Provider, issue));
-  for (const key of Object.keys(provider)) {
-    const near = known.includes(key) ? [] : nearest(key, known);
+  const mistakes = parsed.issues?.map((issue) => explain(Provider, issue)) ?? [];
+  for (const key of Object.keys(provider).filter((name) => !known.includes(name))) {
+    const near = nearest(key, Object.keys(access), 1);
     if (near.length > 0) mistakes.push(`${key}: unknown key; did you mean ${near.join(" or ")}?`);
   }
-  return mistakes;
+  return mistakes.map((mistake) => `${place}.${mistake}`);
 }
 
 export function checkJwtOptions(options: unknown): void {
+  if (typeof options !== "object" || options === null)
+    throw new TypeError(`jwtAuth(): expected an object such as { secret }, found ${kindOf(options)}`);
   const parsed = v.safeParse(JwtOptions, options);
   if (parsed.success) return;
-  throw new TypeError(parsed.issues.map((issue) => `jwtAuth(): ${explain(JwtOptions, issue)}`).join("\n"));
+  throw new TypeError(`jwtAuth(): ${parsed.issues.map((issue) => explain(JwtOptions, issue)).join("; ")}`);
+}
+
+export function kindOf(value: unknown): string {
+  if (value === undefined || value === null || value === "") return "nothing";
+  return Array.isArray(value) ? "an array" : typeof value === "object" ? "an object" : `a ${typeof value}`;
 }

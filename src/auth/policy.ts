@@ -1,6 +1,8 @@
 import { addRoute, compareRoutes, createRouter, findRoute, type RouterContext } from "rou3";
 import type { Access } from "../http/route.ts";
+import { readEntry, type Entry } from "./entry.ts";
 import type { AccessOptions } from "./provider.ts";
+import { readingsOf } from "./readings.ts";
 
 /** What the policy knows of a built-in row. */
 export interface PolicyRow {
@@ -27,10 +29,10 @@ export interface Policy {
 }
 
 export function createPolicy(options: AccessOptions): Policy {
-  const opened = toEntries(options.publicRoutes, "public", "publicRoutes");
-  const closed = toEntries(options.protect, "protected", "protect");
-  const opening = toRouter(opened);
-  const closing = toRouter(closed);
+  const openers = toRules(options.publicRoutes, "public", "publicRoutes");
+  const closers = toRules(options.protect, "protected", "protect");
+  const opening = toRouter(openers);
+  const closing = toRouter(closers);
   const byMode: Decision = options.defaultPrivate ? decisions.optOut : decisions.optIn;
 
   function byRow({ row, isUpgrade }: Asked): Decision {
@@ -41,15 +43,21 @@ export function createPolicy(options: AccessOptions): Policy {
 
   return {
     decide(asked) {
-      return find(opening, asked) ?? find(closing, asked) ?? byRow(asked);
+      const { method, path } = asked;
+      if (!opening && !closing) return byRow(asked);
+      // A wildcard route may take a path for another than the router does. Opened is what is open in every reading.
+      const readings = readingsOf(path);
+      const open = readings.map((reading) => find(opening, method, reading));
+      const closed = readings.map((reading) => find(closing, method, reading));
+      return (open.every(Boolean) && open[0]) || closed.find(Boolean) || byRow(asked);
     },
     describe(asked) {
-      const meeting = [...opened, ...closed].filter((entry) => meets(entry, asked));
-      const whole = meeting.find((entry) => covers(entry, asked));
+      const meeting = [...openers, ...closers].filter((rule) => meets(rule, asked));
+      const whole = meeting.find((rule) => covers(rule, asked));
       const decision = whole?.decision ?? byRow(asked);
       // An entry behind the one that holds for all is never asked.
       const before = whole ? meeting.slice(0, meeting.indexOf(whole)) : meeting;
-      const except = before.filter((entry) => entry.decision.access !== decision.access).map(({ text }) => text);
+      const except = before.filter((rule) => rule.decision.access !== decision.access).map(({ text }) => text);
       return { ...decision, except };
     },
   };
@@ -63,38 +71,24 @@ const decisions = {
   webSockets: { access: "protected", why: "webSockets" },
 } satisfies Record<string, Decision>;
 
-interface Entry {
+interface Rule extends Entry {
   readonly text: string;
-  readonly method: string;
-  readonly path: string;
   readonly decision: Decision;
 }
 
-function toEntries(texts: readonly string[] = [], access: Access, what: string): Entry[] {
+function toRules(texts: readonly string[] = [], access: Access, what: string): Rule[] {
   return texts.map((text) => ({ text, ...readEntry(text)!, decision: { access, why: `${what}: ${text}` } }));
 }
 
-/** The parts of `GET /reports/*`; undefined when it is no such thing. A HEAD is a GET. */
-export function readEntry(text: unknown): { method: string; path: string } | undefined {
-  const [, method, path] = /^([A-Z]+) (\/\S*)$/.exec(typeof text === "string" ? text : "") ?? [];
-  if (!method || !path || method === "HEAD") return undefined;
-  try {
-    addRoute(createRouter(), method, path, true); // rou3 reads the spec's trailing `*` as the spec does
-  } catch {
-    return undefined;
-  }
-  return { method, path };
-}
-
 /** The router that h3 and the table use, so that an entry covers just what a route of the same pattern would. */
-function toRouter(entries: readonly Entry[]): RouterContext<Decision> | undefined {
-  if (entries.length === 0) return undefined;
+function toRouter(rules: readonly Rule[]): RouterContext<Decision> | undefined {
+  if (rules.length === 0) return undefined;
   const router = createRouter<Decision>();
-  for (const { method, path, decision } of entries) addRoute(router, method, path, decision);
+  for (const { method, path, decision } of rules) addRoute(router, method, path, decision);
   return router;
 }
 
-function find(router: RouterContext<Decision> | undefined, { method, path }: Asked): Decision | undefined {
+function find(router: RouterContext<Decision> | undefined, method: string, path: string): Decision | undefined {
   return router && findRoute(router, toRouted(method), path, { params: false })?.data;
 }
 
@@ -104,8 +98,9 @@ function toRouted(method: string): string {
   return upper === "HEAD" ? "GET" : upper;
 }
 
-/** h3 has no method for a route of `app.all()`. */
-const meets = (entry: Entry, { method, path }: Asked): boolean =>
-  (method === "" || entry.method === toRouted(method)) && compareRoutes(entry.path, path) !== "disjoint";
-const covers = (entry: Entry, { method, path }: Asked): boolean =>
-  method !== "" && ["equal", "superset"].includes(compareRoutes(entry.path, path));
+// Without a method: a route of `app.all()`, an entry for `ALL`.
+const meets = (rule: Rule, { method, path }: Asked): boolean =>
+  (method === "" || rule.method === "" || rule.method === toRouted(method)) &&
+  compareRoutes(rule.path, path) !== "disjoint";
+const covers = (rule: Rule, { method, path }: Asked): boolean =>
+  (method !== "" || rule.method === "") && ["equal", "superset"].includes(compareRoutes(rule.path, path));

@@ -6,13 +6,12 @@ export interface AuthProvider extends AccessOptions {
    * The user behind a token, as plain JSON: its `id` becomes `userId`. Throws when the token is no good: the caller gets 401
    * `Invalid token: <message>`, or `Token expired` for an error whose `code` is `"ERR_JWT_EXPIRED"`. It has 5 seconds.
    */
-  verifyToken(token: string, request?: Request): User | Promise<User>;
+  verifyToken(token: string, request?: Request): object | Promise<object>;
   /** Where the token is: a cookie, a query parameter. @default the header `Authorization: Bearer <token>` */
-  extractToken?(request: Request): string | undefined;
+  extractToken?(request: Request): string | null | undefined;
 }
-export type User = Record<string, unknown>;
 
-/** Which requests need a caller. Routes are written `"<METHOD> <path>"`; a `*` at the end matches any remainder. */
+/** Which requests need a caller. Routes are written `"<METHOD or ALL> <path>"`; a `*` at the end matches any remainder. */
 export interface AccessOptions {
   /** Whether every route needs a caller, custom ones too, but for `publicRoutes`. @default false */
   readonly defaultPrivate?: boolean | undefined;

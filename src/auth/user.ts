@@ -1,5 +1,4 @@
 import type { Caller } from "../core/caller.ts";
-import type { User } from "./provider.ts";
 
 const made = new WeakSet<object>();
 
@@ -7,10 +6,10 @@ const made = new WeakSet<object>();
  * A copy of a user that nobody can change, as plain JSON: it is journaled, and must be the same before and after a restart;
  * and what one request adds to it must not be there in the next one.
  */
-export function toUser(user: unknown): Readonly<User> {
+export function toUser(user: unknown): Caller["user"] {
   if (typeof user !== "object" || user === null || Array.isArray(user)) throw new Error("the provider gave no user");
-  if (made.has(user)) return user as User;
-  const copy = freeze(JSON.parse(JSON.stringify(user)) as User);
+  if (made.has(user)) return user as Caller["user"];
+  const copy = freeze(JSON.parse(JSON.stringify(user)) as Caller["user"]);
   made.add(copy);
   return copy;
 }
@@ -20,10 +19,12 @@ export function toCaller(given: unknown): Caller {
   return { user, userId: toUserId(user["id"]) };
 }
 
-/** Many databases number their users. Anything else than a text or a number names nobody. */
+/** Many databases number their users. Two numbers too large for JavaScript would be one user. */
 function toUserId(id: unknown): string | undefined {
-  if (typeof id === "number") return String(id);
-  return typeof id === "string" && id !== "" ? id : undefined;
+  if (id === undefined || id === null) return undefined;
+  if (typeof id === "string" && id !== "") return id;
+  if (Number.isSafeInteger(id)) return String(id);
+  throw new Error("the id of its user is neither a text nor a safe whole number");
 }
 
 function freeze<T>(value: T): T {

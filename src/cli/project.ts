@@ -6,3 +6,10 @@ import * as models from "../models.ts";
 export function openProject(config: string | undefined): Promise<Project> {
   return loadProject(findConfig(config, process.cwd()), { agentserve, "agentserve/models": models });
 }
+
+/** A command that only looks at a project ends when it has written, whatever the project's files keep open. */
+export async function leaveProject(project: Project | undefined): Promise<never> {
+  await project?.config.onDispose?.();
+  for (const stream of [process.stdout, process.stderr]) await new Promise((done) => stream.write("", done));
+  process.exit();
+}

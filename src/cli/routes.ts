@@ -1,12 +1,14 @@
 import { colors } from "consola/utils";
 import { toRoutes } from "../server/create.ts";
 import type { ListedRoute } from "../server/listing.ts";
-import { openProject } from "./project.ts";
+import { leaveProject, openProject } from "./project.ts";
 
 /** Prints every route of a project, and who may call it. */
 export async function routes({ config, json }: { config?: string; json?: boolean }): Promise<void> {
-  const listed = toRoutes(await openProject(config));
+  const project = await openProject(config);
+  const listed = toRoutes(project);
   process.stdout.write(json ? `${JSON.stringify(listed, null, 2)}\n` : toTable(listed));
+  await leaveProject(project);
 }
 
 function toTable(listed: readonly ListedRoute[]): string {

@@ -1,10 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { colors } from "consola/utils";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { ConfigError } from "../config/error.ts";
-import { hasConfig } from "../config/load.ts";
-import { openProject } from "./project.ts";
+import { hasConfig, type Project } from "../config/load.ts";
+import { leaveProject, openProject } from "./project.ts";
 
 export interface TokenFlags {
   readonly sub?: string;
@@ -19,7 +20,8 @@ export interface TokenFlags {
 /** Prints a token, alone on stdout, and on stderr what it is worth. */
 export async function token(flags: TokenFlags): Promise<void> {
   const findSecret = () => flags.secret || process.env["AGENTSERVE_JWT_SECRET"] || undefined;
-  const provider = await findProvider(flags.config, findSecret() !== undefined);
+  const project = await findProject(flags.config, findSecret() !== undefined);
+  const provider = project?.config.auth;
   const secret = findSecret(); // the project's .env has been read meanwhile
   const signer = signerOf(provider);
   const payload: JWTPayload = { ...toClaims(flags.claim), ...(flags.sub !== undefined && { sub: flags.sub }) };
@@ -39,17 +41,17 @@ export async function token(flags: TokenFlags): Promise<void> {
   const made = secret ? await createToken(payload, secret, options) : await signer!.sign(payload, options);
   process.stdout.write(`${made}\n`);
   for (const line of await describe(made, provider)) process.stderr.write(`${line}\n`);
+  await leaveProject(project);
 }
 
-/** The provider of this project. With a secret at hand it is not needed, and what is wrong with it does not matter. */
-async function findProvider(config: string | undefined, isOptional: boolean): Promise<AuthProvider | undefined> {
-  if (config === undefined && !hasConfig(process.cwd())) return undefined;
-  try {
-    return (await openProject(config)).config.auth;
-  } catch (error) {
+/** This project. With a secret at hand it is not needed, and what is wrong with it does not matter. */
+async function findProject(config: string | undefined, isOptional: boolean): Promise<Project | undefined> {
+  if (config !== undefined) return openProject(config);
+  if (!hasConfig(process.cwd())) return undefined;
+  return openProject(config).catch((error: unknown) => {
     if (isOptional) return undefined;
     throw error;
-  }
+  });
 }
 
 function toClaims(texts: readonly string[] = []): Record<string, unknown> {
@@ -85,11 +87,17 @@ async function describe(made: string, provider: AuthProvider | undefined): Promi
   ];
   const lines = [colors.dim(facts.filter(Boolean).join("  ·  "))];
   if (!provider) return lines;
-  try {
-    await provider.verifyToken(made);
-    lines.push(colors.dim("the config of this project accepts it"));
-  } catch (error) {
-    lines.push(`${colors.yellow("warning")} the config of this project refuses it: ${(error as Error).message}`);
-  }
+  const refusal = await refusalOf(provider, made);
+  lines.push(
+    refusal === undefined
+      ? colors.dim("the config of this project accepts it")
+      : `${colors.yellow("warning")} the config of this project refuses it: ${refusal}`,
+  );
   return lines;
+}
+
+async function refusalOf(provider: AuthProvider, made: string): Promise<string | undefined> {
+  const late = sleep(5_000, "it took too long to verify", { ref: false });
+  const verified = async () => void (await provider.verifyToken(made));
+  return Promise.race([verified(), late]).catch((error: unknown) => (error as Error).message);
 }

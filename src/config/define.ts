@@ -70,9 +70,8 @@ export function defineConfig(config: Config): Config {
 export function parseConfig(config: unknown, origin: string): ResolvedConfig {
   const parsed = v.safeParse(ConfigSchema, config);
   const mistakes = parsed.issues?.map((issue) => explain(ConfigSchema, issue)) ?? [];
-  if (parsed.success && parsed.output.auth) {
-    mistakes.push(...findProviderMistakes(parsed.output.auth).map((mistake) => `auth.${mistake}`));
-  }
+  if (parsed.success && parsed.output.auth !== undefined)
+    mistakes.push(...findProviderMistakes(parsed.output.auth, "auth"));
   if (parsed.success && mistakes.length === 0) return parsed.output;
   throw new ConfigError(mistakes.map((mistake) => `${origin}: ${mistake}`).join("\n"));
 }
@@ -93,7 +92,11 @@ const object = <E extends v.ObjectEntries>(entries: E, what: string) => {
 
 const originRule = "an origin such as http://localhost:5173, an array of them or a function";
 const isOrigin = (value: unknown): boolean =>
-  value === "*" || value === "null" || (typeof value === "string" && URL.parse(value)?.origin === value);
+  value === "*" ||
+  value === "null" ||
+  // `URL` knows no origin of `capacitor://localhost` or `chrome-extension://…`.
+  (typeof value === "string" &&
+    (URL.parse(value)?.origin === value || /^(?!https?:)[a-z][a-z\d+.-]*:\/\/[^/\s]+$/.test(value)));
 
 const Cors = v.pipe(
   object(
@@ -121,7 +124,6 @@ const Cors = v.pipe(
   ),
 );
 
-const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
 
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
@@ -158,7 +160,7 @@ const ConfigSchema = object(
     ),
     workflowsDir: v.optional(text("the name of a folder")),
     server: v.optional(Server, {}),
-    auth: v.optional(v.custom<AuthProvider>(isObject, "an authentication provider such as jwtAuth()")),
+    auth: v.optional(v.custom<AuthProvider>(() => true)), // checked by its own rules, which do not print texts
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function of the app")),
     onDispose: v.optional(fn<NonNullable<Config["onDispose"]>>("a function")),

@@ -28,8 +28,8 @@ function known(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
 }
 
 /** The names that somebody may have meant. */
-export function nearest(unknown: string, names: readonly string[]): string[] {
-  return names.filter((name) => distance(name, unknown) <= 2);
+export function nearest(unknown: string, names: readonly string[], letters = 2): string[] {
+  return names.filter((name) => distance(name, unknown) <= letters);
 }
 
 /** The keys that a schema knows at a place. */

@@ -35,7 +35,7 @@ export function toOpenApi(rows: readonly Row[], version: string, { policy }: Sec
     openapi: "3.1.0",
     info: { title: "agentserve", version },
     paths,
-    components: { schemas, securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
+    components: { schemas, securitySchemes: policy ? { bearer: { type: "http", scheme: "bearer" } } : {} },
   };
 
   function toOperation(row: Route<never>): Json {

@@ -18,7 +18,7 @@ import { check, toRecord } from "../http/route.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
-import { builtIn, createCustomApp, methodNotAllowed } from "./custom.ts";
+import { createCustomApp, inside, isCrossOrigin, methodNotAllowed, type Inside } from "./custom.ts";
 import { createHostCheck } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import type { Row } from "./rows.ts";
@@ -68,9 +68,10 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
       if (preflight) return preflight;
+      if (isForeign(request) && !cors.allows(request.headers.get("origin")!)) throw notAllowed();
       const match = table.find(request.method, event.url.pathname);
       const identity = gate ? await gate(request, toAsked(event, request.method, match)) : unchecked;
-      if (match) return await toAnswer(await run(match, event, identity, requestId), request, headers);
+      if (match) return await toAnswer(await run(match, event, identity, requestId), request, headers, identity);
       return withHeaders(await askCustom(event, requestId, identity.caller), headers);
     } catch (error) {
       return toErrorEnvelope(error, headers, (hidden) => report(hidden, requestId));
@@ -78,8 +79,8 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
   }
 
   /**
-   * With `cors: false`, all of it happens inside the host's middleware, which can so set its headers on every answer. It
-   * cannot answer for a route that refuses the caller; and a preflight, which brings no token, gets headers and runs no route.
+   * With `cors: false`, all of it happens inside the host's middleware, which can so set its cross-origin headers on every
+   * answer. It cannot answer for a route that refuses the caller. A preflight, which brings no token, runs no route.
    */
   async function answerInside(event: H3Event, requestId: string): Promise<Response> {
     const { req: request, url } = event;
@@ -94,18 +95,21 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     } catch (error) {
       refusal = error;
     }
-    let isRefused = false;
+    if (!refusal) {
+      const runRow = async (found: Match<Row>) =>
+        toWebResponse(await toAnswer(await run(found, event, identity, requestId), request, [], identity));
+      const row = match && { isRefusal: false, run: () => runRow(match) };
+      return askCustom(event, requestId, identity.caller, row);
+    }
+    let isAnswered = true; // by the middleware itself
     async function refuse(): Promise<never> {
-      isRefused = true;
+      isAnswered = false;
       throw refusal;
     }
-    const row =
-      match && (async () => toWebResponse(await toAnswer(await run(match, event, identity, requestId), request, [])));
-    const response = await askCustom(event, requestId, identity.caller, refusal ? refuse : row);
-    if (!refusal || isRefused) return response;
+    const response = await askCustom(event, requestId, identity.caller, { isRefusal: true, run: refuse });
     void response.body?.cancel();
-    if (isAsking) return new Response(null, response);
-    const kept = [...response.headers].filter(([name]) => name === "vary" || name.startsWith("access-control-"));
+    const kept = [...response.headers].filter(isCrossOrigin);
+    if (isAsking && isAnswered) return new Response(null, { status: response.status, headers: kept });
     return toErrorEnvelope(refusal, kept, (hidden) => report(hidden, requestId)).toResponse();
   }
 
@@ -113,9 +117,9 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     { req, context }: H3Event,
     requestId: string,
     caller: Caller | undefined,
-    around?: () => Promise<Response>,
+    around?: Inside,
   ): Response | Promise<Response> {
-    Object.assign(context, { requestId, authenticatedUser: caller?.user, [builtIn]: around });
+    Object.assign(context, { requestId, authenticatedUser: caller?.user, [inside]: around });
     return custom.fetch(req);
   }
 
@@ -133,9 +137,16 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     });
   }
 
-  function toAnswer(value: unknown, request: Request, headers: HeaderPairs): Answer | Promise<Answer> {
-    if (value instanceof Response) return withHeaders(value, headers);
-    if (!(value instanceof EventStream)) return toEnvelope(value, headers);
+  function toAnswer(
+    value: unknown,
+    request: Request,
+    headers: HeaderPairs,
+    { caller }: Identity,
+  ): Answer | Promise<Answer> {
+    // A cache knows that what Authorization got is for nobody else; of a cookie or a key it does not.
+    const own: HeaderPairs = caller ? headers.concat(uncached) : headers;
+    if (value instanceof Response) return withHeaders(value, own);
+    if (!(value instanceof EventStream)) return toEnvelope(value, own);
     if (request.method === "HEAD")
       return new Response(null, { headers: [...sseHeaders, ...value.headers, ...headers] });
     return streams.open(value, request.signal).then((response) => withHeaders(response, headers));
@@ -157,7 +168,7 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     const event = toEvent(request);
     const origin = request.headers.get("origin");
     if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) {
-      throw new ServeError(403, "Origin not allowed");
+      throw notAllowed();
     }
     const match = table.find("GET", event.url.pathname);
     const identity = gate ? await gate(request, { ...toAsked(event, "GET", match), isUpgrade: true }) : unchecked;
@@ -172,6 +183,19 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
   }
 
   return { snapshot, answer, upgrade, routes: () => listRoutes(table, custom, policy) };
+}
+
+const uncached: HeaderPairs = [["cache-control", "private, no-store"]];
+const notAllowed = (): ServeError => new ServeError(403, "Origin not allowed");
+
+/**
+ * A browser sends some requests without asking first, and a page need not see the answer to do harm. It says itself that they
+ * come from elsewhere: the Host, by which a socket is judged, may be another behind a proxy.
+ */
+function isForeign({ method, headers }: Request): boolean {
+  if (method === "GET" || method === "HEAD" || method === "OPTIONS" || !headers.has("origin")) return false;
+  const site = headers.get("sec-fetch-site");
+  return site === "cross-site" || site === "same-site";
 }
 
 /** By host: behind a proxy that ends TLS, our scheme is not the one that the browser sees. */

@@ -1,4 +1,4 @@
-import { H3, type H3Event, type HTTPError } from "h3";
+import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
 import { ConfigError } from "../config/error.ts";
 import { notFound, ServeError } from "../core/error.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
@@ -7,11 +7,15 @@ import type { Row } from "./rows.ts";
 
 declare module "h3" {
   interface H3EventContext {
-    /** With `cors: false`: what the host's middleware is asked around, the built-in row that matched or a refusal. */
-    [builtIn]?: (() => Promise<Response>) | undefined;
+    [inside]?: Inside | undefined;
   }
 }
-export const builtIn: unique symbol = Symbol("built-in row");
+/** With `cors: false`, what the host's middleware stands around: the built-in row that matched, or a refusal. */
+export interface Inside {
+  readonly isRefusal: boolean;
+  run(): Promise<Response>;
+}
+export const inside: unique symbol = Symbol("inside");
 
 export interface CustomAppOptions {
   readonly configureApp: ((app: H3) => void) | undefined;
@@ -22,6 +26,7 @@ export interface CustomAppOptions {
 /** The H3 that `configureApp` gets: the host's routes, middleware and error handler, behind our envelope. */
 export function createCustomApp({ configureApp, table, report }: CustomAppOptions): H3 {
   const app = new H3({ silent: true }); // h3 prints whatever is thrown; we report what is ours to report, once
+  sparePaths(app);
   configure(app, configureApp);
   for (const { method = "", route = "" } of app["~routes"]) {
     const row = table.hides(method, route);
@@ -32,7 +37,7 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     }
   }
   // Innermost, so that with `cors: false` the host's middleware can set cross-origin headers on built-in routes.
-  app.use((event, next) => event.context[builtIn]?.() ?? next());
+  app.use((event, next) => event.context[inside]?.run() ?? next());
 
   const theirs = app.config.onError;
   app.config.onError = async (error, event) => {
@@ -41,14 +46,13 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     let failed: unknown = ours ?? error;
     try {
       // Theirs to answer are their own routes and unknown paths, not a wrong method of a built-in one.
-      const isTheirs = !context[builtIn] && ours?.status !== 405;
+      const isTheirs = !context[inside] && ours?.status !== 405;
       const answer = isTheirs ? await theirs?.(error, event) : undefined;
       if (answer !== undefined) return answer;
     } catch (again) {
       failed = again; // h3 would answer in a shape of its own
     }
-    const kept = [...(event.res?.errHeaders ?? [])] as HeaderPairs;
-    return toErrorEnvelope(failed, kept, (hidden) => report(hidden, context.requestId)).toResponse();
+    return toErrorEnvelope(failed, toKept(event), (hidden) => report(hidden, context.requestId)).toResponse();
   };
   return app;
 
@@ -57,6 +61,42 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     if (error.status !== 404 || error.unhandled || event.context.matchedRoute) return;
     return methodNotAllowed(table, event.url.pathname);
   }
+}
+
+/** h3 forgets on an error what middleware has set. But a page must be able to read errors, too. */
+function toKept({ res }: HTTPEvent & Partial<Pick<H3Event, "res">>): HeaderPairs {
+  const { headers = new Headers(), errHeaders = new Headers() } = res ?? {};
+  return [...[...headers].filter((pair) => isCrossOrigin(pair) && !errHeaders.has(pair[0])), ...errHeaders];
+}
+
+export const isCrossOrigin = ([name]: [string, string]): boolean =>
+  name === "vary" || name.startsWith("access-control-");
+
+/**
+ * With `cors: false` the refused, too, pass the host's middleware, for its headers. What belongs to a path may do more than
+ * set headers, and is left out for them.
+ */
+function sparePaths(app: H3): void {
+  const { use, mount } = app;
+  const spare = (add: () => unknown): H3 => {
+    const middleware = app["~middleware"];
+    const before = middleware.length;
+    add();
+    const added = middleware.splice(before);
+    middleware.push(
+      ...added.map(
+        (one): typeof one =>
+          (event, next) =>
+            event.context[inside]?.isRefusal ? next() : one(event, next),
+      ),
+    );
+    return app;
+  };
+  app.mount = (...args) => spare(() => mount.apply(app, args));
+  app.use = (...args: unknown[]) => {
+    const add = () => use.apply(app, args as Parameters<H3["use"]>);
+    return args.length > 1 || typeof args[0] !== "function" ? spare(add) : (add(), app);
+  };
 }
 
 function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): void {

@@ -34,14 +34,14 @@ export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
   if (auth && !auth.ownership && resume?.access === "public") {
     risks.push({
       name: "public-resume",
-      message: "Anybody who knows the id of an execution may suspend and resume it",
-      hint: 'set ownership: true beside the secret, or protect: ["POST /workflows/:id/executions/*"]',
+      message: "Anybody who knows the id of an execution may see, suspend and resume it",
+      hint: 'set ownership: true beside the secret, or protect: ["ALL /workflows/:id/executions/*"]',
     });
   }
-  if (server.cors === undefined) {
+  if (server.cors === undefined || (server.cors && server.cors.origin === undefined)) {
     risks.push({
       name: "all-origins",
-      message: "Pages of every origin may call this server: server.cors is not set",
+      message: "Pages of every origin may call this server: server.cors names none",
       hint: 'set server.cors: { origin: ["https://your.app"] }',
     });
   }

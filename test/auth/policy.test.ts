@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { addRoute, createRouter, findRoute } from "rou3";
 import { describe, expect, it } from "vitest";
-import { createPolicy, readEntry } from "../../src/auth/policy.ts";
+import { readEntry } from "../../src/auth/entry.ts";
+import { createPolicy } from "../../src/auth/policy.ts";
 import { bySize } from "../harness/size.ts";
 
 const row = { type: "route", access: "protected" } as const;
@@ -18,6 +19,8 @@ describe("an entry of publicRoutes or protect", () => {
     ["GET /*", ["/", "/x", "/x/y"], []],
     ["GET /", ["/"], ["/x"]],
     ["GET /a/:id", ["/a/b", "/a/b/"], ["/a", "/a/b/c"]],
+    ["GET /%7Eadmin/x", ["/~admin/x"], ["/admin/x"]],
+    ["GET /caf%c3%a9", ["/caf%C3%A9"], []],
     ["GET /a/:id/*", ["/a/b", "/a/b/c", "/a/b/c/d"], ["/a"]],
   ])("%s covers %j and not %j", (entry, covered, others) => {
     expect(covered.filter((path) => !opens(entry, "GET", path))).toEqual([]);
@@ -36,6 +39,8 @@ describe("an entry of publicRoutes or protect", () => {
     " GET /x",
     "GET /x y",
     "* /x",
+    "GTE /x",
+    "all /x",
     "",
     3,
     null,
@@ -60,6 +65,31 @@ describe("the policy", () => {
     expect(access({ webSockets: true }, { row: socket })).toBe("public"); // a plain GET on it is a 426
     expect(access({ webSockets: true, publicRoutes: ["GET /x"] }, asked)).toBe("public");
   });
+  it("takes ALL for every method", () => {
+    for (const method of ["GET", "DELETE", "PROPFIND", "QUERY"])
+      expect(access({ protect: ["ALL /x"] }, { method })).toBe("protected");
+  });
+  it.each([
+    "/files//secret/x",
+    "/files/secret%2Fx",
+    "/files/%73ecret/x",
+    "/files/secret%252fx",
+    "/files/a%2f..%2fsecret/x",
+    "/files/secret%5Cx",
+    "/files/caf%c3%a9/x",
+  ])("closes what a careless handler of a wildcard would take for a protected path: %s", (path) => {
+    const protect = ["GET /files/secret/*", "GET /files/café/*"];
+    expect(access({ protect }, { path })).toBe("protected");
+    const publicRoutes = ["GET /files/*"];
+    expect(access({ protect, publicRoutes }, { path })).toBe("public");
+  });
+  it("opens what is open however it is read", () => {
+    const options = { defaultPrivate: true, publicRoutes: ["GET /pub/*"] };
+    const open = ["/pub/a", "/pub//a", "/pub/a%2fb", "/pub/%2e%2e/pub/a"];
+    const closed = ["/pub/%2e%2e%2fx", "/pub/..%5cx", "/pub%2f../x", "//x/pub/a"];
+    expect(open.map((path) => access(options, { path }))).toEqual(open.map(() => "public"));
+    expect(closed.map((path) => access(options, { path }))).toEqual(closed.map(() => "protected"));
+  });
   it("takes a method in small letters for the one it spells", () => {
     expect(access({ protect: ["PATCH /x"] }, { method: "patch" })).toBe("protected");
   });
@@ -74,7 +104,7 @@ it("says of a route what it will say of each of its paths, but for the exception
         .map((part, at) => (part === ":id" ? `:p${at}` : part))
         .join("/")}`,
   );
-  const entry = fc.tuple(fc.constantFrom("GET", "POST"), pattern).map((parts) => parts.join(" "));
+  const entry = fc.tuple(fc.constantFrom("GET", "POST", "ALL"), pattern).map((parts) => parts.join(" "));
   const entries = fc.array(entry, { maxLength: 4 });
   const path = fc
     .array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 5 })
@@ -95,7 +125,10 @@ it("says of a route what it will say of each of its paths, but for the exception
         for (const used of method === "" ? ["GET", "POST", "PUT"] : [method]) {
           met++;
           const { access } = policy.decide({ method: used, path: one, row: asked });
-          const isNamed = said.except.some((text) => text.startsWith(`${used} `) && matches(text.split(" ")[1]!, one));
+          const isNamed = said.except.some(
+            (text) =>
+              /^(\S+)/.exec(text)!.some((name) => name === used || name === "ALL") && matches(text.split(" ")[1]!, one),
+          );
           if (access !== said.access) expect([used, one, isNamed]).toEqual([used, one, true]);
         }
       }

@@ -84,7 +84,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
       "cors that is not set",
       "server: { port: 0 }",
       [],
-      /^warning Pages of every origin may call this server: server.cors is not set\nhint {4}set server\.cors/,
+      /^warning Pages of every origin may call this server: server.cors names none\nhint {4}set server\.cors/,
     ],
     [
       "no provider on a host that others reach",
@@ -96,12 +96,12 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
       "resume that anybody may call",
       `${closed}, auth: jwtAuth({ secret: "${strong}" })`,
       ["--host", "0.0.0.0"],
-      /^warning Anybody who knows the id of an execution may suspend and resume it\nhint {4}set ownership/,
+      /^warning Anybody who knows the id of an execution may see, suspend and resume it\nhint {4}set ownership/,
     ],
     ["nothing, with ownership", `${closed}, auth: jwtAuth({ secret: "${strong}", ownership: true })`, [], ""],
     [
       "nothing, with protect",
-      `${closed}, auth: jwtAuth({ secret: "${strong}", protect: ["POST /workflows/:id/executions/*"] })`,
+      `${closed}, auth: jwtAuth({ secret: "${strong}", protect: ["ALL /workflows/:id/executions/*"] })`,
       [],
       "",
     ],

@@ -93,4 +93,17 @@ describe("cors", () => {
       /server\.cors\.credentials: expected named origins/,
     );
   });
+  it.each([
+    ["POST", "cross-site", "http://evil.test", 403],
+    ["POST", "same-site", "http://evil.test", 403],
+    ["DELETE", "cross-site", "null", 403],
+    ["POST", "cross-site", "http://a.test", 405],
+    ["POST", "same-origin", "http://behind-a-proxy.test", 405],
+    ["POST", undefined, "http://evil.test", 405], // no browser
+    ["GET", "cross-site", "http://evil.test", 200],
+  ])("runs nothing for a page of an origin that is not allowed: %s, %s, %s", async (method, site, origin, status) => {
+    const headers = { origin, ...(site && { "sec-fetch-site": site }) };
+    expect(await ask({ origin: "http://a.test" }, headers, method)).toMatchObject({ status });
+    expect((await ask(undefined, headers, method)).status).toBe(method === "GET" ? 200 : 405);
+  });
 });

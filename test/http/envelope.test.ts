@@ -26,6 +26,13 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
       "Content-Type must be application/json",
     ],
     [
+      "a body without a type",
+      "/test/echo",
+      { method: "POST", body: new Response('{"n":1}').body! },
+      415,
+      "Content-Type must be application/json",
+    ],
+    [
       "a body over the limit",
       "/test/echo",
       { method: "POST", json: { n: 1, x: "y".repeat(1_000) } },

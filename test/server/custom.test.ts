@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { createServer, createToken, jwtAuth, ServeError, type Config } from "agentserve";
 import { testRows } from "../harness/rows.ts";
+import type { Answer } from "../harness/client.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
 const config: Config = {
@@ -74,7 +75,7 @@ const stranger = { headers: {}, custom: true };
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"] as const;
 
 const features: Config = {
-  auth: jwtAuth({ secret, protect: [...methods.map((method) => `${method} /closed/*`)] }),
+  auth: jwtAuth({ secret, protect: ["ALL /closed/*"] }),
   configureApp(app) {
     for (const method of methods) app.on(method, "/closed/method", ({ req }) => `${req.method} ran`);
     app.get("/closed/static", (event) => event.context.authenticatedUser!);
@@ -304,5 +305,96 @@ describe("configureApp", () => {
     });
     expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, "http://a.test"]);
     await server.close();
+  });
+
+  describe("with cors: false and a provider", () => {
+    const origin = "http://a.test";
+    const auth = jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /doc"] });
+    const ran: string[] = [];
+    const start = async (configureApp: Config["configureApp"]) => {
+      const server = await withApp(configureApp, { auth, server: { cors: false } });
+      ran.length = 0;
+      return server;
+    };
+    const asking = { method: "OPTIONS", headers: { origin, "access-control-request-method": "GET" } };
+    const shown = ({ status, body, headers }: Answer) => [
+      status,
+      body?.error,
+      headers.get("www-authenticate"),
+      headers.get("access-control-allow-origin"),
+    ];
+    const refused = [401, "Authentication required", "Bearer"];
+
+    it("a 401 carries the host's cross-origin headers, however they were set", async () => {
+      const server = await start((app) => {
+        app.use((event) => void event.res.headers.set("access-control-allow-origin", origin));
+        app.get("/mine", () => ran.push("mine"));
+      });
+      for (const path of ["/workflows", "/mine", "/nope"])
+        expect(shown(await server.get(path, { custom: true }))).toEqual([...refused, origin]);
+      expect(shown(await server.get("/nope", ada))).toEqual([404, "Not found", null, origin]);
+      expect(ran).toEqual([]);
+      await server.close();
+    });
+
+    it("middleware cannot make anything else of a 401", async () => {
+      const server = await start((app) => {
+        app.use(async (event, next) => {
+          try {
+            return await next();
+          } catch {
+            event.res.headers.set("x-data", "secret");
+            return { cached: "salary" };
+          }
+        });
+        app.use((event) => (event.url.searchParams.has("early") ? { answered: "early" } : undefined));
+      });
+      for (const path of ["/workflows", "/workflows?early", "/nope"]) {
+        const answer = await server.get(path, { custom: true });
+        expect([...shown(answer), answer.headers.get("x-data")]).toEqual([...refused, null, null]);
+      }
+      await server.close();
+    });
+
+    it("middleware of a path, of a group and of a method does not run for those who are refused", async () => {
+      const server = await start((app) => {
+        app.use("/admin/**", () => void ran.push("path"));
+        app.use(() => void ran.push("method"), { method: "GET" });
+        const group = new H3();
+        group.use(() => void ran.push("group"));
+        app.mount("/admin", group);
+        app.use(() => void ran.push("global"));
+        app.get("/admin/x", () => "x");
+      });
+      await server.get("/admin/x", { custom: true });
+      await server.request("/admin/x", { ...asking, custom: true });
+      expect(ran).toEqual(["global", "global"]);
+      ran.length = 0;
+      expect((await server.get("/admin/x", ada)).text).toBe("x");
+      expect(ran).toEqual(["path", "method", "group", "global"]);
+      await server.close();
+    });
+
+    it("a preflight gets the cross-origin headers of the middleware that answers it, and nothing more", async () => {
+      const server = await start((app) => {
+        app.use((event) => {
+          if (event.req.method !== "OPTIONS") return;
+          event.res.headers.set("access-control-allow-origin", origin);
+          event.res.headers.set("set-cookie", "a=b");
+          return "a body";
+        });
+      });
+      const { status, text, headers } = await server.request("/workflows", asking);
+      expect([status, text, headers.get("access-control-allow-origin"), headers.get("set-cookie")]).toEqual([
+        200,
+        "",
+        origin,
+        null,
+      ]);
+      await server.close();
+      const bare = await start(() => {});
+      expect(shown(await bare.request("/workflows", { ...asking, custom: true }))).toEqual([...refused, null]);
+      await bare.close();
+    });
   });
 });

@@ -1,0 +1,112 @@
+import { describe, expect, it } from "vitest";
+import { ServeError, type AuthProvider } from "agentserve";
+import { startServer } from "../harness/server.ts";
+
+const token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl";
+
+/** What a caller hears, and what the log holds, when a provider does this. */
+async function hear(verifyToken: () => unknown, sent = token, times = 1) {
+  const auth = { type: "own", verifyToken, defaultPrivate: true, publicRoutes: ["GET /doc"] } as AuthProvider;
+  const server = await startServer("in process", { config: { auth } });
+  const ask = () => server.get("/workflows", { headers: { authorization: `Bearer ${sent}` } });
+  let answer = await ask();
+  for (let n = 1; n < times; n++) answer = await ask();
+  const { logs } = server;
+  await server.close();
+  return { status: answer.status, error: answer.body.error, challenge: answer.headers.get("www-authenticate"), logs };
+}
+const throwing = (error: unknown) => () => {
+  throw error;
+};
+const failing = (message: string, more: object) => throwing(Object.assign(new Error(message), more));
+
+describe("a provider that refuses", () => {
+  it.each<[string, unknown, string]>([
+    ["in its own words", new Error("no such key"), "Invalid token: no such key"],
+    ["in several lines", new Error("no such key\n    at /srv/app/keys.ts:3"), "Invalid token: no such key"],
+    ["in very many words", new Error("x".repeat(10_000)), `Invalid token: ${"x".repeat(200)}`],
+    ["without words", new Error(""), "Invalid token: rejected"],
+    ["with no Error", "nope", "Invalid token: rejected"],
+    [
+      "with what another JWT library throws",
+      Object.assign(new Error("jwt malformed"), { name: "JsonWebTokenError", inner: 1 }),
+      "Invalid token: jwt malformed",
+    ],
+    [
+      "with an error of its own class",
+      new (class KeyError extends Error {})("no such key"),
+      "Invalid token: no such key",
+    ],
+    ["because it has expired", Object.assign(new Error("whatever"), { code: "ERR_JWT_EXPIRED" }), "Token expired"],
+    ["with the token in its words", new Error(`bad ${token}`), "Invalid token: rejected"],
+    [
+      "with a part of it in its words",
+      new Error(`bad ${token.split(".")[1]!.toUpperCase()}`),
+      "Invalid token: rejected",
+    ],
+    ["with the token in a ServeError", new ServeError(429, `slow down, ${token}`), "Invalid token: rejected"],
+  ])("%s", async (_, error, message) => {
+    expect(await hear(throwing(error))).toEqual({ status: 401, error: message, challenge: "Bearer", logs: [] });
+  });
+
+  it("with a status of its own, keeps it", async () => {
+    expect(await hear(throwing(new ServeError(429, "Slow down")))).toMatchObject({ status: 429, error: "Slow down" });
+    expect(await hear(throwing(new ServeError(401, "Who?")))).toMatchObject({ error: "Who?", challenge: "Bearer" });
+    const digest = new ServeError(401, "Who?", { headers: [["WWW-Authenticate", "Digest"]] });
+    expect(await hear(throwing(digest))).toMatchObject({ challenge: "Digest" });
+  });
+
+  it("does not show even a short token", async () => {
+    expect(await hear(throwing(new Error("no key k1")), "k1")).toMatchObject({ error: "Invalid token: rejected" });
+  });
+});
+
+describe("a provider that fails", () => {
+  it.each<[string, () => unknown]>([
+    ["by a mistake", throwing(new TypeError("Cannot read properties of undefined (reading 'db-7.internal')"))],
+    ["because a service is away", failing("connect ECONNREFUSED 10.0.0.5:5432", { errno: -111, code: "ECONNREFUSED" })],
+    [
+      "as ofetch does",
+      failing('[POST] "http://auth.internal/?client_secret=hunter2": 503', { status: 503, request: {} }),
+    ],
+    [
+      "as a database does",
+      failing("password authentication failed for user app", { code: "28P01", severity: "FATAL" }),
+    ],
+    ["with a cause", throwing(new Error("selection failed on mongo-1.internal", { cause: new Error("x") }))],
+  ])("%s keeps its words for the log", async (_, verifyToken) => {
+    const { status, error, logs } = await hear(verifyToken);
+    expect([status, error]).toEqual([401, "Invalid token: it could not be verified"]);
+    expect(logs).toMatchObject([{ level: "error", message: "The authentication provider failed" }]);
+    expect(JSON.stringify(logs)).not.toContain(token);
+  });
+
+  it("is heard of once a second at most, without the token", async () => {
+    const { logs } = await hear(throwing(new TypeError(`cannot read ${token}`)), token, 50);
+    expect(logs.length).toBeLessThan(5);
+    expect(JSON.stringify(logs)).toContain("cannot read [token]");
+    expect(JSON.stringify(logs)).not.toContain(token);
+  });
+});
+
+describe("the user of a provider", () => {
+  it.each<[string, unknown, string]>([
+    ["nothing", undefined, "the provider gave no user"],
+    ["null", null, "the provider gave no user"],
+    ["an array", [1], "the provider gave no user"],
+    ["a text", "ada", "the provider gave no user"],
+    [
+      "an id that two users may share",
+      { id: 9_007_199_254_740_992 },
+      "the id of its user is neither a text nor a safe whole number",
+    ],
+    ["an id that is an object", { id: {} }, "the id of its user is neither a text nor a safe whole number"],
+    ["an empty id", { id: "" }, "the id of its user is neither a text nor a safe whole number"],
+  ])("is not %s", async (_, user, reason) => {
+    expect(await hear(() => user)).toMatchObject({ status: 401, error: `Invalid token: ${reason}`, logs: [] });
+  });
+  it("is not what JSON cannot hold", async () => {
+    const { error, logs } = await hear(() => ({ id: "ada", big: 1n }));
+    expect([error, logs.length]).toEqual(["Invalid token: it could not be verified", 1]);
+  });
+});
