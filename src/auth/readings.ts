@@ -1,20 +1,22 @@
 /**
- * A path as the router reads it, and as a careless handler of a wildcard route might: with `%2F` and `\` for `/`, `//` for
- * `/`, dots resolved and everything decoded. Most paths have one reading.
+ * A path as the router reads it, and as a careless handler of a wildcard route might: decoded once or more, `\` taken for
+ * `/`, `//` for `/`, dots resolved. Most paths have one reading.
  */
 export function readingsOf(path: string): readonly string[] {
   if (!/%|\/\/|\\|\/\./.test(path)) return [path];
-  const loose = encode(resolve(decode(path).replaceAll("\\", "/")));
-  return loose === path ? [path] : [path, loose];
+  const readings = new Set([path]);
+  for (let round = 0, decoded = path; round <= mostRounds; round++, decoded = decode(decoded)) {
+    readings.add(encode(resolve(decoded)));
+    readings.add(encode(resolve(decoded.replaceAll("\\", "/"))));
+  }
+  return [...readings];
 }
 
 /** Whoever decodes twice gets what was encoded twice. */
+const mostRounds = 3;
+
 function decode(path: string): string {
-  let decoded = path;
-  for (let round = 0; round < 3 && decoded.includes("%"); round++) {
-    decoded = decoded.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
-  }
-  return decoded;
+  return path.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
 }
 
 function resolve(path: string): string {
@@ -26,7 +28,8 @@ function resolve(path: string): string {
   return `/${parts.join("/")}`;
 }
 
-/** As rou3 writes what stands in a pattern. */
+/** As rou3 writes what stands in a pattern, its escapes in capitals. */
 function encode(path: string): string {
-  return path.replace(/[\0- "#<>?^`{}\x7F-\uFFFF]+/g, (run) => encodeURIComponent(run.toWellFormed()));
+  const escaped = path.replace(/[\0- "#<>?^`{}\x7F-\uFFFF]+/g, (run) => encodeURIComponent(run.toWellFormed()));
+  return escaped.replace(/%[0-9a-f]{2}/gi, (escape) => escape.toUpperCase());
 }

@@ -23,8 +23,10 @@ export function extractSocketToken(
 function bearer({ headers }: Request): string | undefined {
   const header = headers.get("authorization");
   if (header === null) return undefined;
-  // Several headers of one name reach us as one, with commas between them.
-  if (/,\s*(bearer\b|[a-z][\w-]*\s+\S)/i.test(header)) throw new Error("more than one Authorization header");
+  // Several headers of one name reach us as one, with commas between them. Other schemes have commas, but before `name=value`.
+  const [, ...more] = header.replace(/"[^"]*"/g, '""').split(",");
+  if (!more.every((part) => /^\s*[\w-]+\s*=\s*[^\s=]/.test(part)))
+    throw new Error("more than one Authorization header");
   if (header.slice(0, 7).toLowerCase() !== "bearer ") return undefined;
   const token = header.slice(7).trim();
   if (/[\s,]/.test(token)) throw new Error("malformed");

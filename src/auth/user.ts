@@ -22,7 +22,8 @@ export function toCaller(given: unknown): Caller {
 /** Many databases number their users. Two numbers too large for JavaScript would be one user. */
 function toUserId(id: unknown): string | undefined {
   if (id === undefined || id === null) return undefined;
-  if (typeof id === "string" && id !== "") return id;
+  // Half a character cannot be stored: two such users would be one, too.
+  if (typeof id === "string" && id !== "" && id.isWellFormed()) return id;
   if (Number.isSafeInteger(id)) return String(id);
   throw new Error("the id of its user is neither a text nor a safe whole number");
 }

@@ -176,7 +176,7 @@ class Context implements StepContext {
     return fromJsonText(this.#attempt.options.resumed?.data);
   }
   get resumedBy(): StepContext["resumedBy"] {
-    return this.#attempt.options.resumed?.by;
+    return structuredClone(this.#attempt.options.resumed?.by); // a step that changes it does so for itself
   }
   get getStepData(): StepContext["getStepData"] {
     return (id) => fromJsonText(this.#attempt.options.stepData(id));

@@ -19,7 +19,7 @@ import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
 import { createCustomApp, inside, isCrossOrigin, methodNotAllowed, type Inside } from "./custom.ts";
-import { createHostCheck } from "./hosts.ts";
+import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import type { Row } from "./rows.ts";
 
@@ -49,6 +49,7 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
   const { server, auth, configureApp } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits } = server;
   const cors = createCors(corsOptions);
+  const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
   const report = (error: unknown, requestId: string | undefined): void =>
     logger.error("Request failed", { error, requestId });
@@ -68,7 +69,7 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
       if (preflight) return preflight;
-      if (isForeign(request) && !cors.allows(request.headers.get("origin")!)) throw notAllowed();
+      if (isForeign(request, event.url) && !cors.allows(request.headers.get("origin")!)) throw notAllowed();
       const match = table.find(request.method, event.url.pathname);
       const identity = gate ? await gate(request, toAsked(event, request.method, match)) : unchecked;
       if (match) return await toAnswer(await run(match, event, identity, requestId), request, headers, identity);
@@ -107,9 +108,9 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       throw refusal;
     }
     const response = await askCustom(event, requestId, identity.caller, { isRefusal: true, run: refuse });
-    void response.body?.cancel();
     const kept = [...response.headers].filter(isCrossOrigin);
-    if (isAsking && isAnswered) return new Response(null, { status: response.status, headers: kept });
+    if (isAsking && isAnswered) return toPreflightAnswer(response, kept);
+    void response.body?.cancel();
     return toErrorEnvelope(refusal, kept, (hidden) => report(hidden, requestId)).toResponse();
   }
 
@@ -160,7 +161,9 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     } catch (cause) {
       throw badRequest("Bad request", cause); // `/./x` under a Host that no URL can hold
     }
-    if (!isOurHost(request.headers.get("host") ?? event.url.host)) throw new ServeError(403, "Host not allowed");
+    const host = request.headers.get("host");
+    if (host !== null && !isHost(host)) throw badRequest("Bad request: invalid Host header");
+    if (!isOurHost(host ?? event.url.host)) throw new ServeError(403, "Host not allowed");
     return event;
   }
 
@@ -185,17 +188,25 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
   return { snapshot, answer, upgrade, routes: () => listRoutes(table, custom, policy) };
 }
 
+/** It needs no body, unless it says what is wrong. */
+function toPreflightAnswer({ status, body }: Response, headers: HeaderPairs): Response {
+  if (status < 400) void body?.cancel();
+  if (status < 400) return new Response(null, { status, headers });
+  return new Response(body, { status, headers: [...headers, ["content-type", "application/json"]] });
+}
+
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];
 const notAllowed = (): ServeError => new ServeError(403, "Origin not allowed");
 
 /**
- * A browser sends some requests without asking first, and a page need not see the answer to do harm. It says itself that they
- * come from elsewhere: the Host, by which a socket is judged, may be another behind a proxy.
+ * A browser sends some requests without asking first, and a page need not see the answer to do harm. Over https and on
+ * localhost it says itself which come from elsewhere, and is right behind a proxy that changes the Host, too.
  */
-function isForeign({ method, headers }: Request): boolean {
-  if (method === "GET" || method === "HEAD" || method === "OPTIONS" || !headers.has("origin")) return false;
+function isForeign({ method, headers }: Request, url: URL): boolean {
+  const origin = headers.get("origin");
+  if (method === "GET" || method === "HEAD" || method === "OPTIONS" || origin === null) return false;
   const site = headers.get("sec-fetch-site");
-  return site === "cross-site" || site === "same-site";
+  return site === null ? !isOwn(origin, url) : site === "cross-site" || site === "same-site";
 }
 
 /** By host: behind a proxy that ends TLS, our scheme is not the one that the browser sees. */

@@ -8,3 +8,14 @@ export function createHostCheck(allowed: readonly string[]): (host: string | nul
     return names.has(name) || name.endsWith(".localhost") || isIP(name.replace(/^\[|\]$/g, "")) > 0;
   };
 }
+
+/** Whether a URL can hold this host: a mounted app would make one of it. Most requests come under the same name. */
+export function createHostReader(): (host: string) => boolean {
+  let known = "";
+  return (host) => {
+    if (host === known) return true;
+    const isHost = URL.canParse(`http://${host}`);
+    if (isHost) known = host;
+    return isHost;
+  };
+}

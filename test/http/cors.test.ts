@@ -99,7 +99,8 @@ describe("cors", () => {
     ["DELETE", "cross-site", "null", 403],
     ["POST", "cross-site", "http://a.test", 405],
     ["POST", "same-origin", "http://behind-a-proxy.test", 405],
-    ["POST", undefined, "http://evil.test", 405], // no browser
+    ["POST", undefined, "http://evil.test", 403],
+    ["POST", undefined, "http://localhost", 405],
     ["GET", "cross-site", "http://evil.test", 200],
   ])("runs nothing for a page of an origin that is not allowed: %s, %s, %s", async (method, site, origin, status) => {
     const headers = { origin, ...(site && { "sec-fetch-site": site }) };

@@ -1,0 +1,10 @@
+import type { ViteUserConfig } from "vitest/config";
+import base from "./vitest.config.ts";
+
+// Apart from the other tests, because they need a Chromium: `npm run test:browser`.
+const config: typeof base = (env) => {
+  const { test, ...rest }: ViteUserConfig = base(env);
+  const include = ["test/browser/*.browser.ts"];
+  return { ...rest, test: { ...test, include, globalSetup: "test/browser/chromium.ts", fileParallelism: false } };
+};
+export default config;
