@@ -14,7 +14,9 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
   function reportFault(error: Error, token: string | undefined): void {
     if (performance.now() < quietUntil) return;
     quietUntil = performance.now() + 1_000;
-    report(redact(error.stack ?? error.message, token));
+    const { cause } = error;
+    const because = cause instanceof Error ? `\nbecause of ${cause.stack ?? cause.message}` : "";
+    report(redact((error.stack ?? error.message) + because, token));
   }
 
   return async function admit(request, asked) {

@@ -81,6 +81,11 @@ describe("a provider that fails", () => {
     expect(JSON.stringify(logs)).not.toContain(token);
   });
 
+  it("tells the log why", async () => {
+    const { logs } = await hear(throwing(new TypeError("fetch failed", { cause: new Error("ECONNREFUSED") })));
+    expect(logs[0]!.data!["error"]).toMatch(/fetch failed[^]*because of Error: ECONNREFUSED/);
+  });
+
   it("is heard of once a second at most, without the token", async () => {
     const { logs } = await hear(throwing(new TypeError(`cannot read ${token}`)), token, 50);
     expect(logs.length).toBeLessThan(5);
