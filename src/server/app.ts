@@ -18,9 +18,10 @@ import { check, toRecord } from "../http/route.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
-import { createCustomApp, inside, isCrossOrigin, methodNotAllowed, type Inside } from "./custom.ts";
+import { createCustomApp, inside, methodNotAllowed, type Inside } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
+import { isCrossOrigin, isForeign, isOwn, notAllowed } from "./origins.ts";
 import type { Row } from "./rows.ts";
 
 export type Mode = "dev" | "start";
@@ -170,9 +171,7 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
   async function upgrade(request: Request): Promise<Partial<Hooks> | Response> {
     const event = toEvent(request);
     const origin = request.headers.get("origin");
-    if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) {
-      throw notAllowed();
-    }
+    if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) throw notAllowed();
     const match = table.find("GET", event.url.pathname);
     const identity = gate ? await gate(request, { ...toAsked(event, "GET", match), isUpgrade: true }) : unchecked;
     if (match?.row.type === "socket") return toHooks(match.row, event.url.searchParams, identity);
@@ -196,23 +195,6 @@ function toPreflightAnswer({ status, body }: Response, headers: HeaderPairs): Re
 }
 
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];
-const notAllowed = (): ServeError => new ServeError(403, "Origin not allowed");
-
-/**
- * A browser sends some requests without asking first, and a page need not see the answer to do harm. Over https and on
- * localhost it says itself which come from elsewhere, and is right behind a proxy that changes the Host, too.
- */
-function isForeign({ method, headers }: Request, url: URL): boolean {
-  const origin = headers.get("origin");
-  if (method === "GET" || method === "HEAD" || method === "OPTIONS" || origin === null) return false;
-  const site = headers.get("sec-fetch-site");
-  return site === null ? !isOwn(origin, url) : site === "cross-site" || site === "same-site";
-}
-
-/** By host: behind a proxy that ends TLS, our scheme is not the one that the browser sees. */
-function isOwn(origin: string, { host }: URL): boolean {
-  return URL.parse(origin)?.host === host;
-}
 
 /** What the policy is asked: by the row that matched, and by the path that the routers read. */
 function toAsked({ url }: H3Event, method: string, match: Match<Row> | undefined): Parameters<Gate>[1] {

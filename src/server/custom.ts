@@ -3,6 +3,7 @@ import { ConfigError } from "../config/error.ts";
 import { notFound, ServeError } from "../core/error.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
+import { isCrossOrigin } from "./origins.ts";
 import type { Row } from "./rows.ts";
 
 declare module "h3" {
@@ -68,9 +69,6 @@ function toKept({ res }: HTTPEvent & Partial<Pick<H3Event, "res">>): HeaderPairs
   const { headers = new Headers(), errHeaders = new Headers() } = res ?? {};
   return [...[...headers].filter((pair) => isCrossOrigin(pair) && !errHeaders.has(pair[0])), ...errHeaders];
 }
-
-export const isCrossOrigin = ([name]: [string, string]): boolean =>
-  name === "vary" || name.startsWith("access-control-");
 
 /**
  * With `cors: false` the refused, too, pass the host's middleware, for its headers. What belongs to a path may do more than
