@@ -1,6 +1,7 @@
 import type { ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import { withData, type Logger } from "../core/log.ts";
+import { currentScope } from "../core/scope.ts";
 import { toContextMap, type Surroundings } from "../engine/context.ts";
 import type { AgentContext } from "./context.ts";
 import type { AgentDefinition, AgentHooks, ModelSettings } from "./define.ts";
@@ -31,6 +32,7 @@ export class Operation {
   /** Whether a step of a workflow asks. */
   readonly isStep: boolean;
   readonly #parts: OperationOptions;
+  readonly #scope = currentScope();
   readonly #controller = new AbortController();
   #context: AgentContext | undefined;
   #failure: unknown;
@@ -62,7 +64,8 @@ export class Operation {
       conversationId,
       context: toContextMap(surroundings),
       signal,
-      logger: withData(this.#parts.logger, { agentId: agent.id, operationId, userId, conversationId }),
+      // Parts of a stream are asked for from elsewhere: the scope is that of its beginning.
+      logger: withData(this.#parts.logger, { ...this.#scope, agentId: agent.id, operationId, userId, conversationId }),
     };
   }
 

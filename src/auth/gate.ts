@@ -1,4 +1,4 @@
-import { anonymous, type Identity } from "../core/caller.ts";
+import type { Identity } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
 import type { Asked, Policy } from "./policy.ts";
 import type { AuthProvider } from "./provider.ts";
@@ -10,6 +10,7 @@ export type Gate = (request: Request, asked: Asked & { readonly search: URLSearc
 
 /** `report` hears, once a second at most, what is wrong with the provider itself, as text without the token. */
 export function createGate(provider: AuthProvider, policy: Policy, report: (error: string) => void): Gate {
+  const anonymous: Identity = { checked: true, ownership: provider.ownership === true, caller: undefined };
   let quietUntil = 0;
   function reportFault(error: Error, token: string | undefined): void {
     if (performance.now() < quietUntil) return;
@@ -26,7 +27,7 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
       token = asked.isUpgrade ? extractSocketToken(provider, request, asked.search) : extractToken(provider, request);
       if (token !== undefined) {
         const user = provider.verifyToken(token, request);
-        return { checked: true, caller: toCaller(isThenable(user) ? await within(verifyMs, user) : user) };
+        return { ...anonymous, caller: toCaller(isThenable(user) ? await within(verifyMs, user) : user) };
       }
     } catch (error) {
       if (error instanceof Error && isFault(error)) reportFault(error, token);

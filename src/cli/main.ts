@@ -22,8 +22,9 @@ export async function main(argv: string[]): Promise<void> {
       .option("--port <number>", "the port to listen on (default: 3141)")
       .option("--host <name>", "the address to listen on (default: 127.0.0.1)")
       .option("--data <file>", "the file that holds the executions (default: .agentserve/data.db)")
+      .option("--json", "log one JSON record a line, in a terminal, too")
       .addHelpText("after", `\nExample:\n  $ npx agentserve ${name} --port 8080`)
-      .action(async (options: { config?: string; port?: string; host?: string; data?: string }) => {
+      .action(async (options: { config?: string; port?: string; host?: string; data?: string; json?: boolean }) => {
         const { serve } = await import("./serve.ts");
         await serve(name, options);
       });

@@ -1,7 +1,6 @@
 import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import type { Logger } from "../core/log.ts";
-import { createLogger } from "../observability/logger.ts";
 import type { Mode } from "../server/app.ts";
 import { openServer } from "../server/create.ts";
 import { findRisks, findWeakSecret } from "../server/risks.ts";
@@ -12,19 +11,22 @@ import { countRoutes } from "./routes.ts";
 /** Loads and serves a project until a signal ends it. A flag beats the environment, which beats the config. */
 export async function serve(
   mode: Mode,
-  flags: { config?: string; port?: string; host?: string; data?: string; allowWeakSecret?: boolean },
+  flags: { config?: string; port?: string; host?: string; data?: string; allowWeakSecret?: boolean; json?: boolean },
 ): Promise<void> {
   const began = performance.now();
   const project = await openProject(flags.config);
-  const logger = createLogger();
   // `||`: an empty HOST would listen on every address.
   const host = flags.host || process.env["HOST"] || project.config.server.host || "127.0.0.1";
   const port = toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? project.config.server.port;
   const weak = mode === "start" && !flags.allowWeakSecret && findWeakSecret(project.config);
   if (weak) throw new ConfigError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
-  const server = openServer(project, { mode, logger, file: flags.data || process.env["AGENTSERVE_DATA"] || undefined });
+  const server = openServer(project, {
+    mode,
+    json: flags.json,
+    file: flags.data || process.env["AGENTSERVE_DATA"] || undefined,
+  });
   const { url } = await server.listen({ port, host });
-  keepServing(logger);
+  keepServing(server.logger);
   closeOnSignal(
     () => server.close(),
     (line) => print(colors.dim(line)),

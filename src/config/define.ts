@@ -5,9 +5,11 @@ import { findProviderMistakes } from "../auth/options.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import { explain } from "../core/explain.ts";
+import type { Logger } from "../core/log.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import type { Backend } from "../engine/types.ts";
 import type { CorsOptions } from "../http/cors.ts";
+import type { HostLogger } from "../observability/outward.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
@@ -25,6 +27,8 @@ export interface Config {
   server?: ServerOptions;
   /** Who may call what. @default everybody may call everything */
   auth?: AuthProvider | undefined;
+  /** Where the log goes besides its readers: a pino, winston or consola of your own. @default the terminal */
+  logger?: HostLogger;
   /** Where executions and conversations live. @default embedded() */
   backend?: Backend;
   /** Adds routes, groups and middleware of your own to an H3 app; they come after the built-in routes. */
@@ -39,6 +43,8 @@ declare module "h3" {
     authenticatedUser?: Readonly<Record<string, unknown>> | undefined;
     /** The `x-request-id` of the answer. */
     requestId?: string;
+    /** Stamps what it logs with the ids of the request and its user. */
+    logger?: Logger;
   }
 }
 export interface ServerOptions {
@@ -124,6 +130,8 @@ const Cors = v.pipe(
   ),
 );
 
+const isLogger = (value: unknown): boolean =>
+  ["info", "warn", "error"].every((level) => typeof (value as Record<string, unknown> | null)?.[level] === "function");
 const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
 
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
@@ -161,6 +169,7 @@ const ConfigSchema = object(
     workflowsDir: v.optional(text("the name of a folder")),
     server: v.optional(Server, {}),
     auth: v.optional(v.custom<AuthProvider>(() => true)), // checked by its own rules, which do not print texts
+    logger: v.optional(v.custom<HostLogger>(isLogger, "a logger with info(), warn() and error()")),
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function of the app")),
     onDispose: v.optional(fn<NonNullable<Config["onDispose"]>>("a function")),

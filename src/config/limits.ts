@@ -36,6 +36,10 @@ export const defaultLimits = {
   socketMessageBytes: 65_536,
   /** What may wait for a WebSocket reader. Then it is cut. */
   socketBufferBytes: 1_048_576,
+  /** Records of the log that are kept for its readers. The oldest leave. */
+  logRecords: 10_000,
+  /** How much the kept records may take, as JSON. */
+  logBytes: 16_777_216,
   /** How long a request's headers may take to arrive, in `start`. Answer: 408. */
   headersMs: 10_000,
   /** How long a whole request may take to arrive, in `start`. Answer: 408. */

@@ -8,9 +8,10 @@ export interface Caller {
 export interface Identity {
   /** Whether there is a provider. Then nothing counts that a client says about itself; without one that is all there is. */
   readonly checked: boolean;
+  /** Whether an execution is there only for the user who began it. */
+  readonly ownership: boolean;
   /** Undefined for whoever is not, or cannot be, authenticated. */
   readonly caller: Caller | undefined;
 }
 
-export const unchecked: Identity = { checked: false, caller: undefined };
-export const anonymous: Identity = { checked: true, caller: undefined };
+export const unchecked: Identity = { checked: false, ownership: false, caller: undefined };

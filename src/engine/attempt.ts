@@ -2,6 +2,7 @@ import { ServeError } from "../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../core/json.ts";
 import { withData, type Logger } from "../core/log.ts";
 import { validate, type Schema } from "../core/schema.ts";
+import { runInScope } from "../core/scope.ts";
 import type { Entry, EntryAttempt, Resumed, StepAsker } from "./definition.ts";
 import { toContextMap, type Agent, type AskAgent, type AskOptions, type Prompt, type StepContext } from "./context.ts";
 import type { Execution, Fault, LiveEvent, Settled } from "./types.ts";
@@ -51,7 +52,10 @@ export class Attempt implements EntryAttempt, StepAsker {
   run(ended: (settled: Settled) => void): void {
     this.#ended = ended;
     if (this.#timeoutMs > 0) armSoon(this);
-    void this.#run();
+    const { execution } = this.host;
+    const { id: executionId, workflowId, userId, conversationId } = execution;
+    // The request that happens to be written beside it has nothing to do with it.
+    void runInScope({ workflowId, executionId, stepId: this.options.path, userId, conversationId }, () => this.#run());
   }
 
   async #run(): Promise<void> {
@@ -218,8 +222,8 @@ function emitOwn(event: { type: string }, { host, options: { path } }: Attempt):
 }
 
 function toStepLogger({ host: { logger, execution }, options: { path } }: Attempt): Logger {
-  const { id, workflowId } = execution;
-  return withData(logger, { workflowId, executionId: id, stepId: path });
+  const { id: executionId, workflowId, userId, conversationId } = execution;
+  return withData(logger, { workflowId, executionId, stepId: path, userId, conversationId });
 }
 
 function toFault(error: unknown, attempt: Attempt): Fault {

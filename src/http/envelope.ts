@@ -80,7 +80,10 @@ function toServeError(error: unknown): ServeError | undefined {
   };
   if (unhandled) return toServeError(cause);
   if (status === 413) return new ServeError(413, "Request body too large");
-  return new ServeError(status, error.message, { headers: [...(headers ?? [])] });
+  // h3 has no words for some of its own.
+  const isBare = error.message === `HTTPError ${status}`;
+  const message = isBare ? (status === 404 ? "Not found" : (STATUS_CODES[status] ?? error.message)) : error.message;
+  return new ServeError(status, message, { headers: [...(headers ?? [])] });
 }
 
 export function withHeaders(response: Response, extra: HeaderPairs): Response {

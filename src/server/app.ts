@@ -5,6 +5,7 @@ import type { Snapshot } from "../config/snapshot.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
+import { runInScope } from "../core/scope.ts";
 import { createCors, isPreflight } from "../http/cors.ts";
 import {
   toEnvelope,
@@ -121,13 +122,13 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     caller: Caller | undefined,
     around?: Inside,
   ): Response | Promise<Response> {
-    Object.assign(context, { requestId, authenticatedUser: caller?.user, [inside]: around });
-    return custom.fetch(req);
+    Object.assign(context, { requestId, logger, authenticatedUser: caller?.user, [inside]: around });
+    return runInScope({ requestId, userId: caller?.userId }, () => custom.fetch(req));
   }
 
   function run({ row, params }: Match<Row>, event: H3Event, identity: Identity, requestId: string): unknown {
     if (row.type === "socket") throw new ServeError(426, "Upgrade required", { headers: [["upgrade", "websocket"]] });
-    return row.run({
+    const asked = {
       request: event.req,
       params,
       search: event.url.searchParams,
@@ -135,8 +136,9 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       requestId,
       snapshot,
       limits,
-      unknownKey: (key) => unknownKey(`${row.method} ${row.path}`, key),
-    });
+      unknownKey: (key: string) => unknownKey(`${row.method} ${row.path}`, key),
+    };
+    return runInScope({ requestId, userId: identity.caller?.userId }, () => row.run(asked));
   }
 
   function toAnswer(
@@ -188,10 +190,11 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
 }
 
 /** It needs no body, unless it says what is wrong. */
-function toPreflightAnswer({ status, body }: Response, headers: HeaderPairs): Response {
+function toPreflightAnswer({ status, body, headers }: Response, kept: HeaderPairs): Response {
   if (status < 400) void body?.cancel();
-  if (status < 400) return new Response(null, { status, headers });
-  return new Response(body, { status, headers: [...headers, ["content-type", "application/json"]] });
+  if (status < 400) return new Response(null, { status, headers: kept });
+  const type = headers.get("content-type");
+  return new Response(body, { status, headers: type ? [...kept, ["content-type", type]] : kept });
 }
 
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];
@@ -201,12 +204,22 @@ function toAsked({ url }: H3Event, method: string, match: Match<Row> | undefined
   return { method, path: url.pathname, search: url.searchParams, row: match?.row };
 }
 
+/** Whoever asks for what there is not is told so in the socket's own way: a browser shows nobody why a handshake failed. */
 function toHooks(row: SocketRoute, search: URLSearchParams, identity: Identity): Partial<Hooks> {
-  const query = row.query && check(row.query, toRecord(search), "query");
   let connection: Connection | undefined;
   return {
-    open: (peer) => void (connection = row.connect(peer, { query, identity })),
+    open(peer) {
+      try {
+        const query = row.query && check(row.query, toRecord(search), "query");
+        connection = row.connect(peer, { query, identity });
+      } catch (error) {
+        if (!(error instanceof ServeError)) throw error;
+        peer.send(JSON.stringify({ type: "ERROR", success: false, error: error.message }));
+        peer.close(1008, "Invalid query");
+      }
+    },
     message: (_, message) => connection?.message?.(message.text()),
+    drain: () => connection?.drain?.(),
     close: () => connection?.close?.(),
   };
 }

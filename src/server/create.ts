@@ -8,7 +8,8 @@ import type { Logger } from "../core/log.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
 import { createAgents } from "../agents/agents.ts";
-import { createLogger } from "../observability/logger.ts";
+import { createLogs } from "../observability/logs.ts";
+import { toHost, toPlain, toTerminal } from "../observability/outward.ts";
 import { createApp, type App, type Mode } from "./app.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
@@ -28,7 +29,10 @@ export interface Server {
 
 export interface ServerParts {
   readonly mode: Mode;
+  /** Gets the log as it is written, in place of the config's own logger and of the terminal. */
   readonly logger?: Logger;
+  /** Whether the terminal gets JSON. */
+  readonly json?: boolean | undefined;
   /** The file of the embedded store, before what the config says. */
   readonly file?: string | undefined;
   /** Rows beside the built-in ones. */
@@ -38,10 +42,10 @@ export interface ServerParts {
 /** A server of your own config, without files and without the command line. */
 export function createServer(config: Config): Server {
   const project = toProject(config);
-  const logger = createLogger();
+  const server = openServer(project, { mode: "start" });
   const weak = findWeakSecret(project.config);
-  if (weak) logger.warn(weak.message);
-  return openServer(project, { mode: "start", logger });
+  if (weak) server.logger.warn(weak.message);
+  return server;
 }
 
 const defaultPort = 3141;
@@ -49,6 +53,7 @@ const defaultPort = 3141;
 /** A server, and what it serves. */
 export interface OpenServer extends Server {
   readonly snapshot: Snapshot;
+  readonly logger: Logger;
   routes(): ListedRoute[];
 }
 
@@ -58,24 +63,27 @@ export function toRoutes(project: Project): ListedRoute[] {
 }
 
 /** Everything that a server is made of. Nothing of it is open yet. */
-function assemble(project: Project, { mode, logger = createLogger(), rows, file }: ServerParts) {
+function assemble(project: Project, { mode, logger: own, json, rows, file }: ServerParts) {
   const { config, root } = project;
   const { limits } = config.server;
+  const theirs = config.logger ? toHost(config.logger) : toTerminal({ json });
+  const logs = createLogs({ ...limits, outward: own ? toPlain(own) : theirs });
+  const { logger } = logs;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
   const { engine, conversations } = config.backend.open({ ...limits, root, file, logger });
   const agents = createAgents({ conversations, limits, logger, root });
   const snapshot = createSnapshot(project, { logger, ask: agents.ask });
-  const table = createRows({ engine, agents, isDev: mode === "dev" }, rows);
+  const table = createRows({ engine, agents, logs, limits, isDev: mode === "dev" }, rows);
   const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
   const app: App = createApp({ snapshot, table, streams, mode, logger, unknownKey });
-  return { engine, agents, snapshot, streams, app, report };
+  return { engine, agents, snapshot, streams, app, report, logger };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode } = parts;
   const { server } = project.config;
-  const { engine, agents, snapshot, streams, app, report } = assemble(project, parts);
+  const { engine, agents, snapshot, streams, app, report, logger } = assemble(project, parts);
   // What was running when the process ended goes on, before anybody is answered.
   const recovered = engine.open((workflowId) => snapshot.workflows.get(workflowId));
   recovered.catch(() => {}); // whoever fetches or listens hears of it
@@ -84,6 +92,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
 
   return {
     snapshot,
+    logger,
     routes: app.routes,
     async fetch(request) {
       if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();

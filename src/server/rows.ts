@@ -6,6 +6,9 @@ import { docRoute } from "../docs/routes.ts";
 import type { Engine } from "../engine/types.ts";
 import type { Route } from "../http/route.ts";
 import { createTable, type Table } from "../http/table.ts";
+import type { Logs } from "../observability/logs.ts";
+import { logRoutes } from "../observability/routes.ts";
+import { logSocket } from "../observability/sockets.ts";
 import { echoSocket } from "../sockets/echo.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
@@ -15,16 +18,20 @@ export type Row = Route<Snapshot> | SocketRoute;
 export interface RowParts {
   readonly engine: Engine;
   readonly agents: Agents;
+  readonly logs: Logs;
+  readonly limits: { readonly socketBufferBytes: number };
   /** Whether answers show what only the author should see. */
   readonly isDev: boolean;
 }
 
 /** Every built-in endpoint, and the document of them all. */
-export function createRows({ engine, agents, isDev }: RowParts, more: readonly Row[] = []): Table<Row> {
+export function createRows({ engine, agents, logs, limits, isDev }: RowParts, more: readonly Row[] = []): Table<Row> {
   const rows: readonly Row[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
     ...workflowRoutes({ engine, showErrors: isDev }),
+    ...logRoutes(logs),
     echoSocket,
+    logSocket(logs, limits),
     ...more,
   ];
   return createTable([...rows, docRoute(rows, manifest.version)]);

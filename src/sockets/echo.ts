@@ -1,4 +1,4 @@
-import { defineSocket, type SocketRoute } from "./socket.ts";
+import { defineSocket, toMessage, type SocketRoute } from "./socket.ts";
 
 /** `/ws`: is a WebSocket to this server possible from where you are? */
 export const echoSocket: SocketRoute = defineSocket({
@@ -10,8 +10,6 @@ export const echoSocket: SocketRoute = defineSocket({
     return { message: (text) => void peer.send(toEcho(text)) };
   },
 });
-
-const toMessage = (type: string, data: unknown): string => JSON.stringify({ type, success: true, data });
 
 /** JSON comes back parsed; what is none, or too deep to be written again, as the text that it was. */
 function toEcho(text: string): string {

@@ -18,8 +18,13 @@ export interface SocketRoute {
 }
 export interface Connection {
   message?(text: string): void;
+  /** What was sent has left. */
+  drain?(): void;
   close?(): void;
 }
+
+/** A message as every socket of ours sends it. */
+export const toMessage = (type: string, data: unknown): string => JSON.stringify({ type, success: true, data });
 
 type Checked<Q> = Q extends GenericSchema ? InferOutput<Q> : undefined;
 

@@ -14,7 +14,6 @@ import { DetailShape, EventShape, ResultShape, StateShape, Status, SummaryShape,
 /** What the routes need of a snapshot. */
 export interface Workflows {
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
-  readonly config: { readonly auth?: { readonly ownership?: boolean | undefined } | undefined };
 }
 export interface RegisteredWorkflow extends Runnable {
   readonly detail: WorkflowDetail;
@@ -135,7 +134,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       errors: { ...unknownExecution, ...cannotWrite },
       async handle({ params, body, identity, snapshot }) {
         findWorkflow(snapshot, params.id);
-        const found = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
+        const found = await find(engine, params.id, params.executionId, toReach(identity));
         const state = await suspend(engine, found, body.reason);
         const { suspendedAt, reason } = toStateView(state, showErrors).suspension!;
         const data: SuspendResult = {
@@ -160,7 +159,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       },
       async handle({ params, body, identity, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
-        const state = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
+        const state = await find(engine, params.id, params.executionId, toReach(identity));
         const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
         const resumed = await resume(engine, workflow, state, asked, identity.caller);
         return settle(params.executionId, resumed.epoch);
@@ -173,8 +172,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "public",
       responses: { 200: StateShape },
       errors: unknownExecution,
-      async handle({ params, identity, snapshot }) {
-        const state = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
+      async handle({ params, identity }) {
+        const state = await find(engine, params.id, params.executionId, toReach(identity));
         const view = toStateView(state, showErrors);
         return new Reply(view, { headers: idHeader(view.executionId) });
       },
@@ -186,8 +185,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       query: ListQuery,
       responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
-      async handle({ params, query, identity, snapshot }) {
-        const reach = toReach(snapshot, identity);
+      async handle({ params, query, identity }) {
+        const reach = toReach(identity);
         if (reach !== "all" && reach.userId === undefined) return { items: [], nextCursor: null };
         const limit = query.limit ?? 50;
         const before = query.cursor === undefined ? undefined : fromCursor(query.cursor);
@@ -206,8 +205,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       body: ReasonBody,
       responses: { 200: ResultShape },
       errors: { ...unknownExecution, ...cannotWrite },
-      async handle({ params, body, identity, snapshot }) {
-        const state = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
+      async handle({ params, body, identity }) {
+        const state = await find(engine, params.id, params.executionId, toReach(identity));
         return toReply(await cancel(engine, state, body.reason));
       },
     }),
@@ -219,8 +218,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       query: AttachQuery,
       responses: { 200: events(EventShape) },
       errors: unknownExecution,
-      async handle({ params, query, request, identity, snapshot }) {
-        const { execution } = await find(engine, params.id, params.executionId, toReach(snapshot, identity));
+      async handle({ params, query, request, identity }) {
+        const { execution } = await find(engine, params.id, params.executionId, toReach(identity));
         const after = Number(query.after ?? lastEventId(request) ?? 0);
         const { id } = execution;
         const attach = (signal: AbortSignal) => follow(engine.events(id, after, signal), id, signal);
@@ -255,8 +254,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
   }
 }
 
-const toReach = ({ config }: Workflows, { caller }: Identity): Reach =>
-  config.auth?.ownership ? { userId: caller?.userId } : "all";
+const toReach = ({ ownership, caller }: Identity): Reach => (ownership ? { userId: caller?.userId } : "all");
 
 function findWorkflow({ workflows }: Workflows, id: string): RegisteredWorkflow {
   const workflow = workflows.get(id);

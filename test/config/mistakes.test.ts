@@ -62,7 +62,7 @@ describe("a config with a mistake gives one readable message with file and place
     [
       "an unknown key",
       `{ colour: 1 }`,
-      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, server, auth, backend, configureApp, onDispose",
+      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, server, auth, logger, backend, configureApp, onDispose",
     ],
     [
       "an unknown key under cors",

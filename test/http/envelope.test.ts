@@ -148,8 +148,8 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     for (let i = 0; i < 3; i++)
       await server.post("/test/echo", { n: 1, colour: 2, options: { shape: 1, context: { any: 1 } } });
     expect(server.logs.map(({ level, data }) => [level, data])).toEqual([
-      ["warn", { route: "POST /test/echo", key: "colour" }],
-      ["warn", { route: "POST /test/echo", key: "options.shape" }],
+      ["warn", { route: "POST /test/echo", key: "colour", requestId: expect.any(String) }],
+      ["warn", { route: "POST /test/echo", key: "options.shape", requestId: expect.any(String) }],
     ]);
     for (let i = 0; i < 200; i++) await server.post("/test/echo", { [`key${i}`]: 1 });
     expect(server.logs).toHaveLength(100);

@@ -152,6 +152,7 @@ describeServer("a custom route behind auth", { config: features }, (server) => {
     expect(await ask("/closed/group/list", {}, stranger)).toEqual(refused);
     expect(await ask("/closed/fetch/deep/er")).toEqual([200, "/deep/er"]);
     expect(await ask("/closed/fetch/deep/er", {}, stranger)).toEqual(refused);
+    expect(await ask("/closed/fetch//deep")).toEqual([404, { mine: "HTTPError 404" }]);
   });
   it("has an error handler of the host's, which never hears of a 401", async () => {
     expect(await ask("/closed/error")).toEqual([418, { mine: "teapot" }]);
@@ -191,6 +192,13 @@ describeServer("a custom route behind auth", { config: features }, (server) => {
       await expect(first(path, [...protocols])).rejects.toThrow("401");
     }
   });
+});
+
+it("says in words of ours what h3 has no words for", async () => {
+  const configureApp: Config["configureApp"] = (app) => void app.mount("/inner", () => new Response("inner"));
+  const server = await startServer("in process", { config: { configureApp } });
+  expect((await server.get("/inner//x", { custom: true })).body).toEqual({ success: false, error: "Not found" });
+  await server.close();
 });
 
 describe("configureApp", () => {

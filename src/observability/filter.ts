@@ -1,0 +1,63 @@
+import * as v from "valibot";
+import { logLevels, type LogLevel } from "../core/log.ts";
+import type { LogEntry } from "./record.ts";
+
+/** Which records somebody wants to read. */
+export interface LogFilter {
+  /** The least level. */
+  readonly level?: LogLevel | undefined;
+  readonly agentId?: string | undefined;
+  readonly workflowId?: string | undefined;
+  readonly executionId?: string | undefined;
+  /** In milliseconds since 1970, inclusive; so is `until`. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  /** How many of the newest. */
+  readonly limit?: number | undefined;
+}
+type Sent = { readonly [K in keyof LogFilter]?: string | undefined };
+
+const timeRule = "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970";
+const isoTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/;
+const toTime = (text: string): number =>
+  /^\d{1,15}$/.test(text) ? Number(text) : isoTime.test(text) ? Date.parse(text) : NaN;
+const time = v.optional(
+  v.pipe(
+    v.string(),
+    v.check((text) => !Number.isNaN(toTime(text)), timeRule),
+    v.transform(toTime),
+  ),
+);
+const limitRule = "expected 1 to 1000";
+
+/** The filters of `/api/logs` and `/ws/logs`, as they stand in a query. */
+export const LogQuery: v.GenericSchema<Sent, LogFilter> = v.object({
+  level: v.optional(v.picklist(logLevels, `expected ${logLevels.join(", ")}`)),
+  agentId: v.optional(v.string()),
+  workflowId: v.optional(v.string()),
+  executionId: v.optional(v.string()),
+  since: time,
+  until: time,
+  limit: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^\d{1,4}$/, limitRule),
+      v.transform(Number),
+      v.minValue(1, limitRule),
+      v.maxValue(1_000, limitRule),
+    ),
+  ),
+});
+export const defaultLimit = 100;
+
+export function toMatcher(filter: LogFilter): (entry: LogEntry) => boolean {
+  const { level, agentId, workflowId, executionId, since = -Infinity, until = Infinity } = filter;
+  const wanted = new Set<LogLevel>(level ? logLevels.slice(logLevels.indexOf(level)) : logLevels);
+  return ({ level: own, at, ids }) =>
+    wanted.has(own) &&
+    at >= since &&
+    at <= until &&
+    (agentId === undefined || ids.agentId === agentId) &&
+    (workflowId === undefined || ids.workflowId === workflowId) &&
+    (executionId === undefined || ids.executionId === executionId);
+}

@@ -1,0 +1,65 @@
+import { createConsola } from "consola";
+import { logLevels, type Logger, type LogLevel } from "../core/log.ts";
+import type { LogEntry, LogRecord } from "./record.ts";
+import type { LogsOptions } from "./logs.ts";
+
+export type Outward = LogsOptions["outward"];
+
+/** A logger that somebody has already: pino, winston, consola, or anything that is called like one of them. */
+export interface HostLogger {
+  info(...args: never[]): unknown;
+  warn(...args: never[]): unknown;
+  error(...args: never[]): unknown;
+}
+
+const isShown = (level: LogLevel): boolean => logLevels.indexOf(level) >= logLevels.indexOf("info");
+
+/** To stderr: for people where it is a terminal, else one JSON record a line. What is below `info` stays inside. */
+export function toTerminal(options: { json?: boolean | undefined } = {}): Outward {
+  if (options.json || !process.stderr.isTTY) {
+    return ({ level, text }) => void (isShown(level) && process.stderr.write(`${text}\n`));
+  }
+  const consola = createConsola({ stdout: process.stderr });
+  return (entry) => {
+    if (!isShown(entry.level)) return;
+    const { message, error, ...rest } = toRest(entry);
+    const details = [Object.keys(rest).length > 0 && rest, error].filter(Boolean);
+    consola[entry.level](message, ...details);
+  };
+}
+
+/** To a logger of the host's. Whatever is wrong with that one must not stop what is being logged about. */
+export function toHost(logger: HostLogger): Outward {
+  const levels = logger as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
+  const isPino = typeof levels["bindings"] === "function"; // it alone takes the data first
+  const nearest: Record<LogLevel, string[]> = {
+    trace: ["trace", "debug", "verbose"],
+    debug: ["debug", "verbose"],
+    info: ["info"],
+    warn: ["warn"],
+    error: ["error"],
+    fatal: ["fatal", "error"],
+  };
+  return (entry) => {
+    const name = nearest[entry.level].find((level) => typeof levels[level] === "function");
+    if (!name) return;
+    const { message, ...rest } = toRest(entry);
+    try {
+      if (isPino) levels[name]!(rest, message);
+      else levels[name]!(message, rest);
+    } catch {
+      // It has failed to log; there is nobody to tell.
+    }
+  };
+}
+
+/** As it was written. */
+export function toPlain(logger: Logger): Outward {
+  return ({ level }, message, data) => logger[level](message, Object.keys(data).length > 0 ? data : undefined);
+}
+
+/** What is left of a record for those who number and date records themselves. */
+function toRest({ text }: LogEntry): Omit<LogRecord, "seq" | "timestamp" | "level"> {
+  const { seq: _seq, timestamp: _timestamp, level: _level, ...rest } = JSON.parse(text) as LogRecord;
+  return rest;
+}
