@@ -58,10 +58,11 @@ export const routes: readonly Route[] = [
   row("GET /workflows/nope", "open", 404),
   row("GET /doc", "open", 200),
   row("HEAD /doc", "open", 200),
+  row("GET /api/logs", "open", 200),
+  row("HEAD /api/logs", "open", 200),
   // The same; 404 until they are built.
   row("GET /", "open", [200, 404]),
   row("GET /ui", "open", [200, 404]),
-  row("GET /api/logs", "open", [200, 404]),
   // Built-in rows of this test's own, whose handlers can be seen to run.
   row("GET /matrix/closed/7", "closed", 200, 1),
   row("HEAD /matrix/closed/7", "closed", 200, 1),
@@ -82,6 +83,8 @@ export const routes: readonly Route[] = [
   row("GET /ws", "socket", 426),
   row("HEAD /ws", "socket", 426),
   row("UPGRADE /ws", "socket", 101),
+  row("GET /ws/logs", "socket", 426),
+  row("UPGRADE /ws/logs", "socket", 101),
   row("POST /ws", "open", 405),
   row("GET /ws/nope", "open", 404),
   row("UPGRADE /ws/nope", "open", 404),
