@@ -1,5 +1,6 @@
 import { ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
+import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/context.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { createAsk } from "./ask.ts";
@@ -19,6 +20,7 @@ export interface AgentsOptions {
   readonly conversations: Conversations;
   readonly limits: AgentLimits;
   readonly logger: Logger;
+  readonly tracer: Tracer;
   /** The folder that models named by text are looked for from. */
   readonly root: string;
 }
@@ -39,7 +41,7 @@ export interface Agents {
   close(options: { drainMs: number }): Promise<void>;
 }
 
-export function createAgents({ conversations, limits, logger, root }: AgentsOptions): Agents {
+export function createAgents({ conversations, limits, logger, tracer, root }: AgentsOptions): Agents {
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
   /** Those that answer requests. Steps of workflows are the engine's to end: what is cut off there runs again. */
@@ -61,7 +63,7 @@ export function createAgents({ conversations, limits, logger, root }: AgentsOpti
     if (!isStep && requests.size >= limits.agentCalls) {
       throw new ServeError(503, "Too many calls of agents", { headers: [["retry-after", "1"]] });
     }
-    const operation = new Operation({ agent, options, surroundings, logger, signal, isStep });
+    const operation = new Operation({ agent, options, surroundings, logger, tracer, signal, isStep });
     (isStep ? steps : requests).add(operation);
     return operation;
   }

@@ -9,6 +9,7 @@ import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import type { Shape } from "./object-shape.ts";
 import { toSettings } from "./settings.ts";
+import { toUsageAttributes } from "./spans.ts";
 import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
 
 /** What is asked. */
@@ -142,6 +143,7 @@ async function finish(
   const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
   for (const { warnings } of steps)
     if (warnings?.length) operation.context.logger.warn("The model warns", { warnings });
+  operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
   const object = shape ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });
   operation.signal.throwIfAborted();

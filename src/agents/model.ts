@@ -1,6 +1,8 @@
 import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
+import type { Span, SpanOptions } from "../core/trace.ts";
 import type { Sdk } from "./sdk.ts";
+import { fromModelUsage, toModelSpan } from "./spans.ts";
 
 export interface ModelLimits {
   readonly modelFirstByteMs: number;
@@ -17,46 +19,68 @@ const thrown = new WeakSet<object>();
 export const isModelError = (error: unknown): boolean =>
   error instanceof ModelFailure || (typeof error === "object" && error !== null && thrown.has(error));
 
-/**
- * The model, held to its limits: whatever it does or fails to do, each call of it ends. `abort` ends all that the model is
- * asked for, so that it hears of it, too.
- */
+/** What a model is asked for. */
+export interface ModelHost {
+  /** Ends all of it, so that the model hears of it, too. */
+  abort(error: Error): void;
+  /** A span for one call, while somebody listens. */
+  trace(toOptions: (parent: Span) => SpanOptions): Span | undefined;
+}
+
+/** The model, held to its limits: whatever it does or fails to do, each call of it ends. */
 export function guardModel(
   sdk: Sdk,
   model: Exclude<LanguageModel, string>,
   { modelFirstByteMs, modelGapMs }: ModelLimits,
-  abort: (error: Error) => void,
+  host: ModelHost,
 ): LanguageModelV4 {
+  const abort = (error: Error): void => host.abort(error);
   return sdk.wrapLanguageModel({
     model,
     middleware: {
       specificationVersion: "v4",
-      async wrapGenerate({ doGenerate }) {
+      async wrapGenerate({ doGenerate, model: asked }) {
+        const span = host.trace((parent) => toModelSpan(parent, asked));
         try {
-          return await within(modelFirstByteMs, doGenerate(), abort);
+          const answer = await within(modelFirstByteMs, span ? span.enter(doGenerate) : doGenerate(), abort);
+          span?.set(fromModelUsage(answer.usage));
+          span?.end();
+          return answer;
         } catch (error) {
+          span?.end(error);
           throw mark(error);
         }
       },
-      async wrapStream({ doStream }) {
+      async wrapStream({ doStream, model: asked }) {
+        const span = host.trace((parent) => toModelSpan(parent, asked));
         const since = performance.now();
         const firstByte = (): number => modelFirstByteMs - (performance.now() - since);
         try {
-          const opened = await within(firstByte(), doStream(), abort);
+          const opened = await within(firstByte(), span ? span.enter(doStream) : doStream(), abort);
           const reader = opened.stream.getReader();
           let begun = false;
           const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
             const next = await within(begun ? modelGapMs : firstByte(), reader.read(), abort);
+            if (span) follow(span, next.value);
             begun ||= next.value?.type !== "stream-start" && next.value?.type !== "response-metadata";
             return next;
           };
-          return { ...opened, stream: toGuardedStream(read, (reason) => reader.cancel(reason)) };
+          const cancel = (reason: unknown): Promise<void> => (span?.end(reason), reader.cancel(reason));
+          return { ...opened, stream: toGuardedStream(read, cancel) };
         } catch (error) {
+          span?.end(error);
           throw mark(error);
         }
       },
     },
   });
+}
+
+/** The end of a streamed answer is its last part, or nothing. */
+function follow(span: Span, part: LanguageModelV4StreamPart | undefined): void {
+  if (part?.type === "finish") span.set(fromModelUsage(part.usage));
+  if (part?.type === "error") span.end(part.error);
+  else if (!part || part.type === "finish") span.end();
 }
 
 /** A stream that ends with an error part when reading fails. */

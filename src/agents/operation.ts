@@ -1,12 +1,14 @@
 import type { ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
-import { withData, type Logger } from "../core/log.ts";
+import { withData, withIds, type Logger } from "../core/log.ts";
 import { currentScope } from "../core/scope.ts";
+import type { Span, SpanIds, SpanOptions, Tracer } from "../core/trace.ts";
 import { toContextMap, type Surroundings } from "../engine/context.ts";
 import type { AgentContext } from "./context.ts";
 import type { AgentDefinition, AgentHooks, ModelSettings } from "./define.ts";
 import { clientLeft, toLogged, toServeError } from "./failure.ts";
 import type { Sdk } from "./sdk.ts";
+import { startAgentSpan } from "./spans.ts";
 
 export interface AgentCallOptions extends ModelSettings {
   readonly maxSteps?: number | undefined;
@@ -17,6 +19,7 @@ export interface OperationOptions {
   readonly options: AgentCallOptions;
   readonly surroundings: Surroundings;
   readonly logger: Logger;
+  readonly tracer: Tracer;
   /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
   /** Whether a step of a workflow asks. */
@@ -31,6 +34,7 @@ export class Operation {
   readonly surroundings: Surroundings;
   /** Whether a step of a workflow asks. */
   readonly isStep: boolean;
+  readonly span: Span | undefined;
   readonly #parts: OperationOptions;
   readonly #scope = currentScope();
   readonly #controller = new AbortController();
@@ -44,6 +48,7 @@ export class Operation {
     this.options = options;
     this.surroundings = surroundings;
     this.isStep = isStep;
+    this.span = startAgentSpan(parts.tracer, agent, surroundings);
     this.#parts = parts;
     if (signal.aborted) this.#leave();
     else signal.addEventListener("abort", this.#leave, { once: true });
@@ -58,15 +63,20 @@ export class Operation {
     const { agent, surroundings, signal } = this;
     const { userId, conversationId } = surroundings;
     const operationId = newId();
+    // Parts of a stream are asked for from elsewhere: the scope is that of its beginning.
+    const ids = { ...this.#scope, ...this.#spanIds(), agentId: agent.id, userId, conversationId };
     return {
       operationId,
       userId,
       conversationId,
       context: toContextMap(surroundings),
       signal,
-      // Parts of a stream are asked for from elsewhere: the scope is that of its beginning.
-      logger: withData(this.#parts.logger, { ...this.#scope, agentId: agent.id, operationId, userId, conversationId }),
+      logger: withData(withIds(this.#parts.logger, ids), { operationId }),
     };
+  }
+
+  #spanIds(): Partial<SpanIds> {
+    return this.span ? { traceId: this.span.traceId, spanId: this.span.spanId } : {};
   }
 
   get signal(): AbortSignal {
@@ -108,6 +118,7 @@ export class Operation {
   /** What the caller may hear of a failure. The rest is for the log, and for the author's hook. */
   async fail(sdk: Sdk, thrown: unknown): Promise<ServeError> {
     const error = this.#failure ?? thrown;
+    this.span?.end(error);
     const shown = toServeError(sdk, error);
     if (shown.status >= 500 && shown !== error) {
       // A mistake in the author's own code keeps its stack.
@@ -122,8 +133,15 @@ export class Operation {
     return shown;
   }
 
+  /** A span inside this call, while somebody listens. */
+  trace(toOptions: (parent: Span) => SpanOptions): Span | undefined {
+    const { span } = this;
+    return span && this.#parts.tracer.start(() => toOptions(span));
+  }
+
   /** Nobody waits for it any more. */
   close(): void {
+    this.span?.end();
     this.#parts.signal.removeEventListener("abort", this.#leave);
   }
 }

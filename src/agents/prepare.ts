@@ -3,11 +3,13 @@ import { Validator, type Schema as CfSchema } from "@cfworker/json-schema";
 import type { Schema as SdkSchema, Tool as SdkTool, ToolSet } from "ai";
 import { toJsonSchema } from "../core/json-schema.ts";
 import { isSchema, validate, type Schema } from "../core/schema.ts";
+import { runInSpan } from "../core/trace.ts";
 import type { AgentDefinition } from "./define.ts";
 import { findModel } from "./find-model.ts";
 import { guardModel, ModelFailure, type ModelLimits } from "./model.ts";
 import type { Operation } from "./operation.ts";
 import { loadSdk, type Sdk } from "./sdk.ts";
+import { toToolSpan } from "./spans.ts";
 import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "./tool.ts";
 
 /** An agent in the terms of the AI SDK; made at its first call. */
@@ -21,11 +23,11 @@ export interface PreparedAgent {
 
 export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, root: string): Promise<PreparedAgent> {
   const sdk = await loadSdk();
-  const bound = Object.entries(agent.tools).map(([name, tool]) => [name, toSdkTool(sdk, tool)] as const);
+  const bound = Object.entries(agent.tools).map(([name, tool]) => [name, toSdkTool(sdk, name, tool)] as const);
   const model = await toModel(sdk, agent, root);
   return {
     sdk,
-    model: (operation) => guardModel(sdk, model, limits, (error) => operation.abort(error)),
+    model: (operation) => guardModel(sdk, model, limits, operation),
     tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
   };
 }
@@ -39,23 +41,43 @@ async function toModel(sdk: Sdk, { model }: AgentDefinition, root: string) {
   }
 }
 
-function toSdkTool(sdk: Sdk, tool: AnyTool): (operation: Operation) => SdkTool {
+function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation) => SdkTool {
   if (isOwnTool(tool)) {
     const inputSchema = toSdkSchema(sdk, tool.inputSchema);
     const { description } = tool;
     return (operation) => ({
       description,
       inputSchema,
-      execute: (input, { toolCallId, abortSignal }) => execute(tool, input, operation, toolCallId, abortSignal),
+      execute: (input, { toolCallId, abortSignal }) =>
+        traced(operation, name, toolCallId, () => execute(tool, input, operation, toolCallId, abortSignal)),
     });
   }
   const { inputSchema, execute: run } = tool;
   const checked = {
     ...tool,
     inputSchema: isSdkSchema(inputSchema) ? toSdkSchema(sdk, inputSchema) : inputSchema,
-    ...(run && { execute: (...args: Parameters<typeof run>) => toPlainResult(run(...args)) }),
   };
-  return () => checked as SdkTool; // the same tool, but its input is checked and its output plain
+  // The same tool, but its input is checked and its output plain.
+  if (!run) return () => checked as SdkTool;
+  return (operation) => {
+    const runPlain = (...args: Parameters<typeof run>) =>
+      traced(operation, name, args[1].toolCallId, () => toPlainResult(run(...args)));
+    return { ...checked, execute: runPlain } as SdkTool;
+  };
+}
+
+/** What a tool logs and begins belongs to its span. One that has several results ends with the first, as far as that goes. */
+function traced<T>(operation: Operation, name: string, toolCallId: string, run: () => T): T {
+  const span = operation.trace((parent) => toToolSpan(parent, name, toolCallId));
+  if (!span) return run();
+  const result = runInSpan(span, run);
+  if (result instanceof Promise)
+    result.then(
+      () => span.end(),
+      (error: unknown) => span.end(error),
+    );
+  else span.end();
+  return result;
 }
 
 /** A tool of the SDK may return one result, or several on the way to the last. */

@@ -1,5 +1,6 @@
 import type { ModelMessage } from "ai";
 import { badRequest } from "../core/error.ts";
+import { toTraceparent } from "../core/trace.ts";
 import type { AgentContext } from "./context.ts";
 import { toModelSettings, type ModelSettings } from "./define.ts";
 import type { Shape } from "./object-shape.ts";
@@ -31,6 +32,8 @@ export async function toSettings(
     abortSignal: operation.signal,
     experimental_download: refuseToFetch,
   };
+  // The provider can go on with our trace.
+  if (operation.span) all.headers = { ...all.headers, traceparent: toTraceparent(operation.span) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
   if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
   if (shape) all.output = toOutput(shape);

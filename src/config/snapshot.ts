@@ -2,6 +2,7 @@ import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/routes.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { Logger } from "../core/log.ts";
+import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/context.ts";
 import { createDrive } from "../engine/interpreter.ts";
 import { describeWorkflow } from "../workflows/describe.ts";
@@ -29,11 +30,12 @@ export interface Snapshot {
 
 export interface SnapshotParts {
   readonly logger: Logger;
+  readonly tracer: Tracer;
   /** How steps ask agents. */
   readonly ask: AskAgent;
 }
 
-export function createSnapshot(project: Project, { logger, ask }: SnapshotParts): Snapshot {
+export function createSnapshot(project: Project, { logger, tracer, ask }: SnapshotParts): Snapshot {
   const { config } = project;
   const warn = (message: string): void => logger.warn(message);
   const agents = new Map<string, RegisteredAgent>();
@@ -44,7 +46,7 @@ export function createSnapshot(project: Project, { logger, ask }: SnapshotParts)
   for (const definition of unique(project.workflows, "workflows")) {
     const detail = describeWorkflow(definition, warn);
     // An execution ends on the code that it began with.
-    const drive = createDrive({ ...config.server.limits, workflow: definition, logger, ask, hold });
+    const drive = createDrive({ ...config.server.limits, workflow: definition, logger, tracer, ask, hold });
     const { recovery } = definition;
     workflows.set(definition.id, { definition, detail, steps: listSteps(definition.steps), drive, recovery });
   }

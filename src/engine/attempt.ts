@@ -1,16 +1,19 @@
 import { ServeError } from "../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../core/json.ts";
-import { withData, type Logger } from "../core/log.ts";
+import { withIds, type Logger } from "../core/log.ts";
 import { validate, type Schema } from "../core/schema.ts";
-import { runInScope } from "../core/scope.ts";
+import { runOutOfScope } from "../core/scope.ts";
+import { runInSpan } from "../core/trace.ts";
 import type { Entry, EntryAttempt, Resumed, StepAsker } from "./definition.ts";
 import { toContextMap, type Agent, type AskAgent, type AskOptions, type Prompt, type StepContext } from "./context.ts";
+import type { WalkSpans } from "./spans.ts";
 import type { Execution, Fault, LiveEvent, Settled } from "./types.ts";
 
 /** What all attempts of one walk share. */
 export interface AttemptHost {
   readonly execution: Execution;
   readonly logger: Logger;
+  readonly spans: WalkSpans;
   readonly ask: AskAgent;
   readonly live: (event: LiveEvent) => void;
   readonly stepTimeoutMs: number;
@@ -52,10 +55,12 @@ export class Attempt implements EntryAttempt, StepAsker {
   run(ended: (settled: Settled) => void): void {
     this.#ended = ended;
     if (this.#timeoutMs > 0) armSoon(this);
-    const { execution } = this.host;
+    const { execution, spans } = this.host;
+    const { path: stepId, attempt } = this.options;
     const { id: executionId, workflowId, userId, conversationId } = execution;
     // The request that happens to be written beside it has nothing to do with it.
-    void runInScope({ workflowId, executionId, stepId: this.options.path, userId, conversationId }, () => this.#run());
+    const scope = { workflowId, executionId, stepId, userId, conversationId };
+    void runInSpan(spans.open(stepId, attempt), () => this.#run(), scope);
   }
 
   async #run(): Promise<void> {
@@ -153,11 +158,12 @@ let fresh: Attempt[] = [];
 /** Most attempts are over within this turn of the event loop: they need no timer. */
 function armSoon(attempt: Attempt): void {
   if (fresh.push(attempt) > 1) return;
-  setImmediate(() => {
-    const attempts = fresh;
-    fresh = [];
-    for (const one of attempts) one.arm();
-  });
+  runOutOfScope(() => setImmediate(armFresh));
+}
+function armFresh(): void {
+  const attempts = fresh;
+  fresh = [];
+  for (const one of attempts) one.arm();
 }
 
 /** A class: most of what it offers is made only when a step reads it. */
@@ -223,10 +229,11 @@ function emitOwn(event: { type: string }, { host, options: { path } }: Attempt):
 
 function toStepLogger({ host: { logger, execution }, options: { path } }: Attempt): Logger {
   const { id: executionId, workflowId, userId, conversationId } = execution;
-  return withData(logger, { workflowId, executionId, stepId: path, userId, conversationId });
+  return withIds(logger, { workflowId, executionId, stepId: path, userId, conversationId });
 }
 
 function toFault(error: unknown, attempt: Attempt): Fault {
+  attempt.host.spans.failed(attempt.options.path, error);
   toStepLogger(attempt).error("Step failed", { error, attempt: attempt.options.attempt });
   if (error instanceof ServeError) return { message: error.message, shown: true };
   return { message: error instanceof Error ? error.message : String(error) };

@@ -1,10 +1,12 @@
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
+import type { Tracer } from "../core/trace.ts";
 import { Attempt, type AttemptHost } from "./attempt.ts";
 import type { AskAgent } from "./context.ts";
 import type { Branch, Entry, Outcome, Resumed, Retry, Scope, Step, WorkflowDefinition } from "./definition.ts";
 import { toTransitionEvent } from "./events.ts";
 import { Fibers, StepFailure } from "./fibers.ts";
+import { WalkSpans } from "./spans.ts";
 import type {
   Drive,
   Execution,
@@ -22,6 +24,7 @@ import type {
 export interface DriveOptions {
   readonly workflow: WorkflowDefinition;
   readonly logger: Logger;
+  readonly tracer: Tracer;
   /** How steps ask agents. */
   readonly ask: AskAgent;
   readonly stepTimeoutMs: number;
@@ -40,6 +43,7 @@ class Interpreter implements Walk {
   readonly #execution: Execution;
   readonly #host: AttemptHost;
   readonly #fibers: Fibers;
+  readonly #spans: WalkSpans;
   readonly leave: () => void;
   #events: Happening[] = [];
   #starts: Start[] = [];
@@ -61,11 +65,16 @@ class Interpreter implements Walk {
   constructor(options: DriveOptions, execution: Execution, live: (event: LiveEvent) => void) {
     this.#options = options;
     this.#execution = execution;
-    const { logger, ask, stepTimeoutMs, stepValueBytes } = options;
-    this.#host = { execution, logger, ask, live, stepTimeoutMs, stepValueBytes };
+    const { logger, tracer, ask, stepTimeoutMs, stepValueBytes } = options;
+    this.#spans = new WalkSpans(tracer, execution);
+    this.#host = { execution, logger, spans: this.#spans, ask, live, stepTimeoutMs, stepValueBytes };
     this.#clock = execution.startAt;
     this.#fibers = new Fibers((start) => this.#starts.push(start));
-    this.leave = options.hold();
+    const release = options.hold();
+    this.leave = () => {
+      this.#spans.leave();
+      release();
+    };
   }
 
   get waiting(): ReadonlyMap<string, unknown> {
@@ -83,6 +92,7 @@ class Interpreter implements Walk {
     const turn = { events: this.#events, starts: this.#starts, transition: this.#asked };
     this.#events = [];
     this.#starts = [];
+    this.#spans.see(turn.events, turn.transition);
     return turn;
   }
 
@@ -110,6 +120,7 @@ class Interpreter implements Walk {
   /** Takes in what somebody else decided. */
   #follow(signal: Transition): void {
     this.#clock = signal.at;
+    this.#spans.follow(signal);
     if (signal.to === "running") {
       this.#resume(signal.stepId, { data: signal.data, by: signal.by });
       this.#held = false;

@@ -1,6 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
+import type { SpanIds } from "../core/trace.ts";
 import type { Conversations } from "./conversations.ts";
 
 export const executionStatuses = ["running", "suspended", "completed", "error"] as const;
@@ -18,6 +19,8 @@ export interface Execution {
   readonly conversationId?: string | undefined;
   /** The authenticated user who began it. */
   readonly user?: Caller["user"] | undefined;
+  /** The span that it began in. */
+  readonly trace?: SpanIds | undefined;
   readonly startAt: number;
   /** The steps of the definition that it runs on. */
   readonly steps: readonly StepPlace[];
@@ -69,6 +72,8 @@ export type Transition = { readonly at: number } & (
       readonly data?: JsonText | undefined;
       readonly stepId?: string | undefined;
       readonly by?: Caller | undefined;
+      /** The span that it was resumed in. */
+      readonly trace?: SpanIds | undefined;
     }
   | { readonly to: "completed"; readonly result: JsonText | undefined }
   | { readonly to: "error"; readonly error: Fault }
@@ -194,6 +199,7 @@ export interface Resume {
   readonly data?: JsonText | undefined;
   readonly stepId?: string | undefined;
   readonly by?: Caller | undefined;
+  readonly trace?: SpanIds | undefined;
 }
 export interface ListFilter {
   readonly workflowId: string;

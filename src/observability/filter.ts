@@ -18,7 +18,7 @@ export interface LogFilter {
 type Sent = { readonly [K in keyof LogFilter]?: string | undefined };
 
 const timeRule = "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970";
-const isoTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/;
+const isoTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
 const toTime = (text: string): number =>
   /^\d{1,15}$/.test(text) ? Number(text) : isoTime.test(text) ? Date.parse(text) : NaN;
 const time = v.optional(

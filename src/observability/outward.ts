@@ -24,11 +24,19 @@ export function toTerminal(options: { json?: boolean | undefined } = {}): Outwar
     if (!isShown(entry.level)) return;
     const { message, error, ...rest } = toRest(entry);
     const details = [Object.keys(rest).length > 0 && rest, error].filter(Boolean);
-    consola[entry.level](message, ...details);
+    const lines = (detail: unknown) => (typeof detail === "string" ? toVisible(detail, "\t\n") : detail);
+    consola[entry.level](toVisible(message, ""), ...details.map(lines));
   };
 }
 
-/** To a logger of the host's. Whatever is wrong with that one must not stop what is being logged about. */
+/** What clients send must not move the cursor, or look like a line of its own. */
+function toVisible(text: string, allowed: string): string {
+  return text.replace(/\p{Cc}/gu, (letter) => {
+    return allowed.includes(letter) ? letter : `\\x${letter.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  });
+}
+
+/** To a logger of the host's. */
 export function toHost(logger: HostLogger): Outward {
   const levels = logger as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
   const isPino = typeof levels["bindings"] === "function"; // it alone takes the data first
@@ -44,18 +52,18 @@ export function toHost(logger: HostLogger): Outward {
     const name = nearest[entry.level].find((level) => typeof levels[level] === "function");
     if (!name) return;
     const { message, ...rest } = toRest(entry);
-    try {
-      if (isPino) levels[name]!(rest, message);
-      else levels[name]!(message, rest);
-    } catch {
-      // It has failed to log; there is nobody to tell.
-    }
+    const written = isPino ? levels[name]!(rest, message) : levels[name]!(message, rest);
+    // It may fail later, too; there is nobody to tell.
+    if (written instanceof Promise) written.catch(() => {});
   };
 }
 
 /** As it was written. */
 export function toPlain(logger: Logger): Outward {
-  return ({ level }, message, data) => logger[level](message, Object.keys(data).length > 0 ? data : undefined);
+  return ({ level, ids }, message, data) => {
+    const all = { ...data, ...ids };
+    logger[level](message, Object.keys(all).length > 0 ? all : undefined);
+  };
 }
 
 /** What is left of a record for those who number and date records themselves. */

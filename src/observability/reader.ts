@@ -1,12 +1,22 @@
 import type { Identity } from "../core/caller.ts";
-import type { LogFilter } from "./filter.ts";
+import { toMatcher, type LogFilter } from "./filter.ts";
 import type { LogEntry, LogRecord } from "./record.ts";
 
 /** Who reads, as far as it matters for what may be read. */
 export interface ReaderOptions {
   readonly identity: Identity;
-  readonly filter: Pick<LogFilter, "executionId">;
+  readonly filter: LogFilter;
 }
+
+/** What somebody may find. With `ownership` the id of another's execution is as good as an unknown one. */
+export function toFinder({ identity, filter }: ReaderOptions): (entry: LogEntry) => boolean {
+  const matches = toMatcher(filter);
+  if (!identity.ownership || filter.executionId === undefined) return matches;
+  return (entry) => isOwn(identity, entry) && matches(entry);
+}
+
+const isOwn = ({ caller }: Identity, { ids }: LogEntry): boolean =>
+  caller?.userId !== undefined && caller.userId === ids.userId;
 
 /**
  * What somebody may read of a record, as JSON. Logs are public, and an execution's id is all that `resume` asks for: with a
@@ -16,11 +26,11 @@ export function toReader({ identity, filter }: ReaderOptions): (entry: LogEntry)
   const { checked, ownership, caller } = identity;
   if (!checked || (caller && !ownership)) return ({ text }) => text;
   return (entry) => {
-    const { executionId, userId } = entry.ids;
-    const isOwn = ownership
-      ? caller?.userId !== undefined && caller.userId === userId
+    const { executionId } = entry.ids;
+    const isKnown = ownership
+      ? isOwn(identity, entry)
       : executionId !== undefined && executionId === filter.executionId;
-    return isOwn ? entry.text : maskedText(entry);
+    return isKnown ? entry.text : maskedText(entry);
   };
 }
 

@@ -1,4 +1,6 @@
-import { logIds, type LogIds, type LogLevel } from "../core/log.ts";
+import type { LogLevel } from "../core/log.ts";
+import { logIds, type LogIds } from "../core/scope.ts";
+import { isHidden } from "./redact.ts";
 
 /** What was logged, as it is kept: written once, filtered by its fields, sent as its text. */
 export interface LogEntry {
@@ -9,6 +11,8 @@ export interface LogEntry {
   readonly ids: LogIds;
   /** The record as JSON. */
   readonly text: string;
+  /** The length of that. */
+  readonly bytes: number;
 }
 
 /** A record as readers get it. */
@@ -26,48 +30,61 @@ export interface Logged {
   readonly at: number;
   readonly level: LogLevel;
   readonly message: string;
-  readonly data: Readonly<Record<string, unknown>>;
+  readonly data: Readonly<Record<string, unknown>> | undefined;
+  /** What it belongs to. Only we say that: data may be what a client sent. */
+  readonly ids: LogIds | undefined;
 }
 
-/** `redact` takes out what nobody may read, from the whole text at once. */
-export function toEntry({ seq, at, level, message, data }: Logged, redact: (text: string) => string): LogEntry {
-  const { error, ...rest }: Record<string, unknown> = data;
+/** `redact` takes out of each text what nobody may read. */
+export function toEntry(logged: Logged, redact: (text: string) => string): LogEntry {
+  const { seq, at, level } = logged;
+  const { error, ...rest } = logged.data ?? {};
   const ids: Record<string, string> = {};
   for (const name of logIds) {
-    if (typeof rest[name] === "string") ids[name] = rest[name];
-    delete rest[name];
+    const id = logged.ids?.[name];
+    if (id !== undefined) ids[name] = id.slice(0, mostOfId);
   }
-  const timestamp = new Date(at).toISOString();
   const record: LogRecord = {
     seq,
-    timestamp,
+    timestamp: new Date(at).toISOString(),
     level,
-    message: cut(message),
+    message: redact(cut(logged.message)),
     ...ids,
-    ...(Object.keys(rest).length > 0 && { data: toJson(rest) }),
-    ...(error !== undefined && { error: cut(toErrorText(error)) }),
+    ...(Object.keys(rest).length > 0 && { data: toJson(rest, redact) }),
+    ...(error !== undefined && { error: redact(cut(toErrorText(error))) }),
   };
-  return { seq, at, level, ids, text: redact(JSON.stringify(record)) };
+  const text = JSON.stringify(record);
+  return { seq, at, level, ids, text, bytes: Buffer.byteLength(text) };
 }
 
+const mostOfId = 256;
 /** The longest message, error or data of a record. */
 const mostLetters = 16_384;
 const cut = (text: string): string => (text.length <= mostLetters ? text : `${text.slice(0, mostLetters)}…`);
 
-function toErrorText(error: unknown): string {
-  if (!(error instanceof Error)) return typeof error === "string" ? error : String(JSON.stringify(toJson(error)));
-  const because = error.cause === undefined ? "" : `\nbecause of ${toErrorText(error.cause)}`;
-  return (error.stack ?? error.message) + because;
+/** An error may be its own cause, and may fail to say what it is. */
+function toErrorText(error: unknown, depth = 0): string {
+  try {
+    if (!(error instanceof Error)) return typeof error === "string" ? error : (JSON.stringify(error) ?? String(error));
+    const because =
+      error.cause === undefined || depth === mostCauses ? "" : `\nbecause of ${toErrorText(error.cause, depth + 1)}`;
+    return String(error.stack ?? error.message) + because;
+  } catch {
+    return "[an error that cannot be read]";
+  }
 }
+const mostCauses = 4;
 
 /** What JSON can hold of it, now: it may change later. */
-function toJson(value: unknown): unknown {
+function toJson(value: unknown, redact: (text: string) => string): unknown {
   try {
-    const text = JSON.stringify(value, (_, inner: unknown) => {
+    const text = JSON.stringify(value, (name, inner: unknown) => {
+      if (isHidden(name, inner)) return "[redacted]";
+      if (typeof inner === "string") return redact(cut(inner));
       if (typeof inner === "bigint") return String(inner);
-      return inner instanceof Error ? cut(toErrorText(inner)) : inner;
+      return inner instanceof Error ? redact(cut(toErrorText(inner))) : inner;
     });
-    return text === undefined || text.length <= mostLetters ? (JSON.parse(text ?? "null") as unknown) : cut(text);
+    return text.length <= mostLetters ? (JSON.parse(text) as unknown) : cut(text);
   } catch (error) {
     return `[not JSON: ${error instanceof Error ? error.message.split("\n", 1)[0] : "it cannot be read"}]`;
   }

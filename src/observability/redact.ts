@@ -1,31 +1,42 @@
-/** Names of what must not be read. */
+/** The ends of names, without their separators, of what must not be read. */
 const names =
-  "authorization|cookie|set-cookie|password|passwd|secret|api[-_]?key|access[-_]?token|refresh[-_]?token|token";
-/** A field of such a name, in JSON; its value is a text, or a list of texts. */
-const fields = String.raw`"[\w-]*(?:${names})"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\[[^\]{]*\])`;
-/** What looks like a token or a key wherever it stands. */
-const shapes = [
-  String.raw`\bBearer\s+[\w.~+/=-]{8,}`,
-  String.raw`\bBasic\s+[\w+/]{6,}={1,2}`,
-  String.raw`\bauthorization:\s*\S+(?:\s+[\w.~+/=-]+)?`,
-  String.raw`\beyJ[\w-]{4,}\.[\w-]+\.[\w-]*`,
-  String.raw`\b(?:sk|pk|rk|ghp|gho|xox[abp]|AIza)[-_]?[\w-]{16,}`,
-  String.raw`[?&](?:token|api_?key|key|access_token)=[^&\s"]+`,
-];
+  /(authorization|cookies?|passwords?|passwd|passphrase|secrets?|apikeys?|accesskeys?|privatekeys?|credentials?|tokens?)$/;
+const replacement = "[redacted]";
 
-/** Takes tokens, keys and secrets out of a record's JSON: those that look like one, and those that the environment holds. */
+/** Whether the value of a field is left out. Counts of tokens are no tokens. */
+export function isHidden(name: string, value: unknown): boolean {
+  if (value === undefined || value === null || typeof value === "boolean") return false;
+  const end = names.exec(name.toLowerCase().replace(/[^a-z]/g, ""))?.[1];
+  return end !== undefined && !(end === "tokens" && typeof value === "number");
+}
+
+// What looks like a token or a key in a text. Each repetition has a bound, and none can begin inside of another.
+const bearer = /\bBearer\s{1,8}[\w.~+/=-]{8,4096}/gi;
+const basic = /\bBasic\s{1,8}[\w+/]{6,2048}={1,2}/gi;
+const jwt = /(?<![\w-])eyJ[\w-]{4,4096}\.[\w-]{2,4096}\.[\w-]{0,4096}/g;
+const key = /(?<![\w-])(?:[spr]k[-_]|gh[opsu]_|github_pat_|xox[abprs]-|AIza)[\w-]{16,512}/g;
+const header =
+  /\b((?:proxy-)?authorization|cookie)(\\{0,4}["']?\s{0,4}[:=]\s{0,4}\\{0,4}["']?)[^\s"'\\]{1,4096}(?:\s[\w.~+/=-]{8,4096})?/gi;
+const query = /([?&](?:token|api_?key|key|access_token|secret)=)[^&\s"'\\<>#]{1,4096}/gi;
+const field =
+  /(\\{0,8}"[\w-]{0,64}(?:password|passwd|passphrase|secret|api[-_]?key|private[-_]?key|token)s?\\{0,8}"\s{0,4}:\s{0,4}\\{0,8}")[^"\\]{1,4096}/gi;
+
+/** Takes tokens, keys and secrets out of a text: those that look like one, and those that the environment holds. */
 export function createRedact(environment: Readonly<Record<string, string | undefined>>): (text: string) => string {
   const known = Object.entries(environment)
     .filter(([name, value = ""]) => /(KEY|TOKEN|SECRET|PASSWORD)S?$/i.test(name) && value.length >= 8)
-    // As they stand in JSON.
-    .map(([, value]) =>
-      JSON.stringify(value)
-        .slice(1, -1)
-        .replace(/\W/g, String.raw`\$&`),
-    );
-  const pattern = new RegExp([`(${fields})`, ...shapes, ...known].join("|"), "gi");
-  return (text) =>
-    text.replace(pattern, (found, field: string | undefined) =>
-      field === undefined ? "[redacted]" : `${found.slice(0, found.indexOf('"', 1) + 1)}:"[redacted]"`,
-    );
+    .map(([, value]) => value!.replace(/\W/g, String.raw`\$&`));
+  const held = known.length > 0 ? new RegExp(known.join("|"), "g") : undefined;
+  return (text) => {
+    if (text.length < 8) return text;
+    const rest = held ? text.replace(held, replacement) : text;
+    return rest
+      .replace(header, `$1$2${replacement}`)
+      .replace(field, `$1${replacement}`)
+      .replace(query, `$1${replacement}`)
+      .replace(bearer, replacement)
+      .replace(basic, replacement)
+      .replace(jwt, replacement)
+      .replace(key, replacement);
+  };
 }

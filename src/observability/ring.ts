@@ -30,14 +30,14 @@ export class Ring {
     const { logRecords, logBytes } = this.#limits;
     if (this.#next - this.#oldest >= logRecords) this.#drop();
     this.#entries[entry.seq % logRecords] = entry;
-    this.#bytes += entry.text.length;
+    this.#bytes += entry.bytes;
     this.#next = entry.seq + 1;
     while (this.#bytes > logBytes && this.#oldest < this.#next) this.#drop();
   }
 
   #drop(): void {
     const at = this.#oldest++ % this.#limits.logRecords;
-    this.#bytes -= this.#entries[at]!.text.length;
+    this.#bytes -= this.#entries[at]!.bytes;
     this.#entries[at] = undefined;
   }
 
@@ -55,4 +55,11 @@ export class Ring {
     }
     return found.toReversed();
   }
+}
+
+/** Of many long records, the newest that one answer may hold. */
+export function fitting(entries: readonly LogEntry[], bytes: number): readonly LogEntry[] {
+  let from = entries.length;
+  for (let left = bytes; from > 0 && left >= entries[from - 1]!.bytes; from--) left -= entries[from - 1]!.bytes;
+  return entries.slice(from);
 }

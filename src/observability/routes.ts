@@ -1,10 +1,12 @@
 import * as v from "valibot";
-import { logIds, logLevels } from "../core/log.ts";
+import { logLevels } from "../core/log.ts";
+import { logIds } from "../core/scope.ts";
 import { toPage } from "../http/envelope.ts";
 import { defineRoute, type Route } from "../http/route.ts";
-import { defaultLimit, LogQuery, toMatcher } from "./filter.ts";
+import { defaultLimit, LogQuery } from "./filter.ts";
 import type { Logs } from "./logs.ts";
-import { toReader } from "./reader.ts";
+import { toFinder, toReader } from "./reader.ts";
+import { fitting } from "./ring.ts";
 
 const text = v.optional(v.string());
 const RecordShape = v.object({
@@ -17,6 +19,9 @@ const RecordShape = v.object({
   error: text,
 });
 
+/** The longest answer. Of very long records fewer are sent, and the newest of them. */
+const mostBytes = 2_097_152;
+
 export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
   return [
     defineRoute({
@@ -27,7 +32,8 @@ export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
       query: LogQuery,
       responses: { 200: v.array(RecordShape) },
       handle({ query, identity }) {
-        const found = ring.newest(toMatcher(query), query.limit ?? defaultLimit);
+        const matching = ring.newest(toFinder({ identity, filter: query }), query.limit ?? defaultLimit);
+        const found = fitting(matching, mostBytes);
         const read = toReader({ identity, filter: query });
         // The records are JSON already.
         return toPage(`{"success":true,"data":[${found.map(read).join(",")}]}`, "application/json");

@@ -4,8 +4,9 @@ import { createGate, type Gate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
-import type { Logger } from "../core/log.ts";
+import { withIds, type Logger } from "../core/log.ts";
 import { runInScope } from "../core/scope.ts";
+import type { Tracer } from "../core/trace.ts";
 import { createCors, isPreflight } from "../http/cors.ts";
 import {
   toEnvelope,
@@ -23,6 +24,7 @@ import { createCustomApp, inside, methodNotAllowed, type Inside } from "./custom
 import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { isCrossOrigin, isForeign, isOwn, notAllowed } from "./origins.ts";
+import { answerInScope } from "./request-span.ts";
 import type { Row } from "./rows.ts";
 
 export type Mode = "dev" | "start";
@@ -32,6 +34,7 @@ export interface AppOptions {
   readonly streams: Streams;
   readonly mode: Mode;
   readonly logger: Logger;
+  readonly tracer: Tracer;
   /** Hears the body keys that no row knows. */
   readonly unknownKey: (route: string, key: string) => void;
 }
@@ -47,14 +50,14 @@ export interface App {
 }
 
 /** cors → auth → built-in → custom. */
-export function createApp({ snapshot, table, streams, mode, logger, unknownKey }: AppOptions): App {
+export function createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey }: AppOptions): App {
   const { server, auth, configureApp } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits } = server;
   const cors = createCors(corsOptions);
   const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
   const report = (error: unknown, requestId: string | undefined): void =>
-    logger.error("Request failed", { error, requestId });
+    withIds(logger, { requestId }).error("Request failed", { error });
   const { policy } = snapshot;
   const gate =
     auth &&
@@ -73,8 +76,9 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       if (preflight) return preflight;
       if (isForeign(request, event.url) && !cors.allows(request.headers.get("origin")!)) throw notAllowed();
       const match = table.find(request.method, event.url.pathname);
-      const identity = gate ? await gate(request, toAsked(event, request.method, match)) : unchecked;
-      if (match) return await toAnswer(await run(match, event, identity, requestId), request, headers, identity);
+      const asked = gate && toAsked(event, request.method, match);
+      const identity = asked ? await runInScope({ requestId }, () => gate(request, asked)) : unchecked;
+      if (match) return await answerRow(match, event, identity, requestId, headers);
       return withHeaders(await askCustom(event, requestId, identity.caller), headers);
     } catch (error) {
       return toErrorEnvelope(error, headers, (hidden) => report(hidden, requestId));
@@ -99,8 +103,7 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       refusal = error;
     }
     if (!refusal) {
-      const runRow = async (found: Match<Row>) =>
-        toWebResponse(await toAnswer(await run(found, event, identity, requestId), request, [], identity));
+      const runRow = async (found: Match<Row>) => toWebResponse(await answerRow(found, event, identity, requestId, []));
       const row = match && { isRefusal: false, run: () => runRow(match) };
       return askCustom(event, requestId, identity.caller, row);
     }
@@ -121,14 +124,32 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
     requestId: string,
     caller: Caller | undefined,
     around?: Inside,
-  ): Response | Promise<Response> {
+  ): Promise<Response> {
     Object.assign(context, { requestId, logger, authenticatedUser: caller?.user, [inside]: around });
-    return runInScope({ requestId, userId: caller?.userId }, () => custom.fetch(req));
+    const ids = { requestId, userId: caller?.userId };
+    // A built-in row makes a span of its own.
+    if (around) return Promise.resolve(custom.fetch(req));
+    return answerInScope(tracer, { request: req, ids }, async () => custom.fetch(req));
+  }
+
+  function answerRow(
+    match: Match<Row>,
+    event: H3Event,
+    identity: Identity,
+    requestId: string,
+    headers: HeaderPairs,
+  ): Promise<Answer> {
+    const { req: request } = event;
+    const ids = { requestId, userId: identity.caller?.userId };
+    const asked = { request, ids, route: match.row.path, params: match.params };
+    return answerInScope(tracer, asked, async () =>
+      toAnswer(await run(match, event, identity, requestId), request, headers, identity),
+    );
   }
 
   function run({ row, params }: Match<Row>, event: H3Event, identity: Identity, requestId: string): unknown {
     if (row.type === "socket") throw new ServeError(426, "Upgrade required", { headers: [["upgrade", "websocket"]] });
-    const asked = {
+    return row.run({
       request: event.req,
       params,
       search: event.url.searchParams,
@@ -136,9 +157,8 @@ export function createApp({ snapshot, table, streams, mode, logger, unknownKey }
       requestId,
       snapshot,
       limits,
-      unknownKey: (key: string) => unknownKey(`${row.method} ${row.path}`, key),
-    };
-    return runInScope({ requestId, userId: identity.caller?.userId }, () => row.run(asked));
+      unknownKey: (key) => unknownKey(`${row.method} ${row.path}`, key),
+    });
   }
 
   function toAnswer(

@@ -8,7 +8,8 @@ import type { Logger } from "../core/log.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
 import { createAgents } from "../agents/agents.ts";
-import { createLogs } from "../observability/logs.ts";
+import { createLogs, type Logs } from "../observability/logs.ts";
+import { createTraces, type Traces } from "../observability/tracer.ts";
 import { toHost, toPlain, toTerminal } from "../observability/outward.ts";
 import { createApp, type App, type Mode } from "./app.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
@@ -33,6 +34,9 @@ export interface ServerParts {
   readonly logger?: Logger;
   /** Whether the terminal gets JSON. */
   readonly json?: boolean | undefined;
+  /** In place of all that is logged and traced, for those who measure what it costs. */
+  readonly logs?: Logs;
+  readonly traces?: Traces;
   /** The file of the embedded store, before what the config says. */
   readonly file?: string | undefined;
   /** Rows beside the built-in ones. */
@@ -63,29 +67,32 @@ export function toRoutes(project: Project): ListedRoute[] {
 }
 
 /** Everything that a server is made of. Nothing of it is open yet. */
-function assemble(project: Project, { mode, logger: own, json, rows, file }: ServerParts) {
+function assemble(project: Project, parts: ServerParts) {
+  const { mode, logger: own, json, rows, file } = parts;
   const { config, root } = project;
   const { limits } = config.server;
   const theirs = config.logger ? toHost(config.logger) : toTerminal({ json });
-  const logs = createLogs({ ...limits, outward: own ? toPlain(own) : theirs });
+  const logs = parts.logs ?? createLogs({ ...limits, outward: own ? toPlain(own) : theirs });
+  const traces = parts.traces ?? createTraces();
   const { logger } = logs;
+  const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
   const { engine, conversations } = config.backend.open({ ...limits, root, file, logger });
-  const agents = createAgents({ conversations, limits, logger, root });
-  const snapshot = createSnapshot(project, { logger, ask: agents.ask });
-  const table = createRows({ engine, agents, logs, limits, isDev: mode === "dev" }, rows);
+  const agents = createAgents({ conversations, limits, logger, tracer, root });
+  const snapshot = createSnapshot(project, { logger, tracer, ask: agents.ask });
+  const table = createRows({ engine, agents, logs, traces, limits, isDev: mode === "dev" }, rows);
   const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
-  const app: App = createApp({ snapshot, table, streams, mode, logger, unknownKey });
-  return { engine, agents, snapshot, streams, app, report, logger };
+  const app: App = createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey });
+  return { engine, agents, snapshot, streams, app, report, logger, traced: traces.ready };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode } = parts;
   const { server } = project.config;
-  const { engine, agents, snapshot, streams, app, report, logger } = assemble(project, parts);
+  const { engine, agents, snapshot, streams, app, report, logger, traced } = assemble(project, parts);
   // What was running when the process ended goes on, before anybody is answered.
-  const recovered = engine.open((workflowId) => snapshot.workflows.get(workflowId));
+  const recovered = traced.then(() => engine.open((workflowId) => snapshot.workflows.get(workflowId)));
   recovered.catch(() => {}); // whoever fetches or listens hears of it
   let listening: Promise<Listening> | undefined;
   let closing: Promise<void> | undefined;

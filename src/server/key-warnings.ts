@@ -6,9 +6,9 @@ const most = 100;
 export function createKeyWarnings(logger: Logger): (route: string, key: string) => void {
   const warned = new Set<string>();
   return (route, key) => {
-    const name = `${route} ${key}`;
+    const name = `${route} ${key.slice(0, 100)}`;
     if (warned.size >= most || warned.has(name)) return;
     warned.add(name);
-    logger.warn("Unknown key in a request body was ignored", { route, key });
+    logger.warn("Unknown key in a request body was ignored", { route, key: key.slice(0, 100) });
   };
 }

@@ -8,7 +8,9 @@ import type { Route } from "../http/route.ts";
 import { createTable, type Table } from "../http/table.ts";
 import type { Logs } from "../observability/logs.ts";
 import { logRoutes } from "../observability/routes.ts";
-import { logSocket } from "../observability/sockets.ts";
+import { logSocket } from "../observability/log-socket.ts";
+import { spanSocket } from "../observability/span-socket.ts";
+import type { Traces } from "../observability/tracer.ts";
 import { echoSocket } from "../sockets/echo.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
@@ -19,19 +21,24 @@ export interface RowParts {
   readonly engine: Engine;
   readonly agents: Agents;
   readonly logs: Logs;
+  readonly traces: Traces;
   readonly limits: { readonly socketBufferBytes: number };
   /** Whether answers show what only the author should see. */
   readonly isDev: boolean;
 }
 
 /** Every built-in endpoint, and the document of them all. */
-export function createRows({ engine, agents, logs, limits, isDev }: RowParts, more: readonly Row[] = []): Table<Row> {
+export function createRows(
+  { engine, agents, logs, traces, limits, isDev }: RowParts,
+  more: readonly Row[] = [],
+): Table<Row> {
   const rows: readonly Row[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
     ...workflowRoutes({ engine, showErrors: isDev }),
     ...logRoutes(logs),
     echoSocket,
     logSocket(logs, limits),
+    spanSocket(traces, logs, limits),
     ...more,
   ];
   return createTable([...rows, docRoute(rows, manifest.version)]);

@@ -3,6 +3,7 @@ import { badRequest, notFound, ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import { toJsonText, type JsonText } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
+import { currentSpan } from "../core/trace.ts";
 import { toSurroundings, type Claims } from "../engine/context.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition.ts";
 import { findChange, isSameCode } from "../engine/changes.ts";
@@ -30,6 +31,7 @@ export async function begin(
     workflowId: definition.id,
     input: await checkInput(definition.inputSchema, input),
     ...toSurroundings(options, identity),
+    trace: currentSpan(),
     startAt: Date.now(),
     steps,
   };
@@ -97,7 +99,12 @@ export async function resume(
   const notSuspended = () => notFound(`Execution ${id} is not suspended`);
   if (state.status !== "suspended") throw notSuspended();
   await checkCode(engine, runnable, state.execution);
-  const how: Resume = { stepId: asked.stepId, by, data: await checkResume(runnable.definition, state, asked) };
+  const how: Resume = {
+    stepId: asked.stepId,
+    by,
+    trace: currentSpan(),
+    data: await checkResume(runnable.definition, state, asked),
+  };
   const resumed = await engine.resume(id, state.epoch, how, runnable);
   if (!resumed) throw notSuspended();
   return resumed;

@@ -25,12 +25,13 @@ export interface WorkflowRoutesOptions {
 }
 
 const AnyObject = v.record(v.string(), v.unknown());
+const ownId = v.optional(v.pipe(v.string(), v.maxLength(256, "expected at most 256 characters")));
 const ExecuteBody = v.object({
   input: v.optional(v.unknown()), // whatever is wrong with it is said in the spec's words, before anything begins
   options: v.optional(
     v.object({
-      userId: v.optional(v.string()),
-      conversationId: v.optional(v.string()),
+      userId: ownId,
+      conversationId: ownId,
       executionId: v.optional(
         v.pipe(
           v.string(),

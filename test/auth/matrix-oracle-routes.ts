@@ -85,6 +85,8 @@ export const routes: readonly Route[] = [
   row("UPGRADE /ws", "socket", 101),
   row("GET /ws/logs", "socket", 426),
   row("UPGRADE /ws/logs", "socket", 101),
+  row("GET /ws/observability", "socket", 426),
+  row("UPGRADE /ws/observability", "socket", 101),
   row("POST /ws", "open", 405),
   row("GET /ws/nope", "open", 404),
   row("UPGRADE /ws/nope", "open", 404),

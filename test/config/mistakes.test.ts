@@ -8,6 +8,7 @@ import { createSnapshot } from "../../src/config/snapshot.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
+import { noTracer } from "../harness/tracer.ts";
 
 const own = { agentserve: index, "agentserve/models": models };
 
@@ -23,6 +24,7 @@ async function mistake(files: Record<string, string>): Promise<{ message: string
   try {
     createSnapshot(await loadProject(findConfig(undefined, folder), own), {
       logger: createTestLogger([]),
+      tracer: noTracer,
       ask: async () => "",
     });
   } catch (error) {
@@ -208,6 +210,7 @@ describe("a project", () => {
     });
     const { workflows } = createSnapshot(await loadProject(join(folder, one), own), {
       logger: createTestLogger([]),
+      tracer: noTracer,
       ask: async () => "",
     });
     expect([...workflows.keys()].toSorted()).toEqual(["a", "b", "c"]);
@@ -223,6 +226,7 @@ describe("a project", () => {
     });
     const { agents, workflows } = createSnapshot(await loadProject(join(folder, one), own), {
       logger: createTestLogger([]),
+      tracer: noTracer,
       ask: async () => "",
     });
     expect([[...agents.keys()], [...workflows.keys()]]).toEqual([["a", "b"], ["w"]]);
@@ -244,6 +248,7 @@ describe("a project", () => {
     const folder = createProject({ [one]: readFileSync("agents.config.ts.example", "utf8") });
     const snapshot = createSnapshot(await loadProject(join(folder, one), own), {
       logger: createTestLogger([]),
+      tracer: noTracer,
       ask: async () => "",
     });
     expect([...snapshot.workflows.keys()]).toEqual(["greeting"]);

@@ -3,12 +3,17 @@ import { toProject } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
 import { testRows } from "../harness/rows.ts";
 import { createTestLogger, startServer, type LogRecord } from "../harness/server.ts";
+import { noTracer } from "../harness/tracer.ts";
 
 const setUp = (onDispose: () => void | Promise<void>) => {
   const logs: LogRecord[] = [];
   return {
     logs,
-    snapshot: createSnapshot(toProject({ onDispose }), { logger: createTestLogger(logs), ask: async () => "" }),
+    snapshot: createSnapshot(toProject({ onDispose }), {
+      logger: createTestLogger(logs),
+      tracer: noTracer,
+      ask: async () => "",
+    }),
   };
 };
 

@@ -18,6 +18,7 @@ import type {
 import { listSteps, resume, type Runnable } from "../../src/workflows/executions.ts";
 import { createTestLogger, type LogRecord } from "../harness/server.ts";
 import { answerOf, pause, type Notes } from "./trees-make.ts";
+import { noTracer } from "../harness/tracer.ts";
 
 /** Numbers that follow from a seed. */
 export class Luck {
@@ -70,7 +71,15 @@ export const driveOptions = (
   workflow: WorkflowDefinition,
   logger: Logger,
   hold: DriveOptions["hold"] = () => () => {},
-): DriveOptions => ({ workflow, logger, ask: async () => "", stepTimeoutMs: 5_000, stepValueBytes: 100_000, hold });
+): DriveOptions => ({
+  workflow,
+  logger,
+  tracer: noTracer,
+  ask: async () => "",
+  stepTimeoutMs: 5_000,
+  stepValueBytes: 100_000,
+  hold,
+});
 
 /** A file, open. */
 export interface World {

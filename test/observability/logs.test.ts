@@ -141,8 +141,12 @@ describe("what anonymous readers see", () => {
   });
   it("is masked for everybody but its user, with ownership", async () => {
     const server = await start({ ownership: true });
-    expect(await saying(server, "executionId=talk-1")).toEqual(masked);
-    expect(await saying(server, "executionId=talk-1", await tokenOf("bob"))).toEqual(masked);
+    expect(await saying(server, "workflowId=talk")).toEqual(masked);
+    expect(await saying(server, "workflowId=talk", await tokenOf("bob"))).toEqual(masked);
+    for (const headers of [{}, await tokenOf("bob")])
+      // whether there is such an execution is nobody else's business
+      expect((await server.get("/api/logs?executionId=talk-1", { headers })).body.data).toEqual([]);
+    expect(await saying(server, "executionId=talk-1", await tokenOf("ada"))).toMatchObject(whole);
     expect(await saying(server, "workflowId=talk", await tokenOf("ada"))).toMatchObject(whole);
     await server.close();
   });

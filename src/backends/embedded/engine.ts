@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import { ServeError } from "../../core/error.ts";
+import { withIds } from "../../core/log.ts";
 import { findChange } from "../../engine/changes.ts";
 import type { Conversations } from "../../engine/conversations.ts";
 import type {
@@ -86,7 +87,7 @@ export class EmbeddedEngine implements Engine {
     if (change === undefined) return;
     const { id, workflowId } = state.execution;
     const reason = `Workflow changed: ${change}`;
-    this.#options.logger.warn("An execution cannot go on", { executionId: id, workflowId, reason });
+    withIds(this.#options.logger, { executionId: id, workflowId }).warn("An execution cannot go on", { reason });
     await this.#journal.decide(state, { at, to: "suspended", reason, pending: [], position: this.#lastPosition(id) });
   }
 

@@ -1,5 +1,5 @@
 import { ServeError } from "../../core/error.ts";
-import type { Logger } from "../../core/log.ts";
+import { withIds, type Logger } from "../../core/log.ts";
 import { isSameCode } from "../../engine/changes.ts";
 import { toTransitionEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Program, Settled, Transition } from "../../engine/types.ts";
@@ -229,10 +229,11 @@ export class Journal {
 
   /** A row of it can never be written. It stays as it is in the file, where the next start finds it. */
   #halt(run: EmbeddedRun, error: unknown): void {
-    const { id } = run.execution;
+    const { id, workflowId, userId, conversationId } = run.execution;
     this.#forget(run);
     if (this.#closing) return;
-    this.#logger.error("An execution stopped", { error, executionId: id });
+    const logger = withIds(this.#logger, { executionId: id, workflowId, userId, conversationId });
+    logger.error("An execution stopped", { error });
     this.waiters.refuse(id, new ServeError(500, `Execution ${id} stopped`));
     this.readers.close(id);
   }

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { codes, isSqliteError } from "./sqlite-error.ts";
+import { runOutOfScope } from "../../core/scope.ts";
 
 /** What is to be written together with what others write. */
 export interface Job<T = unknown> {
@@ -43,7 +44,7 @@ export class Writer {
   write<T>(job: Job<T>): void {
     if (this.#closed) return job.fail(new Error("The store is closed"));
     // What `work` returns is what `done` gets; the queue holds jobs of every type.
-    if (this.#jobs.push(job as Job) === 1 && !this.#timer) setImmediate(() => this.#flush());
+    if (this.#jobs.push(job as Job) === 1 && !this.#timer) runOutOfScope(() => setImmediate(() => this.#flush()));
   }
 
   /** Why the store cannot be written now; undefined when it can, as far as anybody knows. */
@@ -120,7 +121,8 @@ export class Writer {
     });
     this.#jobs = [...kept, ...this.#jobs];
     // With nothing left to write, the next request tries by itself.
-    if (this.#jobs.length > 0) this.#timer ??= setTimeout(() => this.#flush(), this.#faulty ? 250 : 25);
+    if (this.#jobs.length > 0)
+      this.#timer ??= runOutOfScope(() => setTimeout(() => this.#flush(), this.#faulty ? 250 : 25));
   }
 
   #mend(): void {

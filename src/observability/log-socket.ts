@@ -1,0 +1,30 @@
+import { defineSocket, type SocketRoute } from "../sockets/socket.ts";
+import { defaultLimit, LogQuery } from "./filter.ts";
+import type { Logs } from "./logs.ts";
+import { answerPing } from "./ping.ts";
+import { toFinder, toReader } from "./reader.ts";
+import type { LogEntry } from "./record.ts";
+import { fitting } from "./ring.ts";
+import { SocketReader } from "./socket-reader.ts";
+
+/** `/ws/logs`: the newest records that match, then each one as it is written. */
+export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes: number }): SocketRoute {
+  return defineSocket({
+    path: "/ws/logs",
+    summary: "The log: the newest records that match, then each one as it is written",
+    query: LogQuery,
+    connect(peer, { query, identity }) {
+      const matches = toFinder({ identity, filter: query });
+      const read = toReader({ identity, filter: query });
+      const newest = fitting(logs.ring.newest(matches, query.limit ?? defaultLimit), socketBufferBytes / 2);
+      peer.send(`{"type":"LOGS_SNAPSHOT","success":true,"data":[${newest.map(read).join(",")}]}`);
+      const toText = (entry: LogEntry): string => `{"type":"LOG","success":true,"data":${read(entry)}}`;
+      const reader = new SocketReader(peer, logs, { matches, toText, mostBytes: socketBufferBytes / 2 });
+      return {
+        message: (text) => void peer.send(answerPing(text)),
+        drain: () => reader.goOn(),
+        close: () => reader.close(),
+      };
+    },
+  });
+}

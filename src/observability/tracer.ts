@@ -1,0 +1,139 @@
+import { randomBytes } from "node:crypto";
+import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
+import { runOutOfScope } from "../core/scope.ts";
+import { findSdk, type OtelSdk } from "./otel.ts";
+
+/** What a trace is about: the first agent or workflow in it. */
+export interface Entity {
+  readonly type: string;
+  readonly id: string;
+}
+/** A span as listeners get it. */
+export interface SpanView extends SpanIds {
+  readonly parentSpanId?: string | undefined;
+  readonly name: string;
+  readonly kind: SpanOptions["kind"];
+  readonly startTime: string;
+  readonly endTime?: string | undefined;
+  readonly attributes: Attributes;
+  readonly status: { readonly code: "unset" | "ok" | "error"; readonly message?: string };
+  readonly links?: readonly SpanIds[] | undefined;
+  readonly events: readonly unknown[];
+}
+export interface SpanEvent {
+  readonly type: "span:start" | "span:end";
+  readonly timestamp: string;
+  readonly span: SpanView;
+}
+export interface Happened {
+  readonly event: SpanEvent;
+  /** What its trace is about. */
+  readonly root: Entity | undefined;
+}
+export type SpanListener = (happened: readonly Happened[]) => void;
+
+export interface Traces {
+  readonly tracer: Tracer;
+  /** Resolves when the spans of what follows go wherever they should. */
+  readonly ready: Promise<unknown>;
+  /** What one of the last traces is about. */
+  rootOf(traceId: string | undefined): Entity | undefined;
+  /** Called with all that one turn of the event loop brings. Returns how to stop. */
+  listen(listener: SpanListener): () => void;
+}
+
+export function createTraces(): Traces {
+  const listeners = new Set<SpanListener>();
+  const found = findSdk();
+  /** What the last traces are about. */
+  const roots = new Map<string, Entity>();
+  let happened: Happened[] = [];
+
+  function tell(type: SpanEvent["type"], span: SpanView): void {
+    if (listeners.size === 0) return;
+    const copy = { ...span, attributes: { ...span.attributes } };
+    const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
+    // Readers are told after those who work, and never by many of them at once.
+    if (happened.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
+    if (happened.length >= mostHappened) flush();
+  }
+
+  function flush(): void {
+    const all = happened;
+    happened = [];
+    if (all.length > 0) for (const listener of listeners) listener(all);
+  }
+
+  function know(traceId: string, attributes: Attributes): void {
+    const entity = roots.has(traceId) ? undefined : toEntity(attributes);
+    if (entity) roots.set(traceId, entity);
+    if (roots.size > mostRoots) roots.delete(roots.keys().next().value!);
+  }
+
+  function start(options: SpanOptions, sdk: OtelSdk | undefined): Span {
+    const { name, kind, links } = options;
+    const parent = options.parent ?? currentSpan() ?? sdk?.active();
+    const attributes: Record<string, Attributes[string]> = clean(options.attributes);
+    const theirs = sdk?.start({ name, kind, links, parent, attributes });
+    const traceId = theirs?.traceId ?? parent?.traceId ?? randomBytes(16).toString("hex");
+    const spanId = theirs?.spanId ?? randomBytes(8).toString("hex");
+    know(traceId, attributes);
+    const startTime = new Date().toISOString();
+    const view = {
+      traceId,
+      spanId,
+      parentSpanId: parent?.spanId,
+      name,
+      kind,
+      startTime,
+      attributes,
+      links,
+      events: [],
+    };
+    tell("span:start", { ...view, status: { code: "unset" } });
+    let isOpen = true;
+    return {
+      traceId,
+      spanId,
+      set(more) {
+        Object.assign(attributes, clean(more));
+        theirs?.set(clean(more));
+      },
+      end(error) {
+        if (!isOpen) return;
+        isOpen = false;
+        theirs?.end(error);
+        const message = error instanceof Error ? error.message : String(error);
+        const status = error === undefined ? ({ code: "ok" } as const) : ({ code: "error", message } as const);
+        tell("span:end", { ...view, endTime: new Date().toISOString(), status });
+      },
+      enter: (run) => (theirs ? theirs.enter(run) : run()),
+    };
+  }
+
+  return {
+    ready: found.ready,
+    tracer: {
+      start(options) {
+        const sdk = found.get();
+        return sdk || listeners.size > 0 ? start(options(), sdk) : undefined;
+      },
+    },
+    rootOf: (traceId) => roots.get(traceId ?? ""),
+    listen(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+  };
+}
+
+/** How many traces are remembered, and how much may happen before readers are told in the middle of it. */
+const mostRoots = 10_000;
+const mostHappened = 10_000;
+
+function toEntity({ "entity.type": type, "entity.id": id }: Attributes): Entity | undefined {
+  return typeof type === "string" && typeof id === "string" ? { type, id } : undefined;
+}
+
+const clean = (attributes: Attributes = {}): Record<string, Attributes[string]> =>
+  Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
