@@ -29,7 +29,7 @@ export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart
 /** What an agent says inside a workflow can be watched on the workflow's stream. */
 function show({ emit, logger }: StepContext, event: { type: string }): void {
   try {
-    emit(event);
+    emit(JSON.parse(JSON.stringify(event)) as typeof event); // the SDK has dates in some
   } catch (error) {
     logger.debug("A part of the agent's answer cannot be shown", { error, type: event.type });
   }

@@ -19,8 +19,13 @@ type Sent = { readonly [K in keyof LogFilter]?: string | undefined };
 
 const timeRule = "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970";
 const isoTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-const toTime = (text: string): number =>
-  /^\d{1,15}$/.test(text) ? Number(text) : isoTime.test(text) ? Date.parse(text) : NaN;
+function toTime(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  if (!isoTime.test(text)) return NaN;
+  // `Date` takes the 30th of February for a day in March.
+  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
+  return Number.isNaN(day.valueOf()) || day.toISOString().slice(0, 10) !== text.slice(0, 10) ? NaN : Date.parse(text);
+}
 const time = v.optional(
   v.pipe(
     v.string(),

@@ -1,6 +1,6 @@
 import type { LogLevel } from "../core/log.ts";
 import { logIds, type LogIds } from "../core/scope.ts";
-import { isHidden } from "./redact.ts";
+import type { Redact } from "./redact.ts";
 
 /** What was logged, as it is kept: written once, filtered by its fields, sent as its text. */
 export interface LogEntry {
@@ -35,39 +35,47 @@ export interface Logged {
   readonly ids: LogIds | undefined;
 }
 
-/** `redact` takes out of each text what nobody may read. */
-export function toEntry(logged: Logged, redact: (text: string) => string): LogEntry {
+export function toEntry(logged: Logged, redact: Redact): LogEntry {
   const { seq, at, level } = logged;
-  const { error, ...rest } = logged.data ?? {};
   const ids: Record<string, string> = {};
   for (const name of logIds) {
     const id = logged.ids?.[name];
     if (id !== undefined) ids[name] = id.slice(0, mostOfId);
   }
-  const record: LogRecord = {
-    seq,
-    timestamp: new Date(at).toISOString(),
-    level,
-    message: redact(cut(logged.message)),
-    ...ids,
-    ...(Object.keys(rest).length > 0 && { data: toJson(rest, redact) }),
-    ...(error !== undefined && { error: redact(cut(toErrorText(error))) }),
-  };
+  const timestamp = new Date(at).toISOString();
+  const message = toText(logged.message, redact);
+  const record: LogRecord = { seq, timestamp, level, message, ...ids, ...toDetails(logged.data, redact) };
   const text = JSON.stringify(record);
   return { seq, at, level, ids, text, bytes: Buffer.byteLength(text) };
+}
+
+function toDetails(given: Logged["data"], redact: Redact): Pick<LogRecord, "data" | "error"> {
+  if (!given) return {};
+  try {
+    const { error, ...rest } = given;
+    return {
+      ...(Object.keys(rest).length > 0 && { data: toJson(rest, redact) }),
+      ...(error !== undefined && { error: toText(toErrorText(error, redact), redact) }),
+    };
+  } catch (error) {
+    return { data: unreadable(error) };
+  }
 }
 
 const mostOfId = 256;
 /** The longest message, error or data of a record. */
 const mostLetters = 16_384;
 const cut = (text: string): string => (text.length <= mostLetters ? text : `${text.slice(0, mostLetters)}…`);
+/** Cut afterwards: of a secret that stands across the end nothing must be left. */
+const toText = (text: string, redact: Redact): string => cut(redact.text(text.slice(0, mostLetters + 8_192)));
 
 /** An error may be its own cause, and may fail to say what it is. */
-function toErrorText(error: unknown, depth = 0): string {
+function toErrorText(error: unknown, redact: Redact, depth = 0): string {
   try {
-    if (!(error instanceof Error)) return typeof error === "string" ? error : (JSON.stringify(error) ?? String(error));
-    const because =
-      error.cause === undefined || depth === mostCauses ? "" : `\nbecause of ${toErrorText(error.cause, depth + 1)}`;
+    if (!(error instanceof Error))
+      return typeof error === "string" ? error : (JSON.stringify(error, redact.value) ?? String(error));
+    const isLast = error.cause === undefined || depth === mostCauses;
+    const because = isLast ? "" : `\nbecause of ${toErrorText(error.cause, redact, depth + 1)}`;
     return String(error.stack ?? error.message) + because;
   } catch {
     return "[an error that cannot be read]";
@@ -76,16 +84,19 @@ function toErrorText(error: unknown, depth = 0): string {
 const mostCauses = 4;
 
 /** What JSON can hold of it, now: it may change later. */
-function toJson(value: unknown, redact: (text: string) => string): unknown {
+function toJson(value: unknown, redact: Redact): unknown {
   try {
     const text = JSON.stringify(value, (name, inner: unknown) => {
-      if (isHidden(name, inner)) return "[redacted]";
-      if (typeof inner === "string") return redact(cut(inner));
       if (typeof inner === "bigint") return String(inner);
-      return inner instanceof Error ? redact(cut(toErrorText(inner))) : inner;
+      if (inner instanceof Error) return toText(toErrorText(inner, redact), redact);
+      const left = redact.value(name, typeof inner === "string" ? inner.slice(0, mostLetters + 8_192) : inner);
+      return typeof left === "string" ? cut(left) : left;
     });
     return text.length <= mostLetters ? (JSON.parse(text) as unknown) : cut(text);
   } catch (error) {
-    return `[not JSON: ${error instanceof Error ? error.message.split("\n", 1)[0] : "it cannot be read"}]`;
+    return unreadable(error);
   }
 }
+
+const unreadable = (error: unknown): string =>
+  `[not JSON: ${error instanceof Error ? error.message.split("\n", 1)[0] : "it cannot be read"}]`;

@@ -1,42 +1,92 @@
 /** The ends of names, without their separators, of what must not be read. */
 const names =
-  /(authorization|cookies?|passwords?|passwd|passphrase|secrets?|apikeys?|accesskeys?|privatekeys?|credentials?|tokens?)$/;
+  /(authorization|cookies?|passwords?|passwd|passphrase|secrets?|(?:api|access|private|secret|signing)keys?|credentials?|tokens?)$/;
 const replacement = "[redacted]";
 
 /** Whether the value of a field is left out. Counts of tokens are no tokens. */
-export function isHidden(name: string, value: unknown): boolean {
+function isHidden(name: string, value: unknown): boolean {
   if (value === undefined || value === null || typeof value === "boolean") return false;
   const end = names.exec(name.toLowerCase().replace(/[^a-z]/g, ""))?.[1];
   return end !== undefined && !(end === "tokens" && typeof value === "number");
 }
 
-// What looks like a token or a key in a text. Each repetition has a bound, and none can begin inside of another.
-const bearer = /\bBearer\s{1,8}[\w.~+/=-]{8,4096}/gi;
-const basic = /\bBasic\s{1,8}[\w+/]{6,2048}={1,2}/gi;
-const jwt = /(?<![\w-])eyJ[\w-]{4,4096}\.[\w-]{2,4096}\.[\w-]{0,4096}/g;
-const key = /(?<![\w-])(?:[spr]k[-_]|gh[opsu]_|github_pat_|xox[abprs]-|AIza)[\w-]{16,512}/g;
-const header =
-  /\b((?:proxy-)?authorization|cookie)(\\{0,4}["']?\s{0,4}[:=]\s{0,4}\\{0,4}["']?)[^\s"'\\]{1,4096}(?:\s[\w.~+/=-]{8,4096})?/gi;
-const query = /([?&](?:token|api_?key|key|access_token|secret)=)[^&\s"'\\<>#]{1,4096}/gi;
-const field =
-  /(\\{0,8}"[\w-]{0,64}(?:password|passwd|passphrase|secret|api[-_]?key|private[-_]?key|token)s?\\{0,8}"\s{0,4}:\s{0,4}\\{0,8}")[^"\\]{1,4096}/gi;
+/** Headers are also written as pairs, and as one list of names and values. */
+const headerName = /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?api-key|x-[\w-]*token)$/i;
+const hideHeaders = (list: readonly unknown[]): unknown[] =>
+  list.map((value, at) => {
+    const before = list[at - 1];
+    return typeof value === "string" && typeof before === "string" && headerName.test(before) ? replacement : value;
+  });
 
-/** Takes tokens, keys and secrets out of a text: those that look like one, and those that the environment holds. */
-export function createRedact(environment: Readonly<Record<string, string | undefined>>): (text: string) => string {
-  const known = Object.entries(environment)
-    .filter(([name, value = ""]) => /(KEY|TOKEN|SECRET|PASSWORD)S?$/i.test(name) && value.length >= 8)
-    .map(([, value]) => value!.replace(/\W/g, String.raw`\$&`));
-  const held = known.length > 0 ? new RegExp(known.join("|"), "g") : undefined;
-  return (text) => {
-    if (text.length < 8) return text;
-    const rest = held ? text.replace(held, replacement) : text;
-    return rest
-      .replace(header, `$1$2${replacement}`)
-      .replace(field, `$1${replacement}`)
-      .replace(query, `$1${replacement}`)
-      .replace(bearer, replacement)
-      .replace(basic, replacement)
-      .replace(jwt, replacement)
-      .replace(key, replacement);
-  };
+// What looks like a token or a key in a text. Each repetition has a bound, and none can begin inside of another.
+const secretName = "password|passwd|passphrase|secret|api[-_]?key|private[-_]?key|secret[-_]?key|access[-_]?key|token";
+const shapes: readonly [RegExp, string | ((found: string, ...groups: string[]) => string)][] = [
+  [/-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,8192}/g, replacement],
+  [
+    /\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(\\{0,4}["']?\s{0,4}:\s{0,4})[^\r\n]{1,4096}/gi,
+    `$1$2${replacement}`,
+  ],
+  [/\b([a-z][a-z\d+.-]{1,20}:\/\/[^\s:/@"']{0,256}:)[^\s@/"']{1,1024}@/gi, `$1${replacement}@`],
+  [new RegExp(String.raw`(?<![\w-])([\w-]{0,64}(?:${secretName})=)[^\s&"'\\<>#;,]{1,4096}`, "gi"), `$1${replacement}`],
+  [/([?&#](?:key|sig|signature)=)[^\s&"'\\<>#]{1,4096}/gi, `$1${replacement}`],
+  [
+    new RegExp(
+      String.raw`(?<![\w-])([\w-]{0,64}(?:${secretName})s?\\{0,8}["']?\s{0,4}:\s{0,4}\\{0,8}["'])(?:\\.|[^"'\\]){1,4096}`,
+      "gi",
+    ),
+    `$1${replacement}`,
+  ],
+  [/Bearer\s{1,8}[\w.~+/=-]{8,4096}/gi, replacement],
+  [/\bBasic\s{1,8}([\w+/]{8,2048}={0,2})/gi, (found, sent = "") => (atob(sent).includes(":") ? replacement : found)],
+  [/(?<![\w-])eyJ[\w-]{4,4096}\.[\w-]{2,4096}\.[\w-]{0,4096}/g, replacement],
+  [/(?<![\w-])(?:[spr]k[-_]|gsk_|hf_|gh[opsu]_|github_pat_|xox[abprs]-|AIza)[\w-]{16,512}/g, replacement],
+];
+const atob = (text: string): string => Buffer.from(text, "base64").toString();
+
+/** Takes out tokens, keys and secrets: those that are called or look so, and those that the environment holds. */
+export interface Redact {
+  text(text: string): string;
+  /** For `JSON.stringify`: what is left of a value of this name. */
+  value(name: string, value: unknown): unknown;
+}
+
+export function createRedact(environment: Readonly<Record<string, string | undefined>>): Redact {
+  const secrets = Object.entries(environment)
+    .filter(([name, secret = ""]) => /(KEY|TOKEN|SECRET|PASSWORD)S?$/i.test(name) && secret.length >= 8)
+    .flatMap(([, secret = ""]) => [secret, JSON.stringify(secret).slice(1, -1)])
+    // One may begin like another.
+    .toSorted((a, b) => b.length - a.length)
+    .map((secret) => secret.replace(/\W/g, String.raw`\$&`));
+  const held = secrets.length > 0 ? new RegExp(secrets.join("|"), "g") : undefined;
+  const hold = (given: string): string => (held ? given.replace(held, replacement) : given);
+
+  function text(given: string): string {
+    if (given.length < 8) return given;
+    const json = redactJson(given);
+    if (json !== undefined) return json;
+    let rest = hold(given);
+    for (const [shape, by] of shapes) rest = rest.replace(shape, by as string);
+    return rest;
+  }
+
+  function value(name: string, given: unknown): unknown {
+    if (isHidden(name, given)) return replacement;
+    if (typeof given === "string") return text(given);
+    if (Array.isArray(given)) return hideHeaders(given);
+    if (!held || typeof given !== "object" || given === null) return given;
+    if (Object.keys(given).every((key) => hold(key) === key)) return given;
+    return Object.fromEntries(Object.entries(given).map(([key, inner]) => [hold(key), inner as unknown]));
+  }
+
+  /** JSON that somebody has put into a text. */
+  function redactJson(given: string): string | undefined {
+    if (!/^\s{0,8}[[{]/.test(given)) return undefined;
+    try {
+      return JSON.stringify(JSON.parse(given), value);
+    } catch {
+      return undefined;
+    }
+  }
+
+  return { text, value };
 }

@@ -17,32 +17,65 @@ export class SocketReader {
   readonly #ring: Ring;
   readonly #options: SocketReaderOptions;
   readonly #mostBytes: number;
-  /** The first record that was not looked at. */
+  /** The first record that was not sent. */
   #next: number;
-  readonly close: () => void;
+  /** How many from there on match, as far as they have been looked at. */
+  #behind = 0;
+  #seen: number;
+  #again: NodeJS.Timeout | undefined;
+  readonly #stop: () => void;
 
   constructor(peer: Peer, { ring, listen }: Logs, options: SocketReaderOptions) {
     this.#peer = peer;
     this.#ring = ring;
     this.#options = options;
     this.#mostBytes = Math.min(options.mostBytes, 65_536);
-    this.#next = ring.next;
-    this.close = listen(() => this.goOn());
+    this.#next = this.#seen = ring.next;
+    this.#stop = listen(() => this.goOn());
+  }
+
+  close(): void {
+    this.#stop();
+    clearTimeout(this.#again);
   }
 
   goOn(): void {
-    const { oldest, next } = this.#ring;
-    const { matches, toText } = this.#options;
-    if (!this.#isReady()) return;
-    const count = oldest - this.#next;
-    if (count > 0) {
-      this.#peer.send(toMessage("DROPPED", { count }));
-      this.#next = oldest;
-    }
-    while (this.#next < next && this.#isReady()) {
+    this.#look();
+    if (this.#isReady()) this.#skip();
+    while (this.#behind > 0 && this.#next < this.#seen && this.#isReady()) {
       const entry = this.#ring.get(this.#next++);
-      if (entry && matches(entry)) this.#peer.send(toText(entry));
+      if (!entry || !this.#options.matches(entry)) continue;
+      this.#behind--;
+      this.#peer.send(this.#options.toText(entry));
     }
+    if (this.#behind === 0) this.#next = this.#seen;
+    // A socket says that it has room only if it had much less before.
+    else this.#again ??= setTimeout(() => ((this.#again = undefined), this.goOn()), 25).unref();
+  }
+
+  /** Counts what is new. Of what has come and gone within one turn nobody knows whether it matches. */
+  #look(): void {
+    const { oldest, next } = this.#ring;
+    if (this.#seen < oldest) this.#behind += oldest - this.#seen;
+    this.#behind += this.#countFrom(Math.max(this.#seen, oldest), next);
+    this.#seen = next;
+  }
+
+  /** Says how many have left the ring unsent. */
+  #skip(): void {
+    const { oldest } = this.#ring;
+    if (this.#behind === 0 || this.#next >= oldest) return;
+    const left = this.#countFrom(oldest, this.#seen);
+    const count = this.#behind - left;
+    if (count > 0) this.#peer.send(toMessage("DROPPED", { count }));
+    this.#behind = left;
+    this.#next = oldest;
+  }
+
+  #countFrom(from: number, to: number): number {
+    let count = 0;
+    for (let seq = from; seq < to; seq++) if (this.#options.matches(this.#ring.get(seq)!)) count++;
+    return count;
   }
 
   #isReady(): boolean {

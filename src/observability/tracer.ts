@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
 import { runOutOfScope } from "../core/scope.ts";
-import { findSdk, type OtelSdk } from "./otel.ts";
+import { findSdk } from "./find-sdk.ts";
+import type { OtelSdk } from "./otel.ts";
 
 /** What a trace is about: the first agent or workflow in it. */
 export interface Entity {

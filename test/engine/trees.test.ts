@@ -14,7 +14,7 @@ import { outcomesOf, print, toWorkflow, tree, type Outcomes, type Tree } from ".
 import { Book, follow, Luck, openWorld, play, type Tally, type World } from "./trees-play.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-trees-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(folder, { recursive: true, force: true }), 60_000);
 let files = 0;
 const newFile = (): string => join(folder, `${files++}.db`);
 
