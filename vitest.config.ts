@@ -11,6 +11,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   test: {
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],
+    globalSetup: ["test/harness/logged.ts"],
     testTimeout: 15_000,
     env: { TEST_SIZE: mode === "full" ? "full" : "quick" },
   },

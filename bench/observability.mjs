@@ -1,4 +1,5 @@
-// What logs and spans cost while nobody listens: a durable execution of five steps, with and without them, and with a reader.
+// What logs and spans cost while nobody listens: a durable execution of five steps, without them (twice, to see how much the
+// machine adds by itself), with them, and with a reader.
 // node bench/observability.mjs [rounds] [seconds]: in turns within one run; at most a tenth slower is what is asked for.
 import { compare, startVariants } from "./harness.mjs";
 
@@ -8,7 +9,12 @@ const noLogs = {
   ring: nobody,
   listen: () => () => {},
 };
-const noTraces = { ready: Promise.resolve(), tracer: { start() {} }, rootOf() {}, listen: () => () => {} };
+const noTraces = {
+  ready: Promise.resolve(),
+  tracer: { isOn: () => false, start() {} },
+  rootOf() {},
+  listen: () => () => {},
+};
 
 async function serve(parts) {
   const { openServer } = await import("../src/server/create.ts");
@@ -23,6 +29,7 @@ async function serve(parts) {
 
 const variants = {
   "no-op": async () => (await serve({ logs: noLogs, traces: noTraces })).port,
+  again: async () => (await serve({ logs: noLogs, traces: noTraces })).port,
   nobody: async () => (await serve({})).port,
   async listened() {
     const { port } = await serve({});

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { badRequest } from "../core/error.ts";
-import { toTraceparent } from "../core/trace.ts";
+import { currentSpan, toTraceparent } from "../core/trace.ts";
 import type { AgentContext } from "./context.ts";
 import { toModelSettings, type ModelSettings } from "./define.ts";
 import type { Shape } from "./object-shape.ts";
@@ -33,7 +33,8 @@ export async function toSettings(
     experimental_download: refuseToFetch,
   };
   // The provider can go on with our trace.
-  if (operation.span) all.headers = { ...all.headers, traceparent: toTraceparent(operation.span) };
+  const trace = operation.span ?? currentSpan();
+  if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
   if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
   if (shape) all.output = toOutput(shape);

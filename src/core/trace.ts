@@ -24,6 +24,8 @@ export interface SpanOptions {
   readonly attributes?: Attributes | undefined;
 }
 export interface Tracer {
+  /** Whether somebody listens. */
+  isOn(): boolean;
   /** Undefined while nobody listens: next to nothing is paid then. */
   start(options: () => SpanOptions): Span | undefined;
 }

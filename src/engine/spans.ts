@@ -18,6 +18,7 @@ export class WalkSpans {
 
   /** An attempt begins. */
   open(path: string, attempt: number): Span | undefined {
+    if (!this.#tracer.isOn()) return undefined;
     const known = this.#steps.get(path);
     if (known) known.set({ "agentserve.step.attempt": attempt });
     return known ?? this.#start(path);

@@ -20,6 +20,7 @@ export function findSdk(): FoundSdk {
 
 /** As `@opentelemetry/api` of any 1.x leaves it for the others of its kind. */
 function isRegistered(): boolean {
-  const api = (globalThis as Record<symbol, unknown>)[Symbol.for("opentelemetry.js.api.1")];
-  return (api as { trace?: unknown } | undefined)?.trace !== undefined;
+  const api = (globalThis as Record<symbol, unknown>)[apiSymbol];
+  return api !== undefined && (api as { trace?: unknown }).trace !== undefined;
 }
+const apiSymbol = Symbol.for("opentelemetry.js.api.1");

@@ -115,6 +115,7 @@ export function createTraces(): Traces {
   return {
     ready: found.ready,
     tracer: {
+      isOn: () => listeners.size > 0 || found.get() !== undefined,
       start(options) {
         const sdk = found.get();
         return sdk || listeners.size > 0 ? start(options(), sdk) : undefined;

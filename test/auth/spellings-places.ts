@@ -54,6 +54,7 @@ export const morePlaces: readonly Place[] = [
   { method: "GET", path: "/workflows" },
   { method: "GET", path: "/workflows/w" },
   { method: "GET", path: "/doc" },
+  { method: "GET", path: "/api/logs" },
   { method: "GET", path: "/workflows/w/executions/e/state" },
   { method: "POST", path: "/workflows/w/executions/e/suspend", body: {} },
   { method: "POST", path: "/workflows/w/executions/e/resume", body: {} },
@@ -61,7 +62,9 @@ export const morePlaces: readonly Place[] = [
 /** Whatever opens a WebSocket, or must not. */
 export const socketPlaces: readonly Place[] = ["/live/x", "/live/x", "/vault/x", "/inner/list"].map(toGet);
 /** Closed by `webSockets` only. */
-export const moreSocketPlaces: readonly Place[] = ["/ws", "/ws", "/ws", "/lobby", "/lobby"].map(toGet);
+export const moreSocketPlaces: readonly Place[] = ["/ws", "/ws/logs", "/ws/observability", "/lobby", "/lobby"].map(
+  toGet,
+);
 
 function toGet(path: string): Place {
   return { method: "GET", path };

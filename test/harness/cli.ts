@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { resolve } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
+import { keepLogged } from "./logged.ts";
 
 export const bin = resolve("bin/agentserve.mjs");
 
@@ -23,7 +24,10 @@ export function run(command: string, args: string[], options: SpawnOptions = {})
   for (const name of ["stdout", "stderr"] as const) {
     child[name]!.setEncoding("utf8").on("data", (chunk: string) => (text[name] += stripVTControlCharacters(chunk)));
   }
-  const ended = once(child, "close").then(([code, signal]) => ({ code, signal, ...text }));
+  const ended = once(child, "close").then(([code, signal]) => {
+    keepLogged(text.stderr);
+    return { code, signal, ...text };
+  });
   async function waitFor(pattern: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const match = pattern.exec(text.stdout);

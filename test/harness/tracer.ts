@@ -1,4 +1,4 @@
 import type { Tracer } from "../../src/core/trace.ts";
 
 /** Nobody listens. */
-export const noTracer: Tracer = { start: () => undefined };
+export const noTracer: Tracer = { isOn: () => false, start: () => undefined };

@@ -280,3 +280,27 @@ it("shows anonymous readers what was asked and what it cost, and no more, where 
     await server.close();
   }
 });
+
+it("sends its trace on to the model's provider", async () => {
+  const seen: (string | undefined)[] = [];
+  const model = echoModel();
+  const listening = Object.create(model, {
+    doGenerate: {
+      value: (options: Parameters<typeof model.doGenerate>[0]) => {
+        seen.push(options.headers?.["traceparent"]);
+        return model.doGenerate(options);
+      },
+    },
+  }) as typeof model;
+  const agent = defineAgent({ id: "far", instructions: "", model: listening });
+  const server = await startServer("start", { config: { agents: [agent] } });
+  const traceId = "0af7651916cd43dd8448eb211c80319c";
+  const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` };
+  await server.post("/agents/far/text", { input: "hi" }, { headers });
+  const socket = await server.socket("/ws/observability");
+  await server.post("/agents/far/text", { input: "hi" }, { headers });
+  expect(seen).toEqual([headers.traceparent, expect.stringMatching(new RegExp(`^00-${traceId}-[0-9a-f]{16}-01$`))]);
+  expect(seen[1]).not.toBe(seen[0]);
+  socket.close();
+  await server.close();
+});
