@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Span, SpanIds, Tracer } from "../core/trace.ts";
 import type { Execution, Happening, Transition } from "./types.ts";
 
@@ -45,7 +46,7 @@ export class WalkSpans {
     this.#root ??= this.#tracer.start(() => ({
       name: `workflow ${workflowId}`,
       kind: "internal",
-      parent: trace,
+      parent: trace ?? toTrace(this.#execution),
       links: this.#resumedFrom && [this.#resumedFrom],
       attributes: {
         "entity.type": "workflow",
@@ -101,4 +102,10 @@ export class WalkSpans {
     this.#root?.end(error);
     this.#root = undefined;
   }
+}
+
+/** When nobody listened to its beginning: still one trace, whenever and wherever somebody listens later. */
+function toTrace({ id, startAt }: Execution): SpanIds {
+  const hash = createHash("sha256").update(`${startAt} ${id}`).digest("hex");
+  return { traceId: hash.slice(0, 32), spanId: hash.slice(32, 48) };
 }

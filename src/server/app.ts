@@ -128,7 +128,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     Object.assign(context, { requestId, logger, authenticatedUser: caller?.user, [inside]: around });
     const ids = { requestId, userId: caller?.userId };
     // A built-in row makes a span of its own.
-    if (around) return Promise.resolve(custom.fetch(req));
+    if (around) return runInScope(ids, async () => custom.fetch(req));
     return answerInScope(tracer, { request: req, ids }, async () => custom.fetch(req));
   }
 

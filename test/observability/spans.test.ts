@@ -66,6 +66,9 @@ const config: Config = {
         throw new Error("for a reason");
       },
     }),
+    defineWorkflow({ id: "twice" })
+      .andThen({ id: "first", execute: ({ resumeData, suspend }) => resumeData ?? suspend() })
+      .andThen({ id: "second", execute: ({ resumeData, suspend }) => resumeData ?? suspend() }),
     defineWorkflow({ id: "other" }).andThen({ id: "only", execute: () => 1 }),
   ],
   configureApp: (app) => void app.get("/mine", () => "mine"),
@@ -234,6 +237,19 @@ describeServer("/ws/observability", { config, only: ["dev", "start"] }, (server)
     expect(log).toMatchObject({ message: "Looking up", traceId, executionId: "traced-1", agentId: "helper" });
     expect(spans.map((span) => span.spanId)).toContain(log.spanId);
     expect(tool).toBeDefined();
+    socket.close();
+  });
+
+  it("has one trace for an execution whose beginning nobody has seen", async () => {
+    await run(server, "twice", "twice-1");
+    const socket = await server.socket("/ws/observability");
+    const traces: string[] = [];
+    for (const n of [1, 2]) {
+      await server.post("/workflows/twice/executions/twice-1/resume", { resumeData: n });
+      const events = await untilEnd(socket, "workflow twice");
+      traces.push(events.find(({ span }) => span["name"] === "workflow twice")!.span["traceId"]);
+    }
+    expect(traces).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), traces[0]]);
     socket.close();
   });
 
