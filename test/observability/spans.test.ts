@@ -52,13 +52,15 @@ const config: Config = {
         ],
       })
       .andThen({ id: "done", execute: () => "done" }),
-    defineWorkflow({ id: "race" }).andRace({
-      id: "first",
-      steps: [
-        andThen({ id: "fast", execute: () => "fast" }),
-        andThen({ id: "slow", execute: () => gates.pass("never") }),
-      ],
-    }),
+    defineWorkflow({ id: "race" })
+      .andRace({
+        id: "first",
+        steps: [
+          andThen({ id: "fast", execute: () => "fast" }),
+          andThen({ id: "slow", execute: () => gates.pass("never") }),
+        ],
+      })
+      .andThen({ id: "after", execute: () => "after" }),
     defineWorkflow({ id: "broken" }).andThen({
       id: "fails",
       retry: { attempts: 2 },
@@ -150,6 +152,7 @@ describeServer("/ws/observability", { config, only: ["dev", "start"] }, (server)
 
   it("names things as OpenTelemetry does, and says what they cost", async () => {
     const socket = await server.socket("/ws/observability?entityType=agent");
+    await run(server, "trip", `with-an-agent-inside-${server.target}`); // is about a workflow all the same
     const answer = await server.post("/agents/helper/text", {
       input: "What is the weather?",
       options: { conversationId: "c" },
@@ -157,6 +160,7 @@ describeServer("/ws/observability", { config, only: ["dev", "start"] }, (server)
     const events = await untilEnd(socket, "POST /agents/:id/text");
     const of = (name: string) =>
       events.findLast(({ type, span }) => type === "span:end" && span["name"] === name)!.span;
+    expect(events.filter(({ span }) => /workflow|step/.test(span["name"]))).toEqual([]);
     const usage = { "gen_ai.usage.input_tokens": expect.any(Number), "gen_ai.usage.output_tokens": expect.any(Number) };
     const about = { "entity.type": "agent", "entity.id": "helper" };
     expect(of("POST /agents/:id/text").attributes).toEqual({
@@ -205,7 +209,9 @@ describeServer("/ws/observability", { config, only: ["dev", "start"] }, (server)
     await run(server, "race", "race-1");
     const race = await untilEnd(socket, "workflow race", "POST /workflows/:id/execute");
     const steps = [node("step fast"), node("step slow")];
-    expect(toTree(race)[0]!.children).toEqual([node("workflow race", [node("step first", steps)])]);
+    expect(toTree(race)[0]!.children).toEqual([node("workflow race", [node("step first", steps), node("step after")])]);
+    const order = race.map(({ type, span }) => `${type} ${span["name"]}`);
+    expect(order.indexOf("span:end step slow")).toBeLessThan(order.indexOf("span:start step after"));
     await run(server, "broken", "broken-1");
     const broken = await untilEnd(socket, "workflow broken", "POST /workflows/:id/execute");
     const failed = broken.findLast(({ span }) => span["name"] === "step fails")!.span;
