@@ -60,7 +60,12 @@ export function guardModel(
           const reader = opened.stream.getReader();
           let begun = false;
           const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
-            const next = await within(begun ? modelGapMs : firstByte(), reader.read(), abort);
+            const next = await within(begun ? modelGapMs : firstByte(), reader.read(), abort).catch(
+              (error: unknown) => {
+                span?.end(error);
+                throw error;
+              },
+            );
             if (span) follow(span, next.value);
             begun ||= next.value?.type !== "stream-start" && next.value?.type !== "response-metadata";
             return next;

@@ -36,6 +36,7 @@ export class Operation {
   readonly isStep: boolean;
   readonly span: Span | undefined;
   readonly #parts: OperationOptions;
+  readonly #spans: Span[] = [];
   readonly #scope = currentScope();
   readonly #controller = new AbortController();
   #context: AgentContext | undefined;
@@ -136,11 +137,19 @@ export class Operation {
   /** A span inside this call, while somebody listens. */
   trace(toOptions: (parent: Span) => SpanOptions): Span | undefined {
     const { span } = this;
-    return span && this.#parts.tracer.start(() => toOptions(span));
+    if (!span) return undefined;
+    const inner = this.#parts.tracer.start(() => {
+      const options = toOptions(span);
+      return { ...options, attributes: { ...options.attributes, "user.id": this.surroundings.userId } };
+    });
+    if (inner) this.#spans.push(inner);
+    return inner;
   }
 
   /** Nobody waits for it any more. */
   close(): void {
+    // What is still open never heard that it is over: a tool that does not listen, a model that was cut off.
+    for (const inner of this.#spans) inner.end();
     this.span?.end();
     this.#parts.signal.removeEventListener("abort", this.#leave);
   }

@@ -66,11 +66,17 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
   };
 }
 
-/** What a tool logs and begins belongs to its span. One that has several results ends with the first, as far as that goes. */
+/** What a tool logs and begins belongs to its span. That of one with several results is over when it has been called. */
 function traced<T>(operation: Operation, name: string, toolCallId: string, run: () => T): T {
   const span = operation.trace((parent) => toToolSpan(parent, name, toolCallId));
   if (!span) return run();
-  const result = runInSpan(span, run);
+  let result: T;
+  try {
+    result = runInSpan(span, run);
+  } catch (error) {
+    span.end(error);
+    throw error;
+  }
   if (result instanceof Promise)
     result.then(
       () => span.end(),

@@ -19,3 +19,12 @@ export class ServeError extends Error {
 
 export const badRequest = (message: string, cause?: unknown): ServeError => new ServeError(400, message, { cause });
 export const notFound = (message = "Not found"): ServeError => new ServeError(404, message);
+
+/** What an error says, as a text. Whatever was thrown, this does not throw. */
+export function toErrorMessage(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message : error);
+  } catch {
+    return "An error that cannot be read";
+  }
+}

@@ -1,4 +1,4 @@
-import { ServeError } from "../core/error.ts";
+import { ServeError, toErrorMessage } from "../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../core/json.ts";
 import { withIds, type Logger } from "../core/log.ts";
 import { validate, type Schema } from "../core/schema.ts";
@@ -235,6 +235,6 @@ function toStepLogger({ host: { logger, execution }, options: { path } }: Attemp
 function toFault(error: unknown, attempt: Attempt): Fault {
   attempt.host.spans.failed(attempt.options.path, error);
   toStepLogger(attempt).error("Step failed", { error, attempt: attempt.options.attempt });
-  if (error instanceof ServeError) return { message: error.message, shown: true };
-  return { message: error instanceof Error ? error.message : String(error) };
+  const message = toErrorMessage(error);
+  return error instanceof ServeError ? { message, shown: true } : { message };
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { toErrorMessage } from "../core/error.ts";
 import type { Span, SpanIds, Tracer } from "../core/trace.ts";
 import type { Execution, Happening, Transition } from "./types.ts";
 
@@ -35,7 +36,12 @@ export class WalkSpans {
       name: `step ${path}`,
       kind: "internal",
       parent,
-      attributes: { "agentserve.step.id": path, "agentserve.step.type": type, "agentserve.step.attempt": 1 },
+      attributes: {
+        "agentserve.step.id": path,
+        "agentserve.step.type": type,
+        "agentserve.step.attempt": 1,
+        "user.id": this.#execution.userId,
+      },
     }));
     if (span) this.#steps.set(path, span);
     return span;
@@ -66,7 +72,7 @@ export class WalkSpans {
 
   failed(path: string, error: unknown): void {
     this.#failure = error;
-    this.#steps.get(path)?.set({ "error.message": error instanceof Error ? error.message : String(error) });
+    this.#steps.get(path)?.set({ "error.message": toErrorMessage(error) });
   }
 
   see(events: readonly Happening[], transition: Transition | undefined): void {

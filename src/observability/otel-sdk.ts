@@ -45,9 +45,8 @@ export function createOtelSdk(): OtelSdk {
         set: (more) => void span.setAttributes(more as Theirs),
         end(error) {
           open.delete(spanId);
-          if (error instanceof Error) span.recordException(error);
-          const message = error instanceof Error ? error.message : String(error);
-          span.setStatus(error === undefined ? { code: SpanStatusCode.OK } : { code: SpanStatusCode.ERROR, message });
+          if (error === undefined) span.setStatus({ code: SpanStatusCode.OK });
+          else span.setStatus({ code: SpanStatusCode.ERROR, message: error });
           span.end();
         },
         enter: (run) => context.with(trace.setSpan(context.active(), span), run),

@@ -3,7 +3,8 @@ import type { Attributes, SpanIds, SpanOptions } from "../core/trace.ts";
 /** A span of the OpenTelemetry SDK that the application has registered. */
 export interface SdkSpan extends SpanIds {
   set(attributes: Attributes): void;
-  end(error: unknown): void;
+  /** With what is wrong, if anything is. */
+  end(error: string | undefined): void;
   /** Runs code in which the application's own instrumentation finds this span. */
   enter<T>(run: () => T): T;
 }

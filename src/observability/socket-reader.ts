@@ -48,6 +48,8 @@ export class SocketReader {
       this.#behind--;
       this.#peer.send(this.#options.toText(entry));
     }
+    // What matches may change: a trace that is forgotten is about nothing.
+    if (this.#next >= this.#seen) this.#behind = 0;
     if (this.#behind === 0) this.#next = this.#seen;
     // A socket says that it has room only if it had much less before.
     else this.#again ??= setTimeout(() => ((this.#again = undefined), this.goOn()), 25).unref();

@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
+import { toErrorMessage } from "../core/error.ts";
 import { runOutOfScope } from "../core/scope.ts";
 import { findSdk } from "./find-sdk.ts";
 import type { OtelSdk } from "./otel.ts";
+import { createRedact } from "./redact.ts";
 
 /** What a trace is about: the first agent or workflow in it. */
 export interface Entity {
@@ -46,6 +48,14 @@ export interface Traces {
 export function createTraces(): Traces {
   const listeners = new Set<SpanListener>();
   const found = findSdk();
+  const redact = createRedact(process.env);
+  const shorten = (text: string): string => redact.text(text.slice(0, mostLetters));
+  const clean = (attributes: Attributes = {}): Record<string, Attributes[string]> => {
+    const entries = Object.entries(attributes).filter(([, value]) => value !== undefined);
+    return Object.fromEntries(
+      entries.map(([name, value]) => [name, typeof value === "string" ? shorten(value) : value]),
+    );
+  };
   /** What the last traces are about. */
   const roots = new Map<string, Entity>();
   let happened: Happened[] = [];
@@ -62,7 +72,7 @@ export function createTraces(): Traces {
   function flush(): void {
     const all = happened;
     happened = [];
-    if (all.length > 0) for (const listener of listeners) listener(all);
+    for (const listener of all.length > 0 ? listeners : []) safely(() => listener(all));
   }
 
   function know(traceId: string, attributes: Attributes): void {
@@ -74,8 +84,9 @@ export function createTraces(): Traces {
   function start(options: SpanOptions, sdk: OtelSdk | undefined): Span {
     const { name, kind, links } = options;
     const parent = options.parent ?? currentSpan() ?? sdk?.active();
-    const attributes: Record<string, Attributes[string]> = clean(options.attributes);
-    const theirs = sdk?.start({ name, kind, links, parent, attributes });
+    const attributes = clean(options.attributes);
+    // Whatever is wrong with the application's SDK must not stop what is being traced.
+    const theirs = sdk && safely(() => sdk.start({ name, kind, links, parent, attributes }));
     const traceId = theirs?.traceId ?? parent?.traceId ?? randomBytes(16).toString("hex");
     const spanId = theirs?.spanId ?? randomBytes(8).toString("hex");
     know(traceId, attributes);
@@ -97,14 +108,15 @@ export function createTraces(): Traces {
       traceId,
       spanId,
       set(more) {
-        Object.assign(attributes, clean(more));
-        theirs?.set(clean(more));
+        const cleaned = clean(more);
+        Object.assign(attributes, cleaned);
+        safely(() => theirs?.set(cleaned));
       },
       end(error) {
         if (!isOpen) return;
         isOpen = false;
-        theirs?.end(error);
-        const message = error instanceof Error ? error.message : String(error);
+        const message = shorten(toErrorMessage(error));
+        safely(() => theirs?.end(error === undefined ? undefined : message));
         const status = error === undefined ? ({ code: "ok" } as const) : ({ code: "error", message } as const);
         tell("span:end", { ...view, endTime: new Date().toISOString(), status });
       },
@@ -124,18 +136,28 @@ export function createTraces(): Traces {
     rootOf: (traceId) => roots.get(traceId ?? ""),
     listen(listener) {
       listeners.add(listener);
-      return () => void listeners.delete(listener);
+      return () => {
+        listeners.delete(listener);
+        if (listeners.size === 0) roots.clear(); // only filters ask for them
+      };
     },
   };
+}
+
+function safely<T>(run: () => T): T | undefined {
+  try {
+    return run();
+  } catch {
+    return undefined;
+  }
 }
 
 /** How many traces are remembered, and how much may happen before readers are told in the middle of it. */
 const mostRoots = 10_000;
 const mostHappened = 10_000;
+/** The longest text of an attribute. */
+const mostLetters = 4_096;
 
 function toEntity({ "entity.type": type, "entity.id": id }: Attributes): Entity | undefined {
-  return typeof type === "string" && typeof id === "string" ? { type, id } : undefined;
+  return typeof type === "string" && typeof id === "string" && id.length <= 256 ? { type, id } : undefined;
 }
-
-const clean = (attributes: Attributes = {}): Record<string, Attributes[string]> =>
-  Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));

@@ -326,3 +326,54 @@ it("sends its trace on to the model's provider", async () => {
   socket.close();
   await server.close();
 });
+
+it("ends each span, hides secrets in it, and is not stopped by what is thrown", async () => {
+  const odd = (id: string, execute: () => unknown) => defineWorkflow({ id }).andThen({ id: "s", execute });
+  const echo = echoModel();
+  const breaking = Object.create(echo, {
+    doStream: {
+      async value() {
+        const parts = [
+          { type: "stream-start", warnings: [] },
+          { type: "text-start", id: "1" },
+          { type: "text-delta", id: "1", delta: "x" },
+        ];
+        const pull = (controller: ReadableStreamDefaultController) => {
+          const part = parts.shift();
+          if (part) controller.enqueue(part);
+          else controller.error(new Error("the connection broke"));
+        };
+        return { stream: new ReadableStream({ pull }) };
+      },
+    },
+  }) as typeof echo;
+  const gone = defineAgent({ id: "gone", instructions: "", model: breaking });
+  const workflows = [
+    odd("leaks", () => {
+      throw new Error("401 for password=hunter2hunter2");
+    }),
+    odd("bare", () => {
+      throw Object.create(null);
+    }),
+  ];
+  const server = await startServer("start", { config: { workflows, agents: [gone] } });
+  const socket = await server.socket("/ws/observability");
+  for (const id of ["leaks", "bare"]) expect((await run(server, id, `${id}-1`)).status).toBe(500);
+  const events = await untilEnd(
+    socket,
+    "workflow leaks",
+    "workflow bare",
+    ...Array(2).fill("POST /workflows/:id/execute"),
+  );
+  expect(JSON.stringify(events)).not.toContain("hunter2");
+  await server.post("/agents/gone/stream", { input: "hi" });
+  const broken = await untilEnd(socket, "POST /agents/:id/stream", "invoke_agent gone");
+  expect(broken.map(({ span }) => span["name"])).toContain("chat echo");
+  for (const all of [events, broken]) {
+    const ended = all.filter(({ type }) => type === "span:end").map(({ span }) => span["spanId"]);
+    const begun = all.filter(({ type }) => type === "span:start").map(({ span }) => span["spanId"]);
+    expect(ended.toSorted()).toEqual(begun.toSorted());
+  }
+  socket.close();
+  await server.close();
+});
