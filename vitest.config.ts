@@ -12,6 +12,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],
     globalSetup: ["test/harness/logged.ts"],
+    setupFiles: ["test/harness/setup.ts"],
     testTimeout: 15_000,
     env: { TEST_SIZE: mode === "full" ? "full" : "quick" },
   },

@@ -38,6 +38,7 @@ function toVisible(text: string, allowed: string): string {
 
 /** To a logger of the host's. */
 export function toHost(logger: HostLogger): Outward {
+  // Which levels it has besides is asked below.
   const levels = logger as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
   const isPino = typeof levels["bindings"] === "function"; // it alone takes the data first
   const nearest: Record<LogLevel, string[]> = {

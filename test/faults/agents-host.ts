@@ -12,6 +12,9 @@ import { createGates, type Gates } from "../harness/gates.ts";
 import type { Told } from "./agents-log.ts";
 import { guard, type Point } from "./agents-points.ts";
 import { createWorkload } from "./agents-workload.ts";
+import { keepRecords } from "../harness/logged.ts";
+
+keepRecords();
 
 export interface Orders {
   /** Opens the store and prints the URL. */

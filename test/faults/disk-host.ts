@@ -7,6 +7,9 @@ import { toProject } from "../../src/config/load.ts";
 import { defineWorkflow } from "../../src/index.ts";
 import { openServer } from "../../src/server/create.ts";
 import { createGates } from "../harness/gates.ts";
+import { keepRecords } from "../harness/logged.ts";
+
+keepRecords();
 
 /** What the test tells the host; each is answered once it is done. */
 export type Order = { readonly sql: string } | { readonly gate: string } | { readonly close: true };

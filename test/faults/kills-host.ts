@@ -10,6 +10,9 @@ import { embedded } from "../../src/index.ts";
 import { openServer } from "../../src/server/create.ts";
 import { guard, type Point } from "./kills-points.ts";
 import { createWorkflows } from "./kills-workload.ts";
+import { keepRecords } from "../harness/logged.ts";
+
+keepRecords();
 
 export interface Orders {
   start?: { folder: string; life: number };

@@ -2,6 +2,9 @@
 import { embedded } from "../../src/backends/embedded/define.ts";
 import { createServer } from "../../src/server/create.ts";
 import { defineWorkflow } from "../../src/workflows/define.ts";
+import { keepRecords } from "../harness/logged.ts";
+
+keepRecords();
 
 const asks = defineWorkflow({ id: "asks" }).andThen({
   id: "ask",

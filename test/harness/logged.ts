@@ -1,27 +1,50 @@
-import { appendFileSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Ring } from "../../src/observability/ring.ts";
 
 const folder = "LOGGED_BY_TESTS";
 
-/** Keeps what a server has logged until the whole run is over. */
+/** What must not be logged: tokens of any making, and the secrets that the tests use. */
+const hidden =
+  /(?<![\w-])eyJ[\w-]{8,4096}\.[\w-]{8,4096}\.[\w-]{8,}|a secret of at least thirty-two bytes|sk-test-|hunter2/g;
+
+const own = randomUUID();
+let bytes = 0;
+let written = 0;
+
+/** Looks through what a server has logged, and keeps what it should not have. */
 export function keepLogged(text: string): void {
   const kept = process.env[folder];
-  if (kept) appendFileSync(join(kept, `${process.pid}.log`), text);
+  if (!kept) return;
+  bytes += text.length;
+  const found = text.match(hidden);
+  if (found) appendFileSync(join(kept, `${own}.found`), `${found.join("\n")}\n`);
+  if (written > 0 && bytes < 2 * written) return;
+  written = bytes;
+  writeFileSync(join(kept, `${own}.bytes`), String(bytes));
 }
 
-/** What must not stand in there: tokens of any making, and the secrets that the tests use. */
-const hidden = /eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|a secret of at least thirty-two bytes|sk-test-|hunter2/g;
+/** Every record of every server in this process, whoever opens it. */
+export function keepRecords(): void {
+  const { add } = Ring.prototype;
+  Ring.prototype.add = function (entry) {
+    keepLogged(entry.text);
+    add.call(this, entry);
+  };
+}
 
 /** Called by Vitest before the first test; what it returns, after the last one. */
 export function setup(): () => void {
   const kept = (process.env[folder] = mkdtempSync(join(tmpdir(), "agentserve-logged-")));
   return () => {
-    const texts = globSync("*.log", { cwd: kept }).map((name) => readFileSync(join(kept, name), "utf8"));
+    const read = (kind: string) =>
+      globSync(`*.${kind}`, { cwd: kept }).map((name) => readFileSync(join(kept, name), "utf8"));
+    const all = read("bytes").reduce((sum, text) => sum + Number(text), 0);
+    const found = read("found").join("").split("\n").filter(Boolean);
     rmSync(kept, { recursive: true, force: true });
-    const bytes = texts.reduce((sum, text) => sum + text.length, 0);
-    const found = texts.flatMap((text) => text.match(hidden) ?? []);
-    process.stdout.write(`logged by servers under test: ${bytes} bytes, of which ${found.length} are secrets\n`);
+    process.stdout.write(`logged by servers under test: ${all} bytes at least, ${found.length} secrets in them\n`);
     if (found.length > 0) throw new Error(`A server under test has logged ${found[0]!.slice(0, 24)}…`);
   };
 }

@@ -6,11 +6,8 @@ import type { Config } from "../../src/config/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import type { Snapshot } from "../../src/config/snapshot.ts";
 import type { Logger, LogLevel } from "../../src/core/log.ts";
-import { createLogs } from "../../src/observability/logs.ts";
-import { toPlain, type Outward } from "../../src/observability/outward.ts";
 import { openServer } from "../../src/server/create.ts";
 import type { Row } from "../../src/server/rows.ts";
-import { keepLogged } from "./logged.ts";
 import { createClient, type Client, type Send } from "./client.ts";
 
 export const targets = ["in process", "dev", "start"] as const;
@@ -60,13 +57,11 @@ export function describeServer(title: string, options: Options, suite: (server: 
 export async function startServer(target: Target, { config = {}, rows = [] }: Options = {}): Promise<TestServer> {
   const logs: LogRecord[] = [];
   const mode = target === "dev" ? "dev" : "start";
-  const project = toProject({ backend: embedded({ path: ":memory:" }), ...config });
-  const plain = toPlain(createTestLogger(logs));
-  const outward: Outward = (entry, ...rest) => {
-    keepLogged(`${entry.text}\n`);
-    plain(entry, ...rest);
-  };
-  const server = openServer(project, { mode, rows, logs: createLogs({ ...project.config.server.limits, outward }) });
+  const server = openServer(toProject({ backend: embedded({ path: ":memory:" }), ...config }), {
+    mode,
+    rows,
+    logger: createTestLogger(logs),
+  });
   const base = target === "in process" ? "http://localhost" : (await server.listen({ port: 0 })).url;
   const send: Send = (path, init) => {
     if (target !== "in process") return fetch(base + path, { redirect: "manual", ...init });

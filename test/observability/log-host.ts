@@ -2,6 +2,9 @@
 import { embedded } from "../../src/backends/embedded/define.ts";
 import { runInScope } from "../../src/core/scope.ts";
 import { createServer } from "../../src/server/create.ts";
+import { keepRecords } from "../harness/logged.ts";
+
+keepRecords();
 
 const limits = JSON.parse(process.argv[2] ?? "{}");
 const silent = { info() {}, warn() {}, error() {} };

@@ -3,6 +3,9 @@ import { jwtAuth } from "../../src/auth/jwt.ts";
 import { embedded } from "../../src/backends/embedded/define.ts";
 import { runInScope, type LogIds } from "../../src/core/scope.ts";
 import { createServer } from "../../src/server/create.ts";
+import { keepRecords } from "../harness/logged.ts";
+
+keepRecords();
 
 interface Told {
   message: string;

@@ -1,0 +1,3 @@
+import { keepRecords } from "./logged.ts";
+
+keepRecords();
