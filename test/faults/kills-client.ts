@@ -89,12 +89,13 @@ export class Client {
   }
 
   async #stream(path: string, json: unknown): Promise<boolean> {
+    const version = this.witness?.version ?? 0;
     const stream = await this.#lives.open(path, { method: "POST", json });
     if (!stream) return false;
     if (stream.executionId === undefined) throw new Error(`${path} answered ${stream.status}`);
     const witness = this.#setId(stream.executionId);
     witness.acknowledged = true;
-    await this.#take(witness, stream);
+    await this.#take(witness, version, stream);
     return true;
   }
 
@@ -166,20 +167,20 @@ export class Client {
     const last = String(witness.events.length);
     // Both ways to say where to go on, in turn.
     const byHeader = this.#attaches++ % 2 === 1;
+    const { version } = witness;
     const stream = await this.#lives.open(
       this.#path(byHeader ? "stream" : `stream?after=${last}`),
       byHeader ? { headers: { "last-event-id": last } } : {},
     );
     if (!stream) return;
     if (stream.status !== 200) witness.fail(`answered ${stream.status} to a reader`);
-    const closed = await this.#take(witness, stream);
+    const closed = await this.#take(witness, version, stream);
     // Suspended, and nobody has resumed it yet.
     if (closed?.status === "suspended") await sleep(10);
   }
 
-  /** Resolves to what closed the stream. */
-  async #take(witness: Witness, { status, frames }: Stream): Promise<View | undefined> {
-    const { version } = witness;
+  /** Resolves to what closed the stream. `version`: what was known when it was asked for. */
+  async #take(witness: Witness, version: number, { status, frames }: Stream): Promise<View | undefined> {
     let view: View | undefined;
     if (status !== 200) return witness.fail(`answered ${status} to a reader`);
     for await (const frame of frames) {
