@@ -11,5 +11,11 @@ const config: UserConfig = defineConfig({
   target: "node22.22",
   dts: { oxc: true },
   fixedExtension: true,
+  copy: {
+    from: ["swagger-ui-bundle.js", "swagger-ui.css", "swagger-ui-bundle.js.LICENSE.txt", "LICENSE", "NOTICE"].map(
+      (name) => `node_modules/swagger-ui-dist/${name}`,
+    ),
+    to: "dist/swagger-ui",
+  },
 });
 export default config;

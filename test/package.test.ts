@@ -1,34 +1,28 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, globSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import manifest from "../package.json" with { type: "json" };
 import { run } from "./harness/cli.ts";
+import { install, pack, userEnv } from "./harness/packed.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-package-"));
 const app = join(folder, "app");
-// As a user has it: a new enough Node first on PATH.
-const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"]}` };
 
 beforeAll(() => {
-  const tarball = execFileSync("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder], {
-    env,
-    encoding: "utf8",
-  });
   mkdirSync(app);
   writeFileSync(join(app, "package.json"), JSON.stringify({ name: "app", private: true, type: "module" }));
-  const install = ["install", "--prefer-offline", "--no-audit", "--no-fund", join(folder, tarball.trim())];
-  execFileSync("npm", install, { cwd: app, env, stdio: "pipe" });
+  install(app, pack(folder));
   copyFileSync("agents.config.ts.example", join(app, "agents.config.ts"));
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the packed package, installed into an empty folder", () => {
   it.each(["dev", "start"])("serves the example: npx agentserve %s", async (command) => {
-    const child = run("npx", ["agentserve", command, "--port", "0"], { cwd: app, env, detached: true });
+    const child = run("npx", ["agentserve", command, "--port", "0"], { cwd: app, env: userEnv, detached: true });
     const [base] = await child.waitFor(/http:\/\/\S+:\d+/);
     const { data } = await (await fetch(`${base}/workflows/greeting`)).json();
     expect(data).toMatchObject({ id: "greeting", inputSchema: { properties: { name: { type: "string" } } } });

@@ -10,10 +10,19 @@ import type { Sdk } from "./sdk.ts";
  */
 export async function findModel(sdk: Sdk, name: string, root: string): Promise<Exclude<LanguageModel, string>> {
   const [, provider = "", modelId = ""] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
+  const source = findSource(name, root);
+  if (source === "gateway") return sdk.gateway.languageModel(name);
+  const module = await import(pathToFileURL(source.file).href);
+  return toProvider(module, provider, source.packageName).languageModel(modelId);
+}
+
+/** Where a model named by text comes from; throws what to do when it comes from nowhere. */
+export function findSource(name: string, root: string): { packageName: string; file: string } | "gateway" {
+  const [provider = ""] = name.split("/");
   const packageName = `@ai-sdk/${provider}`;
   const file = resolve(packageName, root);
-  if (file) return toProvider(await import(pathToFileURL(file).href), provider, packageName).languageModel(modelId);
-  if (process.env["AI_GATEWAY_API_KEY"] || process.env["VERCEL_OIDC_TOKEN"]) return sdk.gateway.languageModel(name);
+  if (file) return { packageName, file };
+  if (process.env["AI_GATEWAY_API_KEY"] || process.env["VERCEL_OIDC_TOKEN"]) return "gateway";
   throw new Error(
     `model "${name}": run "npm install ${packageName}" and set the key of ${provider}, or set AI_GATEWAY_API_KEY`,
   );

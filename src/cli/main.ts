@@ -1,6 +1,6 @@
-import { Command } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
-import { fail } from "./fail.ts";
+import { exitCodes, fail } from "./fail.ts";
 
 /** Each command is imported only when it runs, so that `--help` costs next to nothing. */
 export async function main(argv: string[]): Promise<void> {
@@ -8,29 +8,69 @@ export async function main(argv: string[]): Promise<void> {
     .description("Serve AI agents and workflows over HTTP from one agents.config.ts")
     .version(manifest.version)
     .option("--debug", "show the stack of an error")
-    .showHelpAfterError("(agentserve --help shows what there is)")
+    .exitOverride()
+    // What is wrong with the command line is said like everything else that is wrong, by `fail`.
+    .configureOutput({ outputError: () => {} })
+    .hook("preAction", (_, command) => void (running = command.name()))
     .addHelpText("after", examples);
+  let running = "";
 
-  for (const [name, summary] of [
-    ["dev", "serve the config of this folder, for development"],
-    ["start", "serve the config of this folder, for production"],
-  ] as const) {
-    const command = program
+  const serving = (name: "dev" | "start", summary: string): Command =>
+    program
       .command(name)
       .description(summary)
       .option("--config <file>", "the config to serve (default: agents.config.ts)")
       .option("--port <number>", "the port to listen on (default: 3141)")
       .option("--host <name>", "the address to listen on (default: 127.0.0.1)")
-      .option("--data <file>", "the file that holds the executions (default: .agentserve/data.db)")
-      .option("--json", "log one JSON record a line, in a terminal, too")
-      .addHelpText("after", `\nExample:\n  $ npx agentserve ${name} --port 8080`)
-      .action(async (options: { config?: string; port?: string; host?: string; data?: string; json?: boolean }) => {
-        const { serve } = await import("./serve.ts");
-        await serve(name, options);
-      });
-    if (name === "start")
-      command.option("--allow-weak-secret", "serve although the secret of jwtAuth() can be guessed");
-  }
+      .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)")
+      .option("--json", "log one JSON record a line, in a terminal, too");
+
+  serving("dev", "serve the config of this folder, and reload it on save")
+    .option("--https", "with a certificate signed by itself")
+    .option("--open", "open the landing page in a browser")
+    .addHelpText("after", devExamples)
+    .action(async (options) => {
+      const { dev } = await import("./dev.ts");
+      await dev(options);
+    });
+
+  serving("start", "serve the config of this folder, for production")
+    .option("--strict", "refuse to serve while a risky default is in force")
+    .option("--allow-weak-secret", "serve although the secret of jwtAuth() can be guessed")
+    .addHelpText("after", startExamples)
+    .action(async (options) => {
+      const { start } = await import("./start.ts");
+      await start(options);
+    });
+
+  program
+    .command("init")
+    .description("write the files of a new project")
+    .argument("[dir]", "the folder to write into (default: this one)")
+    .addOption(new Option("--template <name>", "what to begin with").choices(["starter", "minimal"]))
+    .addHelpText("after", initExamples)
+    .action(async (dir, options) => {
+      const { init } = await import("./init.ts");
+      await init(dir, options);
+    });
+
+  program
+    .command("call")
+    .description("run a workflow or ask an agent of a running server")
+    .argument("<kind>", "workflow or agent")
+    .argument("<id>", "its id")
+    .argument("[input]", "JSON for a workflow, text for an agent; - reads it from stdin")
+    .option("--url <url>", "where the server is (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
+    .option("--token <jwt>", "who is asking (default: AGENTSERVE_TOKEN)")
+    .option("--conversation <id>", "the conversation that it belongs to")
+    .option("--execution <id>", "the id that the execution gets; without an input, the one to follow")
+    .option("--resume <json>", "the answer, should the workflow suspend; asked for in a terminal")
+    .option("--json", "print every event as one line of JSON")
+    .addHelpText("after", callExamples)
+    .action(async (kind, id, input, options) => {
+      const { call } = await import("./call.ts");
+      await call({ kind, id, input }, options);
+    });
 
   program
     .command("token")
@@ -56,29 +96,90 @@ export async function main(argv: string[]): Promise<void> {
     .description("list every route, and who may call it")
     .option("--config <file>", "the config to read (default: agents.config.ts)")
     .option("--json", "as JSON")
-    .addHelpText(
-      "after",
-      "\nExample:\n  $ npx agentserve routes --json | jq '.[] | select(.access == \"public\").path'",
-    )
+    .addHelpText("after", routesExamples)
     .action(async (options) => {
       const { routes } = await import("./routes.ts");
       await routes(options);
     });
 
+  program
+    .command("doctor")
+    .description("check that this project can be served here")
+    .option("--config <file>", "the config to check (default: agents.config.ts)")
+    .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)")
+    .option("--json", "as JSON")
+    .addHelpText("after", doctorExamples)
+    .action(async (options) => {
+      const { doctor } = await import("./doctor.ts");
+      await doctor(options);
+    });
+
   try {
     await program.parseAsync(argv, { from: "user" });
   } catch (error) {
-    fail(error, program.opts<{ debug?: boolean }>().debug ?? false);
+    if (error instanceof CommanderError) return misused(error, argv, program);
+    // Whoever writes the code wants to see it; a log of production is for one line.
+    fail(error, { debug: program.opts<{ debug?: boolean }>().debug, frame: running === "dev" });
   }
+}
+
+/** What commander says in two lines, `error: …` and `(Did you mean …?)`, as ours. Help and version are no errors. */
+function misused(error: CommanderError, argv: readonly string[], program: Command): void {
+  if (error.exitCode === 0) return;
+  if (error.code === "commander.help") {
+    process.exitCode = exitCodes.usage; // `agentserve` alone has shown its help
+    return;
+  }
+  const [what = "", meant] = error.message.replace(/^error: /, "").split("\n");
+  const name = program.commands.find((command) => argv.includes(command.name()))?.name();
+  const help = `agentserve ${name ? `${name} ` : ""}--help shows what there is`;
+  const hint = meant ? `${meant.replace(/^\((.*)\)$/, "$1")} ${help}` : help;
+  fail({ message: what, hint }, { exitCode: exitCodes.usage });
 }
 
 const examples = `
 Examples:
-  $ npx agentserve dev                      serve agents.config.ts in this folder
-  $ npx agentserve dev --config app/agents.config.ts
-  $ PORT=8080 npx agentserve start          the same server, for production
+  $ npx agentserve init my-app              files to start from; no API key needed
+  $ npx agentserve dev                      serve agents.config.ts, reload on save
+  $ npx agentserve call agent assistant "What is the weather in Berlin?"
   $ npx agentserve token --sub ada          a token for a caller
-  $ npx agentserve routes                   every route, and who may call it`;
+  $ PORT=8080 npx agentserve start          the same server, for production
+
+Exit codes:
+  0  done, or ended by SIGINT or SIGTERM
+  1  something failed; the last lines say what, and what to do
+  2  the command line is wrong
+  3  call: the workflow waits for an answer`;
+const devExamples = `
+Examples:
+  $ npx agentserve dev
+  $ npx agentserve dev --open --port 8080
+  $ npx agentserve dev --config apps/support --https`;
+const startExamples = `
+Examples:
+  $ npx agentserve start --strict
+  $ PORT=8080 HOST=0.0.0.0 npx agentserve start --data /var/lib/my-app/data.db`;
+const initExamples = `
+Nothing that exists is overwritten.
+
+Examples:
+  $ npx agentserve init my-app
+  $ npx agentserve init --template minimal`;
+const callExamples = `
+Examples:
+  $ npx agentserve call agent assistant "What is the weather in Berlin?"
+  $ npx agentserve call workflow approval '{"amount":500,"reason":"a chair"}'
+  $ npx agentserve call workflow approval '{"amount":500,"reason":"a chair"}' --resume '{"approved":true}' --json
+  $ npx agentserve call agent assistant - < question.txt`;
+const routesExamples = `
+Example:
+  $ npx agentserve routes --json | jq '.[] | select(.access == "public").path'`;
+const doctorExamples = `
+Exit code 1 when something must be mended first.
+
+Examples:
+  $ npx agentserve doctor
+  $ npx agentserve doctor --json | jq .memory`;
 const tokenExamples = `
 The token alone goes to stdout, what it is worth to stderr.
 

@@ -12,6 +12,7 @@ import type { CorsOptions } from "../http/cors.ts";
 import type { HostLogger } from "../observability/outward.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
+import { findKey } from "./frame.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
 
 /** What `agents.config.ts` exports as its default. */
@@ -52,6 +53,8 @@ export interface ServerOptions {
   port?: number;
   /** @default "127.0.0.1" */
   host?: string;
+  /** In `dev`: with a certificate signed by itself. In production, what stands in front of it does that. @default false */
+  https?: boolean;
   /** Names, besides localhost and IP addresses, under which `dev` may be asked. */
   allowedHosts?: string[];
   /** Who may call from a browser. @default every origin; false turns the handling off */
@@ -72,14 +75,16 @@ export function defineConfig(config: Config): Config {
   return config;
 }
 
-/** Checks a config; the messages name the key, what was expected and what was found. */
-export function parseConfig(config: unknown, origin: string): ResolvedConfig {
+/** Checks a config; the messages name the key, what was expected and what was found, and where in its `file` it stands. */
+export function parseConfig(config: unknown, origin: string, file?: string): ResolvedConfig {
   const parsed = v.safeParse(ConfigSchema, config);
   const mistakes = parsed.issues?.map((issue) => explain(ConfigSchema, issue)) ?? [];
   if (parsed.success && parsed.output.auth !== undefined)
     mistakes.push(...findProviderMistakes(parsed.output.auth, "auth"));
   if (parsed.success && mistakes.length === 0) return parsed.output;
-  throw new ConfigError(mistakes.map((mistake) => `${origin}: ${mistake}`).join("\n"));
+  const [path = ""] = mistakes[0]!.split(": ");
+  const place = file === undefined ? undefined : findKey(file, path.split("."));
+  throw new ConfigError(mistakes.map((mistake) => `${origin}: ${mistake}`).join("\n"), { place });
 }
 
 // The message of each schema is what was expected; `explain` adds the place and what was found.
@@ -148,6 +153,7 @@ const Server = object(
   {
     port: v.optional(wholeNumber(0, 65_535, "a port number from 0 to 65535")),
     host: v.optional(text("a host name or address")),
+    https: v.optional(v.boolean("true or false")),
     allowedHosts: v.optional(texts("an array of host names"), []),
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
     limits: v.optional(object(limits, "an object"), {}),

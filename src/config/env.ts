@@ -2,11 +2,24 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 
-/** Loads `.env` and `.env.local` beside the config. The real environment wins over both, `.env.local` over `.env`. */
-export function loadEnv(folder: string): void {
-  for (const name of [".env.local", ".env"]) {
-    const file = join(folder, name);
-    if (!existsSync(file)) continue;
-    for (const [key, value] of Object.entries(parseEnv(readFileSync(file, "utf8")))) process.env[key] ??= value;
-  }
+export const envFiles = [".env", ".env.local"] as const;
+
+/**
+ * `.env` and `.env.local` beside the config. The real environment wins over both, `.env.local` over `.env`. Each call
+ * reads them again; what they no longer say is gone.
+ */
+export function createEnv(folder: string): () => void {
+  const real = new Set(Object.keys(process.env));
+  let ours: string[] = [];
+  return () => {
+    const found: Record<string, string | undefined> = {};
+    for (const name of envFiles) {
+      const file = join(folder, name);
+      if (existsSync(file)) Object.assign(found, parseEnv(readFileSync(file, "utf8")));
+    }
+    const said = Object.entries(found).filter(([key]) => !real.has(key));
+    for (const key of ours) if (!(key in found)) delete process.env[key];
+    for (const [key, value] of said) process.env[key] = value;
+    ours = said.map(([key]) => key);
+  };
 }

@@ -1,13 +1,13 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
-import { createJiti, type Jiti } from "jiti";
 import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { parseConfig, type ResolvedConfig } from "./define.ts";
-import { loadEnv } from "./env.ts";
+import { createEnv } from "./env.ts";
 import { ConfigError } from "./error.ts";
-import { show, toLoadError } from "./load-error.ts";
+import { show } from "./load-error.ts";
+import { createModules, type Modules, type OwnModules } from "./modules.ts";
 
 /** A config, and what was found beside it. */
 export interface Project {
@@ -22,9 +22,6 @@ export interface Found<T> {
   /** The file that it came from. */
   readonly origin: string;
 }
-
-/** The modules that a project's files get when they import `agentserve`: the very ones that serve them. */
-export type OwnModules = Record<string, Record<string, unknown>>;
 
 const names = ["agents.config.ts", "agents.config.mts", "agents.config.js", "agents.config.mjs"];
 
@@ -45,29 +42,65 @@ export function findConfig(asked: string | undefined, folder: string): string {
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
-export async function loadProject(file: string, own: OwnModules): Promise<Project> {
-  const root = dirname(file);
-  loadEnv(root);
-  const jiti = createJiti(file, {
-    interopDefault: false,
-    virtualModules: own,
-  });
-  const module = await importFile(jiti, file, root);
-  if (!("default" in module)) {
-    throw new ConfigError(`${show(file)}: no default export`, {
-      hint: "write: export default defineConfig({ … })",
-    });
-  }
-  const config = parseConfig(await module.default, show(file));
-  const agents = await discover(jiti, root, "agents", config.agentsDir);
-  const workflows = await discover(jiti, root, "workflows", config.workflowsDir);
-  return toFound(root, config, show(file), [...agents, ...workflows]);
+/** A project's files, to be loaded as often as they change. */
+export interface Loader {
+  readonly file: string;
+  /** Reads everything anew, `.env` too. */
+  load(): Promise<Project>;
+  /** When the last load began, in milliseconds since 1970. */
+  beganAt(): number;
+  /** The project's own files that the last load has read. */
+  files(): string[];
+  /** The folders that the last config which could be read looks for agents and workflows in. */
+  folders(): string[];
 }
+
+export function createLoader(file: string, own: OwnModules): Loader {
+  const root = dirname(file);
+  const readEnv = createEnv(root);
+  const modules = createModules(file, own);
+  let folders = whats.map((what) => join(root, what));
+  let beganAt = 0;
+  return { file, load, beganAt: () => beganAt, files: modules.files, folders: () => folders };
+
+  async function load(): Promise<Project> {
+    beganAt = Date.now();
+    readEnv();
+    modules.forget();
+    const module = await modules.import(file);
+    if (!("default" in module)) {
+      throw new ConfigError(`${show(file)}: no default export`, {
+        hint: "write: export default defineConfig({ … })",
+      });
+    }
+    const config = parseConfig(await module["default"], show(file), file);
+    folders = whats.map((what) => resolve(root, config[`${what}Dir`] ?? what));
+    try {
+      const found: Found<unknown>[] = [];
+      for (const what of whats) found.push(...(await discover(modules, root, what, config[`${what}Dir`])));
+      return toFound(root, config, show(file), found);
+    } catch (error) {
+      await dispose(config);
+      throw error;
+    }
+  }
+}
+
+/** Of a config that nobody will ever use: what its file has opened is closed. */
+export async function dispose({ onDispose }: ResolvedConfig): Promise<void> {
+  try {
+    await onDispose?.();
+  } catch {
+    // What kept it from being used is what its author wants to hear.
+  }
+}
+
+const whats = ["agents", "workflows"] as const;
 
 /** A config that was handed over as an object, without a file. */
 export function toProject(config: unknown): Project {
   const resolved = parseConfig(config, "config");
-  for (const what of ["agents", "workflows"] as const) {
+  for (const what of whats) {
     if (resolved[`${what}Dir`] === undefined) continue;
     throw new ConfigError(`config: ${what}Dir belongs to a config file`, {
       hint: `import them and list them in ${what}`,
@@ -86,7 +119,12 @@ function toFound(root: string, config: ResolvedConfig, origin: string, exported:
 }
 
 /** Everything that a file in a folder exports, by whatever name. */
-async function discover(jiti: Jiti, root: string, what: string, asked: string | undefined): Promise<Found<unknown>[]> {
+async function discover(
+  modules: Modules,
+  root: string,
+  what: string,
+  asked: string | undefined,
+): Promise<Found<unknown>[]> {
   const folder = resolve(root, asked ?? what);
   if (!isFolder(folder)) {
     if (asked === undefined) return [];
@@ -96,23 +134,16 @@ async function discover(jiti: Jiti, root: string, what: string, asked: string | 
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).toSorted()) {
     if (!isModule(name)) continue;
     const file = join(folder, name);
-    const exports = Object.values(await importFile(jiti, file, root));
+    const exports = Object.values(await modules.import(file));
     for (const value of exports) found.push({ value, origin: show(file) });
   }
   return found;
 }
 
-function isModule(name: string): boolean {
+/** Whether a file in one of the folders is looked into. */
+export function isModule(name: string): boolean {
   const isCode = /\.m?[jt]s$/.test(name) && !/\.(d|test|spec)\.m?[jt]s$/.test(name);
   return (
     isCode && !name.split(sep).some((part) => part.startsWith(".") || part.startsWith("_") || part === "node_modules")
   );
-}
-
-async function importFile(jiti: Jiti, file: string, root: string): Promise<Record<string, unknown>> {
-  try {
-    return await jiti.import<Record<string, unknown>>(file);
-  } catch (error) {
-    throw toLoadError(error, file, root);
-  }
 }

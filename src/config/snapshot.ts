@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/routes.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
@@ -10,6 +11,7 @@ import { listSteps } from "../workflows/executions.ts";
 import type { RegisteredWorkflow } from "../workflows/routes.ts";
 import type { ResolvedConfig } from "./define.ts";
 import { ConfigError } from "./error.ts";
+import { findId } from "./frame.ts";
 import type { Found, Project } from "./load.ts";
 
 /**
@@ -23,10 +25,14 @@ export interface Snapshot {
   /** What needs a caller; undefined when nothing does. */
   readonly policy: Policy | undefined;
   /** Returns how to let go. Calling that twice counts once. */
-  hold(): () => void;
+  hold(by: Holder): () => void;
+  /** How many hold it, by what they are. */
+  holders(): ReadonlyMap<Holder, number>;
   /** No new holders from now on. Resolves when the last one has let go and `onDispose` has run. */
   retire(): Promise<void>;
 }
+
+export type Holder = "request" | "socket" | "execution";
 
 export interface SnapshotParts {
   readonly logger: Logger;
@@ -46,23 +52,36 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
   for (const definition of unique(project.workflows, "workflows")) {
     const detail = describeWorkflow(definition, warn);
     // An execution ends on the code that it began with.
-    const drive = createDrive({ ...config.server.limits, workflow: definition, logger, tracer, ask, hold });
+    const drive = createDrive({
+      ...config.server.limits,
+      workflow: definition,
+      logger,
+      tracer,
+      ask,
+      hold: () => hold("execution"),
+    });
     const { recovery } = definition;
     workflows.set(definition.id, { definition, detail, steps: listSteps(definition.steps), drive, recovery });
   }
 
-  let holders = 0;
+  const holders = new Map<Holder, number>();
   const free = Promise.withResolvers<void>();
   let retired: Promise<void> | undefined;
 
-  function hold(): () => void {
-    holders++;
+  function hold(by: Holder): () => void {
+    add(by, 1);
     let held = true;
     return () => {
       if (!held) return;
       held = false;
-      if (--holders === 0 && retired) free.resolve();
+      add(by, -1);
+      if (retired && holders.size === 0) free.resolve();
     };
+  }
+  function add(by: Holder, change: number): void {
+    const count = (holders.get(by) ?? 0) + change;
+    if (count === 0) holders.delete(by);
+    else holders.set(by, count);
   }
 
   return {
@@ -71,9 +90,10 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
     workflows,
     policy: config.auth && createPolicy(config.auth),
     hold,
+    holders: () => holders,
     retire() {
       retired ??= free.promise.then(dispose);
-      if (holders === 0) free.resolve();
+      if (holders.size === 0) free.resolve();
       return retired;
     },
   };
@@ -94,7 +114,9 @@ function unique<T extends { id: string }>(found: readonly Found<T>[], what: stri
     const other = byId.get(one.value.id);
     if (other && other.value !== one.value) {
       const places = one.origin === other.origin ? `both in ${one.origin}` : `in ${other.origin} and in ${one.origin}`;
-      throw new ConfigError(`Two ${what} have the id ${one.value.id}: ${places}`);
+      throw new ConfigError(`Two ${what} have the id ${one.value.id}: ${places}`, {
+        place: findId(resolve(one.origin), one.value.id),
+      });
     }
     byId.set(one.value.id, other ?? one);
   }

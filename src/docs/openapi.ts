@@ -1,51 +1,58 @@
 import { toJsonSchema } from "@valibot/to-json-schema";
 import { getTitle, type GenericSchema } from "valibot";
-import type { Access, Media, Route } from "../http/route.ts";
+import type { Media, Route } from "../http/route.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
+import { askPolicy, toPath, type Catalog, type Json, type Row, type WorkflowEntry } from "./catalog.ts";
+import { toExample } from "./example.ts";
+import { ownTag, tags, toLabels } from "./labels.ts";
+import { toOwnOperations, type OwnOperation } from "./own-operations.ts";
+import { adoptSchema } from "./refs.ts";
 
-export type Json = Record<string, unknown>;
 export interface OpenApi extends Json {
   openapi: string;
   paths: Record<string, Json>;
   components: { schemas: Record<string, Json>; securitySchemes: Json };
 }
-export type Row = Route<never> | SocketRoute;
-/** What the document needs of a snapshot: who may call what. */
-export interface Secured {
-  readonly policy:
-    | {
-        describe(asked: { method: string; path: string; row: Row; isUpgrade: boolean }): {
-          readonly access: Access;
-          readonly except: readonly string[];
-        };
-      }
-    | undefined;
+export interface DocumentParts {
+  readonly version: string;
+  readonly policy: Catalog["policy"];
+  /** Those that are operations of their own. */
+  readonly workflows: readonly WorkflowEntry[];
 }
 type Side = "input" | "output";
 
 /** OpenAPI 3.1 from the rows: what is not in a row is not in the document. */
-export function toOpenApi(rows: readonly Row[], version: string, { policy }: Secured): OpenApi {
+export function toOpenApi(rows: readonly Row[], { version, policy, workflows }: DocumentParts): OpenApi {
   const schemas: Record<string, Json> = { Error: errorSchema };
   const paths: Record<string, Json> = {};
-  for (const row of rows) {
-    const path = row.path.replace(/:(\w+)/g, "{$1}");
-    (paths[path] ??= {})[row.method.toLowerCase()] = row.type === "route" ? toOperation(row) : toSocketOperation(row);
+  const used = new Set<string>();
+  const converted = { input: new Map<GenericSchema, Json>(), output: new Map<GenericSchema, Json>() };
+  function add(path: string, method: string, operation: Json): void {
+    (paths[path.replace(/\/:(\w+)/g, "/{$1}")] ??= {})[method.toLowerCase()] = operation;
+    for (const tag of operation["tags"] as string[]) used.add(tag);
+  }
+  for (const row of rows) add(row.path, row.method, row.type === "route" ? toOperation(row) : toSocketOperation(row));
+  for (const own of workflows.flatMap(toOwnOperations)) {
+    const row = rows.find(({ method, path }) => method === own.method && path === own.pattern);
+    if (row?.type === "route") add(toPath(row.path, own.id), row.method, toOwnOperation(row, own));
   }
   return {
     openapi: "3.1.0",
     info: { title: "agentserve", version },
+    tags: tags.filter(({ name }) => used.has(name)),
     paths,
     components: { schemas, securitySchemes: policy ? { bearer: { type: "http", scheme: "bearer" } } : {} },
   };
 
-  function toOperation(row: Route<never>): Json {
-    const params = [...row.path.matchAll(/:(\w+)/g)].map(([, name]) => name);
+  function toOperation(row: Route<never>, id?: string): Json {
+    const params = [...toPath(row.path, id).matchAll(/\/:(\w+)/g)].map(([, name]) => name);
     const responses: Json = {};
     for (const [status, response] of Object.entries(row.responses)) responses[status] = toResponse(response);
-    const secured = toSecurity(row);
+    const secured = toSecurity(row, id);
     const errors = { ...errorsOfKit(row, params.length > 0), ...row.errors, ...secured.errors };
     for (const [status, description] of Object.entries<string>(errors)) responses[status] = toError(description);
     return {
+      ...toLabels(row),
       summary: row.summary,
       ...secured.security,
       parameters: [
@@ -55,6 +62,48 @@ export function toOpenApi(rows: readonly Row[], version: string, { policy }: Sec
       ...(row.body && { requestBody: { content: { "application/json": { schema: convert(row.body, "input") } } } }),
       responses,
     };
+  }
+
+  /** The row as it is for one workflow. */
+  function toOwnOperation(row: Route<never>, own: OwnOperation): Json {
+    const { property, operationId, summary, description } = own;
+    const kinds = own.schemas.map((schema) => adopt(schema, `workflow.${own.id}.${property}`));
+    const schema = kinds.length === 1 ? kinds[0]! : { anyOf: kinds };
+    const body = row.body && convert(row.body, "input");
+    const properties = { ...(body?.["properties"] as Json), [property]: schema };
+    const json = {
+      schema: { ...body, properties, required: property === "input" ? [property] : [] },
+      example: { [property]: toExample(own.schemas[0]!) },
+    };
+    const requestBody = { required: true, content: { "application/json": json } };
+    const operation = toOperation(row, own.id);
+    const responses = shareSchemas(operation["responses"] as Json, toLabels(row).operationId);
+    return { ...operation, operationId, tags: [ownTag], summary, description, requestBody, responses };
+  }
+
+  /** What all workflows answer is written once. */
+  function shareSchemas(responses: Json, name: string): Json {
+    const shared = Object.entries(responses as Record<string, { content: Json }>).map(([status, response]) => {
+      const content = Object.entries(response.content as Record<string, { schema: Json }>).map(
+        ([media, { schema }]) => {
+          if ("$ref" in schema) return [media, { schema }];
+          schemas[`${name}.${status}`] ??= schema;
+          return [media, { schema: { $ref: `#/components/schemas/${name}.${status}` } }];
+        },
+      );
+      return [status, { ...response, content: Object.fromEntries(content) }];
+    });
+    return Object.fromEntries(shared);
+  }
+
+  /** Puts a schema under a name that nothing else has. */
+  function adopt(schema: Json, wanted: string): Json {
+    const base = wanted.replace(/[^\w.-]/g, "_"); // the letters that OpenAPI allows
+    let name = base;
+    for (let n = 2; name in schemas; n++) name = `${base}.${n}`;
+    const place = `#/components/schemas/${name}`;
+    schemas[name] = adoptSchema(schema, place);
+    return { $ref: place };
   }
 
   function toSocketOperation(row: SocketRoute): Json {
@@ -67,14 +116,13 @@ export function toOpenApi(rows: readonly Row[], version: string, { policy }: Sec
       503: toError("Too many sockets"),
     };
     for (const [status, description] of Object.entries(errors)) responses[status] = toError(description);
-    return { summary: row.summary, ...security, parameters: toParameters(row.query), responses };
+    return { ...toLabels(row), summary: row.summary, ...security, parameters: toParameters(row.query), responses };
   }
 
   /** Where there is a provider, a token is needed or at least looked at. */
-  function toSecurity(row: Row): { security?: Json; errors: Record<string, string> } {
+  function toSecurity(row: Row, id?: string): { security?: Json; errors: Record<string, string> } {
     if (!policy) return { errors: {} };
-    const { method, path } = row;
-    const { access, except } = policy.describe({ method, path, row, isUpgrade: row.type === "socket" });
+    const { access, except } = askPolicy(policy, row, id);
     const isNeeded = access === "protected" && except.length === 0;
     const security = { security: isNeeded ? [bearer] : [{}, bearer] };
     const mayRefuse = access === "protected" || except.length > 0;
@@ -83,8 +131,11 @@ export function toOpenApi(rows: readonly Row[], version: string, { policy }: Sec
 
   function toResponse(response: GenericSchema | Media): Json {
     if ("media" in response) {
-      const schema = response.schema ? convert(response.schema, "output") : {};
-      return { description: "OK", content: { [response.media]: { schema } } };
+      const own = response.schema && convert(response.schema, "output");
+      const content = Object.fromEntries(
+        response.media.split(", ").map((media) => [media, { schema: own ?? (media.startsWith("text/") ? text : {}) }]),
+      );
+      return { description: "OK", content };
     }
     const schema = {
       type: "object",
@@ -102,8 +153,15 @@ export function toOpenApi(rows: readonly Row[], version: string, { policy }: Sec
     });
   }
 
-  /** A schema that refers to itself needs a name: its `v.title()`. A `$ref` in here is resolved from the document's root. */
+  /** Each schema once: what all workflows share would be converted for each of them. */
   function convert(schema: GenericSchema, side: Side): Json {
+    const known = converted[side].get(schema) ?? toJson(schema, side);
+    converted[side].set(schema, known);
+    return known;
+  }
+
+  /** A schema that refers to itself needs a name: its `v.title()`. A `$ref` in here is resolved from the document's root. */
+  function toJson(schema: GenericSchema, side: Side): Json {
     const titles = new Map<string, string>();
     const {
       $schema: _,
@@ -130,6 +188,7 @@ export function toOpenApi(rows: readonly Row[], version: string, { policy }: Sec
   }
 }
 
+const text = { type: "string" };
 const bearer = { bearer: [] };
 const refusals = {
   401: "There is no token, or it is no good",

@@ -1,21 +1,111 @@
+import { createHash } from "node:crypto";
+import { FastResponse } from "srvx";
+import * as v from "valibot";
 import { toPage } from "../http/envelope.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
-import { toOpenApi, type Row, type Secured } from "./openapi.ts";
+import { toNeedsToken, toShown, type Catalog, type Row } from "./catalog.ts";
+import type { Html } from "./html.ts";
+import { toLandingPage, toLists } from "./landing.ts";
+import { style } from "./landing-style.ts";
+import { toOpenApi } from "./openapi.ts";
+import { toPageHeaders } from "./page-headers.ts";
+import type { Problem } from "./problem.ts";
+import { toUiPage } from "./ui.ts";
+import { createUiFiles, fileNames } from "./ui-files.ts";
+
+export interface PageParts {
+  readonly version: string;
+  /** Whose access the pages tell. */
+  readonly rows: readonly Row[];
+  /** Why the last save could not be loaded. */
+  readonly problem?: (() => Problem | undefined) | undefined;
+}
+
+const UiQuery = v.object({ file: v.optional(v.picklist(fileNames)), v: v.optional(v.string()) });
+
+/** `GET /` and `GET /ui`: pages for people. */
+export function pageRoutes({ version, rows, problem = () => undefined }: PageParts): readonly Route<Catalog>[] {
+  const kept = { known: new WeakMap<Catalog, Lists>(), unknown: new WeakMap<Catalog, Lists>() };
+  const read = createUiFiles();
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/",
+      summary: "What is served here, and how to call it: a page for people",
+      access: "public",
+      responses: { 200: page("text/html") },
+      handle({ request, snapshot, identity }) {
+        const { origin } = new URL(request.url);
+        const lists = identity.caller ? kept.known : kept.unknown;
+        const made = lists.get(snapshot);
+        if (made?.origin === origin) return toLanding(made.html);
+        const needsToken = toNeedsToken(rows, snapshot);
+        const html = toLists(toShown(snapshot, needsToken, identity.caller !== undefined), origin, needsToken);
+        lists.set(snapshot, { origin, html });
+        return toLanding(html);
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/ui",
+      summary: "Swagger UI: try out what is in this document",
+      access: "public",
+      query: UiQuery,
+      responses: { 200: page("text/html, text/css, text/javascript") },
+      async handle({ query }) {
+        if (query.file === undefined) {
+          const files = await Promise.all(fileNames.map(async (name) => [name, (await read(name)).version]));
+          return new FastResponse(toUiPage(Object.fromEntries(files)), { headers: uiHeaders });
+        }
+        const { bytes, type } = await read(query.file);
+        const headers = { ...toPageHeaders(type, {}), "cache-control": "public, max-age=31536000, immutable" };
+        return new FastResponse(bytes, { headers });
+      },
+    }),
+  ];
+
+  function toLanding(lists: Html): Response {
+    return new FastResponse(toLandingPage(lists, version, problem()), { headers: landingHeaders });
+  }
+}
+
+interface Lists {
+  readonly origin: string;
+  readonly html: Html;
+}
+const landingHeaders = toPageHeaders("text/html", {
+  "style-src": `'sha256-${createHash("sha256").update(style).digest("base64")}'`,
+  "img-src": "data:",
+});
+const uiHeaders = toPageHeaders("text/html", {
+  "script-src": "'self'",
+  "style-src": "'self'",
+  "img-src": "'self' data:",
+  "connect-src": "'self'",
+});
 
 /** `GET /doc`: the bare OpenAPI document, of the other rows and of itself. */
-export function docRoute(others: readonly Row[], version: string): Route<Secured> {
-  const documents = new WeakMap<Secured, string>();
-  const row: Route<Secured> = defineRoute({
+export function docRoute(others: readonly Row[], version: string): Route<Catalog> {
+  const kept = { known: new WeakMap<Catalog, string>(), unknown: new WeakMap<Catalog, string>() };
+  const row: Route<Catalog> = defineRoute({
     method: "GET",
     path: "/doc",
     summary: "This document",
     access: "public",
     responses: { 200: page("application/json") },
-    handle({ snapshot }) {
-      const document = documents.get(snapshot) ?? JSON.stringify(toOpenApi([...others, row], version, snapshot));
+    handle({ snapshot, identity }) {
+      const isKnown = identity.caller !== undefined;
+      const documents = isKnown ? kept.known : kept.unknown;
+      const document = documents.get(snapshot) ?? toDocument(snapshot, isKnown);
       documents.set(snapshot, document);
       return toPage(document, "application/json");
     },
   });
   return row;
+
+  function toDocument(snapshot: Catalog, isKnown: boolean): string {
+    const rows = [...others, row];
+    const { workflows = [] } = toShown(snapshot, toNeedsToken(rows, snapshot), isKnown);
+    return JSON.stringify(toOpenApi(rows, { version, policy: snapshot.policy, workflows }));
+  }
 }

@@ -179,7 +179,20 @@ export interface Engine {
 /** Where executions and conversations live; as it stands in a config, before it is opened. */
 export interface Backend {
   readonly type: string;
+  /** What it was described with; two of one type are the same when these are. */
+  readonly settings?: Readonly<Record<string, unknown>>;
   readonly open: (parts: BackendParts) => OpenBackend;
+  /** What there is, without opening it; throws what is wrong with it. */
+  readonly inspect?: (place: Pick<BackendParts, "root" | "file">) => Inspection;
+}
+/** A store, as somebody from outside finds it. */
+export interface Inspection {
+  readonly place: string;
+  /** Undefined when there is nothing yet. */
+  readonly bytes?: number | undefined;
+  /** Whether a server is using it right now. */
+  readonly isInUse: boolean;
+  readonly executions: Readonly<Partial<Record<ExecutionStatus, number>>>;
 }
 export interface OpenBackend {
   readonly engine: Engine;

@@ -1,5 +1,6 @@
 import { createConsola } from "consola";
 import { logLevels, type Logger, type LogLevel } from "../core/log.ts";
+import { toVisible } from "../core/visible.ts";
 import type { LogEntry, LogRecord } from "./record.ts";
 import type { LogsOptions } from "./logs.ts";
 
@@ -24,17 +25,12 @@ export function toTerminal(options: { json?: boolean | undefined } = {}): Outwar
     if (!isShown(entry.level)) return;
     const { message, error, ...rest } = toRest(entry);
     const details = [Object.keys(rest).length > 0 && rest, error].filter(Boolean);
-    const lines = (detail: unknown) => (typeof detail === "string" ? toVisible(detail, "\t\n") : detail);
-    consola[entry.level](toVisible(message, ""), ...details.map(lines));
+    consola[entry.level](toVisible(message), ...details.map(toLines));
   };
 }
 
-/** What clients send must not move the cursor, or look like a line of its own. */
-function toVisible(text: string, allowed: string): string {
-  return text.replace(/\p{Cc}/gu, (letter) => {
-    return allowed.includes(letter) ? letter : `\\x${letter.charCodeAt(0).toString(16).padStart(2, "0")}`;
-  });
-}
+const toLines = (detail: unknown): unknown =>
+  typeof detail === "string" ? toVisible(detail, { allowed: "\t\n" }) : detail;
 
 /** To a logger of the host's. */
 export function toHost(logger: HostLogger): Outward {

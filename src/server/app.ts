@@ -43,8 +43,8 @@ export interface App {
   readonly snapshot: Snapshot;
   /** Never rejects. */
   answer(request: Request): Promise<Answer>;
-  /** The hooks of a WebSocket request; throws what refuses it. */
-  upgrade(request: Request): Promise<Partial<Hooks> | Response>;
+  /** The hooks of a WebSocket request, or the host's own refusal; throws what refuses it. */
+  upgrade(request: Request): Promise<{ hooks: Partial<Hooks> | Response; isBuiltIn: boolean }>;
   /** Every route, built in and the host's. */
   routes(): ListedRoute[];
 }
@@ -190,20 +190,21 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     return event;
   }
 
-  async function upgrade(request: Request): Promise<Partial<Hooks> | Response> {
+  async function upgrade(request: Request): ReturnType<App["upgrade"]> {
     const event = toEvent(request);
     const origin = request.headers.get("origin");
     if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) throw notAllowed();
     const match = table.find("GET", event.url.pathname);
     const identity = gate ? await gate(request, { ...toAsked(event, "GET", match), isUpgrade: true }) : unchecked;
-    if (match?.row.type === "socket") return toHooks(match.row, event.url.searchParams, identity);
+    if (match?.row.type === "socket") {
+      return { hooks: toHooks(match.row, event.url.searchParams, identity), isBuiltIn: true };
+    }
     if (match) throw notFound();
     const response = await askCustom(event, nextRequestId(), identity.caller);
     // Not response.crossws: a middleware that sets a header drops it.
     const hooks = getWebSocketHooks(request);
-    if (hooks) return hooks;
-    if (response.ok) throw badRequest("Not a WebSocket route");
-    return response;
+    if (!hooks && response.ok) throw badRequest("Not a WebSocket route");
+    return { hooks: hooks ?? response, isBuiltIn: false };
   }
 
   return { snapshot, answer, upgrade, routes: () => listRoutes(table, custom, policy) };

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Problem } from "../docs/problem.ts";
 import { limitRequestBody } from "srvx/body-limit";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
@@ -10,7 +11,7 @@ import { createStreams } from "../http/sse.ts";
 import { createAgents } from "../agents/agents.ts";
 import { createLogs, type Logs } from "../observability/logs.ts";
 import { createTraces, type Traces } from "../observability/tracer.ts";
-import { toHost, toPlain, toTerminal } from "../observability/outward.ts";
+import { toHost, toPlain, toTerminal, type Outward } from "../observability/outward.ts";
 import { createApp, type App, type Mode } from "./app.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
@@ -18,12 +19,13 @@ import { toListener } from "./listener.ts";
 import type { ListedRoute } from "./listing.ts";
 import { findWeakSecret } from "./risks.ts";
 import { createRows, type Row } from "./rows.ts";
+import { createVersions } from "./versions.ts";
 
 export interface Server {
   /** The whole server as a web-standard handler, for embedding and tests. */
   fetch(request: Request): Promise<Response>;
   /** Opens the port of the config. */
-  listen(options?: { port?: number; host?: string }): Promise<Listening>;
+  listen(options?: { port?: number | undefined; host?: string | undefined }): Promise<Listening>;
   /** Ends streams and sockets, lets requests finish within `limits.drainMs`, then disposes of the config. */
   close(): Promise<void>;
 }
@@ -41,6 +43,8 @@ export interface ServerParts {
   readonly file?: string | undefined;
   /** Rows beside the built-in ones. */
   readonly rows?: readonly Row[];
+  /** How long an older version of the config may be in use before that is said. @default 5 minutes */
+  readonly heldMs?: number;
 }
 
 /** A server of your own config, without files and without the command line. */
@@ -56,54 +60,85 @@ const defaultPort = 3141;
 
 /** A server, and what it serves. */
 export interface OpenServer extends Server {
+  /** The version of the config that is served now. */
   readonly snapshot: Snapshot;
   readonly logger: Logger;
   routes(): ListedRoute[];
+  listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https" | "open">): Promise<Listening>;
+  /**
+   * Serves another version of the config from now on. What has begun ends on the one that it began with. Backend, limits
+   * and port stay as they are. Throws, and changes nothing, when it cannot be served.
+   */
+  swap(project: Project): void;
+  /** What the landing page says of a version that cannot be served. */
+  complain(problem: Problem | undefined): void;
 }
 
 /** What the routes of a config would be. Opens nothing. */
 export function toRoutes(project: Project): ListedRoute[] {
-  return assemble(project, { mode: "start" }).app.routes();
+  const { toApp } = assemble(project, { mode: "start" });
+  return toApp(project).routes();
 }
 
-/** Everything that a server is made of. Nothing of it is open yet. */
+/** Everything that a server is made of, and how it makes an app of a version of the config. Nothing of it is open yet. */
 function assemble(project: Project, parts: ServerParts) {
   const { mode, logger: own, json, rows, file } = parts;
   const { config, root } = project;
   const { limits } = config.server;
-  const theirs = config.logger ? toHost(config.logger) : toTerminal({ json });
-  const logs = parts.logs ?? createLogs({ ...limits, outward: own ? toPlain(own) : theirs });
+  const toOutward = ({ config: { logger: theirs } }: Project): Outward => (theirs ? toHost(theirs) : terminal);
+  const terminal = toTerminal({ json });
+  let outward = toOutward(project);
+  const logs = parts.logs ?? createLogs({ ...limits, outward: own ? toPlain(own) : (...entry) => outward(...entry) });
   const traces = parts.traces ?? createTraces();
   const { logger } = logs;
   const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
   const { engine, conversations } = config.backend.open({ ...limits, root, file, logger });
   const agents = createAgents({ conversations, limits, logger, tracer, root });
-  const snapshot = createSnapshot(project, { logger, tracer, ask: agents.ask });
-  const table = createRows({ engine, agents, logs, traces, limits, isDev: mode === "dev" }, rows);
+  let problem: Problem | undefined;
+  const isDev = mode === "dev";
+  const table = createRows({ engine, agents, logs, traces, limits, isDev, problem: () => problem }, rows);
   const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
-  const app: App = createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey });
-  return { engine, agents, snapshot, streams, app, report, logger, traced: traces.ready };
+
+  function toApp(next: Project): App {
+    // Limits hold for what is opened once, too: they are those of the first version.
+    const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
+    const snapshot = createSnapshot(version, { logger, tracer, ask: agents.ask });
+    const app = createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey });
+    outward = toOutward(next);
+    return app;
+  }
+  function complain(next: Problem | undefined): void {
+    problem = next;
+  }
+  return { engine, agents, streams, toApp, complain, report, logger, traced: traces.ready };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
-  const { mode } = parts;
+  const { mode, heldMs } = parts;
   const { server } = project.config;
-  const { engine, agents, snapshot, streams, app, report, logger, traced } = assemble(project, parts);
+  const { engine, agents, streams, toApp, complain, report, logger, traced } = assemble(project, parts);
+  const versions = createVersions(toApp(project), { logger, heldMs });
+  const { current } = versions;
   // What was running when the process ended goes on, before anybody is answered.
-  const recovered = traced.then(() => engine.open((workflowId) => snapshot.workflows.get(workflowId)));
+  const recovered = traced.then(() => engine.open((workflowId) => current().snapshot.workflows.get(workflowId)));
   recovered.catch(() => {}); // whoever fetches or listens hears of it
   let listening: Promise<Listening> | undefined;
   let closing: Promise<void> | undefined;
 
   return {
-    snapshot,
+    get snapshot() {
+      return current().snapshot;
+    },
     logger,
-    routes: app.routes,
+    complain,
+    routes: () => current().routes(),
+    swap: (next) => versions.swap(toApp(next)),
     async fetch(request) {
       if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
-      const release = snapshot.hold();
+      const app = current();
+      const release = app.snapshot.hold("request");
       await recovered.catch((error: unknown) => {
         release();
         throw error;
@@ -111,19 +146,25 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       const limited = limitRequestBody(request, server.limits.bodyBytes);
       return toResponse(await app.answer(limited), request.method, release);
     },
-    listen({ port = server.port, host = server.host ?? "127.0.0.1" } = {}) {
+    listen({ port = server.port, host = server.host ?? "127.0.0.1", https, open } = {}) {
       if (listening) throw new Error("This server listens already");
       const options: ListenOptions = {
         mode,
         host,
         port: port ?? defaultPort,
         mayMove: mode === "dev" && port === undefined,
+        https,
+        open,
         limits: server.limits,
-        listener: toListener(() => app, report),
+        listener: toListener(current, report),
         report,
-        resolve(request, socket) {
-          socket.once("close", snapshot.hold());
-          return app.upgrade(request);
+        async resolve(request, socket) {
+          const app = current();
+          const release = app.snapshot.hold("socket");
+          socket.once("close", release);
+          const { hooks, isBuiltIn } = await app.upgrade(request);
+          if (isBuiltIn) release(); // it belongs to the server, and needs no version of the config
+          return hooks;
         },
       };
       listening = recovered.then(() => openPort(options));
@@ -145,7 +186,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     // Whoever called `fetch` and never read the answer would hold it for ever.
     const late = new AbortController();
     const rest = Math.max(answerMs, until - performance.now());
-    await Promise.race([snapshot.retire(), sleep(rest, undefined, { signal: late.signal })]);
+    await Promise.race([versions.close(), sleep(rest, undefined, { signal: late.signal })]);
     late.abort();
   }
 }

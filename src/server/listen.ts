@@ -17,6 +17,10 @@ export interface ListenOptions {
   readonly host: string;
   /** Whether a taken port may be left for the next free one. */
   readonly mayMove: boolean;
+  /** In `dev`: with a certificate signed by itself. */
+  readonly https?: boolean | undefined;
+  /** In `dev`: whether a browser is shown the landing page. */
+  readonly open?: boolean | undefined;
   readonly listener: Listener;
   readonly resolve: UpgradeOptions["resolve"];
   readonly report: (error: unknown) => void;
@@ -37,7 +41,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   answerUnparsed(server);
   const connections = trackConnections(server);
   const { port: bound } = server.address() as AddressInfo;
-  return { url: `http://${toUrlHost(host)}:${bound}`, port: bound, close };
+  const scheme = options.mode === "dev" && options.https ? "https" : "http";
+  return { url: `${scheme}://${toUrlHost(host)}:${bound}`, port: bound, close };
 
   async function openListhen(): Promise<HttpServer> {
     const { listen: listhen } = await import("listhen"); // 55 ms that `start` need not wait for
@@ -47,6 +52,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
       showURL: false,
       autoClose: false,
       isProd: false,
+      https: options.https ?? false,
+      open: options.open ?? false,
       // It calls what it is given with (req, socket, head), and declares less.
       ws: upgrade.handle as never,
     });

@@ -10,7 +10,7 @@ export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 export function toListener(current: () => App, report: (error: unknown) => void): Listener {
   return (req, res) => {
     const app = current();
-    res.once("close", app.snapshot.hold());
+    res.once("close", app.snapshot.hold("request"));
     const { bodyBytes } = app.snapshot.config.server.limits;
     const hasHost = req.headers.host !== undefined || req.httpVersion === "1.0";
     const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });

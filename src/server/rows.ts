@@ -2,7 +2,8 @@ import manifest from "../../package.json" with { type: "json" };
 import type { Agents } from "../agents/agents.ts";
 import { agentRoutes } from "../agents/routes.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import { docRoute } from "../docs/routes.ts";
+import type { Problem } from "../docs/problem.ts";
+import { docRoute, pageRoutes } from "../docs/routes.ts";
 import type { Engine } from "../engine/types.ts";
 import type { Route } from "../http/route.ts";
 import { createTable, type Table } from "../http/table.ts";
@@ -25,14 +26,16 @@ export interface RowParts {
   readonly limits: { readonly socketBufferBytes: number };
   /** Whether answers show what only the author should see. */
   readonly isDev: boolean;
+  /** Why the last save is not served. */
+  readonly problem?: (() => Problem | undefined) | undefined;
 }
 
 /** Every built-in endpoint, and the document of them all. */
 export function createRows(
-  { engine, agents, logs, traces, limits, isDev }: RowParts,
+  { engine, agents, logs, traces, limits, isDev, problem }: RowParts,
   more: readonly Row[] = [],
 ): Table<Row> {
-  const rows: readonly Row[] = [
+  const called: readonly Row[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
     ...workflowRoutes({ engine, showErrors: isDev }),
     ...logRoutes(logs),
@@ -41,5 +44,7 @@ export function createRows(
     spanSocket(traces, logs, limits),
     ...more,
   ];
-  return createTable([...rows, docRoute(rows, manifest.version)]);
+  const { version } = manifest;
+  const rows = [...called, ...pageRoutes({ version, rows: called, problem })];
+  return createTable([...rows, docRoute(rows, version)]);
 }

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTes
 import * as agentserve from "agentserve";
 import { defineAgent, defineTool, type AgentDefinition, type DefineAgentOptions } from "agentserve";
 import * as models from "agentserve/models";
-import { findConfig, loadProject } from "../../src/config/load.ts";
+import { createLoader, findConfig } from "../../src/config/load.ts";
 import { openServer } from "../../src/server/create.ts";
 import { createClient, type Answer, type Client, type Send } from "../harness/client.ts";
 import { createProject } from "../harness/project.ts";
@@ -937,7 +937,7 @@ describe("a model named by text", () => {
     });
     const logs: LogRecord[] = [];
     const own = { agentserve, "agentserve/models": models };
-    const project = await loadProject(findConfig(undefined, join(folder, "app")), own);
+    const project = await createLoader(findConfig(undefined, join(folder, "app")), own).load();
     const server = openServer(project, { mode: "start", logger: createTestLogger(logs) });
     onTestFinished(() => server.close());
     const { url } = await server.listen({ port: 0 });

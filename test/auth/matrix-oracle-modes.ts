@@ -45,6 +45,7 @@ export const modes: readonly Mode[] = [
       "GET /area/secret": ["GET /area/secret"],
       "GET /workflows": ["GET /workflows", "HEAD /workflows"],
       "GET /doc": ["GET /doc", "HEAD /doc"],
+      "GET /": ["GET /", "HEAD /"],
       "POST /workflows/:id/executions/:executionId/resume": [
         "POST /workflows/asks/executions/{suspended}/resume",
         "POST /workflows/asks/executions/unknown/resume",
@@ -75,6 +76,7 @@ export const modes: readonly Mode[] = [
       "POST /agents/:id/text": text,
       "POST /workflows/quick/execute": quick.slice(0, 3),
       "GET /doc": ["GET /doc", "HEAD /doc"],
+      "GET /ui": ["GET /ui", "HEAD /ui", "GET /ui?file=page.js"],
       "GET /agents/*": [
         "GET /agents",
         "HEAD /agents",

@@ -60,9 +60,11 @@ export const routes: readonly Route[] = [
   row("HEAD /doc", "open", 200),
   row("GET /api/logs", "open", 200),
   row("HEAD /api/logs", "open", 200),
-  // The same; 404 until they are built.
-  row("GET /", "open", [200, 404]),
-  row("GET /ui", "open", [200, 404]),
+  row("GET /", "open", 200),
+  row("HEAD /", "open", 200),
+  row("GET /ui", "open", 200),
+  row("HEAD /ui", "open", 200),
+  row("GET /ui?file=page.js", "open", 200),
   // Built-in rows of this test's own, whose handlers can be seen to run.
   row("GET /matrix/closed/7", "closed", 200, 1),
   row("HEAD /matrix/closed/7", "closed", 200, 1),
@@ -78,6 +80,8 @@ export const routes: readonly Route[] = [
   row("POST /workflows", "open", 405),
   row("DELETE /agents", "open", 405),
   row("POST /doc", "open", 405),
+  row("POST /", "open", 405),
+  row("DELETE /ui", "open", 405),
   row("POST /matrix/closed/7", "open", 405),
   // SPEC, rule 2.
   row("GET /ws", "socket", 426),

@@ -16,7 +16,7 @@ export function toWire(key: string, route: Route, token: Token): Wire {
   const headers: [string, string][] = [["x-case", key]];
   for (const line of token.authorization) headers.push(["authorization", fill(line)]);
   for (const [name, value] of Object.entries(token.headers)) headers.push([name, fill(value)]);
-  const wire = { path: query ? `${path}?${query}` : path, headers };
+  const wire = { path: query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path, headers };
   if (method === "UPGRADE") {
     headers.push(["connection", "Upgrade"], ["upgrade", "websocket"], ["sec-websocket-version", "13"]);
     headers.push(["sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA=="]);

@@ -71,11 +71,11 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
 
   it("says how many routes are public and how many protected", async () => {
     const { stdout } = await serve(closed);
-    expect(stdout).toMatch(/^ {2}22 routes public, 0 protected/m);
+    expect(stdout).toMatch(/^ {2}24 routes public, 0 protected/m);
     const out = await serve(
       `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
     );
-    expect(out.stdout).toMatch(/^ {2}0 routes public, 22 protected/m);
+    expect(out.stdout).toMatch(/^ {2}0 routes public, 24 protected/m);
   });
 
   it.each<[string, string, string[], RegExp | ""]>([

@@ -17,7 +17,7 @@ describe("agentserve", () => {
     for (const text of ["dev", "start", "Examples:", "npx agentserve dev"]) expect(stdout).toContain(text);
     for (const command of ["dev", "start"]) {
       const help = (await agentserve([command, "--help"]).ended).stdout;
-      for (const text of ["--config <file>", "--port <number>", "--host <name>", "--data <file>", "Example:"])
+      for (const text of ["--config <file>", "--port <number>", "--host <name>", "--data <file>", "Examples:"])
         expect(help).toContain(text);
     }
   });
@@ -27,9 +27,9 @@ describe("agentserve", () => {
     expect((await agentserve(["--version"]).ended).stdout).toBe(`${version}\n`);
   });
 
-  it("suggests the nearest command, and ends with 1", async () => {
+  it("suggests the nearest command, and ends with 2", async () => {
     const { code, stderr } = await agentserve(["strat"]).ended;
-    expect([code, stderr]).toEqual([1, expect.stringContaining("Did you mean start?")]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("Did you mean start?")]);
   });
 
   it("says what to do under a Node that is too old", async () => {

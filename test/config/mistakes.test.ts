@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import * as index from "agentserve";
 import * as models from "agentserve/models";
-import { findConfig, loadProject } from "../../src/config/load.ts";
+import { createLoader, findConfig } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
@@ -22,7 +22,7 @@ const one = "agents.config.ts";
 async function mistake(files: Record<string, string>): Promise<{ message: string; hint?: string }> {
   const folder = createProject(files);
   try {
-    createSnapshot(await loadProject(findConfig(undefined, folder), own), {
+    createSnapshot(await createLoader(findConfig(undefined, folder), own).load(), {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
@@ -182,14 +182,20 @@ describe("a config with a mistake gives one readable message with file and place
   });
 
   it.each(["dev", "start"])(
-    "and `agentserve %s` prints it on one line, without a stack, and ends with 1",
+    "and `agentserve %s` prints it on one line, `dev` with the code, without a stack, and ends with 1",
     async (command) => {
       const folder = createProject({ [one]: define(`{ server: { prot: 1 } }`) });
       const { code, stdout, stderr } = await agentserve([command], { cwd: folder }).ended;
+      const frame = [
+        '  1 | import { defineConfig } from "agentserve";',
+        "> 2 | export default defineConfig({ server: { prot: 1 } } as never);",
+        "    |                                         ^",
+        "  3 |\n",
+      ].join("\n");
       expect([code, stdout, stderr]).toEqual([
         1,
         "",
-        `error agents.config.ts: server.prot: unknown key; did you mean port?\n`,
+        `error agents.config.ts: server.prot: unknown key; did you mean port?\n${command === "dev" ? frame : ""}`,
       ]);
       const debug = await agentserve(["--debug", command], { cwd: folder }).ended;
       expect(debug.stderr).toContain("    at ");
@@ -208,7 +214,7 @@ describe("a project", () => {
       "workflows/types.d.ts": "export type A = 1;",
       "workflows/notes.md": "#",
     });
-    const { workflows } = createSnapshot(await loadProject(join(folder, one), own), {
+    const { workflows } = createSnapshot(await createLoader(join(folder, one), own).load(), {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
@@ -224,7 +230,7 @@ describe("a project", () => {
       "agents/a.ts": `import { defineAgent, defineWorkflow } from "agentserve";\n${agent("a")}\nexport const w = defineWorkflow({ id: "w" });`,
       "workflows/b.ts": `import { defineAgent } from "agentserve";\n${agent("b")}\nexport { a } from "../agents/a.ts";`,
     });
-    const { agents, workflows } = createSnapshot(await loadProject(join(folder, one), own), {
+    const { agents, workflows } = createSnapshot(await createLoader(join(folder, one), own).load(), {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
@@ -239,14 +245,14 @@ describe("a project", () => {
       ".env.local": "AS_B=local\nAS_C=local\n",
     });
     process.env["AS_C"] = "real";
-    const { config } = await loadProject(join(folder, one), own);
+    const { config } = await createLoader(join(folder, one), own).load();
     expect(config.server.host).toBe("env,local,real");
     for (const name of ["AS_A", "AS_B", "AS_C"]) delete process.env[name];
   });
 
   it("starts from agents.config.ts.example", async () => {
     const folder = createProject({ [one]: readFileSync("agents.config.ts.example", "utf8") });
-    const snapshot = createSnapshot(await loadProject(join(folder, one), own), {
+    const snapshot = createSnapshot(await createLoader(join(folder, one), own).load(), {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",

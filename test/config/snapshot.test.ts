@@ -1,3 +1,4 @@
+import { defineWebSocketHandler, type H3 } from "h3";
 import { expect, it, vi } from "vitest";
 import { toProject } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
@@ -20,7 +21,7 @@ const setUp = (onDispose: () => void | Promise<void>) => {
 it("is disposed of once, when it is retired and its last holder has let go", async () => {
   const onDispose = vi.fn();
   const { snapshot } = setUp(onDispose);
-  const [first, second] = [snapshot.hold(), snapshot.hold()];
+  const [first, second] = [snapshot.hold("request"), snapshot.hold("request")];
   first();
   first(); // twice counts once
   const retired = snapshot.retire();
@@ -67,15 +68,26 @@ it("is held by a handler in process that has not answered yet", async () => {
   await server.close();
 });
 
-it.each(["dev", "start"] as const)("is held by a WebSocket until it has closed (%s)", async (target) => {
+it.each(["dev", "start"] as const)("is held by a WebSocket of the host until it has closed (%s)", async (target) => {
   const onDispose = vi.fn();
-  const server = await startServer(target, { config: { onDispose } });
-  const socket = await server.socket("/ws");
+  const configureApp = (app: H3): void => void app.get("/mine", defineWebSocketHandler({}));
+  const server = await startServer(target, { config: { onDispose, configureApp } });
+  const socket = await server.socket("/mine");
   const retired = server.snapshot.retire();
   expect((await server.get("/workflows")).status).toBe(200);
   expect(onDispose).not.toHaveBeenCalled();
   socket.close();
   await retired;
   expect(onDispose).toHaveBeenCalledTimes(1);
+  await server.close();
+});
+
+it.each(["dev", "start"] as const)("is not held by a built-in WebSocket, which outlives it (%s)", async (target) => {
+  const onDispose = vi.fn();
+  const server = await startServer(target, { config: { onDispose } });
+  const socket = await server.socket("/ws");
+  await server.snapshot.retire();
+  expect(onDispose).toHaveBeenCalledTimes(1);
+  socket.close();
   await server.close();
 });

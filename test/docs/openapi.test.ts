@@ -1,5 +1,8 @@
-import { expect, it } from "vitest";
-import { jwtAuth } from "agentserve";
+import { Validator, type Schema } from "@cfworker/json-schema";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import { defineWorkflow, jwtAuth } from "agentserve";
 import { testRows } from "../harness/rows.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
@@ -10,12 +13,16 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
       openapi: "3.1.0",
       info: { title: "agentserve", version: expect.stringMatching(/^\d+\./) },
     });
-    expect(Object.keys(doc.paths)).toEqual(expect.arrayContaining(["/workflows", "/workflows/{id}", "/ws", "/doc"]));
+    expect(Object.keys(doc.paths)).toEqual(
+      expect.arrayContaining(["/workflows", "/workflows/{id}", "/ws", "/", "/ui", "/doc"]),
+    );
     const error = (description: string) => ({
       description,
       content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
     });
     expect(doc.paths["/test/items/{id}"].get).toEqual({
+      operationId: "get-test-items-by-id",
+      tags: ["Others"],
       summary: "Shows its parameters",
       parameters: [
         { name: "id", in: "path", required: true, schema: { type: "string" } },
@@ -54,13 +61,175 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
   });
 
   it("resolves every $ref inside itself", async () => {
-    const { text, body: doc } = await server.get("/doc");
-    const refs = [...text.matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path]) => path!);
-    expect(refs).toContain("components/schemas/Step");
-    for (const ref of refs) {
-      const target = ref.split("/").reduce((value: any, key) => value?.[key], doc);
-      expect(target, ref).toBeTypeOf("object");
-    }
+    const { body: doc } = await server.get("/doc");
+    expect(expectResolved(doc)).toContain("#/components/schemas/Step");
+  });
+
+  it("gives each operation a name and a tag, and each tag a description", async () => {
+    const { body: doc } = await server.get("/doc");
+    const tagged = operationsOf(doc).flatMap(({ tags }) => tags);
+    expect(doc.tags.map(({ name }: any) => name)).toEqual([
+      "Agents",
+      "Workflows",
+      "Logs",
+      "WebSockets",
+      "Pages",
+      "Others",
+    ]);
+    expect(new Set(tagged)).toEqual(new Set(doc.tags.map(({ name }: any) => name)));
+    expect(doc.paths["/"].get).toMatchObject({ operationId: "get-overview", tags: ["Pages"] });
+    expect(Object.keys(doc.paths["/ui"].get.responses[200].content)).toEqual([
+      "text/html",
+      "text/css",
+      "text/javascript",
+    ]);
+    expectValid(doc);
+  });
+});
+
+describe("a workflow in the document", () => {
+  interface Tree {
+    name: string;
+    children?: Tree[] | undefined;
+  }
+  const ValibotTree: v.GenericSchema<Tree> = v.object({
+    name: v.string(),
+    children: v.optional(v.array(v.lazy(() => ValibotTree))),
+  });
+  const ZodTree = z.object({ name: z.string(), get children() { return z.array(ZodTree).optional(); } }); // prettier-ignore
+  const City = z.object({ zip: z.string() }).meta({ id: "City" });
+  const echo = (id: string, input: any) =>
+    defineWorkflow({ id, input, name: `Workflow ${id}`, purpose: "Says *it* again" }).andThen({
+      id: "only",
+      execute: ({ data }) => data,
+    });
+  const asking = defineWorkflow({ id: "asking", resumeSchema: v.object({ ok: v.boolean() }) })
+    .andThen({ id: "first", execute: ({ resumeData, suspend }) => resumeData ?? suspend("?") })
+    .andThen({
+      id: "second",
+      resumeSchema: z.object({ tree: ZodTree }),
+      execute: ({ resumeData, suspend }) => resumeData ?? suspend("?"),
+    });
+  const foreign = {
+    "~standard": {
+      version: 1,
+      vendor: "mine",
+      validate: (value: unknown) => ({ value }),
+      jsonSchema: { input: () => foreignJson, output: () => foreignJson },
+    },
+  };
+  const foreignJson = {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    $id: "https://stranger.test/schema",
+    type: "object",
+    properties: {
+      $id: { type: "string" },
+      $ref: { $ref: "#/properties/a~1b/items" },
+      "a/b": { type: "array", items: { type: "number" } },
+      outside: { $ref: "https://stranger.test/other" },
+      missing: { $ref: "#/$defs/nothing" },
+      data: { const: { $ref: "#/none", $id: "kept" } },
+    },
+    required: ["$ref", "data"],
+  };
+  const workflows = [
+    echo("a:b", v.object({ n: v.number() })),
+    echo("a_b", v.object({ text: v.string() })),
+    echo("valibot", v.object({ tree: ValibotTree })),
+    echo("zod", ZodTree),
+    echo("shared", z.object({ from: City, to: City })),
+    echo("foreign", foreign),
+    defineWorkflow({ id: "any" }).andThen({ id: "only", execute: ({ data }) => data }),
+    asking,
+  ];
+
+  describeServer("GET /doc", { config: { workflows }, only: ["in process"] }, (server) => {
+    it("is an operation of its own, with its own input", async () => {
+      const { body: doc } = await server.get("/doc");
+      const { post } = doc.paths["/workflows/a:b/execute"];
+      expect(post).toMatchObject({
+        operationId: "execute-workflow-a:b",
+        tags: ["Your workflows"],
+        summary: "Workflow a:b",
+        description: String.raw`Says \*it\* again`,
+        parameters: [],
+      });
+      const { schema } = post.requestBody.content["application/json"];
+      expect(schema.required).toEqual(["input"]);
+      expect(schema.properties.options).toEqual(
+        doc.paths["/workflows/{id}/execute"].post.requestBody.content["application/json"].schema.properties.options,
+      );
+      expect(resolve(doc, schema.properties.input.$ref)).toMatchObject({ properties: { n: { type: "number" } } });
+      const other = doc.paths["/workflows/a_b/execute"].post.requestBody.content["application/json"].schema;
+      expect(resolve(doc, other.properties.input.$ref)).toMatchObject({ properties: { text: { type: "string" } } });
+      const generic = doc.paths["/workflows/{id}/execute"].post.responses;
+      expect(Object.keys(post.responses)).toEqual(Object.keys(generic));
+      const own = post.responses[200].content["application/json"].schema.$ref;
+      expect(resolve(doc, own)).toEqual(generic[200].content["application/json"].schema);
+    });
+
+    it("says what it can be resumed with, if it says so itself", async () => {
+      const { body: doc } = await server.get("/doc");
+      const { post } = doc.paths["/workflows/asking/executions/{executionId}/resume"];
+      expect(post).toMatchObject({ operationId: "resume-workflow-asking", summary: "Resume asking" });
+      expect(post.parameters).toMatchObject([{ name: "executionId", in: "path" }]);
+      const { anyOf } = post.requestBody.content["application/json"].schema.properties.resumeData;
+      const kinds = anyOf.map(({ $ref }: any) => Object.keys(resolve(doc, $ref).properties));
+      expect(kinds).toEqual([["ok"], ["tree"]]);
+      expect(Object.keys(doc.paths)).not.toContain("/workflows/any/executions/{executionId}/resume");
+    });
+
+    it("keeps what its schema refers to, and no reference that leads outside", async () => {
+      const { text, body: doc } = await server.get("/doc");
+      expectValid(doc);
+      expectResolved(doc);
+      expect(text).not.toContain("json-schema.org");
+      expect(text).not.toContain("stranger.test");
+      const check = (id: string, value: unknown) => {
+        const { schema } = doc.paths[`/workflows/${id}/execute`].post.requestBody.content["application/json"];
+        const { components } = doc;
+        return new Validator({ ...schema, components } as Schema, "2020-12").validate({ input: value }).valid;
+      };
+      const tree = { name: "a", children: [{ name: "b", children: [{ name: "c" }] }] };
+      const wrong = { name: "a", children: [{ name: "b", children: [{ name: 1 }] }] };
+      expect([check("valibot", { tree }), check("valibot", { tree: wrong })]).toEqual([true, false]);
+      expect([check("zod", tree), check("zod", wrong)]).toEqual([true, false]);
+      const city = { zip: "1" };
+      expect([check("shared", { from: city, to: city }), check("shared", { from: city, to: {} })]).toEqual([
+        true,
+        false,
+      ]);
+      const data = { $ref: "#/none", $id: "kept" };
+      expect([check("foreign", { $ref: 1, data }), check("foreign", { $ref: "1", data })]).toEqual([true, false]);
+      expect([check("foreign", { $ref: 1, data: 1 }), check("foreign", { $ref: 1, data, $id: 1 })]).toEqual([
+        false,
+        false,
+      ]);
+    });
+
+    it("has an example that it takes", async () => {
+      const { body: doc } = await server.get("/doc");
+      for (const { id } of workflows) {
+        const { example } = doc.paths[`/workflows/${id}/execute`].post.requestBody.content["application/json"];
+        const answer = await server.post(`/workflows/${id}/execute`, example);
+        expect([id, answer.status, answer.body.error]).toEqual([id, 200, undefined]);
+      }
+    });
+  });
+
+  it("has the access of its own path", async () => {
+    const auth = jwtAuth({
+      secret: "a secret of at least thirty-two bytes",
+      publicRoutes: ["POST /workflows/any/execute"],
+      protect: ["POST /workflows/asking/executions/*"],
+    });
+    const server = await startServer("in process", { config: { workflows, auth } });
+    const { paths } = (await server.get("/doc")).body;
+    const of = (path: string) => [paths[path].post.security, "401" in paths[path].post.responses];
+    expect(of("/workflows/any/execute")).toEqual([[{}, { bearer: [] }], false]);
+    expect(of("/workflows/a:b/execute")).toEqual([[{ bearer: [] }], true]);
+    expect(of("/workflows/asking/executions/{executionId}/resume")).toEqual([[{ bearer: [] }], true]);
+    await server.close();
   });
 });
 
@@ -87,3 +256,49 @@ it("says of each endpoint whether a token is needed, as the config has it", asyn
   expect(of("/ws", "get")).toEqual([optional, false]);
   await server.close();
 });
+
+const operationsOf = (doc: any): any[] =>
+  Object.values(doc.paths).flatMap((methods) => Object.values(methods as object));
+
+const resolve = (doc: any, ref: string): any =>
+  ref
+    .split("/")
+    .slice(1)
+    .map((key) => decodeURIComponent(key).replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce((value, key) => value?.[key], doc);
+
+/** All references of the document; each of them leads somewhere. */
+function expectResolved(doc: any): string[] {
+  const refs: string[] = [];
+  JSON.stringify(doc, (key, value) => {
+    if (key === "const" || key === "example") return undefined; // data
+    if (key === "$ref" && typeof value === "string") refs.push(value);
+    return value;
+  });
+  for (const ref of refs) expect(resolve(doc, ref), ref).toBeTypeOf("object");
+  return refs;
+}
+
+/** What OpenAPI 3.1 demands beyond JSON Schema. */
+function expectValid(doc: any): void {
+  const ids = operationsOf(doc).map(({ operationId }) => operationId);
+  expect(new Set(ids).size).toBe(ids.length);
+  for (const name of Object.keys(doc.components.schemas)) expect(name).toMatch(/^[\w.-]+$/);
+  const shapes = Object.keys(doc.paths).map((path) => path.replace(/\{\w+\}/g, "{}"));
+  expect(new Set(shapes).size).toBe(shapes.length);
+  for (const [path, methods] of Object.entries<any>(doc.paths)) {
+    expect(path).toMatch(/^\//);
+    const wanted = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    for (const { parameters, responses, tags, summary, requestBody } of Object.values<any>(methods)) {
+      const declared = parameters.filter((parameter: any) => parameter.in === "path");
+      expect(declared.map(({ name }: any) => name)).toEqual(wanted);
+      expect([typeof summary, tags.length]).toEqual(["string", 1]);
+      expect(Object.keys(responses).length).toBeGreaterThan(0);
+      for (const [status, response] of Object.entries<any>(responses)) {
+        expect(status).toMatch(/^([1-5]\d\d|default)$/);
+        expect(response.description).toBeTypeOf("string");
+      }
+      if (requestBody) expect(Object.keys(requestBody.content)).toEqual(["application/json"]);
+    }
+  }
+}

@@ -33,7 +33,8 @@ export function createClient(send: Send, doc: OpenApi) {
   const components = closeObjects(doc.components);
   for (const [path, methods] of Object.entries(doc.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
-      addRoute(router, method.toUpperCase(), path.replace(/\{(\w+)\}/g, ":$1"), closeObjects(operation) as Operation);
+      const pattern = path.replaceAll(":", "\\:").replace(/\{(\w+)\}/g, ":$1"); // an id may hold a colon
+      addRoute(router, method.toUpperCase(), pattern, closeObjects(operation) as Operation);
     }
   }
 
@@ -54,7 +55,7 @@ export function createClient(send: Send, doc: OpenApi) {
     if (method === "HEAD") return expect(text, what).toBe("");
     const content = declared.content?.[media];
     if (!content) throw new Error(`${what} as ${media || "nothing"}, which /doc does not list`);
-    for (const value of media === "text/event-stream" ? events : [body]) {
+    for (const value of media === "text/event-stream" ? events : [body === undefined ? text : body]) {
       const validator = new Validator({ ...content.schema, components } as Schema, "2020-12", false);
       const { valid, errors } = validator.validate(value);
       if (!valid) {

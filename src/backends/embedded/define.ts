@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { durationRule, fromDuration } from "../../core/duration.ts";
 import type { Backend } from "../../engine/types.ts";
 import { EmbeddedEngine } from "./engine.ts";
+import { inspect } from "./inspect.ts";
 
 export interface EmbeddedBackendOptions {
   /** The file, beside the config unless it is absolute; `":memory:"` keeps nothing. @default ".agentserve/data.db" */
@@ -24,13 +25,17 @@ export function embedded({
   if (retention !== false && !retentionMs) throw mistake("retention", `false or ${durationRule}`, retention);
   return {
     type: "embedded",
+    settings: { path, durability, retentionMs },
+    inspect: ({ root, file = path }) => inspect(toPath(root, file)),
     open({ root, file = path, ...parts }) {
-      const own = { durability, retentionMs, path: file === ":memory:" ? file : resolve(root, file) };
+      const own = { durability, retentionMs, path: toPath(root, file) };
       const engine = new EmbeddedEngine({ ...parts, ...own });
       return { engine, conversations: engine.conversations };
     },
   };
 }
+
+const toPath = (root: string, file: string): string => (file === ":memory:" ? file : resolve(root, file));
 
 const mistake = (key: string, expected: string, found: unknown): TypeError =>
   new TypeError(`embedded({ ${key} }): expected ${expected}, found ${JSON.stringify(found) ?? String(found)}`);

@@ -26,7 +26,7 @@ export interface StoredState extends ExecutionState {
   readonly number: number;
 }
 
-const format = 4;
+export const format = 4;
 // A commit costs by the pages that it touches. So executions have numbers (ids may be random), the journal only grows at
 // its end, and what many executions share stands once. In the journal, `events` are those that follow from this very row,
 // and `seq` is the number of the last one so far.
@@ -48,6 +48,12 @@ const schema = `
   ${messageTables}`;
 const state = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;
+
+export const otherFormat = (path: string, found: number): StoreError =>
+  new StoreError(
+    `${path} has format ${found}, and this version of agentserve reads ${format}`,
+    "use the version that wrote it, or another file with --data",
+  );
 
 /** The file: its tables, and every statement on them. */
 export class Store {
@@ -79,11 +85,7 @@ export class Store {
   #prepareTables(path: string): void {
     const { user_version: found } = this.#db.prepare("pragma user_version").get() as { user_version: number };
     if (found === format) return;
-    if (found !== 0)
-      throw new StoreError(
-        `${path} has format ${found}, and this version of agentserve reads ${format}`,
-        "use the version that wrote it, or another file with --data",
-      );
+    if (found !== 0) throw otherFormat(path, found);
     if (this.#db.prepare("select 1 from sqlite_master").get())
       throw new StoreError(`${path} is the database of something else`, "use another file with --data");
     this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);

@@ -1,0 +1,52 @@
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Inspection } from "../../engine/types.ts";
+import { lock } from "./lock.ts";
+import { codes, isSqliteError, StoreError, toStoreError } from "./sqlite-error.ts";
+import { format, otherFormat } from "./store.ts";
+
+/** Reads what the file holds, and changes nothing; throws why a server could not use it. */
+export function inspect(path: string): Inspection {
+  if (path === ":memory:") return { place: path, isInUse: false, executions: {} };
+  checkFolder(path);
+  if (!existsSync(path)) return { place: path, isInUse: false, executions: {} };
+  try {
+    return { place: path, bytes: statSync(path).size, isInUse: isLocked(path), executions: count(path) };
+  } catch (error) {
+    throw toStoreError(path, error);
+  }
+}
+
+function checkFolder(path: string): void {
+  let folder = dirname(path);
+  while (!existsSync(folder)) folder = dirname(folder);
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    throw new StoreError(`${folder} cannot be written`, "give write access, or use another file with --data", error);
+  }
+}
+
+function isLocked(path: string): boolean {
+  if (!existsSync(`${path}-lock`)) return false;
+  try {
+    lock(path)();
+    return false;
+  } catch (error) {
+    if (isSqliteError(error, codes.busy)) return true;
+    throw error;
+  }
+}
+
+function count(path: string): Inspection["executions"] {
+  const database = new DatabaseSync(path, { readOnly: true });
+  try {
+    const { user_version: found } = database.prepare("pragma user_version").get() as { user_version: number };
+    if (found !== format) throw otherFormat(path, found);
+    const rows = database.prepare("select status, count(*) as count from executions group by status").all();
+    return Object.fromEntries(rows.map(({ status, count: many }) => [status, Number(many)]));
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,60 @@
+import { ConfigError } from "../../config/error.ts";
+import { showPart } from "./agent-lines.ts";
+import type { Call } from "./call.ts";
+import type { ServerEvent } from "./events.ts";
+import { UsageError } from "./failure.ts";
+import { readInput } from "./input.ts";
+import { interruptible } from "./interrupt.ts";
+import { withKnownIds } from "./known.ts";
+import { askText } from "./prompt.ts";
+import { dim, toSeconds, toShort } from "./screen.ts";
+
+/** Asks an agent, and shows its answer as it comes. */
+export async function callAgent({ id, input, flags, client, screen }: Call): Promise<void> {
+  for (const name of ["execution", "resume"] as const) {
+    if (flags[name] !== undefined) throw new UsageError(`--${name}: expected a workflow, found an agent`);
+  }
+  const text = (await readInput(input)) ?? (screen.canAsk ? await askText("What do you want to ask?") : undefined);
+  if (!text?.trim()) {
+    throw new UsageError("<input>: expected a text to ask the agent", {
+      hint: `npx agentserve call agent ${id} "Hello", or - to read it from stdin`,
+    });
+  }
+  const options = flags.conversation === undefined ? {} : { conversationId: flags.conversation };
+  await interruptible(async (signal) => {
+    const began = performance.now();
+    const events = await client
+      .stream("POST", `/agents/${id}/stream`, { body: { input: text, options }, signal })
+      .catch(async (error: unknown) => {
+        throw await withKnownIds(error, client, "agents", id);
+      });
+    let last: ServerEvent | undefined;
+    try {
+      for await (const event of events) {
+        await screen.event(event);
+        await showPart(screen, event, process.stdout);
+        if (event.type === "finish" || event.type === "error" || event.type === "abort") last = event;
+      }
+    } finally {
+      screen.endLine();
+    }
+    if (last?.type !== "finish") throw toFailure(last);
+    screen.line(dim(toSummary(last, performance.now() - began)));
+  });
+}
+
+function toFailure(last: ServerEvent | undefined): ConfigError {
+  if (last?.type === "error") return new ConfigError(`The agent failed: ${toShort(last["error"], 2_000)}`);
+  return new ConfigError("The answer broke off: expected it to end with finish", {
+    hint: "the server's log may say why; ask again",
+  });
+}
+
+/** `12 tokens in, 8 out · 1.2 s`. */
+function toSummary({ usage, finishReason }: ServerEvent, ms: number): string {
+  const { inputTokens, outputTokens } = (usage ?? {}) as Record<string, unknown>;
+  const reason = finishReason === "stop" ? [] : [`ended by ${toShort(finishReason, 60)}`];
+  return [`${count(inputTokens)} tokens in, ${count(outputTokens)} out`, toSeconds(ms), ...reason].join("  ·  ");
+}
+
+const count = (tokens: unknown): string => (typeof tokens === "number" ? String(tokens) : "?");

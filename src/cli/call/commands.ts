@@ -1,0 +1,43 @@
+import type { JsonSchema } from "../../core/json-schema.ts";
+import { toVisible } from "../../core/visible.ts";
+import type { Execution } from "./execution.ts";
+import { toShape } from "./shape.ts";
+import type { Waiting } from "./suspension.ts";
+import type { Target } from "./target.ts";
+
+/** The lines that say how an execution is answered later. */
+export function toResumeLines(
+  execution: Execution,
+  waiting: Waiting,
+  schema: JsonSchema | undefined,
+  target: Target,
+): string[] {
+  const shape = toShape(schema);
+  const stepId = waiting.others > 0 ? `,"options":{"stepId":${JSON.stringify(waiting.stepId)}}` : "";
+  const body = quote(`{"resumeData":${shape}${stepId}}`);
+  return [
+    `execution ${execution.id} waits for an answer; give it with`,
+    `  ${toFollow(execution, target)} --resume ${quote(shape)}`,
+    `  ${toCurl(execution, "resume", target)} -H 'content-type: application/json' -d ${body}`,
+  ];
+}
+
+/** The lines that say what can be done about an execution that is no longer followed. */
+export function toLeaveLines(execution: Execution, target: Target): string[] {
+  return [
+    `execution ${execution.id} goes on at the server`,
+    `  ${toFollow(execution, target)}   follows it`,
+    `  ${toCurl(execution, "cancel", target)}   cancels it`,
+  ];
+}
+
+const toFollow = ({ workflowId, id }: Execution, { flag }: Target): string =>
+  `npx agentserve call workflow ${workflowId} --execution ${id}${flag}`;
+
+function toCurl({ path }: Execution, action: string, { url, token }: Target): string {
+  const authorization = token === undefined ? "" : ` -H "Authorization: Bearer $AGENTSERVE_TOKEN"`;
+  return `curl -X POST ${url}${path}/${action}${authorization}`;
+}
+
+/** One word for a shell, whatever the server wrote into it. */
+const quote = (text: string): string => `'${toVisible(text).replaceAll("'", `'\\''`)}'`;

@@ -1,0 +1,99 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { ConfigError } from "../../config/error.ts";
+import type { Client } from "./client.ts";
+import type { ServerEvent } from "./events.ts";
+import { Broken, Refused } from "./failure.ts";
+
+export interface ExecutionOptions {
+  readonly client: Client;
+  readonly workflowId: string;
+  readonly id: string;
+  /** Hears that the connection has to be made again. */
+  readonly report: (line: string) => void;
+}
+
+// Twelve seconds: a server that is started again is there by then.
+const waitsMs = [250, 500, 1_000, 2_000, 4_000, 4_000];
+
+/** An execution at the server, and how much of it has been seen here. */
+export class Execution {
+  readonly id: string;
+  readonly workflowId: string;
+  readonly #client: Client;
+  readonly #report: (line: string) => void;
+  #seen = 0;
+
+  constructor({ client, workflowId, id, report }: ExecutionOptions) {
+    this.#client = client;
+    this.id = id;
+    this.workflowId = workflowId;
+    this.#report = report;
+  }
+
+  get path(): string {
+    return `/workflows/${this.workflowId}/executions/${this.id}`;
+  }
+
+  begin(input: unknown, conversationId: string | undefined, signal: AbortSignal): Promise<AsyncGenerator<ServerEvent>> {
+    const options = { executionId: this.id, ...(conversationId !== undefined && { conversationId }) };
+    return this.#client.stream("POST", `/workflows/${this.workflowId}/stream`, { body: { input, options }, signal });
+  }
+
+  attach(signal: AbortSignal): Promise<AsyncGenerator<ServerEvent>> {
+    return this.#client.stream("GET", `${this.path}/stream?after=${this.#seen}`, { signal });
+  }
+
+  /** Its events up to its next suspension or end, each once, over as many connections as it takes. */
+  async *follow(
+    open: (signal: AbortSignal) => Promise<AsyncGenerator<ServerEvent>>,
+    signal: AbortSignal,
+  ): AsyncGenerator<ServerEvent> {
+    let next = open;
+    let tries = 0;
+    let why = "";
+    for (;;) {
+      try {
+        for await (const event of await next(signal)) {
+          const { seq } = event;
+          if (typeof seq === "number") {
+            if (seq <= this.#seen) continue;
+            this.#seen = seq;
+            tries = 0;
+          }
+          yield event;
+          if (event.type === "workflow-result") return;
+        }
+        why = "the stream ended before the execution did";
+      } catch (error) {
+        why = reasonToRetry(error, next === open) ?? raise(next === open ? error : this.#explain(error));
+      }
+      next = (again) => this.attach(again);
+      const wait = waitsMs[tries++];
+      if (wait === undefined) throw this.#lost(why);
+      this.#report(`${why}; attaching again (${tries} of ${waitsMs.length})`);
+      await sleep(wait, undefined, { signal }).catch((error: unknown) => raise(signal.aborted ? signal.reason : error));
+    }
+  }
+
+  #explain(error: unknown): unknown {
+    if (!(error instanceof Refused) || error.status !== 404) return error;
+    return new ConfigError(`The server does not know execution ${this.id}: it has not begun, or its data is gone`);
+  }
+
+  #lost(why: string): ConfigError {
+    return new ConfigError(`Execution ${this.id} is out of sight: ${why}`, {
+      hint: `it goes on at the server: npx agentserve call workflow ${this.workflowId} --execution ${this.id}${this.#client.target.flag} follows it`,
+    });
+  }
+}
+
+/** Why another try may help; undefined when it would not. */
+function reasonToRetry(error: unknown, isFirst: boolean): string | undefined {
+  const isPassing = error instanceof Refused ? error.status === 503 && !isFirst : error instanceof Broken;
+  const isUnheard = isFirst && error instanceof Broken && !error.heard;
+  return isPassing && !isUnheard ? (error as Error).message : undefined;
+}
+
+function raise(error: unknown): never {
+  throw error;
+}

@@ -1,0 +1,31 @@
+import { ConfigError } from "../../config/error.ts";
+
+/** The command line is wrong. */
+export class UsageError extends ConfigError {}
+
+/** The server has said no. */
+export class Refused extends ConfigError {
+  readonly status: number;
+
+  constructor(status: number, message: string, hint?: string) {
+    super(message, { hint });
+    this.status = status;
+  }
+}
+
+/** There is no connection, or no longer. What was asked for may go on at the server, unless nobody has heard it. */
+export class Broken extends ConfigError {
+  readonly heard: boolean;
+
+  constructor(message: string, { hint, heard }: { hint?: string; heard: boolean }) {
+    super(message, { hint });
+    this.heard = heard;
+  }
+}
+
+/** Somebody pressed Ctrl+C. */
+export class Interrupted extends ConfigError {
+  constructor() {
+    super("Interrupted");
+  }
+}

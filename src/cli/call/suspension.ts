@@ -1,0 +1,54 @@
+import type { JsonSchema } from "../../core/json-schema.ts";
+import type { Client } from "./client.ts";
+
+/** Who waits for an answer, and why. */
+export interface Waiting {
+  readonly stepId: string;
+  readonly reason: string;
+  readonly data?: unknown;
+  readonly suspendedAt: string;
+  /** How many others wait beside it. */
+  readonly others: number;
+}
+
+/** The first of those who wait. */
+export function toWaiting(suspension: unknown): Waiting {
+  const { pending, suspendedAt, ...first } = toObject(suspension);
+  const all = Array.isArray(pending) ? pending : [];
+  const { stepId, reason, data } = toObject(all[0] ?? first);
+  return {
+    stepId: String(stepId ?? ""),
+    reason: String(reason ?? ""),
+    ...(data !== undefined && { data }),
+    suspendedAt: String(suspendedAt ?? ""),
+    others: Math.max(all.length - 1, 0),
+  };
+}
+
+/** The schema of the answer: the step's own, else the workflow's. Undefined when there is none, or none can be seen. */
+export async function findResumeSchema(
+  client: Client,
+  workflowId: string,
+  stepId: string,
+): Promise<JsonSchema | undefined> {
+  const detail = toObject(await client.get(`/workflows/${workflowId}`).catch(() => undefined));
+  const own = findStep(detail["steps"], stepId.split("/"), 0)?.["resumeSchema"];
+  // A step of a workflow inside may answer to that one's schema, which nobody is shown.
+  const schema = own ?? (stepId.includes("/") ? undefined : detail["resumeSchema"]);
+  return typeof schema === "object" && schema !== null ? (schema as JsonSchema) : undefined;
+}
+
+function findStep(steps: unknown, path: readonly string[], depth: number): Record<string, unknown> | undefined {
+  if (!Array.isArray(steps) || depth > 32) return undefined;
+  const [head, ...rest] = path;
+  for (const step of steps.map(toObject)) {
+    if (step["id"] === head && rest.length === 0) return step;
+    const inside = step["type"] === "andWorkflow" ? (step["id"] === head ? rest : undefined) : path;
+    const found = inside && findStep(step["steps"], inside, depth + 1);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+const toObject = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};

@@ -1,0 +1,62 @@
+import { colors } from "consola/utils";
+import { showPart } from "./agent-lines.ts";
+import type { ServerEvent } from "./events.ts";
+import { dim, toSeconds, toShort, type Screen } from "./screen.ts";
+import { toWaiting } from "./suspension.ts";
+
+const mostSteps = 10_000;
+
+/** Shows what happens to an execution, a line at a time, on stderr. */
+export class WorkflowLines {
+  readonly #screen: Screen;
+  /** The steps that have begun and not ended: when, and whether they ask an agent. */
+  readonly #steps = new Map<string, { at: number; isAgent: boolean }>();
+
+  constructor(screen: Screen) {
+    this.#screen = screen;
+  }
+
+  async show(event: ServerEvent): Promise<void> {
+    const { type, from } = event;
+    const name = toShort(from, 200);
+    const step = this.#steps.get(name);
+    switch (type) {
+      case "step-start":
+        if (this.#steps.size < mostSteps) this.#steps.set(name, { at: timeOf(event), isAgent: isAgent(event) });
+        return this.#screen.line(dim(`▸ ${name}`));
+      case "step-complete":
+        this.#steps.delete(name);
+        return this.#screen.line(toCompleted(name, event, timeOf(event) - (step?.at ?? Number.NaN)));
+      case "workflow-suspended":
+        // How long a person takes to answer is not how long the step takes.
+        for (const open of this.#steps.values()) open.at = Number.NaN;
+        return this.#showSuspension(event);
+      case "workflow-start":
+      case "workflow-complete":
+      case "workflow-error":
+      case "workflow-result":
+        return;
+    }
+    if (step?.isAgent) return showPart(this.#screen, event, process.stderr);
+    const { type: _, executionId: __, from: ___, timestamp: ____, ...own } = event;
+    const details = Object.keys(own).length > 0 ? ` ${toShort(own, 500)}` : "";
+    this.#screen.line(`${colors.cyan("•")} ${toShort(type, 100)}${details}`);
+  }
+
+  #showSuspension({ suspension }: ServerEvent): void {
+    const { stepId, reason, data, others } = toWaiting(suspension);
+    const also = others > 0 ? dim(`, and ${others} more`) : "";
+    this.#screen.line(`${colors.yellow("‖")} ${toShort(stepId, 200)} waits${also}: ${toShort(reason, 2_000)}`);
+    if (data !== undefined) this.#screen.line(dim(`  ${toShort(data, 2_000)}`));
+  }
+}
+
+function toCompleted(name: string, { status, attempt }: ServerEvent, ms: number): string {
+  if (status === "skipped") return dim(`- ${name}  skipped`);
+  const facts = [Number.isFinite(ms) ? toSeconds(Math.max(ms, 0)) : ""];
+  if (typeof attempt === "number" && attempt > 1) facts.push(`at attempt ${attempt}`);
+  return `${colors.green("✓")} ${name}  ${dim(facts.filter(Boolean).join("  ·  "))}`.trimEnd();
+}
+
+const isAgent = ({ stepType }: ServerEvent): boolean => stepType === "andAgent";
+const timeOf = ({ timestamp }: ServerEvent): number => Date.parse(String(timestamp));

@@ -1,0 +1,143 @@
+import { ConfigError } from "../../config/error.ts";
+import { idRule, isId, newId } from "../../core/id.ts";
+import type { JsonSchema } from "../../core/json-schema.ts";
+import { toVisible } from "../../core/visible.ts";
+import { exitCodes } from "../fail.ts";
+import type { Call } from "./call.ts";
+import { toLeaveLines, toResumeLines } from "./commands.ts";
+import type { ServerEvent } from "./events.ts";
+import { Execution } from "./execution.ts";
+import { Interrupted, Refused, UsageError } from "./failure.ts";
+import { fillForm } from "./form.ts";
+import { parseJson, readInput } from "./input.ts";
+import { interruptible } from "./interrupt.ts";
+import { withKnownIds } from "./known.ts";
+import { Cancelled } from "./prompt.ts";
+import { resume } from "./resume.ts";
+import { dim, toShort } from "./screen.ts";
+import { toShape } from "./shape.ts";
+import { findResumeSchema, toWaiting, type Waiting } from "./suspension.ts";
+import { WorkflowLines } from "./workflow-lines.ts";
+
+const mostRounds = 1_000;
+
+/** Runs a workflow, shows what happens, and asks for what it waits for, until it ends. */
+export async function callWorkflow(call: Call): Promise<void> {
+  const { id: workflowId, flags, client, screen } = call;
+  if (flags.execution !== undefined && !isId(flags.execution)) throw new UsageError(`--execution: expected ${idRule}`);
+  const given = flags.resume === undefined ? [] : [parseJson(flags.resume, "--resume")];
+  const execution = new Execution({
+    client,
+    workflowId,
+    // Chosen here: should the connection break before the first answer, it is known what to ask for.
+    id: flags.execution ?? newId(),
+    report: (line) => screen.note(dim(line)),
+  });
+  const lines = new WorkflowLines(screen);
+  const show = async (events: AsyncIterable<ServerEvent>): Promise<ServerEvent> => {
+    let last: ServerEvent | undefined;
+    for await (const event of events) {
+      await screen.event(event);
+      await lines.show(event);
+      last = event;
+    }
+    screen.endLine();
+    return last!; // `follow` ends with the result, or throws
+  };
+  const attach = (signal: AbortSignal) => execution.attach(signal);
+  const run = (open: typeof attach) => interruptible((signal) => show(execution.follow(open, signal)));
+
+  try {
+    let result = await begin(call, execution, run);
+    for (let rounds = 0; result["status"] === "suspended" && rounds < mostRounds; rounds++) {
+      const waiting = toWaiting(result["suspension"]);
+      if (!(await answer(call, execution, waiting, given))) {
+        process.exitCode = exitCodes.suspended;
+        return;
+      }
+      result = await run(attach);
+    }
+    if (result["status"] !== "completed") throw toFailure(result);
+    await screen.result(result["result"]);
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    screen.endLine();
+    for (const line of toLeaveLines(execution, client.target)) screen.note(line);
+    process.exitCode = exitCodes.failed;
+  }
+}
+
+type Run = (open: (signal: AbortSignal) => Promise<AsyncGenerator<ServerEvent>>) => Promise<ServerEvent>;
+
+/** Without an input, an execution that exists is followed from its beginning. */
+async function begin({ id, input, flags, client, screen }: Call, execution: Execution, run: Run): Promise<ServerEvent> {
+  if (input === undefined && flags.execution !== undefined) {
+    const found = await run((signal) => execution.attach(signal)).catch((error: unknown) => {
+      if (!(error instanceof Refused && error.status === 404)) throw error;
+    });
+    if (found) return found;
+  }
+  try {
+    const text = await readInput(input);
+    const sent =
+      text === undefined
+        ? screen.canAsk
+          ? await askInput(await client.get(`/workflows/${id}`))
+          : {}
+        : parseJson(text, "<input>");
+    return await run((signal) => execution.begin(sent, flags.conversation, signal));
+  } catch (error) {
+    if (error instanceof Refused && error.status === 409) {
+      throw new Refused(409, error.message, "without an input, --execution follows one that exists");
+    }
+    if (error instanceof Refused && error.status === 400) {
+      const detail = (await client.get(`/workflows/${id}`).catch(() => undefined)) as
+        | { inputSchema?: unknown }
+        | undefined;
+      throw new Refused(400, error.message, `its input is ${toVisible(toShape(detail?.inputSchema))}`);
+    }
+    throw await withKnownIds(error, client, "workflows", id);
+  }
+}
+
+async function askInput(detail: unknown): Promise<unknown> {
+  const { inputSchema } = (detail ?? {}) as { inputSchema?: unknown };
+  return (await fillForm(inputSchema, "input", false)) ?? {};
+}
+
+/** Hands over the answer that was given or is asked for. False when there is none. */
+async function answer(call: Call, execution: Execution, waiting: Waiting, given: unknown[]): Promise<boolean> {
+  const { id, client, screen } = call;
+  const hand = (data: unknown) => interruptible((signal) => resume(client, execution, waiting, data, signal));
+  const sayHow = (schema: JsonSchema | undefined): void => {
+    for (const line of toResumeLines(execution, waiting, schema, client.target)) screen.note(line);
+  };
+  if (given.length > 0) {
+    const refused = await hand(given.shift());
+    if (!refused) return true;
+    if (!screen.canAsk || refused.status !== 400) {
+      sayHow(await findResumeSchema(client, id, waiting.stepId));
+      throw refused;
+    }
+    screen.line(refused.message);
+  }
+  const schema = await findResumeSchema(client, id, waiting.stepId);
+  try {
+    for (let tries = 0; screen.canAsk && tries < 20; tries++) {
+      const refused = await hand(await fillForm(schema, `answer for ${waiting.stepId}`, schema !== undefined));
+      if (!refused) return true;
+      if (refused.status !== 400) throw refused;
+      screen.line(refused.message);
+    }
+  } catch (error) {
+    if (!(error instanceof Cancelled)) throw error;
+  }
+  sayHow(schema);
+  return false;
+}
+
+function toFailure({ status, error, cancellation, executionId }: ServerEvent): ConfigError {
+  const { reason } = (cancellation ?? {}) as { reason?: unknown };
+  const why = cancellation ? `was cancelled: ${toShort(reason, 2_000)}` : `failed: ${toShort(error ?? status, 2_000)}`;
+  return new ConfigError(`The workflow ${why}`, { hint: `execution ${toShort(executionId, 128)}` });
+}

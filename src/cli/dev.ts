@@ -1,0 +1,56 @@
+import { isDeepStrictEqual } from "node:util";
+import { colors } from "consola/utils";
+import type { Project } from "../config/load.ts";
+import { closeOnSignal } from "../server/shutdown.ts";
+import { writeError } from "./fail.ts";
+import { loadVisibly, openLoader } from "./project.ts";
+import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
+import type { ServeFlags } from "./serving.ts";
+
+/** Serves a project, and each version of it that is saved, until a signal ends it. */
+export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean }): Promise<void> {
+  const mode = "dev";
+  const began = performance.now();
+  const loader = openLoader(flags.config);
+  const project = await loadVisibly(loader);
+  const toFixed = (one: Project) => {
+    const { backend, server } = one.config;
+    const { type, settings } = backend;
+    const https = flags.https ?? server.https ?? false;
+    return { ...toSettings(flags, one), https, backend: { type, settings }, limits: server.limits };
+  };
+  const fixed = toFixed(project);
+  const { host, port, file, https } = fixed;
+  const server = openWithPlace(project, loader, { mode, json: flags.json, file });
+  const { url } = await server.listen({ port, host, https, open: flags.open });
+  keepServing(server.logger);
+  let reload: { close(): Promise<void> } | undefined;
+  closeOnSignal(
+    async () => {
+      await Promise.all([reload?.close(), server.close()]);
+    },
+    (line) => print(colors.dim(line)),
+  );
+  sayReady(server, { mode, url, took: performance.now() - began });
+  sayRisks(risksOf(server, project, host));
+
+  const { createReload } = await import("../dev/reload.ts"); // after the first answer can be given
+  reload = createReload({
+    loader,
+    server,
+    project,
+    needsRestart(next) {
+      const now = toFixed(next);
+      const keys = Object.keys(fixed) as (keyof typeof fixed)[];
+      return keys.filter((key) => !isDeepStrictEqual(fixed[key], now[key]));
+    },
+    say: {
+      served: (change, ms) => print(`${colors.green("✓")} ${change} ${colors.dim(`· ${Math.round(ms)} ms`)}`),
+      restart: (keys) => print(`${colors.yellow("!")} ${keys.join(", ")} changed ${colors.dim("· restart to apply")}`),
+      failed(problem) {
+        writeError(problem);
+        process.stderr.write(`${colors.dim("      the last good version goes on serving")}\n`);
+      },
+    },
+  });
+}

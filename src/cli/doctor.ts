@@ -1,0 +1,24 @@
+import { colors } from "consola/utils";
+import { examine, type Finding } from "./examine.ts";
+import { exitCodes } from "./fail.ts";
+import { leaveProject } from "./project.ts";
+
+/** Prints whether this project can be served here, and what to mend first. */
+export async function doctor(flags: { config?: string; data?: string; json?: boolean }): Promise<void> {
+  const { findings, startMs, memory } = await examine(flags);
+  const ok = findings.every(({ status }) => status !== "failed");
+  if (flags.json) process.stdout.write(`${JSON.stringify({ ok, findings, startMs, memory }, null, 2)}\n`);
+  else for (const finding of findings) process.stdout.write(toText(finding));
+  if (!ok) process.exitCode = exitCodes.failed;
+  await leaveProject(undefined);
+}
+
+const marks = { ok: colors.green("✓"), warning: colors.yellow("!"), failed: colors.red("✗") };
+
+function toText({ name, status, message, hint }: Finding): string {
+  const indent = " ".repeat(11);
+  const [first = "", ...more] = message.split("\n");
+  const lines = [`${marks[status]} ${name.padEnd(9)}${first}`, ...more.map((line) => indent + line)];
+  if (hint) lines.push(indent + colors.dim(hint));
+  return `${lines.join("\n")}\n`;
+}

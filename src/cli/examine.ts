@@ -1,0 +1,118 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findSource } from "../agents/find-model.ts";
+import { show } from "../config/load-error.ts";
+import type { Project } from "../config/load.ts";
+import { toVisible } from "../core/visible.ts";
+import { openServer } from "../server/create.ts";
+import { findRisks } from "../server/risks.ts";
+import { loadVisibly, openLoader } from "./project.ts";
+import { countRoutes } from "./routes.ts";
+import { counted, toSettings } from "./serving.ts";
+
+export interface Finding {
+  readonly name: "node" | "config" | "model" | "keys" | "store" | "routes" | "risk" | "start" | "memory";
+  readonly status: "ok" | "warning" | "failed";
+  readonly message: string;
+  readonly hint?: string | undefined;
+}
+export interface Examination {
+  readonly findings: readonly Finding[];
+  /** From the start of this process to the first answer of a server. */
+  readonly startMs?: number | undefined;
+  /** Bytes that this process has resident, with that server in it. */
+  readonly memory: number;
+}
+
+/** Does all that a start does, on a file of its own, and says how it went. */
+export async function examine(flags: { config?: string; data?: string }): Promise<Examination> {
+  const findings: Finding[] = [{ name: "node", status: "ok", message: process.versions.node }];
+  const note = (name: Finding["name"], message: string): void => void findings.push({ name, status: "ok", message });
+  let startMs: number | undefined;
+  try {
+    const loader = openLoader(flags.config);
+    const project = await loadVisibly(loader);
+    const found = `${counted(project.agents.length, "agent")}, ${counted(project.workflows.length, "workflow")}`;
+    note("config", `${show(loader.file)}: ${found}`);
+    findings.push(...examineModels(project), examineStore(project, flags.data));
+    note("keys", `${findKeys().join(", ") || "none"} ${dim}`);
+    startMs = await examineServer(project, findings);
+    note("start", `first answer ${Math.round(startMs)} ms after this process began`);
+  } catch (error) {
+    findings.push(toFailure("config", error));
+  }
+  const memory = process.memoryUsage.rss();
+  note("memory", `${toMegabytes(memory)} resident`);
+  return { findings, startMs, memory };
+}
+
+const dim = "(names in the environment and .env; nobody looks at the values)";
+
+/** A model named by text must come from somewhere. */
+function examineModels({ agents, root }: Project): Finding[] {
+  return agents.map(({ value: { id, model } }): Finding => {
+    if (typeof model !== "string") {
+      const name = toVisible(`${id}: ${model.provider}/${model.modelId}`, { most: 200 });
+      return { name: "model", status: "ok", message: name };
+    }
+    try {
+      const source = findSource(model, root);
+      const from = source === "gateway" ? "the AI gateway" : source.packageName;
+      return { name: "model", status: "ok", message: toVisible(`${id}: ${model} from ${from}`, { most: 200 }) };
+    } catch (error) {
+      return toFailure("model", error);
+    }
+  });
+}
+
+function examineStore(project: Project, data: string | undefined): Finding {
+  const { file } = toSettings({ ...(data !== undefined && { data }) }, project);
+  const { backend } = project.config;
+  try {
+    const store = backend.inspect?.({ root: project.root, file });
+    if (!store) return { name: "store", status: "ok", message: backend.type };
+    const executions = Object.entries(store.executions).map(([status, count]) => `${count} ${status}`);
+    const facts = [
+      show(store.place),
+      store.bytes === undefined ? "is made at the first start" : toMegabytes(store.bytes),
+      ...(executions.length > 0 ? [`executions: ${executions.join(", ")}`] : []),
+      ...(store.isInUse ? ["in use by a running server"] : []),
+    ];
+    return { name: "store", status: "ok", message: facts.join("  ·  ") };
+  } catch (error) {
+    return toFailure("store", error);
+  }
+}
+
+async function examineServer(project: Project, findings: Finding[]): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-doctor-"));
+  const server = openServer(project, { mode: "start", file: join(folder, "data.db") });
+  try {
+    const routes = server.routes();
+    findings.push({ name: "routes", status: "ok", message: countRoutes(routes) });
+    const { host } = toSettings({}, project);
+    for (const { message, hint } of findRisks({ config: project.config, host, routes }))
+      findings.push({ name: "risk", status: "warning", message, hint });
+    const { url } = await server.listen({ port: 0, host: "127.0.0.1" });
+    await (await fetch(`${url}/doc`)).arrayBuffer();
+    return performance.now();
+  } finally {
+    await server.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The names of what looks like keys. */
+function findKeys(): string[] {
+  const isKey = /(?:^|_)(?:API_KEY|SECRET|ACCESS_KEY_ID|TOKEN)$/;
+  const names = Object.keys(process.env).filter((name) => isKey.test(name) && process.env[name]);
+  return names.toSorted().slice(0, 20);
+}
+
+function toFailure(name: Finding["name"], error: unknown): Finding {
+  const { message = String(error), hint } = error as { message?: string; hint?: string };
+  return { name, status: "failed", message: toVisible(message, { allowed: "\n", most: 1_000 }), hint };
+}
+
+const toMegabytes = (bytes: number): string => `${(bytes / 1_048_576).toFixed(1)} MB`;

@@ -1,0 +1,220 @@
+import {
+  closeSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { getSystemErrorMessage } from "node:util";
+import { consola } from "consola";
+import { colors } from "consola/utils";
+import manifest from "../../package.json" with { type: "json" };
+import { ConfigError } from "../config/error.ts";
+import { findConfig, hasConfig } from "../config/load.ts";
+import { toVisible } from "../core/visible.ts";
+
+/** Writes the files of a new project: all of them, or none. */
+export async function init(dir: string | undefined, flags: { template?: Template }): Promise<void> {
+  const answers = await ask(dir, flags.template);
+  if (!answers) {
+    process.exitCode = 1;
+    return;
+  }
+  const root = resolve(answers.dir);
+  try {
+    const files = readTemplate(answers.template);
+    files.set("package.json", toManifest(basename(root)));
+    // Whoever has a package wants agentserve in it, and has these already.
+    const isPackage = isFile(join(root, "package.json"));
+    const kept = isPackage ? ofEveryPackage.filter((path) => isFile(join(root, path))) : [];
+    for (const path of kept) files.delete(path);
+    refuseClashes(root, [...files.keys()]);
+    write(root, files);
+    process.stdout.write(describe(root, answers.template, [...files.keys()].toSorted(), kept));
+  } catch (error) {
+    throw toReadable(error, root);
+  }
+}
+
+const ofEveryPackage = ["package.json", "tsconfig.json", "README.md", ".gitignore"];
+
+const templates = {
+  starter: {
+    about: "an agent with a tool, a workflow that waits for a person, auth to switch on",
+    question: "What is the weather in Berlin?",
+  },
+  minimal: { about: "one file with one agent", question: "Hello" },
+} as const;
+type Template = keyof typeof templates;
+
+interface Answers {
+  readonly dir: string;
+  readonly template: Template;
+}
+
+/** What the command line left open: asked for in a terminal, else the default. Undefined when the person left. */
+async function ask(dir: string | undefined, template: Template | undefined): Promise<Answers | undefined> {
+  const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
+  if (!isTerminal) return { dir: dir ?? ".", template: template ?? "starter" };
+  const cancel = "null";
+  const folder =
+    dir ?? (await consola.prompt("Which folder?", { type: "text", default: ".", placeholder: ".", cancel }));
+  if (folder === null) return undefined;
+  const options = Object.entries(templates).map(([value, { about }]) => ({ value, label: value, hint: about }));
+  const chosen =
+    template ?? (await consola.prompt("Which template?", { type: "select", options, initial: "starter", cancel }));
+  if (chosen === null) return undefined;
+  return { dir: folder, template: chosen as Template }; // consola gives one of the options
+}
+
+/** The files of a template, by their path in the project. */
+function readTemplate(template: Template): Map<string, string> {
+  const folder = fileURLToPath(new URL(`../templates/${template}`, import.meta.url)); // from dist
+  // What a project keeps to itself is no part of a template either: somebody may have served it where it stands.
+  const ignored = new Set(readFileSync(join(folder, "_gitignore"), "utf8").split(/\r?\n/));
+  const files = new Map<string, string>();
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const file = join(entry.parentPath, entry.name);
+    const path = relative(folder, file);
+    if (!entry.isFile() || path.split(sep).some((part) => ignored.has(part))) continue;
+    // npm publishes no file of the name .gitignore.
+    files.set(path === "_gitignore" ? ".gitignore" : path, readFileSync(file, "utf8"));
+  }
+  return files;
+}
+
+function toManifest(folder: string): string {
+  const { version, engines, dependencies, devDependencies } = manifest;
+  const project = {
+    name: toPackageName(folder),
+    private: true,
+    type: "module",
+    scripts: { dev: "agentserve dev", start: "agentserve start", typecheck: "tsc" },
+    dependencies: { agentserve: `^${version}`, valibot: `^${dependencies.valibot}` },
+    devDependencies: {
+      "@types/node": `^${devDependencies["@types/node"]}`,
+      typescript: `^${devDependencies.typescript}`,
+    },
+    engines,
+  };
+  return `${JSON.stringify(project, null, 2)}\n`;
+}
+
+/** A name that npm takes, as near to the folder's as may be. */
+function toPackageName(folder: string): string {
+  const name = folder
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "") // é is e
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, "-")
+    .replace(/^[._-]+/, "")
+    .slice(0, 200)
+    .replace(/-+$/, "");
+  // A package cannot depend on one of its own name, and npm has two names that it gives to nobody.
+  const taken = ["agentserve", "valibot", "typescript", "node_modules", "favicon.ico"];
+  return taken.includes(name) ? `${name}-app` : name || "my-app";
+}
+
+/** Ends here when a file would be overwritten, or would land outside of the folder. */
+function refuseClashes(root: string, paths: readonly string[]): void {
+  if (exists(root) && !isFolder(root)) {
+    throw new ConfigError(`${toVisible(root)} is not a folder`, { hint: "nothing was written; name another one" });
+  }
+  const clashes = new Set(paths.map((path) => findClash(root, path)).filter((path) => path !== undefined));
+  // Of two configs only one would be served.
+  if (hasConfig(root)) clashes.add(basename(findConfig(undefined, root)));
+  if (clashes.size === 0) return;
+  const named = [...clashes].toSorted().slice(0, 3).join(", ");
+  const more = clashes.size > 3 ? ` and ${clashes.size - 3} more` : "";
+  throw new ConfigError(`${toVisible(root)} already has ${named}${more}`, {
+    hint: "nothing was written; move that away, or name a folder of its own: npx agentserve init my-app",
+  });
+}
+
+/** What stands in the way of a file: itself, or something on the way to it that is no real folder of this project. */
+function findClash(root: string, path: string): string | undefined {
+  const folder = dirname(path);
+  if (folder !== ".") {
+    const clash = findClash(root, folder);
+    if (clash !== undefined && !lstatSync(join(root, clash)).isDirectory()) return clash;
+  }
+  return exists(join(root, path)) ? path : undefined;
+}
+
+// Not existsSync, for which a link to nothing is nothing: writing to one makes a file elsewhere.
+const exists = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+/** Writes all files, or takes back what it has written. */
+function write(root: string, files: ReadonlyMap<string, string>): void {
+  const undo: (() => void)[] = [];
+  function makeFolder(folder: string): void {
+    if (isFolder(folder)) return;
+    makeFolder(dirname(folder));
+    mkdirSync(folder);
+    undo.push(() => rmdirSync(folder));
+  }
+  try {
+    for (const [path, text] of files) {
+      const file = join(root, path);
+      makeFolder(dirname(file));
+      const descriptor = openSync(file, "wx"); // fails should somebody have made it meanwhile
+      undo.push(() => unlinkSync(file));
+      try {
+        writeFileSync(descriptor, text);
+      } finally {
+        closeSync(descriptor);
+      }
+    }
+  } catch (error) {
+    for (const takeBack of undo.toReversed()) takeBack();
+    throw error;
+  }
+}
+
+/** What the system refused, in words. */
+function toReadable(error: unknown, root: string): unknown {
+  const { errno } = error as NodeJS.ErrnoException;
+  if (errno === undefined) return error;
+  return new ConfigError(`Cannot write into ${toVisible(root)}: ${getSystemErrorMessage(errno)}`, {
+    hint: "nothing was written; name a folder that you may write to",
+    cause: error,
+  });
+}
+
+function describe(root: string, template: Template, paths: readonly string[], kept: readonly string[]): string {
+  const folder = relative(".", root);
+  const steps = [
+    ...(folder === "" ? [] : [`cd ${toArgument(folder)}`]),
+    kept.length > 0 ? "npm install agentserve valibot" : "npm install",
+    "npx agentserve dev",
+  ];
+  const first = `npx agentserve call agent assistant ${toArgument(templates[template].question)}`;
+  const lines = [
+    `${colors.green("agentserve")} init  ${colors.cyan(toVisible(root))}  ${colors.dim(`the template ${template}`)}`,
+    ...paths.map((path) => colors.dim(`  ${path}`)),
+    ...kept.map((path) => colors.dim(`  ${path} was there, and is as it was`)),
+    "",
+    "Next:",
+    ...steps.map((step) => `  ${colors.cyan(step)}`),
+    "",
+    "Then, in a second terminal, the first call:",
+    `  ${colors.cyan(first)}`,
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** As a shell takes it for one word. */
+function toArgument(text: string): string {
+  const word = toVisible(text);
+  if (/^[\w./~@:+-]+$/.test(word)) return word;
+  return /["$`\\!]/.test(word) ? `'${word.replaceAll("'", `'\\''`)}'` : `"${word}"`;
+}

@@ -1,0 +1,78 @@
+import { colors } from "consola/utils";
+import { ConfigError } from "../config/error.ts";
+import { withPlace } from "../config/load-error.ts";
+import type { Loader, Project } from "../config/load.ts";
+import type { Logger } from "../core/log.ts";
+import { openServer, type OpenServer, type ServerParts } from "../server/create.ts";
+import { findRisks, type Risk } from "../server/risks.ts";
+import { countRoutes } from "./routes.ts";
+
+/** What `dev` and `start` both take. */
+export interface ServeFlags {
+  readonly config?: string;
+  readonly port?: string;
+  readonly host?: string;
+  readonly data?: string;
+  readonly json?: boolean;
+}
+
+/** Where to serve, and from which file. A flag beats the environment, which beats the config. */
+export interface Settings {
+  readonly host: string;
+  readonly port: number | undefined;
+  readonly file: string | undefined;
+}
+export function toSettings(flags: ServeFlags, { config: { server } }: Project): Settings {
+  return {
+    // `||`: an empty HOST would listen on every address.
+    host: flags.host || process.env["HOST"] || server.host || "127.0.0.1",
+    port: toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? server.port,
+    file: flags.data || process.env["AGENTSERVE_DATA"] || undefined,
+  };
+}
+
+/** A server of this project. What its own code throws is said with its place. */
+export function openWithPlace(project: Project, loader: Loader, parts: ServerParts): OpenServer {
+  try {
+    return openServer(project, parts);
+  } catch (error) {
+    throw withPlace(error, loader.file, project.root);
+  }
+}
+
+/** What a person sees once the server is up. */
+export function sayReady(server: OpenServer, { mode, url, took }: { mode: string; url: string; took: number }): void {
+  const { agents, workflows } = server.snapshot;
+  const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
+  print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${Math.round(took)} ms`)}`);
+  print(colors.dim(`  ${served}  ·  ${url}/ui  ·  ${url}/doc`));
+  print(colors.dim(`  ${countRoutes(server.routes())}  ·  agentserve routes lists them`));
+}
+
+export const risksOf = (server: OpenServer, project: Project, host: string): Risk[] =>
+  findRisks({ config: project.config, host, routes: server.routes() });
+
+export function sayRisks(risks: readonly Pick<Risk, "message" | "hint">[]): void {
+  for (const { message, hint } of risks) {
+    process.stderr.write(`${colors.yellow("warning")} ${message}\n${colors.dim("hint ")}   ${hint}\n`);
+  }
+}
+
+/**
+ * A promise that a step forgot and that rejects, or a throw out of a timer, would end the process and every execution in
+ * it. It belongs to no request: it is logged, and the server goes on.
+ */
+export function keepServing(logger: Logger): void {
+  process.on("unhandledRejection", (error) => logger.error("Unhandled rejection", { error }));
+  process.on("uncaughtException", (error) => logger.error("Uncaught exception", { error }));
+}
+
+function toPort(text: string | undefined, from: string): number | undefined {
+  if (text === undefined || text === "") return undefined;
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port <= 65_535) return port;
+  throw new ConfigError(`${from}: expected a port number from 0 to 65535, found ${JSON.stringify(text)}`);
+}
+
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+export const print = (line: string): void => void process.stdout.write(`${line}\n`);

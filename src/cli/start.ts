@@ -1,0 +1,39 @@
+import { colors } from "consola/utils";
+import { ConfigError } from "../config/error.ts";
+import { findWeakSecret } from "../server/risks.ts";
+import { closeOnSignal } from "../server/shutdown.ts";
+import { loadVisibly, openLoader } from "./project.ts";
+import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
+import type { ServeFlags } from "./serving.ts";
+
+const noHttps = {
+  message: "server.https is for dev: this is plain HTTP",
+  hint: "let what stands in front of it end TLS",
+};
+
+/** Serves a project until a signal ends it. */
+export async function start(flags: ServeFlags & { strict?: boolean; allowWeakSecret?: boolean }): Promise<void> {
+  const mode = "start";
+  const began = performance.now();
+  const loader = openLoader(flags.config);
+  const project = await loadVisibly(loader);
+  const { host, port, file } = toSettings(flags, project);
+  const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
+  if (weak) throw new ConfigError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
+  const server = openWithPlace(project, loader, { mode, json: flags.json, file });
+  const risks = risksOf(server, project, host);
+  if (flags.strict && risks.length > 0) {
+    throw new ConfigError(risks.map(({ message }) => message).join("\n"), {
+      hint: `${risks.map(({ hint }) => hint).join("; ")}; or start without --strict`,
+    });
+  }
+  const { url } = await server.listen({ port, host });
+  keepServing(server.logger);
+  closeOnSignal(
+    () => server.close(),
+    (line) => print(colors.dim(line)),
+  );
+  sayReady(server, { mode, url, took: performance.now() - began });
+  sayRisks(risks);
+  if (project.config.server.https) sayRisks([noHttps]);
+}

@@ -1,0 +1,60 @@
+import { readFileSync } from "node:fs";
+import type { Place } from "./error.ts";
+
+const around = 2;
+const widest = 160;
+
+/** The lines around a place, numbered, with a mark under it; undefined when the file cannot be read any more. */
+export function toFrame({ file, line, column }: Place): string | undefined {
+  const lines = readLines(file);
+  if (!lines?.[line - 1]) return undefined;
+  const first = Math.max(1, line - around);
+  const shown = lines.slice(first - 1, line + around);
+  const width = String(first + shown.length - 1).length;
+  return shown
+    .flatMap((text, at) => {
+      const number = first + at;
+      const row =
+        `${number === line ? ">" : " "} ${String(number).padStart(width)} | ${text.slice(0, widest)}`.trimEnd();
+      if (number !== line || column === undefined || column > widest) return [row];
+      // Tabs stay tabs, so that the mark stands below its letter.
+      const indent = text.slice(0, column - 1).replace(/[^\t]/g, " ");
+      return [row, `  ${" ".repeat(width)} | ${indent}^`];
+    })
+    .join("\n");
+}
+
+/** Where keys stand in a file, each inside the one before: of `server`, `port` the port. */
+export function findKey(file: string, keys: readonly string[]): Place | undefined {
+  const text = readLines(file)?.join("\n") ?? "";
+  let at = 0;
+  for (const key of keys) {
+    if (/^\d+$/.test(key)) continue; // a place in an array
+    const found = new RegExp(`(?<![\\w$.])["'\`]?${escape(key)}["'\`]?\\s*[:(,}]`).exec(text.slice(at));
+    if (!found) return undefined;
+    at += found.index;
+  }
+  return at === 0 ? undefined : toPlace(file, text, at);
+}
+
+/** Where a file gives this id to something. */
+export function findId(file: string, id: string): Place | undefined {
+  const text = readLines(file)?.join("\n") ?? "";
+  const found = new RegExp(`\\bid\\s*:\\s*["'\`]${escape(id)}["'\`]`).exec(text);
+  return found ? toPlace(file, text, found.index) : undefined;
+}
+
+const escape = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+
+function toPlace(file: string, text: string, at: number): Place {
+  const before = text.slice(0, at).split("\n");
+  return { file, line: before.length, column: before.at(-1)!.length + 1 };
+}
+
+function readLines(file: string): string[] | undefined {
+  try {
+    return readFileSync(file, "utf8").split(/\r?\n/);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,49 @@
+import { existsSync } from "node:fs";
+import { dirname, relative } from "node:path";
+import { show } from "../config/load-error.ts";
+import type { Found, Project } from "../config/load.ts";
+import { toVisible } from "../core/visible.ts";
+
+export interface Change {
+  readonly before: Project;
+  readonly after: Project;
+  readonly files: readonly string[];
+  /** The file of the config. */
+  readonly config: string;
+}
+
+const most = 3;
+
+/** What a save has changed, in the words of its author: `workflow approval changed`. */
+export function describeChange({ before, after, files, config }: Change): string {
+  const said: string[] = [];
+  const told = new Set<string>();
+  for (const [what, was, is] of [
+    ["agent", before.agents, after.agents],
+    ["workflow", before.workflows, after.workflows],
+  ] as const) {
+    const [old, now] = [toOrigins(was), toOrigins(is)];
+    for (const id of new Set([...now.keys(), ...old.keys()])) {
+      const file = files.find((one) => show(one) === (now.get(id) ?? old.get(id)));
+      const change = toChange(old.has(id), now.has(id), file !== undefined && file !== config);
+      if (!change) continue;
+      said.push(`${what} ${id} ${change}`);
+      if (file !== undefined) told.add(file);
+    }
+  }
+  for (const file of files) {
+    if (!told.has(file)) said.push(`${relative(dirname(config), file)} ${existsSync(file) ? "changed" : "removed"}`);
+  }
+  const shown = said.slice(0, most).map((text) => toVisible(text, { most: 200 }));
+  return shown.join(", ") + (said.length > most ? ` and ${said.length - most} more` : "");
+}
+
+function toChange(was: boolean, is: boolean, isTouched: boolean): string | undefined {
+  if (was && is) return isTouched ? "changed" : undefined;
+  return is ? "added" : "removed";
+}
+
+/** Where each id stands: in a file of its own, rather than in the config that lists it. */
+function toOrigins(found: readonly Found<{ id: string }>[]): Map<string, string> {
+  return new Map(found.map(({ value, origin }) => [value.id, origin]));
+}

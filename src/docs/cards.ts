@@ -1,0 +1,108 @@
+import { toVisible } from "../core/visible.ts";
+import { toPath, type AgentEntry, type NeedsToken, type StepEntry, type WorkflowEntry } from "./catalog.ts";
+import { toCurl } from "./curl.ts";
+import { toExample } from "./example.ts";
+import { html, type Html } from "./html.ts";
+import { executePattern, resumePattern, toResumeSchemas } from "./own-operations.ts";
+
+/** How an agent or a workflow is shown: what it is, and how to call it. */
+export interface CardOptions {
+  /** Where the server is, as the reader of the page has it. */
+  readonly origin: string;
+  readonly needsToken: NeedsToken;
+  /** Whether the commands can be seen at once, or are opened one by one. */
+  readonly isOpen: boolean;
+}
+
+export function toAgentCard({ id, name, description, model, tools }: AgentEntry, options: CardOptions): Html {
+  const { origin, needsToken } = options;
+  const pattern = "/agents/:id/text";
+  const command = toCurl({
+    url: origin + toPath(pattern, id),
+    needsToken: needsToken({ method: "POST", pattern, id }),
+    body: { input: "Hello" },
+  });
+  return html`<article id="agent-${id}">
+    <div class="about">
+      ${toHeading(name, id)} ${toText(description)}
+      <dl>
+        <dt>Model</dt>
+        <dd><code>${toVisible(model, { most: 120 })}</code></dd>
+        ${
+          tools.length > 0 &&
+          html`<dt>Tools</dt>
+            <dd>${toList(tools, toTool, "tools")}</dd>`
+        }
+      </dl>
+    </div>
+    <div class="calls">${toCommand("Ask for text", command, options)}</div>
+  </article>`;
+}
+
+export function toWorkflowCard(workflow: WorkflowEntry, options: CardOptions): Html {
+  const { id, name, purpose, steps, inputSchema } = workflow;
+  const { origin, needsToken } = options;
+  const execute = toCurl({
+    url: origin + toPath(executePattern, id),
+    needsToken: needsToken({ method: "POST", pattern: executePattern, id }),
+    body: { input: toExample(inputSchema) },
+  });
+  const [resumeSchema] = toResumeSchemas(workflow);
+  const [before = "", after = ""] = resumePattern.split(":executionId");
+  const resume = toCurl({
+    url: origin + toPath(before, id),
+    rest: `"$EXECUTION_ID"${after}`,
+    needsToken: needsToken({ method: "POST", pattern: resumePattern, id }),
+    body: { resumeData: toExample(resumeSchema ?? {}) },
+  });
+  const waits = doesWait(workflow);
+  return html`<article id="workflow-${id}">
+    <div class="about">
+      ${toHeading(name, id, waits && html`<span class="badge">waits for people</span>`)} ${toText(purpose)}
+      ${
+        steps.length > 0 &&
+        html`<dl>
+          <dt>Steps</dt>
+          <dd>${toList(steps, toStep, "steps")}</dd>
+        </dl>`
+      }
+    </div>
+    <div class="calls">
+      ${toCommand("Run it", execute, options)} ${waits && toCommand("Resume what waits", resume, options)}
+    </div>
+  </article>`;
+}
+
+function toHeading(name: string, id: string, badge?: Html | false): Html {
+  return html`<h3>${toVisible(name, { most: 120 })}</h3>
+    <p class="id"><code>${id}</code> ${badge}</p>`;
+}
+
+const toText = (text: string): Html | false =>
+  text !== "" && html`<p class="text">${toVisible(text, { allowed: "\n\t", most: 1_000 })}</p>`;
+
+function toCommand(title: string, command: string, { isOpen }: CardOptions): Html {
+  return html`<details ${isOpen && "open"}>
+    <summary>${title}</summary>
+    <pre tabindex="0" role="region" aria-label="${title}"><code>${command}</code></pre>
+  </details>`;
+}
+
+/** More than so many tell nobody anything. */
+const most = 24;
+
+function toList<T>(all: readonly T[], toItem: (one: T) => Html, name: string): Html {
+  const more = all.length - most;
+  return html`<ol class="${name}">
+    ${all.slice(0, most).map((one) => html`${toItem(one)} `)}
+    ${more > 0 && html`<li class="more">and ${more} more</li>`}
+  </ol>`;
+}
+
+const toTool = ({ name, description }: AgentEntry["tools"][number]): Html =>
+  html`<li title="${toVisible(description, { most: 400 })}"><code>${toVisible(name, { most: 80 })}</code></li>`;
+const toStep = ({ name, type }: StepEntry): Html => html`<li title="${type}">${toVisible(name, { most: 80 })}</li>`;
+
+function doesWait({ suspendSchema, resumeSchema, steps = [] }: Partial<WorkflowEntry> | StepEntry): boolean {
+  return Boolean(suspendSchema ?? resumeSchema) || steps.some(doesWait);
+}

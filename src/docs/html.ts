@@ -1,0 +1,23 @@
+/** Text that is HTML already. */
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+export type Content = Html | string | number | undefined | false | readonly Content[];
+
+/** A template whose values are text, whatever they look like, unless they were made by this very function. */
+export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
+  let text = strings[0]!;
+  for (const [index, value] of values.entries()) text += toText(value) + strings[index + 1]!;
+  return new Html(text);
+}
+
+function toText(content: Content): string {
+  if (content instanceof Html) return content.text;
+  if (content === undefined || content === false) return "";
+  if (typeof content === "object") return content.map(toText).join("");
+  return String(content).replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);
+}

@@ -1,0 +1,42 @@
+import type { Row } from "./catalog.ts";
+
+export interface Labels {
+  readonly operationId: string;
+  readonly tags: readonly [string];
+}
+
+/** How a reader of the document finds a row: by a name of its own, and among its kind. */
+export function toLabels({ type, method, path }: Row): Labels {
+  const words = path.replace(/:(\w+)/g, "by/$1").match(/\w+/g) ?? ["overview"];
+  return {
+    operationId: [method.toLowerCase(), ...words].join("-"),
+    tags: [type === "socket" ? "WebSockets" : tagOf(path)],
+  };
+}
+
+export const ownTag = "Your workflows";
+
+/** In the order in which they are shown. */
+export const tags: readonly { readonly name: string; readonly description: string }[] = [
+  { name: ownTag, description: "Each workflow that is registered here, with its own schemas" },
+  { name: "Agents", description: "List agents, and ask them for text or objects" },
+  { name: "Workflows", description: "List workflows, run them, and follow, suspend and resume what runs" },
+  { name: "Logs", description: "What the server, its agents and its workflows have logged" },
+  { name: "WebSockets", description: "Logs and spans as they happen" },
+  { name: "Pages", description: "This document, and pages for people" },
+  { name: "Others", description: "What else this server answers" },
+];
+
+function tagOf(path: string): string {
+  const [, first = ""] = path.split("/");
+  return tagsByPath[first] ?? "Others";
+}
+
+const tagsByPath: Readonly<Record<string, string>> = {
+  agents: "Agents",
+  workflows: "Workflows",
+  api: "Logs",
+  "": "Pages",
+  ui: "Pages",
+  doc: "Pages",
+};

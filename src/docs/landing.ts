@@ -1,0 +1,92 @@
+import { toAgentCard, toWorkflowCard, type CardOptions } from "./cards.ts";
+import type { NeedsToken, Shown } from "./catalog.ts";
+import { html, Html, type Content } from "./html.ts";
+import { style } from "./landing-style.ts";
+import { toPanel, type Problem } from "./problem.ts";
+
+/** The landing page around its lists. It has no script. */
+export function toLandingPage(lists: Html, version: string, problem: Problem | undefined): string {
+  const page = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        ${problem && html`<meta http-equiv="refresh" content="2" />`}
+        <title>${problem ? "Not loaded · agentserve" : "agentserve"}</title>
+        <link rel="icon" href="${icon}" />
+        ${styleElement}
+      </head>
+      <body>
+        <header>
+          <h1>agentserve <small>${version}</small></h1>
+          <nav aria-label="The interface">
+            <a class="first" href="ui">Try it out</a>
+            <a href="doc">OpenAPI</a>
+            <a href="agents">Agents</a>
+            <a href="workflows">Workflows</a>
+            <a href="api/logs">Logs</a>
+          </nav>
+        </header>
+        <main>${problem && toPanel(problem)} ${lists}</main>
+      </body>
+    </html> `;
+  return page.text;
+}
+
+// Not in the template: its hash counts every space.
+const styleElement = new Html(`<style>${style}</style>`);
+
+/** All that is served, and what to call. */
+export function toLists({ agents, workflows }: Shown, origin: string, needsToken: NeedsToken): Html {
+  if (agents?.length === 0 && workflows?.length === 0) return firstSteps;
+  const count = (agents?.length ?? 0) + (workflows?.length ?? 0);
+  const options: CardOptions = { origin, needsToken, isOpen: count <= 20 };
+  const agentCards = agents?.map((agent) => toAgentCard(agent, options));
+  const workflowCards = workflows?.map((workflow) => toWorkflowCard(workflow, options));
+  return html`${toSection("Agents", agentCards, noAgents)} ${toSection("Workflows", workflowCards, noWorkflows)}`;
+}
+
+function toSection(title: string, cards: readonly Html[] | undefined, none: Html): Html {
+  const content: Content = cards === undefined ? closed : cards.length === 0 ? none : cards;
+  const count = cards && cards.length > 0 && html`<small>${cards.length}</small>`;
+  return html`<section aria-labelledby="${title}">
+    <h2 id="${title}">${title} ${count}</h2>
+    ${content}
+  </section>`;
+}
+
+const closed = html`<p class="none">They are listed only for callers with a token.</p>`;
+const noAgents = html`<p class="none">
+  None yet: export what <code>defineAgent()</code> returns from a file in <code>agents/</code>.
+</p>`;
+const noWorkflows = html`<p class="none">
+  None yet: export what <code>defineWorkflow()</code> returns from a file in <code>workflows/</code>.
+</p>`;
+
+const firstSteps = html`<section class="first-steps" aria-labelledby="first">
+  <h2 id="first">Nothing is served yet</h2>
+  <p>Write an agent into <code>agents/assistant.ts</code>. This one needs no key: it repeats what it is told.</p>
+  <pre tabindex="0" role="region" aria-label="An agent"><code>import { defineAgent } from "agentserve";
+import { echoModel } from "agentserve/models";
+
+export const assistant = defineAgent({
+  id: "assistant",
+  instructions: "Answer in one sentence.",
+  model: echoModel(),
+});</code></pre>
+  <p>Or a workflow into <code>workflows/hello.ts</code>:</p>
+  <pre tabindex="0" role="region" aria-label="A workflow"><code>import { defineWorkflow } from "agentserve";
+import * as v from "valibot";
+
+export const hello = defineWorkflow({
+  id: "hello",
+  input: v.object({ name: v.string() }),
+}).andThen({
+  id: "greet",
+  execute: ({ data }) =&gt; ({ text: "Hello " + data.name }),
+});</code></pre>
+</section>`;
+
+const icon =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%230f766e'/%3E%3Cpath d='M4 5l3 3-3 3m4 0h4' fill='none' stroke='white' stroke-width='1.6' stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E";

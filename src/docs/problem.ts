@@ -1,0 +1,31 @@
+import { stripVTControlCharacters } from "node:util";
+import { toVisible } from "../core/visible.ts";
+import { html, type Html } from "./html.ts";
+
+/** Why the last save could not be loaded. */
+export interface Problem {
+  readonly message: string;
+  readonly hint?: string | undefined;
+  /** The lines of code around it. */
+  readonly frame?: string | undefined;
+  /** When that was, as an ISO 8601 timestamp. */
+  readonly since: string;
+}
+
+export function toPanel({ message, hint, frame, since }: Problem): Html {
+  return html`<section class="problem" role="alert" aria-labelledby="problem">
+    <h2 id="problem">The last save could not be loaded</h2>
+    <pre class="message">${show(message)}</pre>
+    ${hint && html`<p class="hint"><b>Hint</b> ${show(hint)}</p>`}
+    ${frame && html`<pre class="frame" tabindex="0" role="region" aria-label="The code around it">${show(frame)}</pre>`}
+    <p class="since">
+      Since <time datetime="${since}">${show(toReadable(since))}</time>. The last good version goes on serving; this
+      page looks again every two seconds.
+    </p>
+  </section>`;
+}
+
+const toReadable = (since: string): string => since.replace(/^(\S{10})T(\S{8})(\.\d+)?Z$/, "$1 $2 UTC");
+
+// It may be what a terminal was told.
+const show = (text: string): string => toVisible(stripVTControlCharacters(text), { allowed: "\n\t", most: 20_000 });

@@ -1,0 +1,39 @@
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { uiScript, uiStyle } from "./ui.ts";
+
+export const fileNames = ["swagger-ui-bundle.js", "swagger-ui.css", "page.js", "page.css"] as const;
+export type FileName = (typeof fileNames)[number];
+
+export interface UiFile {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly type: string;
+  /** Another one as soon as the bytes are others. */
+  readonly version: string;
+}
+
+/** The files of Swagger UI and of the page around it, each read when it is first asked for, and kept. */
+export function createUiFiles(): (name: FileName) => Promise<UiFile> {
+  const files = new Map<FileName, Promise<UiFile>>();
+  return (name) => {
+    const kept = files.get(name) ?? read(name);
+    files.set(name, kept);
+    kept.catch(() => files.delete(name)); // one that could not be read is tried again
+    return kept;
+  };
+}
+
+async function read(name: FileName): Promise<UiFile> {
+  const bytes = new Uint8Array(name in own ? Buffer.from(own[name as keyof typeof own]) : await readFile(find(name)));
+  const version = createHash("sha256").update(bytes).digest("hex").slice(0, 16);
+  return { bytes, version, type: name.endsWith(".css") ? "text/css" : "text/javascript" };
+}
+
+const own = { "page.js": uiScript, "page.css": uiStyle };
+
+/** The build puts them beside itself. From the sources, they are in the package that they come from. */
+function find(name: string): URL | string {
+  if (!import.meta.url.endsWith(".ts")) return new URL(`swagger-ui/${name}`, import.meta.url);
+  return createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`);
+}

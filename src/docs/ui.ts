@@ -1,0 +1,59 @@
+import { html, type Html } from "./html.ts";
+
+/** The page around Swagger UI. Its files come from its own path, so that they have its access. */
+export function toUiPage(versions: Readonly<Record<string, string>>): string {
+  const link = (file: string): string => `?${new URLSearchParams({ file, v: versions[file] ?? "" }).toString()}`;
+  const page: Html = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>Try it out · agentserve</title>
+        <link rel="icon" href="data:," />
+        <link rel="stylesheet" href="${link("swagger-ui.css")}" />
+        <link rel="stylesheet" href="${link("page.css")}" />
+        <script src="${link("swagger-ui-bundle.js")}" defer></script>
+        <script src="${link("page.js")}" defer></script>
+      </head>
+      <body>
+        <p class="back"><a href="./">← Overview</a></p>
+        <main id="swagger-ui"></main>
+        <noscript
+          ><p class="back">
+            This page needs scripts. The <a href="./">overview</a> and <a href="doc">the document</a> do not.
+          </p></noscript
+        >
+      </body>
+    </html> `;
+  return page.text;
+}
+
+/** Relative, for a server behind a prefix; and `/ui/` is this page, too. */
+export const uiScript = `"use strict";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", paint);
+paint();
+SwaggerUIBundle({
+  url: new URL(location.pathname.endsWith("/") ? "../doc" : "doc", location.href.split(/[?#]/)[0]).href,
+  dom_id: "#swagger-ui",
+  presets: [SwaggerUIBundle.presets.apis],
+  layout: "BaseLayout",
+  deepLinking: true,
+  tryItOutEnabled: true,
+  displayRequestDuration: true,
+  filter: true,
+  defaultModelsExpandDepth: 0,
+  validatorUrl: null,
+});
+`;
+
+export const uiStyle = `html { background: #ffffff; }
+html.dark-mode { background: #1c2022; color-scheme: dark; }
+body { margin: 0; font-family: system-ui, sans-serif; }
+.back { max-width: 1460px; margin: 0 auto; padding: 1rem 20px 0; box-sizing: border-box; font-size: 0.9rem; }
+.back a { color: #0f766e; }
+.dark-mode .back a { color: #5cc8bb; }
+.swagger-ui .info { margin: 1.5rem 0; }
+.swagger-ui .opblock .opblock-summary-description, .swagger-ui .opblock .opblock-summary-path { overflow-wrap: anywhere; }
+`;

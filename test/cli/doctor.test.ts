@@ -1,0 +1,122 @@
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { agentserve } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+
+const toConfig = (body: string) =>
+  `import { defineAgent, defineConfig, jwtAuth } from "agentserve";\nimport { echoModel } from "agentserve/models";\nexport default defineConfig({ server: { cors: { origin: ["http://localhost:5173"] } }, ${body} });\n`;
+const agent = (model: string) => `defineAgent({ id: "helper", instructions: "Help.", model: ${model} })`;
+
+async function examine(files: Record<string, string>, env: Record<string, string> = {}) {
+  const cwd = createProject(files);
+  const { code, stdout, stderr } = await agentserve(["doctor", "--json"], { cwd, env: { ...process.env, ...env } })
+    .ended;
+  return { cwd, code, stdout, stderr, ...JSON.parse(stdout) };
+}
+const found = (name: string, { findings }: { findings: { name: string }[] }) =>
+  findings.filter((finding) => finding.name === name);
+
+describe("agentserve doctor", () => {
+  it("finds nothing to mend in a project that can be served, and leaves no trace in it", async () => {
+    const before = new Set(readdirSync(tmpdir()));
+    const report = await examine({ "agents.config.ts": toConfig(`agents: [${agent("echoModel()")}]`) });
+    expect(report).toMatchObject({ code: 0, ok: true, startMs: expect.any(Number), memory: expect.any(Number) });
+    expect(report.findings.map(({ name, status }: Record<string, string>) => `${name} ${status}`)).toEqual([
+      "node ok",
+      "config ok",
+      "model ok",
+      "store ok",
+      "keys ok",
+      "routes ok",
+      "start ok",
+      "memory ok",
+    ]);
+    expect(readdirSync(report.cwd).toSorted()).toEqual(["agents.config.ts", "node_modules"]);
+    const left = readdirSync(tmpdir()).filter((name) => !before.has(name) && name.startsWith("agentserve-doctor-"));
+    expect(left).toEqual([]);
+  });
+
+  it("is for people without --json", async () => {
+    const cwd = createProject({ "agents.config.ts": toConfig("") });
+    const { code, stdout } = await agentserve(["doctor"], { cwd }).ended;
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^✓ node {5}24\..*\n✓ config {3}agents\.config\.ts: 0 agents, 0 workflows\n/);
+    expect(stdout).toMatch(
+      /✓ start {4}first answer \d+ ms after this process began\n✓ memory {3}[\d.]+ MB resident\n$/,
+    );
+  });
+
+  it("says what is wrong with a config, and ends with 1", async () => {
+    const report = await examine({ "agents.config.ts": toConfig("prot: 1") });
+    expect(report).toMatchObject({ code: 1, ok: false });
+    expect(found("config", report)).toMatchObject([
+      { status: "failed", message: expect.stringContaining("agents.config.ts: prot: unknown key") },
+    ]);
+  });
+
+  it("says that a model comes from nowhere, and what to do", async () => {
+    const report = await examine({ "agents.config.ts": toConfig(`agents: [${agent('"openai/gpt-5"')}]`) });
+    expect(report.code).toBe(1);
+    expect(found("model", report)).toMatchObject([
+      { status: "failed", message: expect.stringContaining("npm install @ai-sdk/openai") },
+    ]);
+  });
+
+  it("names the keys that it finds, .env included, and shows none", async () => {
+    const report = await examine(
+      { "agents.config.ts": toConfig(""), ".env": "OPENAI_API_KEY=the-first-value\n" },
+      { MISTRAL_API_KEY: "the-second-value" },
+    );
+    expect(found("keys", report)).toMatchObject([
+      { message: expect.stringMatching(/MISTRAL_API_KEY.*OPENAI_API_KEY/) },
+    ]);
+    expect(report.stdout + report.stderr).not.toMatch(/the-(first|second)-value/);
+  });
+
+  it("warns of each risky default", async () => {
+    const report = await examine({
+      "agents.config.ts": toConfig(`auth: jwtAuth({ secret: "short" })`),
+    });
+    expect(report.code).toBe(0);
+    expect(found("risk", report)).toHaveLength(2);
+  });
+
+  it("counts what a store holds, and sees that a server is using it", async () => {
+    const cwd = createProject({
+      "agents.config.ts": toConfig(""),
+      "workflows/w.ts": `import { defineWorkflow } from "agentserve";\nexport const w = defineWorkflow({ id: "w" }).andThen({ id: "a", execute: ({ suspend }) => suspend() });`,
+    });
+    const server = agentserve(["start", "--port", "0"], { cwd });
+    const [url] = await server.waitFor(/http:\/\/\S+?:\d+/);
+    const answer = await fetch(`${url}/workflows/w/execute`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"input":{}}',
+    });
+    expect(answer.status).toBe(200);
+    const look = async () => {
+      const { stdout } = await agentserve(["doctor", "--json"], { cwd }).ended;
+      return found("store", JSON.parse(stdout))[0] as unknown as { status: string; message: string };
+    };
+    expect((await look()).message).toMatch(/^\.agentserve\/data\.db {2}· .* executions: 1 suspended {2}· {2}in use/);
+    server.process.kill("SIGTERM");
+    await server.ended;
+    expect((await look()).message).toMatch(/executions: 1 suspended$/);
+  });
+
+  it("says that a store is none of ours", async () => {
+    const cwd = createProject({ "agents.config.ts": toConfig("") });
+    mkdirSync(join(cwd, ".agentserve"));
+    writeFileSync(
+      join(cwd, ".agentserve", "data.db"),
+      "nothing of the kind, but long enough to be looked at".repeat(50),
+    );
+    const { code, stdout } = await agentserve(["doctor", "--json"], { cwd }).ended;
+    expect(code).toBe(1);
+    expect(found("store", JSON.parse(stdout))).toMatchObject([
+      { status: "failed", message: expect.stringContaining("is damaged or no store of agentserve") },
+    ]);
+  });
+});

@@ -1,0 +1,345 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import manifest from "../../package.json" with { type: "json" };
+import { agentserve, bin, run, type Child } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+
+const starter = [
+  ".env.example",
+  ".gitignore",
+  "README.md",
+  "agents.config.ts",
+  "agents/assistant.ts",
+  "package.json",
+  "tsconfig.json",
+  "workflows/approval.ts",
+];
+const minimal = [".gitignore", "README.md", "agents.config.ts", "package.json", "tsconfig.json"];
+
+const init = (args: string[], cwd: string) => agentserve(["init", ...args], { cwd }).ended;
+/** All that stands in a folder, links too, but its packages. */
+const filesOf = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((path) => !path.includes("node_modules") && !lstatSync(join(folder, path)).isDirectory())
+    .toSorted();
+const read = (...path: string[]): string => readFileSync(join(...path), "utf8");
+
+describe("agentserve init", () => {
+  it("writes the starter into this folder, with no answers, and says what comes next", async () => {
+    const folder = createProject({});
+    const { code, stdout, stderr } = await init([], folder);
+    expect([code, stderr, filesOf(folder)]).toEqual([0, "", starter]);
+    expect(stdout).toBe(`agentserve init  ${folder}  the template starter
+${starter.map((file) => `  ${file}\n`).join("")}
+Next:
+  npm install
+  npx agentserve dev
+
+Then, in a second terminal, the first call:
+  npx agentserve call agent assistant "What is the weather in Berlin?"
+`);
+  });
+
+  it("writes another template into a folder that it makes, with those above it", async () => {
+    const folder = createProject({});
+    const { code, stdout } = await init(["apps/my app", "--template", "minimal"], folder);
+    expect([code, filesOf(join(folder, "apps/my app"))]).toEqual([0, minimal]);
+    expect(stdout).toContain(`\nNext:\n  cd "apps/my app"\n  npm install\n  npx agentserve dev\n`);
+    expect(stdout).toContain(`  npx agentserve call agent assistant Hello\n`);
+  });
+
+  it("writes a package.json for this version, and keeps secrets, packages and data out of git", async () => {
+    const folder = createProject({});
+    await init(["my-app"], folder);
+    expect(JSON.parse(read(folder, "my-app/package.json"))).toEqual({
+      name: "my-app",
+      private: true,
+      type: "module",
+      scripts: { dev: "agentserve dev", start: "agentserve start", typecheck: "tsc" },
+      dependencies: { agentserve: `^${manifest.version}`, valibot: `^${manifest.dependencies.valibot}` },
+      devDependencies: {
+        "@types/node": `^${manifest.devDependencies["@types/node"]}`,
+        typescript: `^${manifest.devDependencies.typescript}`,
+      },
+      engines: { node: ">=22.22" },
+    });
+    expect(read(folder, "my-app/.gitignore").trim().split("\n")).toEqual([
+      "node_modules",
+      ".env",
+      ".env.local",
+      ".agentserve",
+    ]);
+  });
+
+  it.each([
+    ["Café Zürich", "cafe-zurich"],
+    ["@acme+shop", "acme-shop"],
+    [".hidden_App", "hidden_app"],
+    ["日本", "my-app"],
+    ["agentserve", "agentserve-app"],
+    ["x".repeat(250), "x".repeat(200)],
+    ['a"b\nc', "a-b-c"],
+  ])("makes of %j a name that npm takes", async (dir, name) => {
+    const folder = createProject({});
+    expect((await init([dir, "--template", "minimal"], folder)).code).toBe(0);
+    expect(JSON.parse(read(folder, dir, "package.json")).name).toBe(name);
+  });
+
+  it("shows a folder's name as one word of a shell, and never lets it write lines of its own", async () => {
+    const folder = createProject({});
+    const { stdout } = await init(["it's $HOME\n\u001B[2J", "--template", "minimal"], folder);
+    expect(stdout).toContain(`  cd 'it'\\''s $HOME\\x0a\\x1b[2J'\n`);
+  });
+
+  it("writes no colours where there is no terminal", async () => {
+    const env = { ...process.env, FORCE_COLOR: undefined };
+    const said = execFileSync(process.execPath, [bin, "init"], { cwd: createProject({}), env, encoding: "utf8" });
+    expect(said).not.toContain("\u001B");
+  });
+
+  it("copies nothing that serving the template has left in the package", async () => {
+    const copy = createProject({});
+    for (const part of ["bin", "dist", "templates", "package.json"])
+      cpSync(part, join(copy, part), { recursive: true });
+    for (const path of [".agentserve/data.db", ".env", ".env.local", "node_modules/x/index.js"]) {
+      mkdirSync(join(copy, "templates/starter", path, ".."), { recursive: true });
+      writeFileSync(join(copy, "templates/starter", path), "SECRET=1\n");
+    }
+    const { code } = await run(process.execPath, [join(copy, "bin/agentserve.mjs"), "init", "app"], { cwd: copy })
+      .ended;
+    expect([code, filesOf(join(copy, "app"))]).toEqual([0, starter]);
+  });
+
+  it("refuses a template that there is not", async () => {
+    const folder = createProject({});
+    const { code, stderr } = await init(["--template", "full"], folder);
+    expect([code, stderr, filesOf(folder)]).toEqual([2, expect.stringContaining("starter, minimal"), []]);
+  });
+});
+
+describe("agentserve init, where something stands already", () => {
+  it.each(starter.filter((file) => file !== "package.json"))("overwrites no %s, and writes nothing", async (file) => {
+    const folder = createProject({ [file]: "mine" });
+    const { code, stdout, stderr } = await init([], folder);
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      "",
+      `error ${folder} already has ${file}\nhint  nothing was written; move that away, or name a folder of its own: npx agentserve init my-app\n`,
+    ]);
+    expect([filesOf(folder), read(folder, file)]).toEqual([[file], "mine"]);
+  });
+
+  it("names a few of many", async () => {
+    const folder = createProject({});
+    await init([], folder);
+    const { code, stderr } = await init([], folder);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining("already has .env.example, agents.config.ts, agents/assistant.ts and 1 more\n"),
+    ]);
+  });
+
+  it("adds no second config, of which only one would be served", async () => {
+    const folder = createProject({ "agents.config.mjs": "export default {};" });
+    const { code, stderr } = await init([], folder);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`${folder} already has agents.config.mjs\n`)]);
+    expect(filesOf(folder)).toEqual(["agents.config.mjs"]);
+  });
+
+  it("leaves what every package has to those who have one, and refuses what is its own", async () => {
+    const kept = { "package.json": "{}", "README.md": "mine", "tsconfig.json": "{}", ".gitignore": "mine" };
+    const folder = createProject(kept);
+    const { code, stdout } = await init([], folder);
+    expect([code, filesOf(folder)]).toEqual([0, starter]);
+    for (const [file, text] of Object.entries(kept)) {
+      expect(read(folder, file)).toBe(text);
+      expect(stdout).toContain(`  ${file} was there, and is as it was\n`);
+    }
+    const again = await init([], folder);
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("already has .env.example, agents")]);
+  });
+
+  it("leaves what is unrelated alone, a package.json too, and says how to add agentserve to it", async () => {
+    const kept = { "package.json": '{"name":"mine"}', ".git/HEAD": "ref", "agents/mine.ts": "", LICENSE: "mine" };
+    const folder = createProject(kept);
+    const { code, stdout } = await init([], folder);
+    expect([code, filesOf(folder)]).toEqual([0, [...new Set([...starter, ...Object.keys(kept)])].toSorted()]);
+    for (const [file, text] of Object.entries(kept)) expect(read(folder, file)).toBe(text);
+    expect(stdout).toContain("  package.json was there, and is as it was\n");
+    expect(stdout).toContain("\nNext:\n  npm install agentserve valibot\n  npx agentserve dev\n");
+  });
+
+  it.each([
+    ["README.md", "nothing"],
+    ["README.md", "theirs.md"],
+    ["package.json", "nothing"],
+  ])("writes through no link: %s to %s elsewhere", async (file, target) => {
+    const outside = createProject({ "theirs.md": "theirs" });
+    const folder = createProject({});
+    symlinkSync(join(outside, target), join(folder, file));
+    const { code, stderr } = await init([], folder);
+    expect([code, stderr, filesOf(folder)]).toEqual([1, expect.stringContaining(`already has ${file}\n`), [file]]);
+    expect([filesOf(outside), read(outside, "theirs.md")]).toEqual([["theirs.md"], "theirs"]);
+  });
+
+  it("writes into no folder that is a link to elsewhere, or a file", async () => {
+    const outside = createProject({});
+    const folder = createProject({ workflows: "a file" });
+    symlinkSync(outside, join(folder, "agents"));
+    const { code, stderr } = await init([], folder);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("already has agents, workflows\n")]);
+    expect([filesOf(outside), filesOf(folder)]).toEqual([[], ["agents", "workflows"]]);
+  });
+
+  it("follows a link that is the folder itself", async () => {
+    const real = createProject({});
+    const folder = createProject({});
+    symlinkSync(real, join(folder, "app"));
+    expect((await init(["app"], folder)).code).toBe(0);
+    expect(filesOf(real)).toEqual(starter);
+  });
+
+  it.each<[string, string, string]>([
+    ["a file", "file", " is not a folder\nhint  nothing was written; name another one\n"],
+    ["a link to nothing", "link", " is not a folder\nhint  nothing was written; name another one\n"],
+    ["below a file", "file/app", ": not a directory\nhint  "],
+    ["below a new folder, but too long", `new/${"x".repeat(300)}`, ": name too long\nhint  "],
+  ])("is one line, a hint and exit 1 when the folder is %s", async (_, dir, message) => {
+    const folder = createProject({ file: "mine" });
+    symlinkSync("nowhere", join(folder, "link"));
+    const { code, stdout, stderr } = await init([dir], folder);
+    expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining(join(folder, dir) + message)]);
+    expect(stderr.split("\n")).toHaveLength(3);
+    expect([filesOf(folder), existsSync(join(folder, "new"))]).toEqual([["file", "link"], false]);
+  });
+
+  it("says so when it may not write there, and takes back what it has written", async () => {
+    const folder = createProject({ "workflows/mine.ts": "" });
+    chmodSync(join(folder, "workflows"), 0o555);
+    const { code, stderr } = await withoutPrivileges(["init"], folder).ended;
+    expect([code, stderr]).toEqual([
+      1,
+      `error Cannot write into ${folder}: permission denied\nhint  nothing was written; name a folder that you may write to\n`,
+    ]);
+    expect([filesOf(folder), existsSync(join(folder, "agents"))]).toEqual([["workflows/mine.ts"], false]);
+    chmodSync(folder, 0o555);
+    expect(await withoutPrivileges(["init", "app"], folder).ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`error Cannot write into ${folder}/app: permission denied\n`),
+    });
+    chmodSync(folder, 0o755);
+  });
+});
+
+describe.each(["starter", "minimal"])("the template %s, where init has written it", (template) => {
+  it("serves its agent without a warning", async () => {
+    const folder = createProject({});
+    await init(["--template", template], folder);
+    const child = agentserve(["dev", "--port", "0", "--data", ":memory:"], { cwd: folder });
+    const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
+    expect(await ask(base, {})).toMatchObject([200, { data: { text: "Hello" } }]);
+    child.process.kill("SIGINT");
+    expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
+  });
+});
+
+it("closes the starter with one line in .env, to all who have no token", async () => {
+  const folder = createProject({});
+  await init([], folder);
+  const lines = read(folder, ".env.example").replace("# JWT_SECRET=", `JWT_SECRET=${"s".repeat(32)}`);
+  writeFileSync(join(folder, ".env"), lines);
+  const child = agentserve(["start", "--port", "0", "--data", ":memory:"], { cwd: folder });
+  const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
+  const token = await agentserve(["token", "--sub", "ada"], { cwd: folder }).ended;
+  expect(await ask(base, {})).toEqual([401, { success: false, error: "Authentication required" }]);
+  expect(await ask(base, { authorization: `Bearer ${token.stdout.trim()}` })).toMatchObject([200, { success: true }]);
+  expect(await (await fetch(`${base}/health`)).json()).toEqual({ ok: true });
+  child.process.kill("SIGTERM");
+  expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
+});
+
+it("does not open the starter to others while the line is missing: start --strict, as its README has it", async () => {
+  const folder = createProject({});
+  await init([], folder);
+  // An address that no machine has: should it not be refused, nobody is served either.
+  const env = { ...process.env, JWT_SECRET: "", HOST: "192.0.2.1" };
+  const { code, stdout, stderr } = await agentserve(["start", "--strict", "--port", "0"], { cwd: folder, env }).ended;
+  expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining("there is no auth provider\n")]);
+});
+
+// `script` of util-linux gives a process a terminal.
+describe.skipIf(process.platform !== "linux")("agentserve init, in a terminal", () => {
+  it("asks for folder and template, and takes Enter for the defaults", async () => {
+    const folder = createProject({});
+    const child = inTerminal("init", folder);
+    await answer(child, /Which folder\?/, "\r");
+    await answer(child, /Which template\?/, "\r");
+    expect([(await child.ended).code, filesOf(folder)]).toEqual([0, starter]);
+  });
+
+  it("writes what was answered, where it was answered", async () => {
+    const folder = createProject({});
+    const child = inTerminal("init", folder);
+    await answer(child, /Which folder\?/, "my-app\r");
+    await answer(child, /Which template\?/, "\u001B[B\r");
+    expect([(await child.ended).code, filesOf(join(folder, "my-app"))]).toEqual([0, minimal]);
+  });
+
+  it("asks only for what the command line leaves open", async () => {
+    const folder = createProject({});
+    const half = inTerminal("init half", folder);
+    await answer(half, /Which template\?/, "\r");
+    expect((await half.ended).stdout).not.toContain("Which folder?");
+    const { code, stdout } = await inTerminal("init whole --template minimal", folder).ended;
+    expect([code, stdout]).toEqual([0, expect.not.stringContaining("Which")]);
+  });
+
+  it.each([/Which folder\?/, /Which template\?/])(
+    "leaves quietly at Ctrl+C, and writes nothing: %s",
+    async (question) => {
+      const folder = createProject({});
+      const child = inTerminal("init", folder);
+      if (!question.test("Which folder?")) await answer(child, /Which folder\?/, "\r");
+      await answer(child, question, "\u0003");
+      const { code, stdout } = await child.ended;
+      expect([code, filesOf(folder)]).toEqual([1, []]);
+      expect(stdout).not.toMatch(/error|Next:/);
+    },
+  );
+});
+
+function inTerminal(line: string, cwd: string): Child {
+  // As it comes, it is no column wide.
+  const command = `stty cols 100 rows 30; '${process.execPath}' '${bin}' ${line}`;
+  return run("script", ["-qec", command, "/dev/null"], { cwd, stdio: ["pipe", "pipe", "pipe"] });
+}
+
+async function answer(child: Child, question: RegExp, keys: string): Promise<void> {
+  await child.waitFor(question);
+  child.process.stdin!.write(keys);
+}
+
+/** Root may write anywhere, unless it gives that up. */
+function withoutPrivileges(args: string[], cwd: string): Child {
+  if (process.getuid?.() !== 0) return agentserve(args, { cwd });
+  const drop = ["--inh-caps=-all", "--bounding-set=-all", process.execPath, resolve(bin)];
+  return run("setpriv", [...drop, ...args], { cwd });
+}
+
+async function ask(base: string, headers: Record<string, string>): Promise<[number, unknown]> {
+  const post = { method: "POST", headers: { "content-type": "application/json", ...headers } };
+  const response = await fetch(`${base}/agents/assistant/text`, { ...post, body: JSON.stringify({ input: "Hello" }) });
+  return [response.status, await response.json()];
+}
