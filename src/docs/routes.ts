@@ -57,8 +57,9 @@ export function pageRoutes({ version, rows, problem = () => undefined }: PagePar
           const files = await Promise.all(fileNames.map(async (name) => [name, (await read(name)).version]));
           return new FastResponse(toUiPage(Object.fromEntries(files)), { headers: uiHeaders });
         }
-        const { bytes, type } = await read(query.file);
-        const headers = { ...toPageHeaders(type, {}), "cache-control": "public, max-age=31536000, immutable" };
+        const { bytes, type, version: current } = await read(query.file);
+        const headers = toPageHeaders(type, {});
+        if (query.v === current) headers["cache-control"] = "public, max-age=31536000, immutable";
         return new FastResponse(bytes, { headers });
       },
     }),

@@ -108,7 +108,7 @@ describeServer("whatever is asked", { rows: testRows, only: ["dev", "start"] }, 
           /^HTTP\/1\.1 (?:100 Continue\r\n\r\nHTTP\/1\.1 )?(\d+)[^\r]*\r\n(.*?)\r\n\r\n(.*)$/s.exec(answer) ?? [];
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
         if (status === "101" || status === "204" || method === "HEAD") return;
-        if (/^content-type: text\/event-stream/im.test(head)) return;
+        if (/^content-type: text\/(event-stream|html)/im.test(head)) return;
         expect(head, answer).toMatch(/^content-type: application\/json/im);
         const json = JSON.parse(text);
         if (json.openapi) return;

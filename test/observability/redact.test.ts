@@ -346,6 +346,7 @@ describe("redaction takes time in proportion to the length", () => {
   const more = ["token", '"token":', '"token":"', '"token":["', "password", "&key=", "Basic aaaaaa", "Bearer\t", "ghp"];
   const seams = ["", "-", " ", ".", '"', "\\", "=", "/", "a", "\n"];
   it("for 16 KB of anything that it looks for", () => {
+    const most = 60; // on a busy machine; in proportion to its square it takes hundreds
     const slow: string[] = [];
     for (const word of [...words, ...more]) {
       for (const seam of seams) {
@@ -353,7 +354,7 @@ describe("redaction takes time in proportion to the length", () => {
         const long = bit.repeat(Math.ceil(16_000 / bit.length));
         for (const data of [{ long }, { [long]: long }, { long: [long] }]) {
           let best = Infinity;
-          for (let n = 0; n < 3 && best > 10; n++) {
+          for (let n = 0; n < 5 && best > most; n++) {
             const start = performance.now();
             try {
               record(long, data);
@@ -361,7 +362,7 @@ describe("redaction takes time in proportion to the length", () => {
               best = Math.min(best, performance.now() - start);
             }
           }
-          if (best > 10) slow.push(`${JSON.stringify(bit)} × ${Math.ceil(16_000 / bit.length)}: ${best.toFixed(0)} ms`);
+          if (best > most) slow.push(`${JSON.stringify(bit)} × ${Math.ceil(16_000 / bit.length)}: ${best.toFixed(0)} ms`);
         }
       }
     }
