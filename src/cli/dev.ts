@@ -2,9 +2,19 @@ import { isDeepStrictEqual } from "node:util";
 import { colors } from "consola/utils";
 import type { Project } from "../config/load.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
+import { openBrowser } from "./browser.ts";
 import { writeError } from "./fail.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
+import {
+  ignoreLostReaders,
+  keepServing,
+  openWithPlace,
+  print,
+  risksOf,
+  sayReady,
+  sayRisks,
+  toSettings,
+} from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
 
 /** Serves a project, and each version of it that is saved, until a signal ends it. */
@@ -21,9 +31,10 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   };
   const fixed = toFixed(project);
   const { host, port, file, https } = fixed;
+  ignoreLostReaders();
   const server = openWithPlace(project, loader, { mode, json: flags.json, file });
-  const { url } = await server.listen({ port, host, https, open: flags.open });
   keepServing(server.logger);
+  const { url } = await server.listen({ port, host, https });
   let reload: { close(): Promise<void> } | undefined;
   closeOnSignal(
     async () => {
@@ -33,6 +44,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   );
   sayReady(server, { mode, url, took: performance.now() - began });
   sayRisks(risksOf(server, project, host));
+  if (flags.open) openBrowser(`${url.replace("//0.0.0.0", "//127.0.0.1")}/`);
 
   const { createReload } = await import("../dev/reload.ts"); // after the first answer can be given
   reload = createReload({

@@ -1,6 +1,7 @@
 import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
+import { toVisible } from "../core/visible.ts";
 
 /** What a script can tell apart. `agentserve --help` lists them. */
 export const exitCodes = { failed: 1, usage: 2, suspended: 3 } as const;
@@ -22,10 +23,15 @@ export function fail(error: unknown, { exitCode = exitCodes.failed, debug, frame
   process.exitCode = exitCode;
 }
 
+const mostLines = 20;
+const longestLine = 500;
+
 /** One line that says what is wrong, the code that it is about, one line that says what to do. */
 export function writeError(error: { message: string; hint?: string | undefined; frame?: string | undefined }): void {
   const { message, hint, frame } = error;
-  process.stderr.write(`${colors.red("error")} ${message}\n`);
-  if (frame) process.stderr.write(`${frame}\n`);
-  if (hint) process.stderr.write(`${colors.dim("hint ")} ${hint}\n`);
+  const lines = message.split("\n").slice(0, mostLines);
+  const shown = lines.map((line) => toVisible(line, { most: longestLine })).join("\n      ");
+  process.stderr.write(`${colors.red("error")} ${shown}\n`);
+  if (frame) process.stderr.write(`${toVisible(frame, { allowed: "\n\t" })}\n`);
+  if (hint) process.stderr.write(`${colors.dim("hint ")} ${toVisible(hint, { most: longestLine })}\n`);
 }

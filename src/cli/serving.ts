@@ -67,6 +67,14 @@ export function keepServing(logger: Logger): void {
   process.on("uncaughtException", (error) => logger.error("Uncaught exception", { error }));
 }
 
+/**
+ * Whoever read the output may leave before the server does. Each line would be an error then, which would be logged, on a
+ * line of its own.
+ */
+export function ignoreLostReaders(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+}
+
 function toPort(text: string | undefined, from: string): number | undefined {
   if (text === undefined || text === "") return undefined;
   const port = Number(text);

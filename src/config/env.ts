@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
+import { ConfigError } from "./error.ts";
+import { show } from "./load-error.ts";
 
 export const envFiles = [".env", ".env.local"] as const;
 
@@ -15,11 +17,19 @@ export function createEnv(folder: string): () => void {
     const found: Record<string, string | undefined> = {};
     for (const name of envFiles) {
       const file = join(folder, name);
-      if (existsSync(file)) Object.assign(found, parseEnv(readFileSync(file, "utf8")));
+      if (existsSync(file)) Object.assign(found, parseEnv(read(file)));
     }
     const said = Object.entries(found).filter(([key]) => !real.has(key));
     for (const key of ours) if (!(key in found)) delete process.env[key];
     for (const [key, value] of said) process.env[key] = value;
     ours = said.map(([key]) => key);
   };
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new ConfigError(`${show(file)} cannot be read: ${(cause as Error).message}`, { cause });
+  }
 }

@@ -24,6 +24,11 @@ export function toFrame({ file, line, column }: Place): string | undefined {
     .join("\n");
 }
 
+/** A frame that others may see: what stands in quotes may be a secret, unless it is the name of a module. */
+export function maskTexts(frame: string): string {
+  return frame.replace(/(?<!\b(?:from|import)\s*\(?\s*)(["'`])(?:\\.|(?!\1)[^\\\n])*(?:\1|$)/gm, "$1…$1");
+}
+
 /** Where keys stand in a file, each inside the one before: of `server`, `port` the port. */
 export function findKey(file: string, keys: readonly string[]): Place | undefined {
   const text = readLines(file)?.join("\n") ?? "";
@@ -37,10 +42,10 @@ export function findKey(file: string, keys: readonly string[]): Place | undefine
   return at === 0 ? undefined : toPlace(file, text, at);
 }
 
-/** Where a file gives this id to something. */
+/** Where a file gives this id to something, the last time it does. */
 export function findId(file: string, id: string): Place | undefined {
   const text = readLines(file)?.join("\n") ?? "";
-  const found = new RegExp(`\\bid\\s*:\\s*["'\`]${escape(id)}["'\`]`).exec(text);
+  const found = [...text.matchAll(new RegExp(`\\bid\\s*:\\s*["'\`]${escape(id)}["'\`]`, "g"))].at(-1);
   return found ? toPlace(file, text, found.index) : undefined;
 }
 

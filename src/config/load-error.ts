@@ -1,27 +1,39 @@
 import { basename, dirname, relative, resolve, sep } from "node:path";
+import { inspect } from "node:util";
 import { ConfigError, type Place } from "./error.ts";
+import { isOwnFile } from "./own-file.ts";
 
 /** What went wrong while a user's file was read or ran, with the place in their own code. */
 export function toLoadError(error: unknown, file: string, root: string): ConfigError {
   if (!(error instanceof Error)) {
-    return new ConfigError(`${show(file)}: threw ${JSON.stringify(error)} while it was loaded`, { cause: error });
+    const what =
+      typeof error === "string" ? JSON.stringify(error) : inspect(error, { depth: 0, breakLength: Infinity });
+    return new ConfigError(`${show(file)}: threw ${what} while it was loaded`, { cause: error });
   }
-  const [, problem, where, line, column] = /^ParseError: (.*?)\s*\n\s*(.+):(\d+):(\d+)\s*$/s.exec(error.message) ?? [];
-  if (where) {
-    // Its columns begin at 0.
-    const place = { file: where, line: Number(line), column: Number(column) + 1 };
-    return new ConfigError(`${showPlace(place)}: ${problem}`, { cause: error, place });
-  }
-  const [what = ""] = error.message.split("\n");
+  const unread = toUnread(String(error.message));
+  if (unread) return new ConfigError(`${showPlace(unread.place)}: ${unread.problem}`, { cause: error, ...unread });
+  const [what = ""] = String(error.message || error.name).split("\n");
   const missing = toMissing(error);
   if (missing) {
     const { from, name } = missing;
-    const isPackage = !/^[./]/.test(name);
+    const isPackage = !/^[./#]/.test(name);
     const hint = isPackage ? `npm install ${name.split("/", name.startsWith("@") ? 2 : 1).join("/")}` : undefined;
     return new ConfigError(`${show(from ?? file)}: ${what}`, { hint, cause: error });
   }
   const place = placeOf(error, root);
   return new ConfigError(`${place ? showPlace(place) : show(file)}: ${what}`, { cause: error, place });
+}
+
+/** A file that is no TypeScript, or no JSON: jiti and Node say so in ways of their own. */
+function toUnread(message: string): { problem: string; place: Place } | undefined {
+  const code = /^ParseError: (?<problem>.*?)\s*\n\s*(?<file>.+):(?<line>\d+):(?<column>\d+)\s*$/s.exec(message)?.groups;
+  const json = /^(?<file>\/.+?\.json): (?<problem>.*) \(line (?<line>\d+) column (?<column>\d+)\)/.exec(
+    message,
+  )?.groups;
+  const { problem = "", file = "", line, column } = code ?? json ?? {};
+  if (!file) return undefined;
+  // Those of jiti's columns begin at 0.
+  return { problem, place: { file, line: Number(line), column: Number(column) + (code ? 1 : 0) } };
 }
 
 /** What a version of the config cannot be served for: with its place, if it came out of the user's own code. */
@@ -33,9 +45,9 @@ export function withPlace(error: unknown, file: string, root: string): ConfigErr
 }
 
 /** The module that a file imports and that is not there. */
-export function toMissing(error: unknown): { name: string; from: string | undefined } | undefined {
+function toMissing(error: unknown): { name: string; from: string | undefined } | undefined {
   if (!(error instanceof Error) || !("requireStack" in error) || !Array.isArray(error.requireStack)) return undefined;
-  const name = /^Cannot find module '(?<name>[^']+)'/.exec(error.message)?.groups?.["name"];
+  const name = /^Cannot find module '(?<name>[^']+)'/.exec(String(error.message))?.groups?.["name"];
   return name === undefined ? undefined : { name, from: error.requireStack[0] };
 }
 
@@ -46,12 +58,12 @@ export function missingFolder({ cause }: ConfigError): string | undefined {
 }
 
 /** The innermost place of a stack that is the user's own. */
-export function placeOf(error: Error, root: string): Place | undefined {
-  for (const [, where = "", line, column] of error.stack?.matchAll(/\(?((?:file:\/\/)?\/[^()\n]+):(\d+):(\d+)\)?$/gm) ??
-    []) {
-    const file = where.replace("file://", "");
-    if (file.startsWith(root + sep) && !file.includes(`${sep}node_modules${sep}`))
+function placeOf(error: Error, root: string): Place | undefined {
+  const frames = String(error.stack).matchAll(/(?:\(|at (?:async )?)(?:file:\/\/)?(\/.+?):(\d+):(\d+)\)?$/gm);
+  for (const [, file = "", line, column] of frames) {
+    if (file.startsWith(root + sep) && isOwnFile(file, root)) {
       return { file, line: Number(line), column: Number(column) };
+    }
   }
   return undefined;
 }

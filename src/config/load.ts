@@ -80,7 +80,7 @@ export function createLoader(file: string, own: OwnModules): Loader {
       for (const what of whats) found.push(...(await discover(modules, root, what, config[`${what}Dir`])));
       return toFound(root, config, show(file), found);
     } catch (error) {
-      await dispose(config);
+      void dispose(config); // it may take its time
       throw error;
     }
   }

@@ -1,9 +1,11 @@
 import { existsSync } from "node:fs";
 import { registerHooks } from "node:module";
-import { dirname, join, sep } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { createJiti, type Jiti } from "jiti";
 import { ConfigError } from "./error.ts";
 import { show, toLoadError } from "./load-error.ts";
+import { isOwnFile } from "./own-file.ts";
 
 /** The modules that a project's files get when they import `agentserve`: the very ones that serve them. */
 export type OwnModules = Record<string, Record<string, unknown>>;
@@ -18,6 +20,7 @@ export interface Modules {
 
 export function createModules(config: string, own: OwnModules): Modules {
   const root = dirname(config);
+  roots.add(root);
   ownFilesAreJitis();
   const jiti: Jiti = createJiti(config, {
     interopDefault: false,
@@ -26,7 +29,7 @@ export function createModules(config: string, own: OwnModules): Modules {
   });
   // Node's own cache of CommonJS modules, in which jiti keeps all that it makes.
   const others = new Set(Object.keys(jiti.cache));
-  const files = (): string[] => Object.keys(jiti.cache).filter((file) => !others.has(file) && !isPackage(file));
+  const files = (): string[] => Object.keys(jiti.cache).filter((file) => !others.has(file) && isOwnFile(file, root));
   return {
     async import(file) {
       if (!existsSync(file)) throw new ConfigError(`${show(file)} is gone`);
@@ -43,8 +46,6 @@ export function createModules(config: string, own: OwnModules): Modules {
   };
 }
 
-const isPackage = (file: string): boolean => file.includes(`${sep}node_modules${sep}`);
-
 /** Compiled files are code: they are kept with the packages, never in a folder that others may write to, as `/tmp`. */
 function cacheFolder(root: string): string | false {
   for (let folder = root; ; folder = dirname(folder)) {
@@ -54,6 +55,7 @@ function cacheFolder(root: string): string | false {
   }
 }
 
+const roots = new Set<string>();
 let hooked = false;
 /**
  * jiti leaves ES modules in JavaScript to Node, which would never read them again. Where Node cannot import one, jiti
@@ -64,8 +66,10 @@ function ownFilesAreJitis(): void {
   hooked = true;
   registerHooks({
     resolve(specifier, context, next) {
-      const isJitis = context.parentURL?.endsWith("/jiti/lib/jiti.mjs") && /^(file:|\/|[a-z]:)/i.test(specifier);
-      if (isJitis && !isPackage(specifier.replaceAll("/", sep))) throw new Error("left to jiti");
+      const isJitis = context.parentURL?.endsWith("/jiti/lib/jiti.mjs");
+      const file = specifier.startsWith("file:") ? fileURLToPath(specifier) : specifier;
+      if (isJitis && isAbsolute(file) && [...roots].some((root) => isOwnFile(file, root)))
+        throw new Error("left to jiti");
       return next(specifier, context);
     },
   });

@@ -1,7 +1,8 @@
+import { existsSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
 import { envFiles } from "../config/env.ts";
 import { ConfigError } from "../config/error.ts";
-import { toFrame } from "../config/frame.ts";
+import { maskTexts, toFrame } from "../config/frame.ts";
 import { missingFolder, withPlace } from "../config/load-error.ts";
 import { dispose, isModule, type Loader, type Project } from "../config/load.ts";
 import type { Problem } from "../docs/problem.ts";
@@ -25,6 +26,8 @@ export interface ReloadOptions {
   readonly loadMs?: number;
 }
 
+const followMs = 500;
+
 /** Watches a project and serves each version of it that can be loaded. What cannot be is said; the last good one stays. */
 export function createReload({ loader, server, say, ...options }: ReloadOptions): { close(): Promise<void> } {
   const { needsRestart, loadMs = 30_000 } = options;
@@ -37,15 +40,29 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   let closed = false;
 
   const watch = createWatch({
+    root,
     onChange(files) {
-      for (const file of files) if (isBroken || isOurs(file)) pending.add(file);
+      for (const file of files) {
+        if (!existsSync(file)) watched.delete(file); // to be looked for again
+        if (isBroken || isOurs(file)) pending.add(file);
+      }
       if (pending.size > 0 && !closed) working ??= work().finally(() => (working = undefined));
     },
     readAt: loader.beganAt,
     onError: (error) => server.logger.error("Watching files failed", { error }),
   });
   const fixed = [loader.file, ...envFiles.map((name) => join(root, name))];
-  watch.add([...fixed, ...loader.folders(), ...loader.files()]);
+  const watched = new Set<string>();
+  follow(fixed);
+
+  // A request or a step may import a file that nobody has loaded before.
+  const following = setInterval(() => follow(fixed), followMs).unref();
+
+  function follow(more: readonly string[] = []): void {
+    const paths = [...more, ...loader.folders(), ...loader.files()].filter((path) => !watched.has(path));
+    for (const path of paths) watched.add(path);
+    if (paths.length > 0) watch.add(paths);
+  }
 
   function isOurs(file: string): boolean {
     if (fixed.includes(file) || loader.files().includes(file)) return true;
@@ -69,7 +86,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       try {
         server.swap(next);
       } catch (error) {
-        await dispose(next.config);
+        void dispose(next.config);
         throw error;
       }
       const change = describeChange({ before: served, after: next, files, config: loader.file });
@@ -84,17 +101,18 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       isBroken = true;
       const mistake = withPlace(error, loader.file, root);
       const problem = toProblem(mistake);
-      server.complain(problem);
+      server.complain({ ...problem, frame: problem.frame && maskTexts(problem.frame) });
       say.failed(problem);
       const folder = missingFolder(mistake);
-      if (folder !== undefined) watch.add([folder]);
+      if (folder !== undefined) follow([folder]);
     }
-    watch.add([...loader.folders(), ...loader.files()]);
+    follow();
   }
 
   return {
     async close() {
       closed = true;
+      clearInterval(following);
       await watch.close();
     },
   };

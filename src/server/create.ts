@@ -64,7 +64,7 @@ export interface OpenServer extends Server {
   readonly snapshot: Snapshot;
   readonly logger: Logger;
   routes(): ListedRoute[];
-  listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https" | "open">): Promise<Listening>;
+  listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https">): Promise<Listening>;
   /**
    * Serves another version of the config from now on. What has begun ends on the one that it began with. Backend, limits
    * and port stay as they are. Throws, and changes nothing, when it cannot be served.
@@ -146,7 +146,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       const limited = limitRequestBody(request, server.limits.bodyBytes);
       return toResponse(await app.answer(limited), request.method, release);
     },
-    listen({ port = server.port, host = server.host ?? "127.0.0.1", https, open } = {}) {
+    listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
       if (listening) throw new Error("This server listens already");
       const options: ListenOptions = {
         mode,
@@ -154,7 +154,6 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         port: port ?? defaultPort,
         mayMove: mode === "dev" && port === undefined,
         https,
-        open,
         limits: server.limits,
         listener: toListener(current, report),
         report,

@@ -19,8 +19,6 @@ export interface ListenOptions {
   readonly mayMove: boolean;
   /** In `dev`: with a certificate signed by itself. */
   readonly https?: boolean | undefined;
-  /** In `dev`: whether a browser is shown the landing page. */
-  readonly open?: boolean | undefined;
   readonly listener: Listener;
   readonly resolve: UpgradeOptions["resolve"];
   readonly report: (error: unknown) => void;
@@ -53,7 +51,6 @@ export async function listen(options: ListenOptions): Promise<Listening> {
       autoClose: false,
       isProd: false,
       https: options.https ?? false,
-      open: options.open ?? false,
       // It calls what it is given with (req, socket, head), and declares less.
       ws: upgrade.handle as never,
     });

@@ -84,6 +84,23 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
   });
 
+  it("goes on when nobody reads its output any more", async () => {
+    const child = agentserve([command, ...starter.slice(0, 2), "--data", ":memory:", "--port", "0"]);
+    const [base] = await child.waitFor(url);
+    const exit = once(child.process, "exit");
+    for (const name of ["stdout", "stderr"] as const) child.process[name]!.destroy();
+    for (let n = 0; n < 3; n++) {
+      const answer = await fetch(`${base}/workflows/approval/execute`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: '{"input":{"amount":1,"reason":"it logs"}}',
+      });
+      expect(await answer.json()).toMatchObject({ data: { status: "completed" } });
+    }
+    child.process.kill("SIGTERM");
+    expect(await exit).toEqual([0, null]);
+  });
+
   it("suspends the starter's approval, and goes on with it after a restart", async () => {
     const data = join(createProject({}), "data.db");
     const serve = async () => {

@@ -1,0 +1,398 @@
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { get, request } from "node:https";
+import { createServer } from "node:net";
+import { delimiter, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { describe, expect, it } from "vitest";
+import { openDev, refused, served, startDev, workflow, writeFiles } from "../dev/dev-server.ts";
+import { agentserve, type Child } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+import { openSocket } from "../harness/server.ts";
+import { bySize } from "../harness/size.ts";
+
+const define = (body: string): string => `import { defineConfig, jwtAuth } from "agentserve";
+export default defineConfig({
+  ${body}
+});
+`;
+const files = { "agents.config.ts": define("server: { cors: false },"), "workflows/w.ts": workflow("w") };
+const ready = /(https?:\/\/\S+).* ready in/;
+const memory = ["--port", "0", "--data", ":memory:"];
+const nobody = { uid: 65_534, gid: 65_534 };
+
+async function urlOf(child: Child): Promise<string> {
+  const [, url = ""] = await child.waitFor(ready);
+  return url;
+}
+async function signalled(child: Child, signal: NodeJS.Signals): Promise<number | null> {
+  child.process.kill(signal);
+  return (await child.ended).code;
+}
+
+describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line", (command) => {
+  /** What it says before it ends. */
+  async function failing(project: Record<string, string>, args: string[] = []): Promise<string> {
+    const { code, stdout, stderr } = await agentserve([command, ...args], { cwd: createProject(project) }).ended;
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr.match(/^error /gm)).toHaveLength(1);
+    expect(stderr).not.toMatch(/^ +at /m);
+    return stderr;
+  }
+
+  it.each<[title: string, config: string, line: string, frame: string]>([
+    [
+      "that a config throws",
+      `\nthrow new Error("no luck");\n`,
+      "agents.config.ts:2:7: no luck",
+      `> 2 | throw new Error("no luck");`,
+    ],
+    [
+      "that it cannot be read",
+      "\nexport default {;\n",
+      "agents.config.ts:2:17: Unexpected token",
+      "> 2 | export default {;",
+    ],
+    [
+      "which key is wrong",
+      "export default {\n  agentz: [],\n};\n",
+      "agents.config.ts: agentz: unknown key; did you mean agents?",
+      "> 2 |   agentz: [],",
+    ],
+    ["that it threw null", "throw null;", "agents.config.ts: threw null while it was loaded", ""],
+    [
+      "that it threw something odd",
+      `throw Object.assign(new Error("odd"), { stack: 7 });`,
+      "agents.config.ts: odd",
+      "",
+    ],
+  ])("%s", async (_, config, line, frame) => {
+    const stderr = await failing({ "agents.config.ts": config });
+    expect(stderr.split("\n")[0]).toBe(`error ${line}`);
+    // The code is for those who are at work on it.
+    if (command === "dev") expect(stderr).toContain(frame);
+    else expect(stderr).not.toMatch(/^> /m);
+  });
+
+  it("that a port which it was asked for is taken", async () => {
+    const busy = createServer().listen(0, "127.0.0.1");
+    await once(busy, "listening");
+    const { port } = busy.address() as { port: number };
+    const taken = `error Port ${port} is taken\nhint  stop what uses it, or choose another with --port\n`;
+    expect(await failing(files, ["--port", String(port)])).toBe(taken);
+    expect(await failing({ "agents.config.ts": define(`server: { cors: false, port: ${port} },`) })).toBe(taken);
+    busy.close();
+  });
+
+  it("that a host cannot be listened on", async () => {
+    const stderr = await failing(files, [...memory, "--host", "no-such-host.invalid"]);
+    expect(stderr).toMatch(/^error Cannot listen on no-such-host\.invalid:0: /);
+    expect(await failing(files, [...memory, "--host", "192.0.2.1"])).toMatch(
+      /^error Cannot listen on 192\.0\.2\.1:0: /,
+    );
+  });
+
+  it("that a store is none", async () => {
+    const garbage = "this has never been a database, and it never will be\n".repeat(50);
+    expect(await failing({ ...files, "data.db": garbage }, ["--port", "0", "--data", "data.db"])).toMatch(
+      /^error \S+data\.db is damaged or no store of agentserve: .*\nhint {2}/,
+    );
+    expect(await failing(files, ["--port", "0", "--data", "workflows"])).toMatch(
+      /^error \S+workflows cannot be opened: .*\nhint {2}.*--data\n$/,
+    );
+  });
+});
+
+describe.each(["dev", "start"])("agentserve %s and a store that another process holds", (command) => {
+  it("waits for it to leave, and then serves", async () => {
+    const cwd = createProject(files);
+    const first = agentserve(["start", "--port", "0"], { cwd });
+    await urlOf(first);
+    const second = agentserve([command, "--port", "0"], { cwd });
+    await expect.poll(() => second.output().stderr, { timeout: 5_000 }).toContain("waiting for it to leave");
+    expect(await signalled(first, "SIGTERM")).toBe(0);
+    expect((await fetch(`${await urlOf(second)}/workflows`)).status).toBe(200);
+  });
+
+  it("can be ended while it waits", async () => {
+    const cwd = createProject(files);
+    const first = agentserve(["start", "--port", "0"], { cwd });
+    await urlOf(first);
+    const second = agentserve([command, "--port", "0"], { cwd });
+    await expect.poll(() => second.output().stderr, { timeout: 5_000 }).toContain("waiting for it to leave");
+    second.process.kill("SIGINT");
+    await second.ended;
+    expect((await fetch(`${await urlOf(first)}/workflows`)).status).toBe(200);
+  });
+});
+
+describe("a store that another process keeps", () => {
+  it.runIf(bySize(0, 1))("is given up after 15 s, in one line", { timeout: 30_000 }, async () => {
+    const cwd = createProject(files);
+    await urlOf(agentserve(["start", "--port", "0"], { cwd }));
+    const { code, stderr } = await agentserve(["start", "--port", "0"], { cwd }).ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^error \S+data\.db is in use by another process\nhint {2}stop that one, or use another file with --data\n$/m,
+    );
+  });
+});
+
+describe.runIf(process.getuid?.() === 0).each(["dev", "start"])(
+  "agentserve %s in a folder that is read-only",
+  (command) => {
+    function readOnly(): string {
+      const folder = createProject(files);
+      for (const name of ["workflows", ""]) chmodSync(join(folder, name), 0o555);
+      return folder;
+    }
+
+    it("says what it cannot write, and where else it could", async () => {
+      const cwd = readOnly();
+      const { code, stdout, stderr } = await agentserve([command, "--port", "0"], { cwd, ...nobody }).ended;
+      expect([code, stdout]).toEqual([1, ""]);
+      expect(stderr).toMatch(
+        /^error \S+\/\.agentserve\/data\.db cannot be opened: .*permission denied.*\nhint {2}.*--data\n$/,
+      );
+    });
+
+    it("serves with its data elsewhere", async () => {
+      const elsewhere = createProject({});
+      chmodSync(elsewhere, 0o777);
+      const args = [command, "--port", "0", "--data", join(elsewhere, "data.db")];
+      const child = agentserve(args, { cwd: readOnly(), ...nobody });
+      expect((await fetch(`${await urlOf(child)}/workflows`)).status).toBe(200);
+      expect(existsSync(join(elsewhere, "data.db"))).toBe(true);
+      expect(child.output().stderr).toBe("");
+    });
+  },
+);
+
+describe.each(["dev", "start"])("agentserve %s at a signal", (command) => {
+  it.each(["SIGINT", "SIGTERM"] as const)(
+    "ends with 0 at one %s, as soon as it says that it is ready",
+    async (signal) => {
+      const child = agentserve([command, ...memory], { cwd: createProject(files) });
+      await child.waitFor(ready);
+      expect(await signalled(child, signal)).toBe(0);
+    },
+  );
+
+  it("waits for an answer at the first, and ends at once at the second", async () => {
+    const slow = define(
+      `server: { cors: false },\n  configureApp: (app) => void app.get("/slow", () => new Promise(() => {})),`,
+    );
+    const child = agentserve([command, ...memory], { cwd: createProject({ "agents.config.ts": slow }) });
+    const url = await urlOf(child);
+    await (await fetch(`${url}/workflows`)).text();
+    const waiting = fetch(`${url}/slow`).catch(() => "cut");
+    await (await fetch(`${url}/workflows`)).text(); // after the one that waits
+    child.process.kill("SIGINT");
+    await child.waitFor(/once more/);
+    expect(await signalled(child, "SIGINT")).toBe(1);
+    expect(await waiting).toBe("cut");
+  });
+});
+
+describe("agentserve dev --https", () => {
+  it.each<[string, string, string[]]>([
+    ["by the flag", define("server: { cors: false },"), ["--https"]],
+    ["by the config", define("server: { cors: false, https: true },"), []],
+  ])("answers requests, streams and sockets with a certificate of its own: %s", async (_, config, args) => {
+    const child = agentserve(["dev", ...memory, ...args], {
+      cwd: createProject({ ...files, "agents.config.ts": config }),
+    });
+    const url = await urlOf(child);
+    expect(url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
+    const trusting = { rejectUnauthorized: false };
+    const [response] = await once(get(`${url}/workflows`, trusting), "response");
+    expect(JSON.parse(await text(response))).toMatchObject({ success: true, data: [{ id: "w" }] });
+    const headers = { "content-type": "application/json" };
+    const asked = request(`${url}/workflows/w/stream`, { ...trusting, method: "POST", headers }).end(`{"input":{}}`);
+    const [stream] = await once(asked, "response");
+    expect(await text(stream)).toContain('"type":"workflow-result"');
+    const socket = await openSocket(`${url.replace("https", "wss")}/ws`, trusting);
+    expect(await socket.next()).toMatchObject({ success: true });
+    socket.close();
+    await expect(fetch(`${url}/workflows`)).rejects.toThrow(); // signed by nobody that anybody trusts
+    expect(await signalled(child, "SIGINT")).toBe(0);
+  });
+
+  it("is of dev: start prints the address under which it answers", async () => {
+    const config = define("server: { cors: false, https: true },");
+    const child = agentserve(["start", ...memory], { cwd: createProject({ "agents.config.ts": config }) });
+    const url = await urlOf(child);
+    expect(url).toMatch(/^http:/);
+    expect((await fetch(`${url}/workflows`)).status).toBe(200);
+  });
+});
+
+describe("agentserve dev --open", () => {
+  // listhen opens nothing for those who test it.
+  const asUser = { ...process.env, NODE_ENV: "", TEST: "", VITEST: "", CI: "" };
+
+  /** A project with a browser that only writes down what it was to show. */
+  function withBrowser(): { cwd: string; opened: () => string; path: string } {
+    const cwd = createProject(files);
+    const log = join(cwd, "opened.txt");
+    for (const name of ["bin/xdg-open", "bin/browser", "planted/xdg-open"]) {
+      writeFiles(cwd, { [name]: `#!/bin/sh\necho "${name} $1" >> '${log}'\n` });
+      chmodSync(join(cwd, name), 0o755);
+    }
+    mkdirSync(join(cwd, "tmp"));
+    return { cwd, path: join(cwd, "bin"), opened: () => (existsSync(log) ? readFileSync(log, "utf8") : "") };
+  }
+
+  it.runIf(process.platform === "linux")("shows the landing page", async () => {
+    const { cwd, opened, path } = withBrowser();
+    const PATH = `${path}${delimiter}${process.env["PATH"]}`;
+    const env = { ...asUser, PATH, BROWSER: join(path, "browser"), TMPDIR: join(cwd, "tmp") };
+    const url = await urlOf(agentserve(["dev", "--open", ...memory], { cwd, env }));
+    await expect.poll(opened, { timeout: 5_000 }).toMatch(new RegExp(`^bin/(xdg-open|browser) ${url}/?\n$`));
+  });
+
+  it.runIf(process.platform === "linux")(
+    "runs nothing that others may have put into the temporary folder",
+    async () => {
+      const { cwd, opened, path } = withBrowser();
+      const PATH = `${path}${delimiter}${process.env["PATH"]}`;
+      const env = { ...asUser, PATH, BROWSER: join(path, "browser"), TMPDIR: join(cwd, "planted") };
+      await urlOf(agentserve(["dev", "--open", ...memory], { cwd, env }));
+      await expect.poll(opened, { timeout: 5_000 }).not.toBe("");
+      expect(opened()).not.toContain("planted");
+    },
+  );
+
+  it("serves where there is no browser", async () => {
+    const cwd = createProject(files);
+    const env = { ...asUser, PATH: "/nonexistent", BROWSER: "", TMPDIR: "/nonexistent" };
+    const dev = await openDev(cwd, { args: ["--port", "0", "--open"], env });
+    expect(await dev.workflows()).toEqual(["w:1"]);
+    await dev.serves({ "workflows/w.ts": workflow("w", "2") }); // by now whatever could not be opened is known
+    expect(dev.raw()).not.toMatch(/exception| at /);
+  });
+});
+
+describe("agentserve start --strict", () => {
+  const secret = `secret: "x".repeat(32)`;
+  const closed = "server: { cors: false },";
+  const start = (body: string, args: string[]): Child =>
+    agentserve(["start", "--strict", ...memory, ...args], { cwd: createProject({ "agents.config.ts": define(body) }) });
+
+  it.each<[title: string, body: string, args: string[], line: RegExp]>([
+    ["cors that names no origin", "", [], /Pages of every origin may call this server/],
+    [
+      "cors that names none, but other things",
+      "server: { cors: { maxAge: 1 } },",
+      [],
+      /Pages of every origin may call/,
+    ],
+    [
+      "no provider where others reach it",
+      closed,
+      ["--host", "0.0.0.0"],
+      /Anybody who can reach 0\.0\.0\.0 may call everything/,
+    ],
+    [
+      "resume for everybody",
+      `${closed} auth: jwtAuth({ ${secret} }),`,
+      [],
+      /Anybody who knows the id of an execution may/,
+    ],
+    [
+      "a weak secret",
+      `${closed} auth: jwtAuth({ secret: "x", ownership: true }),`,
+      [],
+      /The secret of jwtAuth\(\) is shorter/,
+    ],
+    [
+      "a weak secret, though allowed",
+      `${closed} auth: jwtAuth({ secret: "x", ownership: true }),`,
+      ["--allow-weak-secret"],
+      /The secret of jwtAuth\(\) is shorter/,
+    ],
+  ])("refuses %s", async (_, body, args, line) => {
+    const { code, stdout, stderr } = await start(body, args).ended;
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr.split("\n")).toEqual([expect.stringMatching(line), expect.stringMatching(/^hint {2}\S/), ""]);
+  });
+
+  it("says every one of them", async () => {
+    const { stderr } = await start(`auth: jwtAuth({ secret: "x" }),`, ["--allow-weak-secret"]).ended;
+    for (const name of ["The secret of jwtAuth()", "Anybody who knows the id", "Pages of every origin"])
+      expect(stderr).toContain(name);
+  });
+
+  it.each<[title: string, body: string, args: string[]]>([
+    ["for this machine only", closed, []],
+    ["for named origins", `server: { cors: { origin: ["https://app.example"] } },`, []],
+    ["for everybody, with owners", `${closed} auth: jwtAuth({ ${secret}, ownership: true }),`, ["--host", "0.0.0.0"]],
+  ])("serves when there is none: %s", async (_, body, args) => {
+    const child = start(body, args);
+    await child.waitFor(ready);
+    expect(await signalled(child, "SIGTERM")).toBe(0);
+    expect(child.output().stderr).toBe("");
+  });
+});
+
+describe("what others have written reaches the terminal as text", () => {
+  const evil = "\u001B[31m\u001B]0;title\u0007<script>\"'\r\nerror fake\u009B2J\u202E";
+  const quoted = JSON.stringify(evil);
+  const control = /(?![\n\t])\p{Cc}|\p{Bidi_Control}/u;
+  const bad: Record<string, Record<string, string>> = {
+    "the message of an error": { "workflows/w.ts": `throw new Error(${quoted});` },
+    "a string that is thrown": { "workflows/w.ts": `throw ${quoted};` },
+    "the code around it": { "workflows/w.ts": `const a = "${evil.replaceAll(/["\r\n]/g, "")}";\n(` },
+    "the name of a module": { "workflows/w.ts": `import ${quoted};` },
+    "an id": {
+      "workflows/w.ts": `import { defineWorkflow } from "agentserve";\nexport default defineWorkflow({ id: ${quoted} });`,
+    },
+    "10,000 letters": { "workflows/w.ts": `const a = "${"y".repeat(10_000)}";\nthrow new Error("x".repeat(10_000));` },
+    "10,000 letters without an Error": { "workflows/w.ts": `throw "x".repeat(10_000);` },
+    "the name of a key": { "agents.config.ts": `export default { [${quoted}]: 1 };` },
+    "the value of a key": { "agents.config.ts": `export default { server: { port: ${quoted} } };` },
+    "what configureApp throws": {
+      "agents.config.ts": `export default { configureApp() { throw new Error(${quoted}); } };`,
+    },
+    "the name of a folder": { "agents.config.ts": `export default { agentsDir: ${quoted} };` },
+    "the name of a file": { "workflows/a\u001B[31m\nerror fake.ts": `throw new Error("no luck");` },
+  };
+
+  it("whatever of it cannot be served", async () => {
+    const dev = await startDev(files);
+    for (const [title, save] of Object.entries(bad)) {
+      const said = await dev.refuses(save);
+      expect.soft(said, title).not.toMatch(control);
+      expect.soft(new Set(said.match(/^error .*/gm)).size, title).toBe(1);
+      expect.soft(said.length, title).toBeLessThan(5_000);
+      for (const name of Object.keys(save)) if (!(name in files)) rmSync(join(dev.folder, name));
+      await dev.serves(files);
+    }
+  });
+
+  it("when nothing can be served, too", async () => {
+    for (const title of ["the message of an error", "the name of a file"]) {
+      const child = agentserve(["start", ...memory], { cwd: createProject({ ...files, ...bad[title] }) });
+      let raw = "";
+      child.process.stderr!.on("data", (chunk) => (raw += chunk));
+      expect((await child.ended).code).toBe(1);
+      expect.soft(raw, title).not.toMatch(control);
+      expect.soft(raw.match(/^error /gm), title).toHaveLength(1);
+    }
+  });
+
+  it("the names of agents, workflows and files", async () => {
+    const named = `import { defineAgent, defineWorkflow } from "agentserve";
+import { echoModel } from "agentserve/models";
+const name = ${quoted}.repeat(500);
+export const a = defineAgent({ id: "a", name, description: name, instructions: name, model: echoModel() });
+export const n = defineWorkflow({ id: "n", name, purpose: name }).andThen({ id: "s", name, execute: () => 1 });
+`;
+    const dev = await startDev({ ...files, "workflows/a\u001B[31m.ts": named });
+    await dev.said(served, () => dev.save({ "workflows/a\u001B[31m.ts": `${named}\n` }));
+    await dev.said(served, () => dev.save({ "workflows/b\u001B[31m\nerror fake.ts": `export const b = 1;` }));
+    expect(dev.raw()).not.toMatch(control);
+    expect(dev.raw()).not.toMatch(/^error/m);
+    expect(dev.raw()).not.toMatch(refused);
+  });
+});
