@@ -3,28 +3,22 @@ import { idRule, isId } from "../core/id.ts";
 import { toVisible } from "../core/visible.ts";
 import { callAgent } from "./call/agent.ts";
 import { createClient } from "./call/client.ts";
-import { UsageError } from "./call/failure.ts";
+import { UsageError } from "./usage.ts";
 import { dim, Screen } from "./call/screen.ts";
 import { toTarget, type CallFlags } from "./call/target.ts";
 import { callWorkflow } from "./call/workflow.ts";
-import { exitCodes, fail } from "./fail.ts";
 
 /** Runs a workflow, or asks an agent, of a server that runs. */
 export async function call(
   { kind, id, input }: { kind: string; id: string; input?: string | undefined },
   flags: CallFlags,
 ): Promise<void> {
-  try {
-    const noun = toKind(kind);
-    if (!isId(id)) throw new UsageError(`<id>: expected ${idRule}`);
-    const screen = new Screen(flags.json ?? false);
-    const client = createClient(toTarget(flags), (line) => screen.note(dim(line)));
-    const asked = { id, input, flags, client, screen };
-    await (noun === "agent" ? callAgent(asked) : callWorkflow(asked));
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    fail(error, { exitCode: exitCodes.usage });
-  }
+  const noun = toKind(kind);
+  if (!isId(id)) throw new UsageError(`<id>: expected ${idRule}`);
+  const screen = new Screen(flags.json ?? false);
+  const client = createClient(toTarget(flags), (line) => screen.note(dim(line)));
+  const asked = { id, input, flags, client, screen };
+  await (noun === "agent" ? callAgent(asked) : callWorkflow(asked));
 }
 
 const kinds = ["workflow", "agent"] as const;

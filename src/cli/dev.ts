@@ -1,21 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
-import { colors } from "consola/utils";
 import type { Project } from "../config/load.ts";
+import { isLoopback } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { openBrowser } from "./browser.ts";
 import { writeError } from "./fail.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import {
-  ignoreLostReaders,
-  keepServing,
-  openWithPlace,
-  print,
-  risksOf,
-  sayReady,
-  sayRisks,
-  toSettings,
-} from "./serving.ts";
+import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
+import { colors } from "./colors.ts";
 
 /** Serves a project, and each version of it that is saved, until a signal ends it. */
 export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean }): Promise<void> {
@@ -31,7 +23,6 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   };
   const fixed = toFixed(project);
   const { host, port, file, https } = fixed;
-  ignoreLostReaders();
   const server = openWithPlace(project, loader, { mode, json: flags.json, file });
   keepServing(server.logger);
   const { url } = await server.listen({ port, host, https });
@@ -56,7 +47,9 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
       const keys = Object.keys(fixed) as (keyof typeof fixed)[];
       return keys.filter((key) => !isDeepStrictEqual(fixed[key], now[key]));
     },
+    showsCode: isLoopback(host),
     say: {
+      loading: () => void process.stderr.write(colors.dim("loading …\n")),
       served: (change, ms) => print(`${colors.green("✓")} ${change} ${colors.dim(`· ${Math.round(ms)} ms`)}`),
       restart: (keys) => print(`${colors.yellow("!")} ${keys.join(", ")} changed ${colors.dim("· restart to apply")}`),
       failed(problem) {

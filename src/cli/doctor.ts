@@ -1,7 +1,7 @@
-import { colors } from "consola/utils";
 import { examine, type Finding } from "./examine.ts";
 import { exitCodes } from "./fail.ts";
-import { leaveProject } from "./project.ts";
+import { leave } from "./output.ts";
+import { colors } from "./colors.ts";
 
 /** Prints whether this project can be served here, and what to mend first. */
 export async function doctor(flags: { config?: string; data?: string; json?: boolean }): Promise<void> {
@@ -10,7 +10,7 @@ export async function doctor(flags: { config?: string; data?: string; json?: boo
   if (flags.json) process.stdout.write(`${JSON.stringify({ ok, findings, startMs, memory }, null, 2)}\n`);
   else for (const finding of findings) process.stdout.write(toText(finding));
   if (!ok) process.exitCode = exitCodes.failed;
-  await leaveProject(undefined);
+  await leave();
 }
 
 const marks = { ok: colors.green("✓"), warning: colors.yellow("!"), failed: colors.red("✗") };

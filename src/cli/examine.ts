@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findSource } from "../agents/find-model.ts";
 import { show } from "../config/load-error.ts";
-import type { Project } from "../config/load.ts";
+import { dispose, type Project } from "../config/load.ts";
 import { toVisible } from "../core/visible.ts";
-import { openServer } from "../server/create.ts";
+import { openServer, type OpenServer } from "../server/create.ts";
 import { findRisks } from "../server/risks.ts";
 import { loadVisibly, openLoader } from "./project.ts";
 import { countRoutes } from "./routes.ts";
@@ -36,9 +36,9 @@ export async function examine(flags: { config?: string; data?: string }): Promis
     const found = `${counted(project.agents.length, "agent")}, ${counted(project.workflows.length, "workflow")}`;
     note("config", `${show(loader.file)}: ${found}`);
     findings.push(...examineModels(project), examineStore(project, flags.data));
-    note("keys", `${findKeys().join(", ") || "none"} ${dim}`);
+    note("keys", `${findKeys().join(", ") || "none"} ${noValues}`);
     startMs = await examineServer(project, findings);
-    note("start", `first answer ${Math.round(startMs)} ms after this process began`);
+    if (startMs !== undefined) note("start", `first answer ${Math.round(startMs)} ms after this process began`);
   } catch (error) {
     findings.push(toFailure("config", error));
   }
@@ -47,7 +47,7 @@ export async function examine(flags: { config?: string; data?: string }): Promis
   return { findings, startMs, memory };
 }
 
-const dim = "(names in the environment and .env; nobody looks at the values)";
+const noValues = "(names in the environment and .env; nobody looks at the values)";
 
 /** A model named by text must come from somewhere. */
 function examineModels({ agents, root }: Project): Finding[] {
@@ -85,10 +85,11 @@ function examineStore(project: Project, data: string | undefined): Finding {
   }
 }
 
-async function examineServer(project: Project, findings: Finding[]): Promise<number> {
+async function examineServer(project: Project, findings: Finding[]): Promise<number | undefined> {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-doctor-"));
-  const server = openServer(project, { mode: "start", file: join(folder, "data.db") });
+  let server: OpenServer | undefined;
   try {
+    server = openServer(project, { mode: "start", file: join(folder, "data.db") });
     const routes = server.routes();
     findings.push({ name: "routes", status: "ok", message: countRoutes(routes) });
     const { host } = toSettings({}, project);
@@ -97,8 +98,11 @@ async function examineServer(project: Project, findings: Finding[]): Promise<num
     const { url } = await server.listen({ port: 0, host: "127.0.0.1" });
     await (await fetch(`${url}/doc`)).arrayBuffer();
     return performance.now();
+  } catch (error) {
+    findings.push(toFailure("start", error));
+    return undefined;
   } finally {
-    await server.close();
+    await (server ? server.close() : dispose(project.config));
     rmSync(folder, { recursive: true, force: true });
   }
 }

@@ -1,13 +1,13 @@
-import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
 import { toVisible } from "../core/visible.ts";
+import { colors } from "./colors.ts";
+import { UsageError } from "./usage.ts";
 
 /** What a script can tell apart. `agentserve --help` lists them. */
 export const exitCodes = { failed: 1, usage: 2, suspended: 3 } as const;
 
 export interface FailOptions {
-  readonly exitCode?: number;
   /** Whether the stack is shown. */
   readonly debug?: boolean | undefined;
   /** Whether the code that it is about is shown. */
@@ -15,12 +15,12 @@ export interface FailOptions {
 }
 
 /** Says what is wrong and what to do about it; the exit code says so, too. */
-export function fail(error: unknown, { exitCode = exitCodes.failed, debug, frame }: FailOptions = {}): void {
+export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
   const { message = String(error), hint, stack } = error as { message?: string; hint?: string; stack?: string };
   const place = frame && error instanceof ConfigError ? error.place : undefined;
   writeError({ message, hint, frame: place && toFrame(place) });
   if (debug && stack) process.stderr.write(`${colors.dim(stack)}\n`);
-  process.exitCode = exitCode;
+  process.exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
 }
 
 const mostLines = 20;

@@ -14,11 +14,11 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getSystemErrorMessage } from "node:util";
 import { consola } from "consola";
-import { colors } from "consola/utils";
 import manifest from "../../package.json" with { type: "json" };
 import { ConfigError } from "../config/error.ts";
 import { findConfig, hasConfig } from "../config/load.ts";
 import { toVisible } from "../core/visible.ts";
+import { colors } from "./colors.ts";
 
 /** Writes the files of a new project: all of them, or none. */
 export async function init(dir: string | undefined, flags: { template?: Template }): Promise<void> {

@@ -1,9 +1,12 @@
 import { Command, CommanderError, Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
 import { exitCodes, fail } from "./fail.ts";
+import { ignoreLostReaders, leave } from "./output.ts";
+import { UsageError } from "./usage.ts";
 
 /** Each command is imported only when it runs, so that `--help` costs next to nothing. */
 export async function main(argv: string[]): Promise<void> {
+  ignoreLostReaders();
   const program = new Command("agentserve")
     .description("Serve AI agents and workflows over HTTP from one agents.config.ts")
     .version(manifest.version)
@@ -120,6 +123,7 @@ export async function main(argv: string[]): Promise<void> {
     if (error instanceof CommanderError) return misused(error, argv, program);
     // Whoever writes the code wants to see it; a log of production is for one line.
     fail(error, { debug: program.opts<{ debug?: boolean }>().debug, frame: running === "dev" });
+    await leave();
   }
 }
 
@@ -131,10 +135,11 @@ function misused(error: CommanderError, argv: readonly string[], program: Comman
     return;
   }
   const [what = "", meant] = error.message.replace(/^error: /, "").split("\n");
-  const name = program.commands.find((command) => argv.includes(command.name()))?.name();
+  const names = new Set(program.commands.map((command) => command.name()));
+  const name = argv.find((word) => names.has(word));
   const help = `agentserve ${name ? `${name} ` : ""}--help shows what there is`;
   const hint = meant ? `${meant.replace(/^\((.*)\)$/, "$1")} ${help}` : help;
-  fail({ message: what, hint }, { exitCode: exitCodes.usage });
+  fail(new UsageError(what, { hint }));
 }
 
 const examples = `

@@ -1,8 +1,10 @@
-import { colors } from "consola/utils";
+import { setTimeout as sleep } from "node:timers/promises";
 import { show } from "../config/load-error.ts";
-import { createLoader, findConfig, type Loader, type Project } from "../config/load.ts";
+import { createLoader, dispose, findConfig, type Loader, type Project } from "../config/load.ts";
 import * as agentserve from "../index.ts";
 import * as models from "../models.ts";
+import { colors } from "./colors.ts";
+import { leave } from "./output.ts";
 
 /** The project of this folder, or of the config asked for. Its files get the very modules that run here. */
 export function openLoader(config: string | undefined): Loader {
@@ -23,9 +25,9 @@ export async function loadVisibly(loader: Loader): Promise<Project> {
   }
 }
 
-/** A command that only looks at a project ends when it has written, whatever the project's files keep open. */
+/** A command that only looks at a project ends when it has written. What the project has opened gets a moment to close. */
 export async function leaveProject(project: Project | undefined): Promise<never> {
-  await project?.config.onDispose?.();
-  for (const stream of [process.stdout, process.stderr]) await new Promise((done) => stream.write("", done));
-  process.exit();
+  if (project) await Promise.race([dispose(project.config), sleep(disposeMs)]);
+  return leave();
 }
+const disposeMs = 2_000;

@@ -1,4 +1,3 @@
-import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import { withPlace } from "../config/load-error.ts";
 import type { Loader, Project } from "../config/load.ts";
@@ -6,6 +5,8 @@ import type { Logger } from "../core/log.ts";
 import { openServer, type OpenServer, type ServerParts } from "../server/create.ts";
 import { findRisks, type Risk } from "../server/risks.ts";
 import { countRoutes } from "./routes.ts";
+import { colors } from "./colors.ts";
+import { UsageError } from "./usage.ts";
 
 /** What `dev` and `start` both take. */
 export interface ServeFlags {
@@ -67,19 +68,12 @@ export function keepServing(logger: Logger): void {
   process.on("uncaughtException", (error) => logger.error("Uncaught exception", { error }));
 }
 
-/**
- * Whoever read the output may leave before the server does. Each line would be an error then, which would be logged, on a
- * line of its own.
- */
-export function ignoreLostReaders(): void {
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
-}
-
 function toPort(text: string | undefined, from: string): number | undefined {
   if (text === undefined || text === "") return undefined;
   const port = Number(text);
   if (/^\d+$/.test(text) && port <= 65_535) return port;
-  throw new ConfigError(`${from}: expected a port number from 0 to 65535, found ${JSON.stringify(text)}`);
+  const Mistake = from.startsWith("--") ? UsageError : ConfigError;
+  throw new Mistake(`${from}: expected a port number from 0 to 65535, found ${JSON.stringify(text)}`);
 }
 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,19 +1,10 @@
-import { colors } from "consola/utils";
 import { ConfigError } from "../config/error.ts";
 import { findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import {
-  ignoreLostReaders,
-  keepServing,
-  openWithPlace,
-  print,
-  risksOf,
-  sayReady,
-  sayRisks,
-  toSettings,
-} from "./serving.ts";
+import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
+import { colors } from "./colors.ts";
 
 const noHttps = {
   message: "server.https is for dev: this is plain HTTP",
@@ -29,7 +20,6 @@ export async function start(flags: ServeFlags & { strict?: boolean; allowWeakSec
   const { host, port, file } = toSettings(flags, project);
   const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
   if (weak) throw new ConfigError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
-  ignoreLostReaders();
   const server = openWithPlace(project, loader, { mode, json: flags.json, file });
   const risks = risksOf(server, project, host);
   if (flags.strict && risks.length > 0) {

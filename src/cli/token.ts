@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { colors } from "consola/utils";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { ConfigError } from "../config/error.ts";
 import { hasConfig, type Project } from "../config/load.ts";
 import { leaveProject, openProject } from "./project.ts";
+import { colors } from "./colors.ts";
+import { UsageError } from "./usage.ts";
 
 export interface TokenFlags {
   readonly sub?: string;
@@ -58,7 +59,7 @@ function toClaims(texts: readonly string[] = []): Record<string, unknown> {
   const claims: Record<string, unknown> = {};
   for (const text of texts) {
     const at = text.indexOf("=");
-    if (at < 1) throw new ConfigError(`--claim: expected key=value, found ${JSON.stringify(text)}`);
+    if (at < 1) throw new UsageError(`--claim: expected key=value, found ${JSON.stringify(text)}`);
     // defineProperty: `__proto__` is a name like any other.
     const value = toValue(text.slice(at + 1));
     Object.defineProperty(claims, text.slice(0, at), { value, enumerable: true, configurable: true, writable: true });

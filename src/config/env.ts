@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { ConfigError } from "./error.ts";
@@ -17,7 +17,8 @@ export function createEnv(folder: string): () => void {
     const found: Record<string, string | undefined> = {};
     for (const name of envFiles) {
       const file = join(folder, name);
-      if (existsSync(file)) Object.assign(found, parseEnv(read(file)));
+      // A folder of that name is somebody else's: Python keeps one.
+      if (statSync(file, { throwIfNoEntry: false })?.isFile()) Object.assign(found, parseEnv(read(file)));
     }
     const said = Object.entries(found).filter(([key]) => !real.has(key));
     for (const key of ours) if (!(key in found)) delete process.env[key];

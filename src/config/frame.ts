@@ -24,11 +24,6 @@ export function toFrame({ file, line, column }: Place): string | undefined {
     .join("\n");
 }
 
-/** A frame that others may see: what stands in quotes may be a secret, unless it is the name of a module. */
-export function maskTexts(frame: string): string {
-  return frame.replace(/(?<!\b(?:from|import)\s*\(?\s*)(["'`])(?:\\.|(?!\1)[^\\\n])*(?:\1|$)/gm, "$1…$1");
-}
-
 /** Where keys stand in a file, each inside the one before: of `server`, `port` the port. */
 export function findKey(file: string, keys: readonly string[]): Place | undefined {
   const text = readLines(file)?.join("\n") ?? "";

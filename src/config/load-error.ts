@@ -51,11 +51,14 @@ function toMissing(error: unknown): { name: string; from: string | undefined } |
   return name === undefined ? undefined : { name, from: error.requireStack[0] };
 }
 
-/** The folder in which a missing file would have to appear; undefined when it is a package that is missing. */
-export function missingFolder({ cause }: ConfigError): string | undefined {
+/** The files of which one would have to appear; none when it is a package that is missing. */
+export function missingFiles({ cause }: ConfigError): string[] {
   const { name = "", from } = toMissing(cause) ?? {};
-  return from !== undefined && /^[./]/.test(name) ? dirname(resolve(dirname(from), name)) : undefined;
+  if (from === undefined || !/^[./]/.test(name)) return [];
+  const file = resolve(dirname(from), name);
+  return [file, ...endings.map((ending) => file + ending)];
 }
+const endings = [".ts", ".mts", ".js", ".mjs", ".cjs", ".json", "/index.ts", "/index.js"];
 
 /** The innermost place of a stack that is the user's own. */
 function placeOf(error: Error, root: string): Place | undefined {

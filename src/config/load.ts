@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, statSync } from "node:fs";
-import { dirname, join, resolve, sep } from "node:path";
+import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import { isWorkflow } from "../workflows/define.ts";
@@ -55,16 +55,19 @@ export interface Loader {
   folders(): string[];
 }
 
-export function createLoader(file: string, own: OwnModules): Loader {
-  const root = dirname(file);
+export function createLoader(asked: string, own: OwnModules): Loader {
+  const root = realpathSync(dirname(asked)); // as stacks and caches know it
+  const file = join(root, basename(asked));
   const readEnv = createEnv(root);
   const modules = createModules(file, own);
   let folders = whats.map((what) => join(root, what));
   let beganAt = 0;
+  let loads = 0;
   return { file, load, beganAt: () => beganAt, files: modules.files, folders: () => folders };
 
   async function load(): Promise<Project> {
     beganAt = Date.now();
+    const number = ++loads;
     readEnv();
     modules.forget();
     const module = await modules.import(file);
@@ -74,7 +77,7 @@ export function createLoader(file: string, own: OwnModules): Loader {
       });
     }
     const config = parseConfig(await module["default"], show(file), file);
-    folders = whats.map((what) => resolve(root, config[`${what}Dir`] ?? what));
+    if (number === loads) folders = whats.map((what) => resolve(root, config[`${what}Dir`] ?? what));
     try {
       const found: Found<unknown>[] = [];
       for (const what of whats) found.push(...(await discover(modules, root, what, config[`${what}Dir`])));

@@ -1,6 +1,6 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync, type Stats } from "node:fs";
 import { registerHooks } from "node:module";
-import { dirname, isAbsolute, join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createJiti, type Jiti } from "jiti";
 import { ConfigError } from "./error.ts";
@@ -21,7 +21,7 @@ export interface Modules {
 export function createModules(config: string, own: OwnModules): Modules {
   const root = dirname(config);
   roots.add(root);
-  ownFilesAreJitis();
+  readAnew();
   const jiti: Jiti = createJiti(config, {
     interopDefault: false,
     virtualModules: own,
@@ -41,36 +41,43 @@ export function createModules(config: string, own: OwnModules): Modules {
     },
     files,
     forget() {
+      loads++;
       for (const file of files()) delete jiti.cache[file];
     },
   };
 }
 
-/** Compiled files are code: they are kept with the packages, never in a folder that others may write to, as `/tmp`. */
+/** Compiled files are code: they are kept with the packages, in a folder that nobody else can write to. */
 function cacheFolder(root: string): string | false {
   for (let folder = root; ; folder = dirname(folder)) {
     const packages = join(folder, "node_modules");
-    if (existsSync(packages)) return join(packages, ".cache", "agentserve");
+    const found = statSync(packages, { throwIfNoEntry: false });
+    if (found) return isPrivate(found) && join(packages, ".cache", "agentserve");
     if (folder === dirname(folder)) return false;
   }
 }
 
+const isPrivate = ({ uid, mode }: Stats): boolean =>
+  process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
+
 const roots = new Set<string>();
+let loads = 0;
 let hooked = false;
 /**
- * jiti leaves ES modules in JavaScript to Node, which would never read them again. Where Node cannot import one, jiti
- * compiles it like all others: so Node cannot import a project's own.
+ * What jiti leaves to Node would never be read again. An ES module is refused, whereupon jiti compiles it as it does
+ * TypeScript; a CommonJS module gets another address with each load, and Node makes of it what it always does.
  */
-function ownFilesAreJitis(): void {
+function readAnew(): void {
   if (hooked) return;
   hooked = true;
   registerHooks({
     resolve(specifier, context, next) {
-      const isJitis = context.parentURL?.endsWith("/jiti/lib/jiti.mjs");
-      const file = specifier.startsWith("file:") ? fileURLToPath(specifier) : specifier;
-      if (isJitis && isAbsolute(file) && [...roots].some((root) => isOwnFile(file, root)))
-        throw new Error("left to jiti");
-      return next(specifier, context);
+      const resolved = next(specifier, context);
+      if (!context.parentURL?.endsWith("/jiti/lib/jiti.mjs") || !resolved.url.startsWith("file:")) return resolved;
+      const file = fileURLToPath(resolved.url);
+      if (![...roots].some((root) => isOwnFile(file, root))) return resolved;
+      if (resolved.format === "module") throw new Error("left to jiti");
+      return { ...resolved, url: `${resolved.url}?load=${loads}` };
     },
   });
 }

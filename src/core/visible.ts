@@ -6,11 +6,14 @@ export function toVisible(
   text: string,
   { allowed = "", most = Infinity }: { allowed?: string; most?: number } = {},
 ): string {
-  const cut = text.length > most ? `${text.slice(0, most)}…` : text;
+  const cut = text.length > most ? `${text.slice(0, most).replace(/[\uD800-\uDBFF]$/, "")}…` : text;
   // Bidirectional marks reorder what stands beside them.
-  return cut.replace(/[\p{Cc}\u{2028}\u{2029}\u{200E}\u{200F}\u{202A}-\u{202E}\u{2066}-\u{2069}]/gu, (letter) => {
-    if (allowed.includes(letter)) return letter;
-    const code = letter.codePointAt(0)!.toString(16);
-    return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
-  });
+  return cut.replace(
+    /[\p{Cc}\u{2028}\u{2029}\u{61C}\u{200E}\u{200F}\u{202A}-\u{202E}\u{2066}-\u{2069}]/gu,
+    (letter) => {
+      if (allowed.includes(letter)) return letter;
+      const code = letter.codePointAt(0)!.toString(16);
+      return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+    },
+  );
 }

@@ -1,13 +1,14 @@
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
 import { envFiles } from "../config/env.ts";
-import { ConfigError } from "../config/error.ts";
-import { maskTexts, toFrame } from "../config/frame.ts";
-import { missingFolder, withPlace } from "../config/load-error.ts";
+import type { ConfigError } from "../config/error.ts";
+import { toFrame } from "../config/frame.ts";
 import { dispose, isModule, type Loader, type Project } from "../config/load.ts";
+import { missingFiles, withPlace } from "../config/load-error.ts";
 import type { Problem } from "../docs/problem.ts";
 import type { OpenServer } from "../server/create.ts";
 import { describeChange } from "./change.ts";
+import { GivenUp, loadPatiently, type PatientLoad } from "./patience.ts";
 import { createWatch } from "./watch.ts";
 
 export interface ReloadOptions {
@@ -15,9 +16,12 @@ export interface ReloadOptions {
   readonly server: Pick<OpenServer, "swap" | "complain" | "logger">;
   /** What is served now. */
   readonly project: Project;
-  /** What of a new version is only read at the start: `backend`, `port` … */
+  /** What of a new version is only read at the start: `backend`, `port` … Throws what is wrong with it. */
   readonly needsRestart: (next: Project) => readonly string[];
+  /** Whether the landing page shows code: only where nobody else can reach it. */
+  readonly showsCode: boolean;
   readonly say: {
+    loading(): void;
     served(change: string, ms: number): void;
     restart(keys: readonly string[]): void;
     failed(problem: Problem): void;
@@ -30,13 +34,17 @@ const followMs = 500;
 
 /** Watches a project and serves each version of it that can be loaded. What cannot be is said; the last good one stays. */
 export function createReload({ loader, server, say, ...options }: ReloadOptions): { close(): Promise<void> } {
-  const { needsRestart, loadMs = 30_000 } = options;
+  const { needsRestart, showsCode, loadMs = 30_000 } = options;
   const root = dirname(loader.file);
+  const fixed = [loader.file, ...envFiles.map((name) => join(root, name))];
   let served = options.project;
-  let isBroken = false;
+  /** What a file imports and is not there: it may come. */
+  let missing: readonly string[] = [];
   let told = "";
+  const watched = new Set<string>();
   const pending = new Set<string>();
   let working: Promise<void> | undefined;
+  let load: PatientLoad | undefined;
   let closed = false;
 
   const watch = createWatch({
@@ -44,29 +52,34 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
     onChange(files) {
       for (const file of files) {
         if (!existsSync(file)) watched.delete(file); // to be looked for again
-        if (isBroken || isOurs(file)) pending.add(file);
+        if (isOurs(file)) pending.add(file);
       }
-      if (pending.size > 0 && !closed) working ??= work().finally(() => (working = undefined));
+      if (pending.size === 0 || closed) return;
+      load?.hurry();
+      working ??= work().finally(() => (working = undefined));
     },
     readAt: loader.beganAt,
+    isNew: (file) => isInFolder(file) && !isLoaded(file),
     onError: (error) => server.logger.error("Watching files failed", { error }),
   });
-  const fixed = [loader.file, ...envFiles.map((name) => join(root, name))];
-  const watched = new Set<string>();
-  follow(fixed);
-
+  follow();
   // A request or a step may import a file that nobody has loaded before.
-  const following = setInterval(() => follow(fixed), followMs).unref();
+  const following = setInterval(follow, followMs).unref();
 
-  function follow(more: readonly string[] = []): void {
-    const paths = [...more, ...loader.folders(), ...loader.files()].filter((path) => !watched.has(path));
+  function follow(): void {
+    const all = [...fixed, ...loader.folders(), ...loader.files(), ...missing];
+    const paths = all.filter((path) => !watched.has(path));
     for (const path of paths) watched.add(path);
     if (paths.length > 0) watch.add(paths);
   }
 
-  function isOurs(file: string): boolean {
-    if (fixed.includes(file) || loader.files().includes(file)) return true;
-    return loader.folders().some((folder) => file.startsWith(folder + sep) && isModule(file.slice(folder.length)));
+  const isOurs = (file: string): boolean =>
+    fixed.includes(file) || missing.includes(file) || isLoaded(file) || isInFolder(file);
+  const isInFolder = (file: string): boolean =>
+    loader.folders().some((folder) => file.startsWith(folder + sep) && isModule(file.slice(folder.length)));
+  function isLoaded(file: string): boolean {
+    const files = loader.files();
+    return files.includes(file) || (existsSync(file) && files.includes(realpathSync(file)));
   }
 
   /** One version after the other; what was saved meanwhile makes the next one. */
@@ -82,31 +95,41 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   async function reload(files: readonly string[]): Promise<void> {
     const began = performance.now();
     try {
-      const next = await within(loader.load(), loadMs);
-      try {
-        server.swap(next);
-      } catch (error) {
-        void dispose(next.config);
-        throw error;
-      }
+      load = loadPatiently(loader, { loadMs, onSlow: say.loading });
+      const next = await load.loaded;
+      const keys = swap(next);
       const change = describeChange({ before: served, after: next, files, config: loader.file });
       served = next;
-      isBroken = false;
+      missing = [];
       server.complain(undefined);
       say.served(change, performance.now() - began);
-      const keys = needsRestart(next);
       if (keys.join() !== told && keys.length > 0) say.restart(keys);
       told = keys.join();
     } catch (error) {
-      isBroken = true;
-      const mistake = withPlace(error, loader.file, root);
-      const problem = toProblem(mistake);
-      server.complain({ ...problem, frame: problem.frame && maskTexts(problem.frame) });
-      say.failed(problem);
-      const folder = missingFolder(mistake);
-      if (folder !== undefined) follow([folder]);
+      if (error instanceof GivenUp) for (const file of files) pending.add(file);
+      else refuse(withPlace(error, loader.file, root));
     }
+    load = undefined;
     follow();
+  }
+
+  function swap(next: Project): readonly string[] {
+    try {
+      const keys = needsRestart(next);
+      server.swap(next);
+      return keys;
+    } catch (error) {
+      void dispose(next.config);
+      throw error;
+    }
+  }
+
+  function refuse(mistake: ConfigError): void {
+    const { message, hint, place } = mistake;
+    const problem = { message, hint, frame: place && toFrame(place), since: new Date().toISOString() };
+    missing = missingFiles(mistake);
+    server.complain(showsCode ? problem : { ...problem, frame: undefined });
+    say.failed(problem);
   }
 
   return {
@@ -116,28 +139,4 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       await watch.close();
     },
   };
-}
-
-function toProblem({ message, hint, place }: ConfigError): Problem {
-  return { message, hint, frame: place && toFrame(place), since: new Date().toISOString() };
-}
-
-/** Modules can wait for ever, at their top. The next save is to be seen all the same. */
-async function within(loading: Promise<Project>, ms: number): Promise<Project> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const late = setTimeout(() => {
-    reject(
-      new ConfigError(`The project was not loaded within ${ms / 1_000} s`, {
-        hint: "look for an await at the top of a file",
-      }),
-    );
-  }, ms);
-  try {
-    return await Promise.race([loading, promise]);
-  } catch (error) {
-    loading.then(({ config }) => dispose(config)).catch(() => {}); // should it come after all
-    throw error;
-  } finally {
-    clearTimeout(late);
-  }
 }

@@ -16,6 +16,8 @@ export interface WatchOptions {
   readonly onChange: (files: ReadonlySet<string>) => void;
   /** When the files were read, in milliseconds since 1970. */
   readonly readAt: () => number;
+  /** Whether a file was not there when they were read, however old it is: folders are moved, links are made. */
+  readonly isNew: (file: string) => boolean;
   readonly onError: (error: unknown) => void;
 }
 
@@ -27,7 +29,7 @@ const longestMs = 250;
 /** From when chokidar looks at a file until it surely hears of its changes. */
 const blindMs = 250;
 
-export function createWatch({ root, onChange, readAt, onError }: WatchOptions): Watch {
+export function createWatch({ root, onChange, readAt, isNew, onError }: WatchOptions): Watch {
   // What is there already is told, too: it may have been saved after it was read, and before it was watched.
   const watcher = watch([], { ignoreInitial: false, ignored: (path) => isForeign(below(path, root)) });
   const changed = new Set<string>();
@@ -64,7 +66,7 @@ export function createWatch({ root, onChange, readAt, onError }: WatchOptions): 
     if (event === "addDir") return;
     // `ctime`: a file that is moved here keeps its `mtime`.
     const isOld = event === "add" && stats !== undefined && stats.ctimeMs < readAt() - clockMs;
-    if (!isOld) return change(path);
+    if (!isOld || isNew(path)) return change(path);
     found.set(path, stats.ctimeMs);
     second ??= setTimeout(lookAgain, blindMs).unref();
   });

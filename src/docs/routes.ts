@@ -36,13 +36,15 @@ export function pageRoutes({ version, rows, problem = () => undefined }: PagePar
       responses: { 200: page("text/html") },
       handle({ request, snapshot, identity }) {
         const { origin } = new URL(request.url);
+        // A page of another origin may read this one, where `cors` allows it, but not the author's code.
+        const shown = request.headers.has("origin") ? undefined : problem();
         const lists = identity.caller ? kept.known : kept.unknown;
         const made = lists.get(snapshot);
-        if (made?.origin === origin) return toLanding(made.html);
+        if (made?.origin === origin) return toLanding(made.html, shown);
         const needsToken = toNeedsToken(rows, snapshot);
         const html = toLists(toShown(snapshot, needsToken, identity.caller !== undefined), origin, needsToken);
         lists.set(snapshot, { origin, html });
-        return toLanding(html);
+        return toLanding(html, shown);
       },
     }),
     defineRoute({
@@ -65,8 +67,8 @@ export function pageRoutes({ version, rows, problem = () => undefined }: PagePar
     }),
   ];
 
-  function toLanding(lists: Html): Response {
-    return new FastResponse(toLandingPage(lists, version, problem()), { headers: landingHeaders });
+  function toLanding(lists: Html, shown: Problem | undefined): Response {
+    return new FastResponse(toLandingPage(lists, version, shown), { headers: landingHeaders });
   }
 }
 

@@ -152,8 +152,11 @@ export interface Program {
 
 /** What a backend is to everything above it. */
 export interface Engine {
-  /** Continues what was running when the process ended, if its code is still the same. */
-  open(programOf: (workflowId: string) => Program | undefined): Promise<void>;
+  /**
+   * Continues what was running when the process ended, if its code is still the same. `mayRun` is asked once all is ours, and
+   * before anything runs; what it throws ends the opening.
+   */
+  open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void>;
   /** Durable when it resolves. One run per id: `created` is false for all but the first. */
   begin(execution: Execution, program: Program): Promise<{ created: boolean }>;
   state(id: string): Promise<ExecutionState | undefined>;

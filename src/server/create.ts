@@ -17,6 +17,7 @@ import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
 import { toListener } from "./listener.ts";
 import type { ListedRoute } from "./listing.ts";
+import { freePort } from "./port.ts";
 import { findWeakSecret } from "./risks.ts";
 import { createRows, type Row } from "./rows.ts";
 import { createVersions } from "./versions.ts";
@@ -121,9 +122,10 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { engine, agents, streams, toApp, complain, report, logger, traced } = assemble(project, parts);
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
-  // What was running when the process ended goes on, before anybody is answered.
-  const recovered = traced.then(() => engine.open((workflowId) => current().snapshot.workflows.get(workflowId)));
-  recovered.catch(() => {}); // whoever fetches or listens hears of it
+  let recovering: Promise<void> | undefined;
+  /** What was running when the process ended goes on, before anybody is answered. */
+  const recover = (mayRun?: () => Promise<unknown>): Promise<void> =>
+    (recovering ??= traced.then(() => engine.open((id) => current().snapshot.workflows.get(id), mayRun)));
   let listening: Promise<Listening> | undefined;
   let closing: Promise<void> | undefined;
 
@@ -139,7 +141,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
       const app = current();
       const release = app.snapshot.hold("request");
-      await recovered.catch((error: unknown) => {
+      await recover().catch((error: unknown) => {
         release();
         throw error;
       });
@@ -166,7 +168,9 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
           return hooks;
         },
       };
-      listening = recovered.then(() => openPort(options));
+      // The process before this one may still have the port, until it leaves the store. After that, nothing runs in a
+      // process that cannot serve.
+      listening = recover(() => freePort(options)).then(() => openPort(options));
       return listening;
     },
     close() {
@@ -181,7 +185,13 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     const grace = { drainMs: Math.max(drainMs / 2, drainMs - answerMs) };
     const beside = agents.close(grace);
     const answered = Promise.all([engine.close({ ...grace, beside }), beside]);
-    await Promise.all([answered, listening?.then((port) => port.close(answered))]);
+    await Promise.all([
+      answered,
+      listening?.then(
+        (port) => port.close(answered),
+        () => {},
+      ),
+    ]);
     // Whoever called `fetch` and never read the answer would hold it for ever.
     const late = new AbortController();
     const rest = Math.max(answerMs, until - performance.now());

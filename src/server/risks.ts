@@ -59,7 +59,7 @@ export function findWeakSecret({ auth }: Pick<ResolvedConfig, "auth">): Risk | u
 }
 
 /** Whether only this machine can reach it. */
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   const name = host.toLowerCase();
   if (name === "localhost" || name.endsWith(".localhost") || name === "::1") return true;
   return isIP(name) === 4 && name.startsWith("127.");

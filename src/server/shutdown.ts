@@ -7,7 +7,13 @@ export function closeOnSignal(close: () => Promise<void>, say: (line: string) =>
       closing = true;
       say("closing; once more ends it at once");
       // What a project's own files left open (timers, pools) must not keep a closed server alive.
-      void close().then(() => process.exit(0));
+      void close().then(
+        () => process.exit(0),
+        (error: unknown) => {
+          say(`closing failed: ${String(error)}`);
+          process.exit(1);
+        },
+      );
     });
   }
 }

@@ -1,26 +1,114 @@
-import { expect, it } from "vitest";
-import { startDev } from "./dev-server.ts";
+import { execFileSync } from "node:child_process";
+import { appendFileSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createProject } from "../harness/project.ts";
+import { openDev, refused, served, startDev, workflow } from "./dev-server.ts";
 
-const config = `import { defineConfig } from "agentserve";
-export default defineConfig({
-  server: { cors: false },
-  configureApp: (app) => void app.get("/late", async () => (await import("./lib/late.ts")).said),
-});
+const toConfig = (route: string, imports = ""): string => `import { defineConfig } from "agentserve";
+${imports}
+export default defineConfig({ server: { cors: false }, configureApp: (app) => void app.get("/said", ${route}) });
 `;
+const lazy = toConfig(`async () => (await import("./lib/late.ts")).said`);
 const late = (said: string): string => `export const said: string = "${said}";\n`;
 
-it("watches a file that a request was the first to import", async () => {
-  const dev = await startDev({ "agents.config.ts": config, "lib/late.ts": late("one") });
-  const ask = async () => (await fetch(`${dev.url}/late`)).text();
-  expect(await ask()).toBe("one");
-  // Once every half second it looks for such files. One saved before that is seen then.
-  expect(await dev.said(/^✓ .*\n/m, () => dev.save({ "lib/late.ts": late("two") }))).toContain("lib/late.ts changed");
-  expect(await ask()).toBe("two");
+describe("what a project imports", () => {
+  it("is watched, also when a request was the first to import it", async () => {
+    const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") });
+    const ask = async () => (await fetch(`${dev.url}/said`)).text();
+    expect(await ask()).toBe("one");
+    // Once every half second it looks for such files. One saved before that is seen then.
+    expect(await dev.said(served, () => dev.save({ "lib/late.ts": late("two") }))).toContain("lib/late.ts changed");
+    expect(await ask()).toBe("two");
+  });
+
+  it("is seen when it is saved after it was read, and before it is watched", async () => {
+    const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") }, { watched: false });
+    dev.save({ "agents.config.ts": lazy.replace("/said", "/later") });
+    await dev.child.waitFor(/agents\.config\.ts changed/);
+    expect((await fetch(`${dev.url}/later`)).status).toBe(200);
+  });
+
+  it("gives what Node itself would give, CommonJS included, and is read anew", async () => {
+    const modules = {
+      "lib/a.cjs": "module.exports = { n: 1 };",
+      "lib/b.cjs": "module.exports = function two() {}; module.exports.n = 2;",
+      "lib/c.cjs": "exports.__esModule = true; exports.default = 3; exports.n = 3;",
+      "lib/d.mjs": "export default 4; export const n = 4;",
+      "plain/e.js": "module.exports = { n: 5 };",
+      "plain/package.json": "{}",
+      "modern/f.js": "export default 6; export const n = await Promise.resolve(6);",
+      "modern/package.json": '{"type":"module"}',
+    };
+    const names = Object.keys(modules).filter((name) => !name.endsWith(".json"));
+    const imports = names.map((name, at) => `import d${at} from "./${name}"; import * as s${at} from "./${name}";`);
+    const shown = names.map(
+      (_, at) => `[typeof d${at}, d${at}, s${at}.n, Object.keys(s${at}).filter((k) => k !== "module.exports").sort()]`,
+    );
+    const folder = createProject({
+      ...modules,
+      "agents.config.ts": toConfig(`() => JSON.stringify([${shown.join(", ")}])`, imports.join("\n")),
+      "node.mjs": `${imports.join("\n")}\nconsole.log(JSON.stringify([${shown.join(", ")}]));`,
+    });
+    const dev = await openDev(folder);
+    const ask = async () => (await fetch(`${dev.url}/said`)).text();
+    const byNode = () => execFileSync(process.execPath, [join(folder, "node.mjs")], { encoding: "utf8" }).trim();
+    expect(await ask()).toBe(byNode());
+    for (const name of names) {
+      const text = readFileSync(join(folder, name), "utf8").replaceAll(/\b(\d)\b/g, "1$1");
+      await dev.serves({ [name]: text });
+      expect([name, await ask()]).toEqual([name, byNode()]);
+    }
+  });
+
+  it("may be missing: nothing else is watched for that, and it is found when it comes", async () => {
+    const folder = createProject({ "agents.config.ts": lazy, "lib/late.ts": late("one"), "notes/a.txt": "" });
+    const dev = await openDev(folder);
+    const before = dev.raw().length;
+    await dev.refuses({ "agents.config.ts": `import { q } from "./notes/q";\n${toConfig("() => q")}` });
+    for (let n = 0; n < 3; n++) appendFileSync(join(folder, "notes/a.txt"), "more\n"); // as a log of its own would be
+    writeFileSync(join(folder, "dev.log"), "more\n");
+    await dev.said(served, () => dev.save({ "notes/q.ts": "export const q = 'here';\n" }));
+    expect(await (await fetch(`${dev.url}/said`)).text()).toBe("here");
+    expect(
+      dev
+        .raw()
+        .slice(before)
+        .match(/^error /gm),
+    ).toHaveLength(1);
+  });
+
+  it("may be moved or linked into a folder, however old it is", async () => {
+    const folder = createProject({ "agents.config.ts": lazy, "old/a.ts": workflow("a"), "other.ts": workflow("b") });
+    mkdirSync(join(folder, "workflows"));
+    const dev = await openDev(folder);
+    await dev.said(served, () => renameSync(join(folder, "old"), join(folder, "workflows/moved")));
+    expect(await dev.workflows()).toEqual(["a:1"]);
+    await dev.said(served, () => symlinkSync("../other.ts", join(folder, "workflows/link.ts")));
+    expect((await dev.workflows()).toSorted()).toEqual(["a:1", "b:1"]);
+  });
 });
 
-it("sees a save that came after its files were read, and before they were watched", async () => {
-  const dev = await startDev({ "agents.config.ts": config, "lib/late.ts": late("one") }, { watched: false });
-  dev.save({ "agents.config.ts": config.replace("/late", "/later") });
-  await dev.child.waitFor(/agents\.config\.ts changed/);
-  expect((await fetch(`${dev.url}/later`)).status).toBe(200);
+describe("a load that does not end", () => {
+  it("is given up for the next save", async () => {
+    const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") });
+    const hanging = `await new Promise(() => setInterval(() => {}, 1e6));\n${lazy}`;
+    await dev.said(/^loading …\n/m, () => dev.save({ "agents.config.ts": hanging }));
+    expect((await fetch(`${dev.url}/said`)).status).toBe(200);
+    await dev.serves({ "agents.config.ts": lazy.replace("/said", "/later") });
+    expect((await fetch(`${dev.url}/later`)).status).toBe(200);
+  });
+});
+
+describe("a setting that makes no sense", () => {
+  it("is a bad save, and the last good version goes on serving", async () => {
+    const dev = await startDev(
+      { "agents.config.ts": lazy, "lib/late.ts": late("one") },
+      { args: [], env: { ...process.env, PORT: undefined, HOST: undefined } as never },
+    );
+    const said = await dev.said(refused, () => dev.save({ ".env": "PORT=abc\n" }));
+    expect(said).toMatch(/^error PORT: expected a port number/m);
+    expect(said).not.toContain("✓");
+    await dev.said(served, () => dev.save({ ".env": "" }));
+  });
 });

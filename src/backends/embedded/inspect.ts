@@ -1,18 +1,22 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
 import type { Inspection } from "../../engine/types.ts";
 import { lock } from "./lock.ts";
 import { codes, isSqliteError, StoreError, toStoreError } from "./sqlite-error.ts";
 import { format, otherFormat } from "./store.ts";
 
-/** Reads what the file holds, and changes nothing; throws why a server could not use it. */
+/** Reads what the file holds, and leaves nothing behind; throws why a server could not use it. */
 export function inspect(path: string): Inspection {
   if (path === ":memory:") return { place: path, isInUse: false, executions: {} };
   checkFolder(path);
   if (!existsSync(path)) return { place: path, isInUse: false, executions: {} };
   try {
-    return { place: path, bytes: statSync(path).size, isInUse: isLocked(path), executions: count(path) };
+    const isInUse = isLocked(path);
+    // Nobody writes it, and all of it is in the one file: then it can be read without a file beside it.
+    const isWhole = !isInUse && !existsSync(`${path}-wal`);
+    return { place: path, bytes: statSync(path).size, isInUse, executions: count(path, isWhole) };
   } catch (error) {
     throw toStoreError(path, error);
   }
@@ -39,8 +43,10 @@ function isLocked(path: string): boolean {
   }
 }
 
-function count(path: string): Inspection["executions"] {
-  const database = new DatabaseSync(path, { readOnly: true });
+function count(path: string, isWhole: boolean): Inspection["executions"] {
+  const url = pathToFileURL(path);
+  if (isWhole) url.searchParams.set("immutable", "1");
+  const database = new DatabaseSync(url, { readOnly: true });
   try {
     const { user_version: found } = database.prepare("pragma user_version").get() as { user_version: number };
     if (found !== format) throw otherFormat(path, found);

@@ -36,7 +36,7 @@ const toFollow = ({ workflowId, id }: Execution, { flag }: Target): string =>
 
 function toCurl({ path }: Execution, action: string, { url, token }: Target): string {
   const authorization = token === undefined ? "" : ` -H "Authorization: Bearer $AGENTSERVE_TOKEN"`;
-  return `curl -X POST ${url}${path}/${action}${authorization}`;
+  return `curl -X POST ${quote(`${url}${path}/${action}`)}${authorization}`;
 }
 
 /** One word for a shell, whatever the server wrote into it. */

@@ -1,8 +1,5 @@
 import { ConfigError } from "../../config/error.ts";
 
-/** The command line is wrong. */
-export class UsageError extends ConfigError {}
-
 /** The server has said no. */
 export class Refused extends ConfigError {
   readonly status: number;

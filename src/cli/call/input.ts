@@ -1,6 +1,6 @@
 import { describe } from "../../core/explain.ts";
 import { toVisible } from "../../core/visible.ts";
-import { UsageError } from "./failure.ts";
+import { UsageError } from "../usage.ts";
 
 const mostBytes = 16 * 1_024 * 1_024;
 

@@ -1,6 +1,6 @@
-import { colors } from "consola/utils";
 import { toVisible } from "../../core/visible.ts";
 import type { ServerEvent } from "./events.ts";
+import { colors } from "../colors.ts";
 
 /**
  * What the command shows: results and answers on stdout, everything else on stderr. With `--json` stdout has one event a

@@ -1,6 +1,6 @@
 import { describe } from "../../core/explain.ts";
 import { toVisible } from "../../core/visible.ts";
-import { UsageError } from "./failure.ts";
+import { UsageError } from "../usage.ts";
 
 export interface CallFlags {
   readonly url?: string;

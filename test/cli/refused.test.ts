@@ -1,0 +1,53 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { agentserve } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+
+const files = {
+  "agents.config.ts": `import { defineConfig } from "agentserve";\nsetInterval(() => {}, 1e6);\nexport default defineConfig({});\n`,
+  "workflows/w.ts": `import { appendFileSync } from "node:fs";
+import { defineWorkflow } from "agentserve";
+export const w = defineWorkflow({ id: "w" }).andThen({
+  id: "a",
+  execute: async () => {
+    appendFileSync(process.env.RAN!, "ran\\n");
+    await new Promise(() => setInterval(() => {}, 1e6));
+  },
+});
+`,
+};
+
+it.each(["a risky default", "a taken port"])(
+  "a start that is refused for %s runs nothing, and ends",
+  async (reason) => {
+    const cwd = createProject(files);
+    const env = { ...process.env, RAN: join(cwd, "ran.txt") };
+    const first = agentserve(["start", "--port", "0"], { cwd, env });
+    const [url] = await first.waitFor(/http:\/\/\S+?:\d+/);
+    await fetch(`${url}/workflows/w/execute`, {
+      method: "POST",
+      headers: { "content-type": "application/json", prefer: "respond-async" },
+      body: '{"input":{}}',
+    });
+    await expect.poll(() => readFileSync(env.RAN, { encoding: "utf8", flag: "a+" })).toBe("ran\n");
+    first.process.kill("SIGKILL");
+    await first.ended;
+
+    const taken = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void taken.close());
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const args = reason === "a taken port" ? ["--port", String(port)] : ["--port", "0", "--strict"];
+    const second = await agentserve(["start", ...args], { cwd, env }).ended;
+    expect([second.code, second.stdout]).toEqual([1, ""]);
+    expect(second.stderr).toMatch(reason === "a taken port" ? /is taken/ : /every origin/);
+    expect(readFileSync(env.RAN, "utf8")).toBe("ran\n");
+
+    const third = agentserve(["start", "--port", "0"], { cwd, env });
+    await third.waitFor(/ready in/);
+    await expect.poll(() => readFileSync(env.RAN, "utf8")).toBe("ran\nran\n");
+  },
+);
