@@ -18,7 +18,10 @@ export default class Tally implements Reporter {
     }
     const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : "";
     // After the summary, which the default reporter writes in this same turn.
-    const lines = [...failed.map((name) => `failed: ${name}`), `${count.passed} passed, ${count.failed} failed${skipped}`];
+    const lines = [
+      ...failed.map((name) => `failed: ${name}`),
+      `${count.passed} passed, ${count.failed} failed${skipped}`,
+    ];
     setImmediate(() => process.stdout.write(`${lines.join("\n")}\n`));
   }
 }

@@ -362,7 +362,8 @@ describe("redaction takes time in proportion to the length", () => {
               best = Math.min(best, performance.now() - start);
             }
           }
-          if (best > most) slow.push(`${JSON.stringify(bit)} × ${Math.ceil(16_000 / bit.length)}: ${best.toFixed(0)} ms`);
+          if (best > most)
+            slow.push(`${JSON.stringify(bit)} × ${Math.ceil(16_000 / bit.length)}: ${best.toFixed(0)} ms`);
         }
       }
     }
