@@ -3,10 +3,10 @@ import { idRule, isId } from "../core/id.ts";
 import { toVisible } from "../core/visible.ts";
 import { callAgent } from "./call/agent.ts";
 import { createClient } from "./call/client.ts";
-import { UsageError } from "./usage.ts";
 import { dim, Screen } from "./call/screen.ts";
 import { toTarget, type CallFlags } from "./call/target.ts";
 import { callWorkflow } from "./call/workflow.ts";
+import { UsageError } from "./usage.ts";
 
 /** Runs a workflow, or asks an agent, of a server that runs. */
 export async function call(

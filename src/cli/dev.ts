@@ -3,11 +3,11 @@ import type { Project } from "../config/load.ts";
 import { isLoopback } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { openBrowser } from "./browser.ts";
+import { colors } from "./colors.ts";
 import { writeError } from "./fail.ts";
 import { loadVisibly, openLoader } from "./project.ts";
 import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
-import { colors } from "./colors.ts";
 
 /** Serves a project, and each version of it that is saved, until a signal ends it. */
 export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean }): Promise<void> {

@@ -1,7 +1,7 @@
+import { colors } from "./colors.ts";
 import { examine, type Finding } from "./examine.ts";
 import { exitCodes } from "./fail.ts";
 import { leave } from "./output.ts";
-import { colors } from "./colors.ts";
 
 /** Prints whether this project can be served here, and what to mend first. */
 export async function doctor(flags: { config?: string; data?: string; json?: boolean }): Promise<void> {

@@ -24,7 +24,7 @@ export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
 }
 
 const mostLines = 20;
-const longestLine = 500;
+const longestLine = 2_500;
 
 /** One line that says what is wrong, the code that it is about, one line that says what to do. */
 export function writeError(error: { message: string; hint?: string | undefined; frame?: string | undefined }): void {

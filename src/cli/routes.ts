@@ -1,7 +1,7 @@
 import { toRoutes } from "../server/create.ts";
 import type { ListedRoute } from "../server/listing.ts";
-import { leaveProject, openProject } from "./project.ts";
 import { colors } from "./colors.ts";
+import { leaveProject, openProject } from "./project.ts";
 
 /** Prints every route of a project, and who may call it. */
 export async function routes({ config, json }: { config?: string; json?: boolean }): Promise<void> {

@@ -4,8 +4,8 @@ import type { Loader, Project } from "../config/load.ts";
 import type { Logger } from "../core/log.ts";
 import { openServer, type OpenServer, type ServerParts } from "../server/create.ts";
 import { findRisks, type Risk } from "../server/risks.ts";
-import { countRoutes } from "./routes.ts";
 import { colors } from "./colors.ts";
+import { countRoutes } from "./routes.ts";
 import { UsageError } from "./usage.ts";
 
 /** What `dev` and `start` both take. */

@@ -1,10 +1,10 @@
 import { ConfigError } from "../config/error.ts";
 import { findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
+import { colors } from "./colors.ts";
 import { loadVisibly, openLoader } from "./project.ts";
 import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
-import { colors } from "./colors.ts";
 
 const noHttps = {
   message: "server.https is for dev: this is plain HTTP",

@@ -4,8 +4,8 @@ import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { ConfigError } from "../config/error.ts";
 import { hasConfig, type Project } from "../config/load.ts";
-import { leaveProject, openProject } from "./project.ts";
 import { colors } from "./colors.ts";
+import { leaveProject, openProject } from "./project.ts";
 import { UsageError } from "./usage.ts";
 
 export interface TokenFlags {

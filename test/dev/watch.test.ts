@@ -116,7 +116,7 @@ describe("files that come and go", () => {
     const outside = createProject({ "label.ts": label("1") });
     const dev = await startDev(files);
     const kinds: [string, string, (text: string) => string][] = [
-      [dev.folder, "lib/c.cjs", (text) => `module.exports = { label: "${text}" };`],
+      [dev.folder, "lib/c.cjs", (text) => `exports.label = "${text}";`],
       [dev.folder, "lib/m.mjs", label],
       [dev.folder, "lib/t.json", (text) => JSON.stringify({ label: text })],
       [outside, "label.ts", label],

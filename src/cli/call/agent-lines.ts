@@ -1,6 +1,6 @@
+import { colors } from "../colors.ts";
 import type { ServerEvent } from "./events.ts";
 import { dim, toShort, type Screen } from "./screen.ts";
-import { colors } from "../colors.ts";
 
 /** Shows a part of an agent's answer: its text on `stream`, what it does and thinks on stderr. */
 export async function showPart(screen: Screen, event: ServerEvent, stream: NodeJS.WriteStream): Promise<void> {

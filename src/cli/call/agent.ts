@@ -1,8 +1,8 @@
 import { ConfigError } from "../../config/error.ts";
+import { UsageError } from "../usage.ts";
 import { showPart } from "./agent-lines.ts";
 import type { Call } from "./call.ts";
 import type { ServerEvent } from "./events.ts";
-import { UsageError } from "../usage.ts";
 import { readInput } from "./input.ts";
 import { interruptible } from "./interrupt.ts";
 import { withKnownIds } from "./known.ts";

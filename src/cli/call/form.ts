@@ -1,5 +1,5 @@
-import { toErrorMessage } from "../../core/error.ts";
 import { ConfigError } from "../../config/error.ts";
+import { toErrorMessage } from "../../core/error.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { askChoice, askText, askYesNo } from "./prompt.ts";
 import { toShort } from "./screen.ts";

@@ -1,6 +1,6 @@
 import { toVisible } from "../../core/visible.ts";
-import type { ServerEvent } from "./events.ts";
 import { colors } from "../colors.ts";
+import type { ServerEvent } from "./events.ts";
 
 /**
  * What the command shows: results and answers on stdout, everything else on stderr. With `--json` stdout has one event a

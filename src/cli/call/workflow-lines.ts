@@ -1,8 +1,8 @@
+import { colors } from "../colors.ts";
 import { showPart } from "./agent-lines.ts";
 import type { ServerEvent } from "./events.ts";
 import { dim, toSeconds, toShort, type Screen } from "./screen.ts";
 import { toWaiting } from "./suspension.ts";
-import { colors } from "../colors.ts";
 
 const mostSteps = 10_000;
 
