@@ -4,6 +4,7 @@ import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { ConfigError } from "../config/error.ts";
 import { hasConfig, type Project } from "../config/load.ts";
+import { durationRule, fromDuration } from "../core/duration.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 import { UsageError } from "./usage.ts";
@@ -28,7 +29,7 @@ export async function token(flags: TokenFlags): Promise<void> {
   const payload: JWTPayload = { ...toClaims(flags.claim), ...(flags.sub !== undefined && { sub: flags.sub }) };
   const options: CreateTokenOptions = {
     ...signer?.defaults,
-    expiresIn: flags.expires === "never" ? undefined : flags.expires,
+    expiresIn: toLifetime(flags.expires),
     ...(flags.audience !== undefined && { audience: flags.audience }),
     ...(flags.issuer !== undefined && { issuer: flags.issuer }),
   };
@@ -53,6 +54,12 @@ async function findProject(config: string | undefined, isOptional: boolean): Pro
     if (isOptional) return undefined;
     throw error;
   });
+}
+
+function toLifetime(text: string): string | undefined {
+  if (text === "never") return undefined;
+  if (!fromDuration(text)) throw new UsageError(`--expires: expected ${durationRule}, found ${JSON.stringify(text)}`);
+  return text;
 }
 
 function toClaims(texts: readonly string[] = []): Record<string, unknown> {

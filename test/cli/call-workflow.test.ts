@@ -113,7 +113,7 @@ describe("agentserve call workflow", () => {
         '  {"n":1}',
         "execution later waits for an answer; give it with",
         `  npx agentserve call workflow approval --execution later --url ${url} --resume '{"approved":<boolean>}'`,
-        `  curl -X POST ${url}/workflows/approval/executions/later/resume -H "Authorization: Bearer $AGENTSERVE_TOKEN" -H 'content-type: application/json' -d '{"resumeData":{"approved":<boolean>}}'`,
+        `  curl -X POST '${url}/workflows/approval/executions/later/resume' -H "Authorization: Bearer $AGENTSERVE_TOKEN" -H 'content-type: application/json' -d '{"resumeData":{"approved":<boolean>}}'`,
         "",
       ].join("\n"),
     );
@@ -284,7 +284,7 @@ describe("agentserve call workflow, cut off", () => {
       [
         "execution x goes on at the server",
         `  npx agentserve call workflow holds --execution x --url ${base}   follows it`,
-        `  curl -X POST ${base}/workflows/holds/executions/x/cancel   cancels it`,
+        `  curl -X POST '${base}/workflows/holds/executions/x/cancel'   cancels it`,
         "",
       ].join("\n"),
     );

@@ -188,7 +188,7 @@ export const w = defineWorkflow({ id: "w" })
 
   it("refuses a port that is none", async () => {
     const { code, stderr } = await agentserve([command, ...starter, "--port", "80x"]).ended;
-    expect([code, stderr]).toEqual([1, 'error --port: expected a port number from 0 to 65535, found "80x"\n']);
+    expect([code, stderr]).toEqual([2, 'error --port: expected a port number from 0 to 65535, found "80x"\n']);
   });
 
   it("names the file it looked for when there is no project", async () => {

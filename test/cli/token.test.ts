@@ -118,9 +118,10 @@ describe("agentserve token", () => {
       {},
       'expected a duration such as "30m", "12h" or "7d", found "soon"',
     ],
-  ])("is one line, a hint and exit 1 %s", async (_, args, files, message) => {
+  ])("is one line, a hint and exit 1, or 2 for its own arguments, %s", async (_, args, files, message) => {
     const { code, stdout, stderr } = await token(["--sub", "ada", ...args], createProject(files));
-    expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining(message)]);
+    const isUsage = args.includes("--claim") || args.includes("--expires");
+    expect([code, stdout, stderr]).toEqual([isUsage ? 2 : 1, "", expect.stringContaining(message)]);
     expect(stderr).not.toContain(secret);
   });
 
