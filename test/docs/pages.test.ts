@@ -286,6 +286,9 @@ describe("a save that cannot be loaded", () => {
     expect(panel.textContent).toContain("The last good version goes on serving");
     expect(page.querySelector("meta[http-equiv=refresh]")!.getAttribute("content")).toBe("2");
     expect(page.querySelectorAll("article")).toHaveLength(2);
+    const stranger = new Request("http://localhost/", { headers: { origin: "https://stranger.test" } });
+    const foreign = await server.fetch(stranger);
+    expect(await foreign.text()).not.toContain("could not be loaded"); // `cors` may let a page of anybody read this
     server.complain({ message: "short", since: problem.since });
     expect((await ask()).querySelectorAll(".hint, .frame")).toHaveLength(0);
     server.complain(undefined);
