@@ -6,7 +6,7 @@ import { openBrowser } from "./browser.ts";
 import { colors } from "./colors.ts";
 import { writeError } from "./fail.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
+import { openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
 
 /** Serves a project, and each version of it that is saved, until a signal ends it. */
@@ -24,7 +24,6 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   const fixed = toFixed(project);
   const { host, port, file, https } = fixed;
   const server = openWithPlace(project, loader, { mode, json: flags.json, file });
-  keepServing(server.logger);
   const { url } = await server.listen({ port, host, https });
   let reload: { close(): Promise<void> } | undefined;
   closeOnSignal(

@@ -1,13 +1,14 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { findSource } from "../agents/find-model.ts";
 import { show } from "../config/load-error.ts";
 import { dispose, type Project } from "../config/load.ts";
 import { toVisible } from "../core/visible.ts";
 import { openServer, type OpenServer } from "../server/create.ts";
 import { findRisks } from "../server/risks.ts";
-import { loadVisibly, openLoader } from "./project.ts";
+import { disposeMs, loadVisibly, openLoader } from "./project.ts";
 import { countRoutes } from "./routes.ts";
 import { counted, toSettings } from "./serving.ts";
 
@@ -102,7 +103,7 @@ async function examineServer(project: Project, findings: Finding[]): Promise<num
     findings.push(toFailure("start", error));
     return undefined;
   } finally {
-    await (server ? server.close() : dispose(project.config));
+    await Promise.race([server ? server.close() : dispose(project.config), sleep(disposeMs)]);
     rmSync(folder, { recursive: true, force: true });
   }
 }

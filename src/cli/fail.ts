@@ -16,10 +16,12 @@ export interface FailOptions {
 
 /** Says what is wrong and what to do about it; the exit code says so, too. */
 export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
-  const { message = String(error), hint, stack } = error as { message?: string; hint?: string; stack?: string };
+  const { message = String(error), hint, stack, cause } = (error ?? {}) as Partial<ConfigError>;
   const place = frame && error instanceof ConfigError ? error.place : undefined;
   writeError({ message, hint, frame: place && toFrame(place) });
-  if (debug && stack) process.stderr.write(`${colors.dim(stack)}\n`);
+  // What the user's own code threw says more than where we noticed.
+  const trace = cause instanceof Error ? cause.stack : stack;
+  if (debug && trace) process.stderr.write(`${colors.dim(trace)}\n`);
   process.exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
 }
 

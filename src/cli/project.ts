@@ -30,4 +30,4 @@ export async function leaveProject(project: Project | undefined): Promise<never>
   if (project) await Promise.race([dispose(project.config), sleep(disposeMs)]);
   return leave();
 }
-const disposeMs = 2_000;
+export const disposeMs = 2_000;

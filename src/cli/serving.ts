@@ -32,10 +32,12 @@ export function toSettings(flags: ServeFlags, { config: { server } }: Project): 
   };
 }
 
-/** A server of this project. What its own code throws is said with its place. */
+/** A server of this project. What its own code throws is said with its place, or logged once executions run. */
 export function openWithPlace(project: Project, loader: Loader, parts: ServerParts): OpenServer {
   try {
-    return openServer(project, parts);
+    const server = openServer(project, parts);
+    keepServing(server.logger);
+    return server;
   } catch (error) {
     throw withPlace(error, loader.file, project.root);
   }
@@ -63,7 +65,7 @@ export function sayRisks(risks: readonly Pick<Risk, "message" | "hint">[]): void
  * A promise that a step forgot and that rejects, or a throw out of a timer, would end the process and every execution in
  * it. It belongs to no request: it is logged, and the server goes on.
  */
-export function keepServing(logger: Logger): void {
+function keepServing(logger: Logger): void {
   process.on("unhandledRejection", (error) => logger.error("Unhandled rejection", { error }));
   process.on("uncaughtException", (error) => logger.error("Uncaught exception", { error }));
 }

@@ -3,7 +3,7 @@ import { findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { colors } from "./colors.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import { keepServing, openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
+import { openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
 
 const noHttps = {
@@ -28,7 +28,6 @@ export async function start(flags: ServeFlags & { strict?: boolean; allowWeakSec
     });
   }
   const { url } = await server.listen({ port, host });
-  keepServing(server.logger);
   closeOnSignal(
     () => server.close(),
     (line) => print(colors.dim(line)),

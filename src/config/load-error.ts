@@ -10,6 +10,9 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
       typeof error === "string" ? JSON.stringify(error) : inspect(error, { depth: 0, breakLength: Infinity });
     return new ConfigError(`${show(file)}: threw ${what} while it was loaded`, { cause: error });
   }
+  const { code, path } = error as NodeJS.ErrnoException;
+  if (code === "ENOENT" && path && isOwnFile(path, root))
+    return new ConfigError(`${show(path)} is gone`, { cause: error });
   const unread = toUnread(String(error.message));
   if (unread) return new ConfigError(`${showPlace(unread.place)}: ${unread.problem}`, { cause: error, ...unread });
   const [what = ""] = String(error.message || error.name).split("\n");
@@ -26,11 +29,11 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
 
 /** A file that is no TypeScript, or no JSON: jiti and Node say so in ways of their own. */
 function toUnread(message: string): { problem: string; place: Place } | undefined {
-  const code = /^ParseError: (?<problem>.*?)\s*\n\s*(?<file>.+):(?<line>\d+):(?<column>\d+)\s*$/s.exec(message)?.groups;
-  const json = /^(?<file>\/.+?\.json): (?<problem>.*) \(line (?<line>\d+) column (?<column>\d+)\)/.exec(
+  const code = /^ParseError: (?<problem>.*?)\s*\n\s*(?<file>.+):(?<line>\d+):(?<column>\d+)\s*$/s.exec(message);
+  const json = /^(?<file>\/.+?\.json): (?<problem>.*?)(?: \(line (?<line>\d+) column (?<column>\d+)\)|$)/m.exec(
     message,
-  )?.groups;
-  const { problem = "", file = "", line, column } = code ?? json ?? {};
+  );
+  const { problem = "", file = "", line = "1", column = "1" } = code?.groups ?? json?.groups ?? {};
   if (!file) return undefined;
   // Those of jiti's columns begin at 0.
   return { problem, place: { file, line: Number(line), column: Number(column) + (code ? 1 : 0) } };
@@ -56,9 +59,13 @@ export function missingFiles({ cause }: ConfigError): string[] {
   const { name = "", from } = toMissing(cause) ?? {};
   if (from === undefined || !/^[./]/.test(name)) return [];
   const file = resolve(dirname(from), name);
-  return [file, ...endings.map((ending) => file + ending)];
+  // `x.js` may mean `x.ts`.
+  return [file, file.replace(/\.([cm]?)js(x?)$/, ".$1ts$2"), ...endings.map((ending) => file + ending)];
 }
-const endings = [".ts", ".mts", ".js", ".mjs", ".cjs", ".json", "/index.ts", "/index.js"];
+const endings = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "json"].flatMap((name) => [
+  `.${name}`,
+  `/index.${name}`,
+]);
 
 /** The innermost place of a stack that is the user's own. */
 function placeOf(error: Error, root: string): Place | undefined {

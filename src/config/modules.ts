@@ -1,11 +1,10 @@
 import { existsSync, statSync, type Stats } from "node:fs";
-import { registerHooks } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { createJiti, type Jiti } from "jiti";
 import { ConfigError } from "./error.ts";
 import { show, toLoadError } from "./load-error.ts";
 import { isOwnFile } from "./own-file.ts";
+import { nextGeneration, readAnew } from "./read-anew.ts";
 
 /** The modules that a project's files get when they import `agentserve`: the very ones that serve them. */
 export type OwnModules = Record<string, Record<string, unknown>>;
@@ -13,15 +12,14 @@ export type OwnModules = Record<string, Record<string, unknown>>;
 /** Imports a project's files, again and again: what they import is read anew after `forget()`. */
 export interface Modules {
   import(file: string): Promise<Record<string, unknown>>;
-  /** The project's own files that are loaded, or that could not be. */
+  /** The project's own files that are loaded. */
   files(): string[];
   forget(): void;
 }
 
 export function createModules(config: string, own: OwnModules): Modules {
   const root = dirname(config);
-  roots.add(root);
-  readAnew();
+  readAnew(root);
   const jiti: Jiti = createJiti(config, {
     interopDefault: false,
     virtualModules: own,
@@ -41,7 +39,7 @@ export function createModules(config: string, own: OwnModules): Modules {
     },
     files,
     forget() {
-      loads++;
+      nextGeneration();
       for (const file of files()) delete jiti.cache[file];
     },
   };
@@ -59,25 +57,3 @@ function cacheFolder(root: string): string | false {
 
 const isPrivate = ({ uid, mode }: Stats): boolean =>
   process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
-
-const roots = new Set<string>();
-let loads = 0;
-let hooked = false;
-/**
- * What jiti leaves to Node would never be read again. An ES module is refused, whereupon jiti compiles it as it does
- * TypeScript; a CommonJS module gets another address with each load, and Node makes of it what it always does.
- */
-function readAnew(): void {
-  if (hooked) return;
-  hooked = true;
-  registerHooks({
-    resolve(specifier, context, next) {
-      const resolved = next(specifier, context);
-      if (!context.parentURL?.endsWith("/jiti/lib/jiti.mjs") || !resolved.url.startsWith("file:")) return resolved;
-      const file = fileURLToPath(resolved.url);
-      if (![...roots].some((root) => isOwnFile(file, root))) return resolved;
-      if (resolved.format === "module") throw new Error("left to jiti");
-      return { ...resolved, url: `${resolved.url}?load=${loads}` };
-    },
-  });
-}

@@ -17,7 +17,10 @@ export interface Patience {
 
 const slowMs = 1_000;
 
-/** A module can wait for ever, at its top. The next save is to be seen all the same. */
+/**
+ * A module can wait for ever, at its top. The next save is to be seen all the same. Should what was given up go on after
+ * all, it may import modules of the next load; its config is disposed of, and never served.
+ */
 export function loadPatiently(loader: Loader, { loadMs, onSlow }: Patience): PatientLoad {
   const { promise: end, reject } = Promise.withResolvers<never>();
   const loading = loader.load();

@@ -40,6 +40,8 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   let served = options.project;
   /** What a file imports and is not there: it may come. */
   let missing: readonly string[] = [];
+  /** All that was loaded since the last good load began: of what throws, Node and jiti forget some. */
+  let known = new Set<string>();
   let told = "";
   const watched = new Set<string>();
   const pending = new Set<string>();
@@ -67,7 +69,8 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   const following = setInterval(follow, followMs).unref();
 
   function follow(): void {
-    const all = [...fixed, ...loader.folders(), ...loader.files(), ...missing];
+    for (const file of loader.files()) known.add(file);
+    const all = [...fixed, ...loader.folders(), ...known, ...missing];
     const paths = all.filter((path) => !watched.has(path));
     for (const path of paths) watched.add(path);
     if (paths.length > 0) watch.add(paths);
@@ -77,10 +80,8 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
     fixed.includes(file) || missing.includes(file) || isLoaded(file) || isInFolder(file);
   const isInFolder = (file: string): boolean =>
     loader.folders().some((folder) => file.startsWith(folder + sep) && isModule(file.slice(folder.length)));
-  function isLoaded(file: string): boolean {
-    const files = loader.files();
-    return files.includes(file) || (existsSync(file) && files.includes(realpathSync(file)));
-  }
+  const isLoaded = (file: string): boolean =>
+    known.has(file) || loader.files().includes(existsSync(file) ? realpathSync(file) : file);
 
   /** One version after the other; what was saved meanwhile makes the next one. */
   async function work(): Promise<void> {
@@ -101,6 +102,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       const change = describeChange({ before: served, after: next, files, config: loader.file });
       served = next;
       missing = [];
+      known = new Set();
       server.complain(undefined);
       say.served(change, performance.now() - began);
       if (keys.join() !== told && keys.length > 0) say.restart(keys);

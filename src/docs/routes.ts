@@ -68,7 +68,8 @@ export function pageRoutes({ version, rows, problem = () => undefined }: PagePar
   ];
 
   function toLanding(lists: Html, shown: Problem | undefined): Response {
-    return new FastResponse(toLandingPage(lists, version, shown), { headers: landingHeaders });
+    const headers = shown ? { ...landingHeaders, "cache-control": "no-store" } : landingHeaders;
+    return new FastResponse(toLandingPage(lists, version, shown), { headers });
   }
 }
 

@@ -150,6 +150,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
       if (listening) throw new Error("This server listens already");
+      if (closing) throw new Error("This server is closed");
       const options: ListenOptions = {
         mode,
         host,
@@ -184,7 +185,8 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     const until = performance.now() + drainMs;
     const grace = { drainMs: Math.max(drainMs / 2, drainMs - answerMs) };
     const beside = agents.close(grace);
-    const answered = Promise.all([engine.close({ ...grace, beside }), beside]);
+    const closed = Promise.all([engine.close({ ...grace, beside }), recovering?.catch(() => {})]);
+    const answered = Promise.all([closed, beside]);
     await Promise.all([
       answered,
       listening?.then(

@@ -20,6 +20,39 @@ export const w = defineWorkflow({ id: "w" }).andThen({
 `,
 };
 
+it("a start that goes on with what forgets a promise that rejects serves all the same", async () => {
+  const step = (what: string): string => `import { defineWorkflow } from "agentserve";
+export const it = defineWorkflow({ id: "${what}", recovery: "${what === "fails" ? "fail" : "resume"}" }).andThen({
+  id: "a",
+  execute: async () => {
+    void Promise.reject(new Error("forgotten"));
+    await new Promise(() => setInterval(() => {}, 1e6));
+  },
+});
+`;
+  const cwd = createProject({
+    "agents.config.ts": files["agents.config.ts"],
+    "workflows/a.ts": step("fails"),
+    "workflows/b.ts": step("goes-on"),
+  });
+  const serve = async () => {
+    const child = agentserve(["start", "--port", "0"], { cwd });
+    return { child, url: (await child.waitFor(/http:\/\/\S+?:\d+/))[0] };
+  };
+  const first = await serve();
+  for (const id of ["fails", "goes-on"]) {
+    await fetch(`${first.url}/workflows/${id}/execute`, {
+      method: "POST",
+      headers: { "content-type": "application/json", prefer: "respond-async" },
+      body: '{"input":{}}',
+    });
+  }
+  first.child.process.kill("SIGKILL");
+  await first.child.ended;
+  const second = await serve();
+  expect((await fetch(`${second.url}/workflows`)).status).toBe(200);
+});
+
 it.each(["a risky default", "a taken port"])(
   "a start that is refused for %s runs nothing, and ends",
   async (reason) => {

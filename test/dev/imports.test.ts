@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { appendFileSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createProject } from "../harness/project.ts";
@@ -35,6 +35,11 @@ describe("what a project imports", () => {
       "lib/b.cjs": "module.exports = function two() {}; module.exports.n = 2;",
       "lib/c.cjs": "exports.__esModule = true; exports.default = 3; exports.n = 3;",
       "lib/d.mjs": "export default 4; export const n = 4;",
+      "lib/g.cjs": "exports.n = 7;",
+      "lib/h.cjs": "module.exports = require('./g.cjs');",
+      "lib/i.cjs": "module.exports = { ...require('./g.cjs'), own: 8 };",
+      "lib/j.cjs": "module.exports = { n: require('./g.cjs').n };",
+      "lib/k.cjs": "var g = require('./g.cjs'); for (var p in g) exports[p] = g[p]; exports.own = 9;",
       "plain/e.js": "module.exports = { n: 5 };",
       "plain/package.json": "{}",
       "modern/f.js": "export default 6; export const n = await Promise.resolve(6);",
@@ -86,6 +91,30 @@ describe("what a project imports", () => {
     expect(await dev.workflows()).toEqual(["a:1"]);
     await dev.said(served, () => symlinkSync("../other.ts", join(folder, "workflows/link.ts")));
     expect((await dev.workflows()).toSorted()).toEqual(["a:1", "b:1"]);
+  });
+});
+
+describe("what has thrown", () => {
+  it.each([
+    ["in a CommonJS module that another requires", "lib/b.cjs", "exports.n = 1;", "throw new Error('no');"],
+    ["in JSON that is required", "lib/b.json", '{"n":1}', '{"n":'],
+    ["for it was gone", "lib/b.ts", "export const n: number = 1;", undefined],
+  ])("%s is noticed when it is mended", async (_, name, good, bad) => {
+    const how = name.endsWith(".ts")
+      ? 'export { n } from "./b.js";'
+      : `import { createRequire } from "node:module";\nexport const { n } = createRequire(import.meta.url)("../${name}");`;
+    const dev = await startDev({
+      "agents.config.ts": toConfig("() => String(n)", 'import { n } from "./lib/a.ts";'),
+      "lib/a.ts": how,
+      [name]: good,
+    });
+    const ask = async () => (await fetch(`${dev.url}/said`)).text();
+    expect(await ask()).toBe("1");
+    if (bad === undefined) await dev.said(refused, () => rmSync(join(dev.folder, name)));
+    else await dev.refuses({ [name]: bad });
+    expect(await ask()).toBe("1");
+    await dev.serves({ [name]: good.replace("1", "2") });
+    expect(await ask()).toBe("2");
   });
 });
 

@@ -289,7 +289,7 @@ describe("a record after all that", () => {
       }),
       { numRuns: bySize(2_000, 100_000) },
     );
-  });
+  }, 120_000);
 
   it("is the very same, where there was nothing to hide", () => {
     fc.assert(

@@ -50,27 +50,21 @@ export class EmbeddedEngine implements Engine {
   }
 
   async open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void> {
-    const { retentionMs } = this.#options;
-    await this.#orClose(() => this.#openStore());
-    await mayRun?.().catch((error: unknown) => {
-      this.#closeStore();
-      throw error;
-    });
-    await this.#orClose(async () => {
+    const { path, retentionMs } = this.#options;
+    const { signal } = this.#closing;
+    try {
+      signal.throwIfAborted();
+      await this.#openStore();
+      await mayRun?.();
+      signal.throwIfAborted(); // it may have been closed meanwhile
       this.#journal = new Journal({ ...this.#options, store: this.#store });
       const running = this.#store.running();
       await Promise.all(running.map((state) => this.#recover(state, programOf(state.execution.workflowId))));
-    });
-    if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#journal.writer, retentionMs);
-  }
-
-  async #orClose(work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
     } catch (error) {
       this.#closeStore();
-      throw toStoreError(this.#options.path, error);
+      throw toStoreError(path, error);
     }
+    if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#journal.writer, retentionMs);
   }
 
   async #openStore(): Promise<void> {
