@@ -45,7 +45,7 @@ export function createModules(config: string, own: OwnModules): Modules {
   };
 }
 
-/** Compiled files are code: they are kept with the packages, in a folder that nobody else can write to. */
+/** Compiled files are code: they are kept with the packages, never in a folder that anybody can write to. */
 function cacheFolder(root: string): string | false {
   for (let folder = root; ; folder = dirname(folder)) {
     const packages = join(folder, "node_modules");
@@ -56,4 +56,4 @@ function cacheFolder(root: string): string | false {
 }
 
 const isPrivate = ({ uid, mode }: Stats): boolean =>
-  process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
+  process.getuid === undefined || ([0, process.getuid()].includes(uid) && (mode & 0o002) === 0);

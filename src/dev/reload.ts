@@ -80,8 +80,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
     fixed.includes(file) || missing.includes(file) || isLoaded(file) || isInFolder(file);
   const isInFolder = (file: string): boolean =>
     loader.folders().some((folder) => file.startsWith(folder + sep) && isModule(file.slice(folder.length)));
-  const isLoaded = (file: string): boolean =>
-    known.has(file) || loader.files().includes(existsSync(file) ? realpathSync(file) : file);
+  const isLoaded = (file: string): boolean => known.has(file) || loader.files().includes(toReal(file));
 
   /** One version after the other; what was saved meanwhile makes the next one. */
   async function work(): Promise<void> {
@@ -141,4 +140,13 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       await watch.close();
     },
   };
+}
+
+/** Where a link leads; a file that is gone leads nowhere. */
+function toReal(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
 }
