@@ -28,7 +28,10 @@ async function isFree(port: number, host: string): Promise<boolean> {
   const outcome = Promise.withResolvers<boolean>();
   probe.once("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EADDRINUSE") outcome.resolve(false);
-    else outcome.reject(new ConfigError(`Cannot listen on ${host}:${port}: ${error.message}`, { cause: error }));
+    else {
+      const hint = "choose another address with --host, or another port with --port";
+      outcome.reject(new ConfigError(`Cannot listen on ${host}:${port}: ${error.message}`, { hint, cause: error }));
+    }
   });
   probe.listen(port, host, () => probe.close(() => outcome.resolve(true)));
   return outcome.promise;

@@ -52,17 +52,21 @@ export class EmbeddedEngine implements Engine {
   async open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void> {
     const { path, retentionMs } = this.#options;
     const { signal } = this.#closing;
+    let refusal: unknown; // not about the store
     try {
       signal.throwIfAborted();
       await this.#openStore();
-      await mayRun?.();
+      await mayRun?.().catch((error: unknown) => {
+        refusal = error;
+        throw error;
+      });
       signal.throwIfAborted(); // it may have been closed meanwhile
       this.#journal = new Journal({ ...this.#options, store: this.#store });
       const running = this.#store.running();
       await Promise.all(running.map((state) => this.#recover(state, programOf(state.execution.workflowId))));
     } catch (error) {
       this.#closeStore();
-      throw toStoreError(path, error);
+      throw refusal ?? toStoreError(path, error);
     }
     if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#journal.writer, retentionMs);
   }

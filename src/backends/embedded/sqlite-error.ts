@@ -33,9 +33,8 @@ export class StoreError extends Error {
 export const unavailable = (message: string, cause: unknown): ServeError =>
   new ServeError(503, message, { cause, headers: [["retry-after", "1"]] });
 
-export function toStoreError(path: string, error: unknown): unknown {
-  // What has words for people of its own, as a taken port, is not about the store.
-  if (error instanceof StoreError || (error as { hint?: unknown } | undefined)?.hint !== undefined) return error;
+export function toStoreError(path: string, error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
   const reason = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ");
   const explain = (what: string, hint: string) => new StoreError(`${path} ${what}`, hint, error);
   if (isSqliteError(error, codes.busy))
