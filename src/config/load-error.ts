@@ -10,10 +10,7 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
       typeof error === "string" ? JSON.stringify(error) : inspect(error, { depth: 0, breakLength: Infinity });
     return new ConfigError(`${show(file)}: threw ${what} while it was loaded`, { cause: error });
   }
-  const { code, path } = error as NodeJS.ErrnoException;
-  if (code === "ENOENT" && path && isOwnFile(path, root))
-    return new ConfigError(`${show(path)} is gone`, { cause: error });
-  const unread = toUnread(String(error.message));
+  const unread = toUnread(error);
   if (unread) return new ConfigError(`${showPlace(unread.place)}: ${unread.problem}`, { cause: error, ...unread });
   const [what = ""] = String(error.message || error.name).split("\n");
   const missing = toMissing(error);
@@ -23,21 +20,26 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
     const hint = isPackage ? `npm install ${name.split("/", name.startsWith("@") ? 2 : 1).join("/")}` : undefined;
     return new ConfigError(`${show(from ?? file)}: ${what}`, { hint, cause: error });
   }
+  const { code, path } = error as NodeJS.ErrnoException;
+  // jiti has found it, and could not read it any more. What the user's own code does not find is for its place to say.
+  if (code === "ENOENT" && typeof path === "string" && /\.[cm]?[jt]sx?$/.test(path)) {
+    return new ConfigError(`${show(path)} is gone`, { cause: error, place: placeOf(error, root) });
+  }
   const place = placeOf(error, root);
   return new ConfigError(`${place ? showPlace(place) : show(file)}: ${what}`, { cause: error, place });
 }
 
 /** A file that is no TypeScript, or no JSON: jiti and Node say so in ways of their own. */
-function toUnread(message: string): { problem: string; place: Place } | undefined {
+function toUnread(error: Error): { problem: string; place: Place } | undefined {
+  const message = String(error.message);
   const code = /^ParseError: (?<problem>.*?)\s*\n\s*(?<file>.+):(?<line>\d+):(?<column>\d+)\s*$/s.exec(message);
-  const json = /^(?<file>\/.+?\.json): (?<problem>.*?)(?: \(line (?<line>\d+) column (?<column>\d+)\)|$)/m.exec(
-    message,
-  );
+  const json = error instanceof SyntaxError ? toUnreadJson.exec(message) : undefined;
   const { problem = "", file = "", line = "1", column = "1" } = code?.groups ?? json?.groups ?? {};
   if (!file) return undefined;
   // Those of jiti's columns begin at 0.
   return { problem, place: { file, line: Number(line), column: Number(column) + (code ? 1 : 0) } };
 }
+const toUnreadJson = /^(?<file>\/.+?\.json): (?<problem>.*?)(?: \(line (?<line>\d+) column (?<column>\d+)\))?$/;
 
 /** What a version of the config cannot be served for: with its place, if it came out of the user's own code. */
 export function withPlace(error: unknown, file: string, root: string): ConfigError {

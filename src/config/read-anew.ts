@@ -25,6 +25,7 @@ const resolve: NonNullable<Parameters<typeof registerHooks>[0]["resolve"]> = (sp
   const file = fileURLToPath(resolved.url);
   if (![...roots].some((root) => isOwnFile(file, root))) return resolved;
   if (resolved.format === "module") throw new Error("left to jiti");
+  if (!/\.c?js$/.test(file)) return resolved; // WebAssembly, or what is no module
   // First as `require` would: where it meets a module twice in one generation, `import` gives what it requires as empty.
   createRequire(file)(file);
   return { ...resolved, url: `${resolved.url}?generation=${generation}` };

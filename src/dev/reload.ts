@@ -51,22 +51,26 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
 
   const watch = createWatch({
     root,
-    onChange(files) {
-      for (const file of files) {
-        if (!existsSync(file)) watched.delete(file); // to be looked for again
-        if (isOurs(file)) pending.add(file);
-      }
-      if (pending.size === 0 || closed) return;
-      load?.hurry();
-      working ??= work().finally(() => (working = undefined));
-    },
+    onChange,
     readAt: loader.beganAt,
-    isNew: (file) => isInFolder(file) && !isLoaded(file),
+    isNew: (file) => missing.includes(file) || (isInFolder(file) && !loader.files().includes(toReal(file))),
     onError: (error) => server.logger.error("Watching files failed", { error }),
   });
   follow();
-  // A request or a step may import a file that nobody has loaded before.
-  const following = setInterval(follow, followMs).unref();
+  const following = setInterval(() => {
+    follow(); // a request or a step may import a file that nobody has loaded before
+    if (!working) onChange(missing.filter((file) => existsSync(file))); // what goes and comes back at once is not always told
+  }, followMs).unref();
+
+  function onChange(files: Iterable<string>): void {
+    for (const file of files) {
+      if (!existsSync(file)) watched.delete(file); // to be looked for again
+      if (isOurs(file)) pending.add(file);
+    }
+    if (pending.size === 0 || closed) return;
+    load?.hurry();
+    working ??= work().finally(() => (working = undefined));
+  }
 
   function follow(): void {
     for (const file of loader.files()) known.add(file);
@@ -128,7 +132,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   function refuse(mistake: ConfigError): void {
     const { message, hint, place } = mistake;
     const problem = { message, hint, frame: place && toFrame(place), since: new Date().toISOString() };
-    missing = missingFiles(mistake);
+    missing = missingFiles(mistake).filter((file) => !existsSync(file));
     server.complain(showsCode ? problem : { ...problem, frame: undefined });
     say.failed(problem);
   }

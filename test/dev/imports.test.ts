@@ -83,6 +83,36 @@ describe("what a project imports", () => {
     ).toHaveLength(1);
   });
 
+  it("may go with its folder, and come back as old as it was", async () => {
+    const config = toConfig("() => String(n)", 'import { n } from "./workflows/sub/a.ts";');
+    const folder = createProject({ "agents.config.ts": config, "workflows/sub/a.ts": "export const n: number = 1;" });
+    const dev = await openDev(folder);
+    await dev.said(refused, () => renameSync(join(folder, "workflows/sub"), join(folder, "elsewhere")));
+    await dev.said(served, () => renameSync(join(folder, "elsewhere"), join(folder, "workflows/sub")));
+    expect(await (await fetch(`${dev.url}/said`)).text()).toBe("1");
+  });
+
+  it("is run only if it is a module", async () => {
+    const wasm = Buffer.from(
+      "0061736d0100000001070160027f7f017f030201000707010361646400000a09010700200020016a0b",
+      "hex",
+    );
+    const folder = createProject({
+      "agents.config.ts": toConfig("() => String(m.add(40, 2))", 'import * as m from "./add.wasm";'),
+      "notes.txt": "globalThis.executed = true;",
+      "package.json": "{}",
+    });
+    writeFileSync(join(folder, "add.wasm"), wasm);
+    const dev = await openDev(folder);
+    expect(await (await fetch(`${dev.url}/said`)).text()).toBe("42");
+    const said = await dev.refuses({
+      "agents.config.ts": toConfig("() => String(m)", 'import * as m from "./notes.txt";'),
+    });
+    expect(said).toContain('Unknown file extension ".txt"');
+    await dev.serves({ "agents.config.ts": toConfig("() => String(globalThis.executed)") });
+    expect(await (await fetch(`${dev.url}/said`)).text()).toBe("undefined");
+  });
+
   it("may be moved or linked into a folder, however old it is", async () => {
     const folder = createProject({ "agents.config.ts": lazy, "old/a.ts": workflow("a"), "other.ts": workflow("b") });
     mkdirSync(join(folder, "workflows"));
@@ -139,5 +169,28 @@ describe("a setting that makes no sense", () => {
     expect(said).toMatch(/^error PORT: expected a port number/m);
     expect(said).not.toContain("✓");
     await dev.said(served, () => dev.save({ ".env": "" }));
+  });
+});
+
+describe("a file that the code of a project does not find", () => {
+  it.each([
+    [
+      "a program",
+      `import { execFileSync } from "node:child_process";\nexecFileSync("no-such-program");`,
+      /^error agents\.config\.ts:\d+:\d+: spawnSync no-such-program ENOENT$/m,
+    ],
+    [
+      "a text",
+      `import { readFileSync } from "node:fs";\nreadFileSync("./prompt.md");`,
+      /^error agents\.config\.ts:\d+:\d+: ENOENT: no such file/m,
+    ],
+    [
+      "JSON, in words of its own",
+      `throw new Error("/etc/settings.json: key model is missing");`,
+      /^error agents\.config\.ts:\d+:\d+: \/etc\/settings\.json: key model/m,
+    ],
+  ])("is said where it is asked for: %s", async (_, code, expected) => {
+    const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") });
+    expect(await dev.refuses({ "agents.config.ts": `${code}\n${lazy}` })).toMatch(expected);
   });
 });

@@ -68,7 +68,8 @@ export class EmbeddedEngine implements Engine {
       this.#closeStore();
       throw refusal ?? toStoreError(path, error);
     }
-    if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#journal.writer, retentionMs);
+    if (retentionMs !== undefined && !signal.aborted)
+      this.#stopRetention = startRetention(this.#store, this.#journal.writer, retentionMs);
   }
 
   async #openStore(): Promise<void> {
