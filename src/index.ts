@@ -22,7 +22,7 @@ export { andTap } from "./workflows/steps/and-tap.ts";
 export { andThen } from "./workflows/steps/and-then.ts";
 export { andWhen } from "./workflows/steps/and-when.ts";
 export { andWorkflow } from "./workflows/steps/and-workflow.ts";
-export type { StepContext } from "./engine/context.ts";
+export type { StepContext } from "./engine/step-context.ts";
 export type { Retry } from "./engine/definition.ts";
 
 // Errors that reach the client, and loggers

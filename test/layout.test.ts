@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 // Each room, and the rooms that it may import from; type imports count. A room that is not here may not exist.
 const kit = ["core", "http", "sockets"];
-const nouns = ["workflows", "agents", "auth", "observability", "docs"];
+const nouns = ["workflows", "agents", "auth", "observability", "pages"];
 const floors: Record<string, string[]> = {
   core: [],
   http: ["core"],

@@ -1,17 +1,17 @@
 import { ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Tracer } from "../core/trace.ts";
-import type { AskAgent } from "../engine/context.ts";
+import type { AskAgent } from "../engine/ask.ts";
 import type { Conversations } from "../engine/conversations.ts";
-import { createAsk } from "./ask.ts";
-import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call.ts";
+import { createAsk } from "./call/ask.ts";
+import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
 import type { AgentDefinition } from "./define.ts";
-import type { ModelLimits } from "./model.ts";
-import { Operation } from "./operation.ts";
-import { prepareAgent, type PreparedAgent } from "./prepare.ts";
-import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schema-checker.ts";
+import type { ModelLimits } from "./models/timed-model.ts";
+import { Operation } from "./call/operation.ts";
+import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
+import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
-import type { SchemaLimits } from "./object-shape.ts";
+import type { SchemaLimits } from "./schemas/object-shape.ts";
 
 export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
   readonly agentCalls: number;

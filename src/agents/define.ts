@@ -1,6 +1,6 @@
 import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolSet } from "ai";
 import { idRule, isId } from "../core/id.ts";
-import type { Agent } from "../engine/context.ts";
+import type { Agent } from "../engine/ask.ts";
 import type { AgentContext } from "./context.ts";
 import type { AnyTool } from "./tool.ts";
 

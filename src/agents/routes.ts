@@ -1,19 +1,19 @@
 import * as v from "valibot";
 import type { Identity } from "../core/caller.ts";
 import { notFound } from "../core/error.ts";
-import { toSurroundings, type Claims } from "../engine/context.ts";
+import { applyIdentity, type Claims } from "../core/caller.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
 import type { Agents } from "./agents.ts";
-import type { Answer } from "./call.ts";
-import { toChat } from "./chat.ts";
+import type { Answer } from "./call/call.ts";
+import { toChat } from "./answers/chat.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
-import { messageOf, toStreamEvent, toUsage } from "./events.ts";
-import { invalid } from "./messages.ts";
-import { toObjectEvents } from "./object-events.ts";
-import type { AgentCallOptions } from "./operation.ts";
-import { fromClientSchema, type Shape } from "./object-shape.ts";
+import { messageOf, toStreamEvent, toUsage } from "./answers/events.ts";
+import { invalid } from "./call/messages.ts";
+import { toObjectEvents } from "./answers/object-events.ts";
+import type { AgentCallOptions } from "./call/operation.ts";
+import { fromClientSchema, type Shape } from "./schemas/object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape, type TextResult } from "./shapes.ts";
 
 /** What the routes need of a snapshot. */
@@ -205,7 +205,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
 
 /** Who is asked, how, and on whose behalf. */
 function toAsked(agent: AgentDefinition, options: AgentCallOptions & Claims = {}, identity: Identity) {
-  return { agent, options, surroundings: toSurroundings(options, identity) };
+  return { agent, options, surroundings: applyIdentity(options, identity) };
 }
 
 function findAgent(snapshot: AgentsOfSnapshot, agentId: string): AgentDefinition {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { findSource } from "../agents/find-model.ts";
+import { findSource } from "../agents/models/find-model.ts";
 import { show } from "../config/load-error.ts";
 import { dispose, type Project } from "../config/load.ts";
 import { toVisible } from "../core/visible.ts";

@@ -7,7 +7,7 @@ import { embedded } from "../backends/embedded/define.ts";
 import { explain } from "../core/explain.ts";
 import type { Logger } from "../core/log.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
-import type { Backend } from "../engine/types.ts";
+import type { Backend } from "../engine/backend.ts";
 import type { CorsOptions } from "../http/cors.ts";
 import type { HostLogger } from "../observability/outward.ts";
 import { isWorkflow } from "../workflows/define.ts";

@@ -5,7 +5,7 @@ import type { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
 import { missingFiles, withPlace } from "../config/load-error.ts";
 import { dispose, isModule, type Loader, type Project } from "../config/load.ts";
-import type { Problem } from "../docs/problem.ts";
+import type { Problem } from "../pages/problem.ts";
 import type { OpenServer } from "../server/create.ts";
 import { describeChange } from "./change.ts";
 import { GivenUp, loadPatiently, type PatientLoad } from "./patience.ts";

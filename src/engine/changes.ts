@@ -1,4 +1,4 @@
-import type { StepPlace } from "./types.ts";
+import type { StepPlace } from "./execution.ts";
 
 /**
  * Why an execution cannot go on with this code: the first place where the steps that have begun are not what they were.

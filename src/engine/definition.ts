@@ -1,7 +1,9 @@
 import type { JsonText } from "../core/json.ts";
 import type { Schema } from "../core/schema.ts";
-import type { Agent, AskOptions, Prompt, StepContext } from "./context.ts";
-import type { Parked, Position, Start } from "./types.ts";
+import type { Agent, AskOptions, Prompt } from "./ask.ts";
+import type { StepContext } from "./step-context.ts";
+import type { ParkedBranch, Position } from "./execution.ts";
+import type { Start } from "./walk/walk.ts";
 
 export const stepTypes = ["andThen", "andWhen", "andAll", "andRace", "andTap", "andAgent", "andWorkflow"] as const;
 export type StepType = (typeof stepTypes)[number];
@@ -34,7 +36,7 @@ export interface Step {
   /** The workflow that this step runs; its steps stand under the id of this one. */
   readonly workflow?: WorkflowDefinition | undefined;
   /** What the step means: a branch that yields what it wants to wait for. */
-  readonly run: (scope: Scope, data: JsonText | undefined, resumed?: Resumed) => Branch;
+  readonly run: (scope: StepRunner, data: JsonText | undefined, resumed?: Resumed) => Branch;
 }
 
 /** A whole workflow. */
@@ -66,7 +68,7 @@ export interface Outcome {
 
 export type Operation =
   | { readonly type: "entry"; readonly position: Position; readonly attempt: EntryAttempt }
-  | { readonly type: "park"; readonly parked: Parked }
+  | { readonly type: "park"; readonly parked: ParkedBranch }
   | { readonly type: "fork"; readonly mode: "all" | "race"; readonly branches: readonly Branch[] };
 
 /** One attempt at an entry. */
@@ -82,7 +84,7 @@ export interface Resumed {
 }
 
 /** What a step may do. There is one scope for the workflow, and one for each sub-workflow inside it. */
-export interface Scope {
+export interface StepRunner {
   /** Runs a step inside this one, with its events. */
   step(step: Step, data: JsonText | undefined, resumed?: Resumed): Branch;
   /** Runs user code as entries of the journal: again when it failed and may be retried, again when it is resumed. */

@@ -1,8 +1,29 @@
 import { toSuspension } from "./suspension.ts";
-import type { Happening, LifecycleEvent, Transition } from "./types.ts";
+import type { Transition } from "./execution.ts";
+
+/** What happened. Its number and its time follow from its place in the journal. */
+export interface EventBody {
+  readonly type: string;
+  readonly from?: string;
+  readonly [key: string]: unknown;
+}
+/** What happened, as readers see it. `seq` and `timestamp` are functions of the journal. */
+export interface StoredEvent extends EventBody {
+  readonly executionId: string;
+  readonly seq: number;
+  readonly timestamp: string;
+}
+/** An event of the author's own: live only, without a `seq`. */
+export interface LiveEvent {
+  readonly type: string;
+  readonly executionId: string;
+  readonly timestamp: string;
+  readonly from: string;
+  readonly [key: string]: unknown;
+}
 
 /** What readers see of a happening: the `seq`th of its execution, at the time of the row that it follows from. */
-export function toEvent(executionId: string, seq: number, at: number, happening: Happening): LifecycleEvent {
+export function toEvent(executionId: string, seq: number, at: number, happening: EventBody): StoredEvent {
   const { type, ...details } = happening;
   return { type, executionId, seq, timestamp: toIso(at), ...details };
 }
@@ -15,7 +36,7 @@ function toIso(at: number): string {
 let lastIso = { at: NaN, text: "" };
 
 /** The event of a suspension or an end. A resume has none. */
-export function toTransitionEvent(next: Transition): Happening {
+export function toTransitionEvent(next: Transition): EventBody {
   if (next.to === "suspended") return { type: "workflow-suspended", suspension: toSuspension(next) };
   if ("cancellation" in next) return { type: "workflow-error", cancellation: toCancellation(next) };
   if ("error" in next) return { type: "workflow-error", error: next.error };

@@ -1,5 +1,5 @@
 import { fromJsonText } from "../core/json.ts";
-import type { Parked, Position, Transition } from "./types.ts";
+import type { ParkedBranch, Position, Transition } from "./execution.ts";
 
 /** A suspension as events and `state` show it. */
 export interface Suspension extends Position {
@@ -23,6 +23,6 @@ export function toSuspension({ at, reason, pending, position }: Transition & { t
 /** Until the drive has seen a suspension from outside, a backend may not know where it stands. */
 const unknown: Position = { stepIndex: 0, stepId: "" };
 
-function toPending({ stepIndex, stepId, reason, data }: Parked): Position & { reason: string; data?: unknown } {
+function toPending({ stepIndex, stepId, reason, data }: ParkedBranch): Position & { reason: string; data?: unknown } {
   return { stepIndex, stepId, reason, ...(data !== undefined && { data: fromJsonText(data) }) };
 }

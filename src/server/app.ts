@@ -25,7 +25,7 @@ import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { isCrossOrigin, isForeign, isOwn, notAllowed } from "./origins.ts";
 import { answerInScope } from "./request-span.ts";
-import type { Row } from "./rows.ts";
+import type { Row } from "./built-in-routes.ts";
 
 export type Mode = "dev" | "start";
 export interface AppOptions {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Problem } from "../docs/problem.ts";
+import type { Problem } from "../pages/problem.ts";
 import { limitRequestBody } from "srvx/body-limit";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
@@ -19,7 +19,7 @@ import { toListener } from "./listener.ts";
 import type { ListedRoute } from "./listing.ts";
 import { freePort } from "./port.ts";
 import { findWeakSecret } from "./risks.ts";
-import { createRows, type Row } from "./rows.ts";
+import { createRows, type Row } from "./built-in-routes.ts";
 import { createVersions } from "./versions.ts";
 
 export interface Server {

@@ -4,7 +4,7 @@ import { notFound, ServeError } from "../core/error.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
 import { isCrossOrigin } from "./origins.ts";
-import type { Row } from "./rows.ts";
+import type { Row } from "./built-in-routes.ts";
 
 declare module "h3" {
   interface H3EventContext {

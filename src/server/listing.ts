@@ -2,7 +2,7 @@ import type { H3 } from "h3";
 import type { Policy } from "../auth/policy.ts";
 import type { Access } from "../http/route.ts";
 import type { Table } from "../http/table.ts";
-import type { Row } from "./rows.ts";
+import type { Row } from "./built-in-routes.ts";
 
 /** A route, and who may call it. */
 export interface ListedRoute {

@@ -4,10 +4,11 @@ import { newId } from "../core/id.ts";
 import { toJsonText, type JsonText } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import { currentSpan } from "../core/trace.ts";
-import { toSurroundings, type Claims } from "../engine/context.ts";
+import { applyIdentity, type Claims } from "../core/caller.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition.ts";
 import { findChange, isSameCode } from "../engine/changes.ts";
-import type { Engine, Execution, ExecutionState, Program, Resume, StepPlace } from "../engine/types.ts";
+import type { Engine, Program, Resume } from "../engine/backend.ts";
+import type { Execution, ExecutionState, StepPlace } from "../engine/execution.ts";
 
 /** A workflow of a snapshot, ready to be run. */
 export interface Runnable extends Program {
@@ -30,7 +31,7 @@ export async function begin(
     id: options.executionId ?? newId(),
     workflowId: definition.id,
     input: await checkInput(definition.inputSchema, input),
-    ...toSurroundings(options, identity),
+    ...applyIdentity(options, identity),
     trace: currentSpan(),
     startAt: Date.now(),
     steps,

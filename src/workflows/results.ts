@@ -1,7 +1,8 @@
 import { fromJsonText } from "../core/json.ts";
 import { toCancellation } from "../engine/events.ts";
 import { toSuspension, type Suspension } from "../engine/suspension.ts";
-import type { ExecutionState, Fault, LifecycleEvent, LiveEvent } from "../engine/types.ts";
+import type { ExecutionState, Fault } from "../engine/execution.ts";
+import type { StoredEvent, LiveEvent } from "../engine/events.ts";
 
 /** Whether the text of any error may be shown, or only that of a `ServeError`. */
 export type ShowErrors = boolean;
@@ -85,7 +86,7 @@ export function toStateView(state: ExecutionState, showErrors: ShowErrors): Stat
 }
 
 /** An event as it goes out. */
-export function toEventView(event: LifecycleEvent | LiveEvent, showErrors: ShowErrors): Record<string, unknown> {
+export function toEventView(event: StoredEvent | LiveEvent, showErrors: ShowErrors): Record<string, unknown> {
   const { error } = event as { error?: Fault };
   return event.type === "workflow-error" && error ? { ...event, error: toError(error, showErrors) } : { ...event };
 }

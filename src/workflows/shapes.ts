@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { stepTypes } from "../engine/definition.ts";
-import { executionStatuses, type ExecutionStatus } from "../engine/types.ts";
+import { executionStatuses, type ExecutionStatus } from "../engine/execution.ts";
 import type { StepDetail, WorkflowDetail, WorkflowSummary } from "./describe.ts";
 import type { ExecutionResult, StateView, SuspendResult } from "./results.ts";
 

@@ -14,7 +14,7 @@ import { scriptedModel } from "agentserve/models";
 import fc from "fast-check";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { toLine } from "../faults/agents-turns.ts";
+import { toLine } from "../faults/agents/turns.ts";
 import { createGates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";

@@ -21,8 +21,8 @@ import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
 import { describeServer, startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
-import { as, base, bearer, idOf, secret, seen, tokens, tour, userOf, witness, type Name } from "./identity-witness.ts";
-import { trusting } from "./ownership-world.ts";
+import { as, base, bearer, idOf, secret, seen, tokens, tour, userOf, witness, type Name } from "./identity/witness.ts";
+import { trusting } from "./ownership/world.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-survival-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

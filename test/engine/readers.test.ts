@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { Readers } from "../../src/backends/embedded/readers.ts";
-import type { LiveEvent } from "../../src/engine/types.ts";
+import { Readers } from "../../src/engine/runs/readers.ts";
+import type { LiveEvent } from "../../src/engine/events.ts";
 
 const event: LiveEvent = { type: "noise", executionId: "e", from: "s", timestamp: "", pad: "x".repeat(900) };
 const size = JSON.stringify(event).length;

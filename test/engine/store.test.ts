@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store.ts";
-import type { Execution } from "../../src/engine/types.ts";
+import type { Execution } from "../../src/engine/execution.ts";
 
 const steps = [["a", "andThen", 0]] as const;
 const execution = (id: string): Execution => ({ id, workflowId: "w", input: "{}", context: {}, startAt: 1, steps });

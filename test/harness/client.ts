@@ -1,7 +1,7 @@
 import { Validator, type Schema } from "@cfworker/json-schema";
 import { addRoute, createRouter, findRoute } from "rou3";
 import { expect } from "vitest";
-import type { OpenApi } from "../../src/docs/openapi.ts";
+import type { OpenApi } from "../../src/pages/openapi.ts";
 
 export interface Answer {
   status: number;

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { Reply } from "../../src/http/envelope.ts";
 import { defineRoute, events } from "../../src/http/route.ts";
 import { EventStream } from "../../src/http/sse.ts";
-import type { Row } from "../../src/server/rows.ts";
+import type { Row } from "../../src/server/built-in-routes.ts";
 import { defineSocket } from "../../src/sockets/socket.ts";
 
 /** What the rows below did, for tests to look at. */

@@ -7,7 +7,7 @@ import { toProject } from "../../src/config/load.ts";
 import type { Snapshot } from "../../src/config/snapshot.ts";
 import type { Logger, LogLevel } from "../../src/core/log.ts";
 import { openServer } from "../../src/server/create.ts";
-import type { Row } from "../../src/server/rows.ts";
+import type { Row } from "../../src/server/built-in-routes.ts";
 import { createClient, type Client, type Send } from "./client.ts";
 
 export const targets = ["in process", "dev", "start"] as const;

@@ -13,7 +13,7 @@ import {
   defineWorkflow,
   type StepContext,
 } from "agentserve";
-import type { Agent } from "../../src/engine/context.ts";
+import type { Agent } from "../../src/engine/ask.ts";
 import type { Workflow } from "../../src/workflows/define.ts";
 
 // Compiled by `tsc -p test`; what is marked @ts-expect-error must not compile.

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
 import { fill } from "./fill.ts";
-import { createModel, toParts, toWords, type Parts, type PlainAnswer } from "./model.ts";
+import { createModel, toParts, toWords, type Parts, type PlainAnswer } from "./create-model.ts";
 
 export interface EchoModelOptions {
   /** Milliseconds between two words of a stream. @default 0 */

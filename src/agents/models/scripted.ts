@@ -1,5 +1,5 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
-import { createModel, toParts, type Parts, type PlainAnswer } from "./model.ts";
+import { createModel, toParts, type Parts, type PlainAnswer } from "./create-model.ts";
 
 /** What the model answers to one call: text, tool calls, an error, or every part that it streams. */
 export type ScriptedAnswer =

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { durationRule, fromDuration } from "../../core/duration.ts";
-import type { Backend } from "../../engine/types.ts";
+import type { Backend } from "../../engine/backend.ts";
 import { EmbeddedEngine } from "./engine.ts";
 import { inspect } from "./inspect.ts";
 

@@ -3,18 +3,9 @@ import { ServeError } from "../../core/error.ts";
 import { withIds } from "../../core/log.ts";
 import { findChange } from "../../engine/changes.ts";
 import type { Conversations } from "../../engine/conversations.ts";
-import type {
-  Engine,
-  Execution,
-  ExecutionState,
-  LifecycleEvent,
-  ListFilter,
-  LiveEvent,
-  Position,
-  Program,
-  Resume,
-  Transition,
-} from "../../engine/types.ts";
+import type { Engine, ListFilter, Program, Resume } from "../../engine/backend.ts";
+import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
 import { readEvents } from "./event-log.ts";
 import { prepareFolder } from "./folder.ts";
@@ -162,7 +153,7 @@ export class EmbeddedEngine implements Engine {
     return isSettled ? state : this.#journal.waiters.next(id, afterEpoch, signal);
   }
 
-  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LifecycleEvent | LiveEvent> {
+  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
     const isRunning = (): boolean => this.#journal.get(id)?.state.status === "running";
     return readEvents(this.#store, id, this.#journal.readers.open(id, signal), afterSeq, isRunning);
   }

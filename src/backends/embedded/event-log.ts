@@ -1,6 +1,6 @@
 import { isClosing } from "../../engine/events.ts";
-import type { LifecycleEvent, LiveEvent } from "../../engine/types.ts";
-import type { Reader } from "./readers.ts";
+import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
+import type { Reader } from "../../engine/runs/readers.ts";
 import type { Store } from "./store.ts";
 
 /** The events of one execution, for one reader: those of the journal, then live ones. Ends after a suspension or an end. */
@@ -10,7 +10,7 @@ export async function* readEvents(
   reader: Reader,
   afterSeq: number,
   isRunning: () => boolean,
-): AsyncGenerator<LifecycleEvent | LiveEvent> {
+): AsyncGenerator<StoredEvent | LiveEvent> {
   let cursor = afterSeq;
   // Events and status are committed together: whoever has all events of a suspended or ended one has seen why.
   const isOver = (): boolean => !isRunning() && store.events(id, cursor).length === 0;
@@ -28,7 +28,7 @@ export async function* readEvents(
         const event = await reader.next();
         if (event === undefined) return;
         if (event === "lagging") break;
-        const { seq } = event as LifecycleEvent;
+        const { seq } = event as StoredEvent;
         if (seq !== undefined) {
           if (seq <= cursor) continue;
           if (seq > cursor + 1) break; // one was missed between reading and listening

@@ -2,13 +2,15 @@ import { ServeError } from "../../core/error.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import { isSameCode } from "../../engine/changes.ts";
 import { toTransitionEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState, Program, Settled, Transition } from "../../engine/types.ts";
-import { Readers } from "./readers.ts";
+import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
+import type { Program } from "../../engine/backend.ts";
+import type { EntryResult } from "../../engine/walk/walk.ts";
+import { Readers } from "../../engine/runs/readers.ts";
 import { EmbeddedRun, eventsOf, toSignalRow, type Effect } from "./run.ts";
-import { Slots } from "./slots.ts";
+import { Slots } from "../../engine/runs/slots.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Store, StoredState } from "./store.ts";
-import { Waiters } from "./waiters.ts";
+import { Waiters } from "../../engine/runs/waiters.ts";
 import { Writer, type Job } from "./writer.ts";
 
 export interface JournalOptions {
@@ -169,7 +171,7 @@ export class Journal {
   }
 
   /** An attempt has ended. Nobody waits for one that lost a race, or whose execution was cancelled. */
-  #record(run: EmbeddedRun, key: string, settled: Settled): void {
+  #record(run: EmbeddedRun, key: string, settled: EntryResult): void {
     const { id } = run.execution;
     if (this.#runs.get(id) !== run) return;
     if (!run.isWaitedFor(key)) return this.#afterwards(run);

@@ -1,24 +1,14 @@
 import { toEvent, toTransitionEvent } from "../../engine/events.ts";
-import type {
-  Drive,
-  Execution,
-  Happening,
-  LifecycleEvent,
-  LiveEvent,
-  Position,
-  Settled,
-  Start,
-  Taken,
-  Transition,
-  Walk,
-} from "../../engine/types.ts";
+import type { Drive, EntryResult, Start, JournalInput, Walk } from "../../engine/walk/walk.ts";
+import type { Execution, Position, Transition } from "../../engine/execution.ts";
+import type { EventBody, StoredEvent, LiveEvent } from "../../engine/events.ts";
 import type { JournalRow, RowKind, StoredState } from "./store.ts";
 
 export interface RunOptions {
   readonly drive: Drive;
   readonly live: (event: LiveEvent) => void;
   /** An attempt has ended. */
-  readonly ended: (run: EmbeddedRun, key: string, settled: Settled) => void;
+  readonly ended: (run: EmbeddedRun, key: string, settled: EntryResult) => void;
 }
 
 /** What one row brings about, to be written with it and, once that is durable, to be seen and started. */
@@ -28,7 +18,7 @@ export interface Effect {
   /** Of the last event. */
   readonly seq: number;
   readonly at: number;
-  readonly events: readonly Happening[];
+  readonly events: readonly EventBody[];
   readonly starts: readonly Start[];
   /** The states that it leads to, in order. */
   readonly states: readonly StoredState[];
@@ -90,7 +80,7 @@ export class EmbeddedRun {
   }
 
   /** How an entry ended. Only for one that is waited for. */
-  settle(key: string, settled: Settled): Effect {
+  settle(key: string, settled: EntryResult): Effect {
     return this.#take({ key, settled }, settled.at, toRow(key, settled));
   }
 
@@ -99,7 +89,7 @@ export class EmbeddedRun {
     return this.#take({ signal: next }, next.at, toSignalRow(this.ahead.epoch + 1, next));
   }
 
-  #take(taken: Taken | undefined, at: number, row: JournalRow | undefined): Effect {
+  #take(taken: JournalInput | undefined, at: number, row: JournalRow | undefined): Effect {
     const states: StoredState[] = [];
     const reach = (next: Transition): void => {
       this.ahead = { ...this.ahead, status: next.to, epoch: this.ahead.epoch + 1, last: next };
@@ -188,7 +178,7 @@ export class EmbeddedRun {
 }
 
 /** The events of an effect, as readers see them. */
-export function* eventsOf(id: string, { at, seq, events }: Effect): Generator<LifecycleEvent> {
+export function* eventsOf(id: string, { at, seq, events }: Effect): Generator<StoredEvent> {
   const first = seq - events.length + 1;
   for (const [index, event] of events.entries()) yield toEvent(id, first + index, at, event);
 }
@@ -200,7 +190,7 @@ export const toSignalRow = (epoch: number, next: Transition): JournalRow => ({
   body: JSON.stringify(next),
 });
 
-function toRow(key: string, settled: Settled): JournalRow {
+function toRow(key: string, settled: EntryResult): JournalRow {
   const [kind, body]: [RowKind, string | undefined] =
     "error" in settled
       ? ["error", JSON.stringify(settled.error)]
@@ -210,7 +200,7 @@ function toRow(key: string, settled: Settled): JournalRow {
   return { key, kind, at: settled.at, body: body ?? null };
 }
 
-function fromRow({ key, kind, at, body }: JournalRow): Taken {
+function fromRow({ key, kind, at, body }: JournalRow): JournalInput {
   if (kind === "signal") return { signal: JSON.parse(body!) };
   if (kind === "error") return { key, settled: { at, error: JSON.parse(body!) } };
   if (kind === "suspended") return { key, settled: { at, suspended: JSON.parse(body!) } };

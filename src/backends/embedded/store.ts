@@ -1,13 +1,8 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { toEvent } from "../../engine/events.ts";
-import type {
-  Execution,
-  ExecutionState,
-  Happening,
-  LifecycleEvent,
-  ListFilter,
-  Transition,
-} from "../../engine/types.ts";
+import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
+import type { EventBody, StoredEvent } from "../../engine/events.ts";
+import type { ListFilter } from "../../engine/backend.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
 import { MessageStore, messageTables } from "./message-store.ts";
 import { StoreError } from "./sqlite-error.ts";
@@ -110,7 +105,7 @@ export class Store {
   }
 
   /** False when there is one with this id already. */
-  begin(number: number, execution: Execution, events: readonly Happening[]): boolean {
+  begin(number: number, execution: Execution, events: readonly EventBody[]): boolean {
     const { id, workflowId, startAt, input, steps, userId = null, ...rest } = execution;
     const options = JSON.stringify(rest);
     const values = [id, workflowId, startAt, this.#define(steps), input, userId, options === none ? null : options];
@@ -140,7 +135,7 @@ export class Store {
   }
 
   /** `seq` is that of the last event. */
-  add(number: number, row: JournalRow, seq: number, events: readonly Happening[]): void {
+  add(number: number, row: JournalRow, seq: number, events: readonly EventBody[]): void {
     const { key, kind, at, body } = row;
     const text = events.length > 0 ? toEventText(events) : null;
     this.#statements.add.run(number, key, kind, at, body, seq, text);
@@ -174,7 +169,7 @@ export class Store {
     return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
   }
 
-  events(id: string, afterSeq: number): LifecycleEvent[] {
+  events(id: string, afterSeq: number): StoredEvent[] {
     const execution = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
     if (!execution) return [];
     const found = rows<EventsRow>(this.#statements.events, execution.number, afterSeq);
@@ -270,7 +265,7 @@ interface EventsRow {
   events: string;
 }
 
-function toEvents(id: string, { at, seq, events }: EventsRow): LifecycleEvent[] {
+function toEvents(id: string, { at, seq, events }: EventsRow): StoredEvent[] {
   const happenings = fromEventText(events);
   return happenings.map((one, index) => toEvent(id, seq - happenings.length + 1 + index, at, one));
 }

@@ -1,6 +1,7 @@
 import type { Code } from "../../engine/definition.ts";
 import type { OutputOf } from "../../core/schema.ts";
-import type { Agent, Prompt, StepContext } from "../../engine/context.ts";
+import type { Agent, Prompt } from "../../engine/ask.ts";
+import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;

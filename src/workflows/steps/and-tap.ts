@@ -1,6 +1,6 @@
 import type { InputOf, OutputOf } from "../../core/schema.ts";
 import type { Branch } from "../../engine/definition.ts";
-import type { StepContext } from "../../engine/context.ts";
+import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface TapOptions<Data, Input, Resume, Suspend, In extends MaybeSchema> extends StepOptions {

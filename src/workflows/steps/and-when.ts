@@ -1,5 +1,5 @@
 import type { Branch, Code } from "../../engine/definition.ts";
-import type { StepContext } from "../../engine/context.ts";
+import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type Made, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface WhenOptions<Data, Input, Resume, Suspend, Output> extends Omit<StepOptions, "retry" | "timeout"> {

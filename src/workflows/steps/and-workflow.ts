@@ -1,5 +1,5 @@
 import { fromJsonText } from "../../core/json.ts";
-import type { StepContext } from "../../engine/context.ts";
+import type { StepContext } from "../../engine/step-context.ts";
 import type { Branch, Code, WorkflowDefinition } from "../../engine/definition.ts";
 import { createStep, type Made, type StepOptions, type TypedStep } from "./step.ts";
 

@@ -1,6 +1,6 @@
 import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
-import type { StepContext } from "../../engine/context.ts";
+import type { StepContext } from "../../engine/step-context.ts";
 import type { Retry, Step, StepType } from "../../engine/definition.ts";
 
 /** A step that knows its types: what it reads from the workflow around it, and what it makes. */

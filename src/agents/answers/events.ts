@@ -1,0 +1,60 @@
+import type { LanguageModelUsage } from "ai";
+import type { StreamPart } from "../call/call.ts";
+import { EventShapes, type Usage } from "../shapes.ts";
+
+/**
+ * A part of an answer as `stream` sends it: the fields that its shape lists and no others. What the SDK hands on besides
+ * holds requests and responses of the provider, and in them the instructions.
+ */
+export function toStreamEvent(part: StreamPart): { type: string; [key: string]: unknown } {
+  const known = toKnown(part);
+  const names = Object.keys(EventShapes[part.type as keyof typeof EventShapes]?.entries ?? { type: true });
+  return Object.fromEntries(names.map((name) => [name, known[name]])) as { type: string };
+}
+
+function toKnown(part: StreamPart): Record<string, unknown> {
+  switch (part.type) {
+    case "text-delta":
+    case "reasoning-delta":
+      return { ...part, delta: part.text };
+    case "finish": {
+      const usage = toUsage(part.answer.usage);
+      // The SDK calls it `totalUsage`.
+      return { type: "finish", finishReason: part.answer.finishReason, usage, totalUsage: usage };
+    }
+    case "finish-step": {
+      const { id, timestamp, modelId } = part.response;
+      return { ...part, usage: toUsage(part.usage), response: { id, timestamp, modelId } };
+    }
+    case "file":
+    case "reasoning-file":
+      return { ...part, mediaType: part.file.mediaType, data: part.file.base64 };
+    case "error":
+    case "tool-error":
+      return { ...part, error: messageOf(part.error) };
+    case "tool-call":
+      return toCall(part);
+    case "tool-approval-request":
+      // A call of any tool: the SDK's union of all of them has no index.
+      return { ...part, toolCall: toCall(part.toolCall as unknown as Record<string, unknown>) };
+    default:
+      return { ...part };
+  }
+}
+
+const toCall = ({ error, ...call }: Record<string, unknown>): Record<string, unknown> =>
+  error === undefined ? call : { ...call, error: messageOf(error) };
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Tokens, as far as the provider says how many they were. */
+export function toUsage(usage: LanguageModelUsage): Usage {
+  const { inputTokens, outputTokens, totalTokens, inputTokenDetails, outputTokenDetails } = usage;
+  return {
+    inputTokens: inputTokens ?? null,
+    outputTokens: outputTokens ?? null,
+    totalTokens: totalTokens ?? null,
+    reasoningTokens: outputTokenDetails.reasoningTokens,
+    cachedInputTokens: inputTokenDetails.cacheReadTokens,
+  };
+}

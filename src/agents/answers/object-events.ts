@@ -1,0 +1,39 @@
+import { isDeeper } from "../../core/json.ts";
+import type { JsonSchema } from "../../core/json-schema.ts";
+import { toUsage } from "./events.ts";
+import type { StreamPart } from "../call/call.ts";
+import { loadSdk } from "../sdk.ts";
+import { maxDepth, unwrap } from "../schemas/object-shape.ts";
+
+/** An answer as an object that grows, and at its end is whole and checked. */
+export async function* toObjectEvents(
+  parts: AsyncGenerator<StreamPart>,
+  schema: JsonSchema,
+): AsyncGenerator<Record<string, unknown>> {
+  const { parsePartialJson } = await loadSdk();
+  let text = "";
+  let next = 0;
+  let last: string | undefined;
+  for await (const part of parts) {
+    if (part.type === "start-step") {
+      text = ""; // what was said before a tool was called is no part of it
+      next = 0;
+    } else if (part.type === "text-delta") {
+      text += part.text;
+      if (text.length < next) continue;
+      next = text.length + text.length / 64; // reading all of it for each word would take quadratic time
+      const { value } = await parsePartialJson(text);
+      const object = unwrap(schema, value);
+      if (isDeeper(object, maxDepth)) continue; // its end says so
+      const shown = JSON.stringify(object);
+      if (object === undefined || object === null || shown === last) continue;
+      last = shown;
+      yield { type: "partial-object", object };
+    } else if (part.type === "finish") {
+      const { object, usage, finishReason } = part.answer;
+      yield { type: "object", object, usage: toUsage(usage), finishReason };
+    } else if (part.type === "error") {
+      yield { type: "error", error: part.error.message };
+    }
+  }
+}

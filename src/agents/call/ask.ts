@@ -1,0 +1,37 @@
+import type { AskAgent } from "../../engine/ask.ts";
+import type { StepContext } from "../../engine/step-context.ts";
+import type { AgentCall, StreamPart } from "./call.ts";
+import { isAgent } from "../define.ts";
+import { toStreamEvent } from "../answers/events.ts";
+import { fromSchema } from "../schemas/object-shape.ts";
+
+/** How a step of a workflow asks an agent: on behalf of whoever began the execution, and in its conversation. */
+export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {
+  return async (agent, prompt, { schema, context: step, execution }) => {
+    if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not made by defineAgent()`);
+    const toShape = schema && (async () => fromSchema(schema));
+    const parts = stream({
+      agent,
+      // An id may be used again once its execution is forgotten: the time tells them apart.
+      question: { input: prompt, toShape, trusted: true, turnName: `${execution.startAt} ${step.idempotencyKey}` },
+      surroundings: execution,
+      signal: step.signal,
+      isStep: true,
+    });
+    for await (const part of parts) {
+      if (part.type === "error") throw part.error;
+      show(step, toStreamEvent(part));
+      if (part.type === "finish") return toShape ? part.answer.object : part.answer.text;
+    }
+    throw new Error(`agent ${agent.id} gave no answer`);
+  };
+}
+
+/** What an agent says inside a workflow can be watched on the workflow's stream. */
+function show({ emit, logger }: StepContext, event: { type: string }): void {
+  try {
+    emit(JSON.parse(JSON.stringify(event)) as typeof event); // the SDK has dates in some
+  } catch (error) {
+    logger.debug("A part of the agent's answer cannot be shown", { error, type: event.type });
+  }
+}

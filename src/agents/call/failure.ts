@@ -1,0 +1,47 @@
+import { badRequest, ServeError } from "../../core/error.ts";
+import { isModelError, ModelTimeout } from "../models/timed-model.ts";
+import type { Sdk } from "../sdk.ts";
+
+/** What went wrong in a call of an agent, as the caller may see it. */
+export function toServeError(sdk: Sdk, error: unknown): ServeError {
+  if (error instanceof ServeError) return error;
+  if (sdk.RetryError.isInstance(error)) return toServeError(sdk, error.lastError);
+  if (error instanceof ModelTimeout) return new ServeError(504, "Model call timed out", { cause: error });
+  const rejected = clientErrors.map((name) => sdk[name]).find((type) => type.isInstance(error));
+  if (rejected) return badRequest(`Invalid request: ${(error as Error).message}`, error);
+  if (isModelError(error) || sdk.AISDKError.isInstance(error)) {
+    return new ServeError(502, "Model call failed", { cause: error });
+  }
+  return new ServeError(500, "Failed to execute agent", { cause: error });
+}
+
+/** What the SDK, or the provider's package, refuses to send to a model. */
+const clientErrors = [
+  "InvalidArgumentError",
+  "InvalidPromptError",
+  "InvalidDataContentError",
+  "InvalidMessageRoleError",
+  "MessageConversionError",
+  "MissingToolResultsError",
+  "UnsupportedFunctionalityError",
+] as const;
+
+/** The client has gone: nobody reads this. */
+export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");
+
+/**
+ * An error as the log may keep it: providers' errors hold the whole prompt and all that was answered, and the query of a URL
+ * may hold a key.
+ */
+export function toLogged(error: unknown, depth = 3): Record<string, unknown> {
+  if (!(error instanceof Error)) return { message: String(error).slice(0, maxText) };
+  const { statusCode, url } = error as { statusCode?: unknown; url?: unknown };
+  return {
+    name: error.name,
+    message: error.message.slice(0, maxText),
+    statusCode,
+    url: typeof url === "string" ? url.replace(/[?#].*$/s, "") : undefined,
+    ...(error.cause instanceof Error && depth > 0 && { cause: toLogged(error.cause, depth - 1) }),
+  };
+}
+const maxText = 2_000;

@@ -1,0 +1,158 @@
+import type { ServeError } from "../../core/error.ts";
+import { newId } from "../../core/id.ts";
+import { withData, withIds, type Logger } from "../../core/log.ts";
+import { currentScope } from "../../core/scope.ts";
+import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
+import { toContextMap, type CallContext } from "../../core/caller.ts";
+import type { AgentContext } from "../context.ts";
+import type { AgentDefinition, AgentHooks, ModelSettings } from "../define.ts";
+import { clientLeft, toLogged, toServeError } from "./failure.ts";
+import type { Sdk } from "../sdk.ts";
+import { startAgentSpan } from "./spans.ts";
+
+export interface AgentCallOptions extends ModelSettings {
+  readonly maxSteps?: number | undefined;
+}
+
+export interface OperationOptions {
+  readonly agent: AgentDefinition;
+  readonly options: AgentCallOptions;
+  readonly surroundings: CallContext;
+  readonly logger: Logger;
+  readonly tracer: Tracer;
+  /** Aborted when the caller leaves. */
+  readonly signal: AbortSignal;
+  /** Whether a step of a workflow asks. */
+  readonly isStep: boolean;
+}
+
+/** One call of an agent, from its first hook to its last. */
+export class Operation {
+  readonly agent: AgentDefinition;
+  readonly options: AgentCallOptions;
+  /** On whose behalf, and in which conversation. */
+  readonly surroundings: CallContext;
+  /** Whether a step of a workflow asks. */
+  readonly isStep: boolean;
+  readonly span: Span | undefined;
+  readonly #parts: OperationOptions;
+  readonly #spans: Span[] = [];
+  readonly #scope = currentScope();
+  readonly #controller = new AbortController();
+  #context: AgentContext | undefined;
+  #failure: unknown;
+  #abandon: ((error: unknown) => void) | undefined;
+
+  constructor(parts: OperationOptions) {
+    const { agent, options, surroundings, isStep, signal } = parts;
+    this.agent = agent;
+    this.options = options;
+    this.surroundings = surroundings;
+    this.isStep = isStep;
+    this.span = startAgentSpan(parts.tracer, agent, surroundings);
+    this.#parts = parts;
+    if (signal.aborted) this.#leave();
+    else signal.addEventListener("abort", this.#leave, { once: true });
+  }
+
+  /** What hooks, tools and instructions get. Most calls have none of them, so it is made when it is read. */
+  get context(): AgentContext {
+    return (this.#context ??= this.#toContext());
+  }
+
+  #toContext(): AgentContext {
+    const { agent, surroundings, signal } = this;
+    const { userId, conversationId } = surroundings;
+    const operationId = newId();
+    // Parts of a stream are asked for from elsewhere: the scope is that of its beginning.
+    const ids = { ...this.#scope, ...this.#spanIds(), agentId: agent.id, userId, conversationId };
+    return {
+      operationId,
+      userId,
+      conversationId,
+      context: toContextMap(surroundings),
+      signal,
+      logger: withData(withIds(this.#parts.logger, ids), { operationId }),
+    };
+  }
+
+  #spanIds(): Partial<SpanIds> {
+    return this.span ? { traceId: this.span.traceId, spanId: this.span.spanId } : {};
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  readonly #leave = (): void => this.abort(this.isStep ? this.#parts.signal.reason : clientLeft());
+
+  /** Ends the call with this error, whatever the model makes of it. */
+  abort(error: unknown): void {
+    this.#failure ??= error;
+    this.#controller.abort(error);
+    this.#abandon?.(error);
+  }
+
+  /** The value, unless the call is aborted first: a tool or a hook may not listen. One is waited for at a time. */
+  unlessAborted<T>(value: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#abandon = reject;
+      if (this.signal.aborted) reject(this.signal.reason as Error);
+      value.then(resolve, reject);
+    });
+  }
+
+  /** Calls a hook. What it throws ends the call. */
+  async hook<Name extends keyof AgentHooks>(name: Name, event: EventOf<Name>): Promise<void> {
+    const { agent } = this;
+    // The event is the one of this very hook; TypeScript cannot follow that through the name.
+    const hook = agent.hooks[name] as ((event: unknown) => unknown) | undefined;
+    if (!hook) return;
+    try {
+      await hook({ ...event, agent, context: this.context });
+    } catch (error) {
+      this.abort(error);
+      throw error;
+    }
+  }
+
+  /** What the caller may hear of a failure. The rest is for the log, and for the author's hook. */
+  async fail(sdk: Sdk, thrown: unknown): Promise<ServeError> {
+    const error = this.#failure ?? thrown;
+    this.span?.end(error);
+    const shown = toServeError(sdk, error);
+    if (shown.status >= 500 && shown !== error) {
+      // A mistake in the author's own code keeps its stack.
+      const cause = shown.status === 500 ? shown.cause : toLogged(shown.cause);
+      this.context.logger.error(shown.message, { error: cause });
+    }
+    const heard = this.hook("onError", { error }).catch((hookError: unknown) =>
+      this.context.logger.error("onError failed", { error: hookError }),
+    );
+    // Whoever has left does not wait for it.
+    if (!this.signal.aborted) await this.unlessAborted(heard).catch(() => {});
+    return shown;
+  }
+
+  /** A span inside this call, while somebody listens. */
+  trace(toOptions: (parent: Span) => SpanOptions): Span | undefined {
+    const { span } = this;
+    if (!span) return undefined;
+    const inner = this.#parts.tracer.start(() => {
+      const options = toOptions(span);
+      return { ...options, attributes: { ...options.attributes, "user.id": this.surroundings.userId } };
+    });
+    if (inner) this.#spans.push(inner);
+    return inner;
+  }
+
+  /** Nobody waits for it any more. */
+  close(): void {
+    // What is still open never heard that it is over: a tool that does not listen, a model that was cut off.
+    for (const inner of this.#spans) inner.end();
+    this.span?.end();
+    this.#parts.signal.removeEventListener("abort", this.#leave);
+  }
+}
+
+type EventOf<Name extends keyof AgentHooks> = Omit<Parameters<NonNullable<AgentHooks[Name]>>[0], "agent" | "context">;

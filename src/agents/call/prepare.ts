@@ -1,0 +1,142 @@
+import type { LanguageModelV4 } from "@ai-sdk/provider";
+import { Validator, type Schema as CfSchema } from "@cfworker/json-schema";
+import type { Schema as SdkSchema, Tool as SdkTool, ToolSet } from "ai";
+import { toJsonSchema } from "../../core/json-schema.ts";
+import { isSchema, validate, type Schema } from "../../core/schema.ts";
+import { runInSpan } from "../../core/trace.ts";
+import type { AgentDefinition } from "../define.ts";
+import { findModel } from "../models/find-model.ts";
+import { guardModel, ModelFailure, type ModelLimits } from "../models/timed-model.ts";
+import type { Operation } from "./operation.ts";
+import { loadSdk, type Sdk } from "../sdk.ts";
+import { toToolSpan } from "./spans.ts";
+import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "../tool.ts";
+
+/** An agent in the terms of the AI SDK; made at its first call. */
+export interface PreparedAgent {
+  readonly sdk: Sdk;
+  /** Its model, bound to one call. */
+  readonly model: (operation: Operation) => LanguageModelV4;
+  /** Its tools, bound to one call. */
+  readonly tools: (operation: Operation) => ToolSet;
+}
+
+export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, root: string): Promise<PreparedAgent> {
+  const sdk = await loadSdk();
+  const bound = Object.entries(agent.tools).map(([name, tool]) => [name, toSdkTool(sdk, name, tool)] as const);
+  const model = await toModel(sdk, agent, root);
+  return {
+    sdk,
+    model: (operation) => guardModel(sdk, model, limits, operation),
+    tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
+  };
+}
+
+async function toModel(sdk: Sdk, { model }: AgentDefinition, root: string) {
+  if (typeof model !== "string") return model;
+  try {
+    return await findModel(sdk, model, root);
+  } catch (error) {
+    throw new ModelFailure(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation) => SdkTool {
+  if (isOwnTool(tool)) {
+    const inputSchema = toSdkSchema(sdk, tool.inputSchema);
+    const { description } = tool;
+    return (operation) => ({
+      description,
+      inputSchema,
+      execute: (input, { toolCallId, abortSignal }) =>
+        traced(operation, name, toolCallId, () => execute(tool, input, operation, toolCallId, abortSignal)),
+    });
+  }
+  const { inputSchema, execute: run } = tool;
+  const checked = {
+    ...tool,
+    inputSchema: isSdkSchema(inputSchema) ? toSdkSchema(sdk, inputSchema) : inputSchema,
+  };
+  // The same tool, but its input is checked and its output plain.
+  if (!run) return () => checked as SdkTool;
+  return (operation) => {
+    const runPlain = (...args: Parameters<typeof run>) =>
+      traced(operation, name, args[1].toolCallId, () => toPlainResult(run(...args)));
+    return { ...checked, execute: runPlain } as SdkTool;
+  };
+}
+
+/** What a tool logs and begins belongs to its span. That of one with several results is over when it has been called. */
+function traced<T>(operation: Operation, name: string, toolCallId: string, run: () => T): T {
+  const span = operation.trace((parent) => toToolSpan(parent, name, toolCallId));
+  if (!span) return run();
+  let result: T;
+  try {
+    result = runInSpan(span, run);
+  } catch (error) {
+    span.end(error);
+    throw error;
+  }
+  if (result instanceof Promise)
+    result.then(
+      () => span.end(),
+      (error: unknown) => span.end(error),
+    );
+  else span.end();
+  return result;
+}
+
+/** A tool of the SDK may return one result, or several on the way to the last. */
+function toPlainResult(result: unknown): unknown {
+  const isMany = typeof result === "object" && result !== null && Symbol.asyncIterator in result;
+  return isMany ? toPlainResults(result as AsyncIterable<unknown>) : Promise.resolve(result).then(toPlain);
+}
+
+async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<unknown> {
+  for await (const result of results) yield toPlain(result);
+}
+
+/** As the model, the stream and the conversation will have it. What cannot be JSON is the tool's error. */
+const toPlain = (value: unknown): unknown => JSON.parse(JSON.stringify(value) ?? "null");
+
+async function execute(
+  tool: Tool,
+  input: unknown,
+  operation: Operation,
+  toolCallId: string,
+  signal: AbortSignal = operation.signal,
+): Promise<unknown> {
+  operation.signal.throwIfAborted(); // a hook may just have refused it
+  // The SDK has checked the input against the tool's own schema.
+  const output = await tool.execute(input as never, { context: operation.context, signal, toolCallId });
+  const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
+  if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);
+  return toPlain(result.value);
+}
+
+function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>): SdkSchema<unknown> {
+  if (isSchema(schema)) {
+    return sdk.jsonSchema(
+      toJsonSchema(schema, "input", () => {}), // said once already, when it was described
+      {
+        validate: async (value) => {
+          const result = await validate(schema, value);
+          return "problem" in result ? refused(result.problem) : { success: true, value: result.value };
+        },
+      },
+    );
+  }
+  if (schema.validate) return schema;
+  // Without a check of its own, `jsonSchema()` would let everything pass.
+  let validator: Validator | undefined;
+  return sdk.jsonSchema(schema.jsonSchema, {
+    validate: async (value) => {
+      validator ??= new Validator((await schema.jsonSchema) as CfSchema, "2020-12");
+      const { valid, errors } = validator.validate(value);
+      const last = errors.at(-1);
+      return valid ? { success: true, value } : refused(`${last?.instanceLocation}: ${last?.error}`);
+    },
+  });
+}
+
+const refused = (problem: string): { success: false; error: Error } => ({ success: false, error: new Error(problem) });

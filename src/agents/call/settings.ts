@@ -1,0 +1,85 @@
+import type { ModelMessage } from "ai";
+import { badRequest } from "../../core/error.ts";
+import { currentSpan, toTraceparent } from "../../core/trace.ts";
+import type { AgentContext } from "../context.ts";
+import { toModelSettings, type ModelSettings } from "../define.ts";
+import type { Shape } from "../schemas/object-shape.ts";
+import type { Operation } from "./operation.ts";
+import type { PreparedAgent } from "./prepare.ts";
+import type { Sdk } from "../sdk.ts";
+
+/** What the SDK is told for one call. */
+export type Settings = Parameters<Sdk["generateText"]>[0];
+
+export async function toSettings(
+  agent: PreparedAgent,
+  operation: Operation,
+  messages: ModelMessage[],
+  shape: Shape | undefined,
+): Promise<Settings> {
+  const { instructions, maxSteps, maxRetries, hooks, settings, tools } = operation.agent;
+  const { providerOptions, ...asked } = toModelSettings(operation.options);
+  await operation.hook("onStart", { messages });
+  const all: Settings = {
+    ...settings,
+    ...asked,
+    // Whatever a provider takes is JSON.
+    providerOptions: mergeOptions(providerOptions, settings.providerOptions) as never,
+    model: agent.model(operation),
+    instructions: typeof instructions === "function" ? await toInstructions(instructions, operation) : instructions,
+    messages,
+    stopWhen: agent.sdk.isStepCount(Math.min(operation.options.maxSteps ?? maxSteps, maxSteps)),
+    abortSignal: operation.signal,
+    experimental_download: refuseToFetch,
+  };
+  // The provider can go on with our trace.
+  const trace = operation.span ?? currentSpan();
+  if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
+  if (maxRetries !== undefined) all.maxRetries = maxRetries;
+  if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
+  if (shape) all.output = toOutput(shape);
+  if (hooks.onStepEnd) all.onStepEnd = (step) => operation.hook("onStepEnd", { step });
+  if (hooks.onToolStart) {
+    all.onToolExecutionStart = ({ toolCall: { toolName, toolCallId, input } }) =>
+      operation.hook("onToolStart", { toolName, toolCallId, input });
+  }
+  if (hooks.onToolEnd) {
+    all.onToolExecutionEnd = ({ toolCall: { toolName, toolCallId, input }, toolOutput }) => {
+      const { output, error } = toolOutput as { output?: unknown; error?: unknown };
+      return operation.hook("onToolEnd", { toolName, toolCallId, input, output, error });
+    };
+  }
+  return all;
+}
+
+async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {
+  const text = await make(operation.context);
+  if (typeof text !== "string") throw new TypeError(`instructions: expected text, found ${typeof text}`);
+  return text;
+}
+
+type ProviderOptions = ModelSettings["providerOptions"];
+/** A client may add to what the author has set for a provider, not change it. */
+function mergeOptions(client: ProviderOptions, author: ProviderOptions): ProviderOptions {
+  if (!client || !author) return client ?? author;
+  const names = [...new Set([...Object.keys(client), ...Object.keys(author)])];
+  return Object.fromEntries(names.map((name) => [name, { ...client[name], ...author[name] }]));
+}
+
+/** Only tells the model what is wanted: the answer is read and checked by the shape. */
+const toOutput = ({ schema }: Shape): NonNullable<Settings["output"]> => ({
+  name: "object",
+  responseFormat: Promise.resolve({ type: "json", schema }),
+  parseCompleteOutput: async ({ text }) => text,
+  // The SDK holds text back until this changes.
+  parsePartialOutput: async ({ text }) => ({ partial: text.length }),
+  createElementStreamTransform: () => undefined,
+});
+
+/** The server fetches nothing that a client names: the provider does, or nobody. */
+const refuseToFetch: NonNullable<Settings["experimental_download"]> = async (files) =>
+  files.map(({ url, isUrlSupportedByModel }) => {
+    if (isUrlSupportedByModel) return null;
+    const { protocol } = new URL(url); // the SDK's type says URL, but it may be text
+    throw badRequest(`Invalid request: the model's provider does not fetch ${protocol} URLs: send a data: URL`);
+  });

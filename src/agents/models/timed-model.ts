@@ -1,0 +1,140 @@
+import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import type { LanguageModel } from "ai";
+import type { Span, SpanOptions } from "../../core/trace.ts";
+import type { Sdk } from "../sdk.ts";
+import { fromModelUsage, toModelSpan } from "../call/spans.ts";
+
+export interface ModelLimits {
+  readonly modelFirstByteMs: number;
+  readonly modelGapMs: number;
+}
+
+/** The model took too long. */
+export class ModelTimeout extends Error {}
+/** The model failed in the middle of its answer. */
+export class ModelFailure extends Error {}
+// What a provider throws stays as it is: the SDK asks it whether to try again.
+const thrown = new WeakSet<object>();
+
+export const isModelError = (error: unknown): boolean =>
+  error instanceof ModelFailure || (typeof error === "object" && error !== null && thrown.has(error));
+
+/** What a model is asked for. */
+export interface ModelHost {
+  /** Ends all of it, so that the model hears of it, too. */
+  abort(error: Error): void;
+  /** A span for one call, while somebody listens. */
+  trace(toOptions: (parent: Span) => SpanOptions): Span | undefined;
+}
+
+/** The model, held to its limits: whatever it does or fails to do, each call of it ends. */
+export function guardModel(
+  sdk: Sdk,
+  model: Exclude<LanguageModel, string>,
+  { modelFirstByteMs, modelGapMs }: ModelLimits,
+  host: ModelHost,
+): LanguageModelV4 {
+  const abort = (error: Error): void => host.abort(error);
+  return sdk.wrapLanguageModel({
+    model,
+    middleware: {
+      specificationVersion: "v4",
+      async wrapGenerate({ doGenerate, model: asked }) {
+        const span = host.trace((parent) => toModelSpan(parent, asked));
+        try {
+          const answer = await within(modelFirstByteMs, span ? span.enter(doGenerate) : doGenerate(), abort);
+          span?.set(fromModelUsage(answer.usage));
+          span?.end();
+          return answer;
+        } catch (error) {
+          span?.end(error);
+          throw mark(error);
+        }
+      },
+      async wrapStream({ doStream, model: asked }) {
+        const span = host.trace((parent) => toModelSpan(parent, asked));
+        const since = performance.now();
+        const firstByte = (): number => modelFirstByteMs - (performance.now() - since);
+        try {
+          const opened = await within(firstByte(), span ? span.enter(doStream) : doStream(), abort);
+          const reader = opened.stream.getReader();
+          let begun = false;
+          const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
+            const next = await within(begun ? modelGapMs : firstByte(), reader.read(), abort).catch(
+              (error: unknown) => {
+                span?.end(error);
+                throw error;
+              },
+            );
+            if (span) follow(span, next.value);
+            begun ||= next.value?.type !== "stream-start" && next.value?.type !== "response-metadata";
+            return next;
+          };
+          const cancel = (reason: unknown): Promise<void> => (span?.end(reason), reader.cancel(reason));
+          return { ...opened, stream: toGuardedStream(read, cancel) };
+        } catch (error) {
+          span?.end(error);
+          throw mark(error);
+        }
+      },
+    },
+  });
+}
+
+/** The end of a streamed answer is its last part, or nothing. */
+function follow(span: Span, part: LanguageModelV4StreamPart | undefined): void {
+  if (part?.type === "finish") span.set(fromModelUsage(part.usage));
+  if (part?.type === "error") span.end(part.error);
+  else if (!part || part.type === "finish") span.end();
+}
+
+/** A stream that ends with an error part when reading fails. */
+function toGuardedStream(
+  read: () => Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>>,
+  cancel: (reason: unknown) => Promise<void>,
+): ReadableStream<LanguageModelV4StreamPart> {
+  return new ReadableStream<LanguageModelV4StreamPart>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await read();
+          if (done) return controller.close();
+          controller.enqueue(value.type === "error" ? { ...value, error: toFailure(value.error) } : value);
+        } catch (error) {
+          controller.enqueue({ type: "error", error: toFailure(error) });
+          controller.close();
+        }
+      },
+      cancel,
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Waits for a model, but not for ever. */
+function within<T>(ms: number, waited: PromiseLike<T>, abort: (error: Error) => void): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const timer = setTimeout(giveUp, Math.max(ms, 0)).unref();
+    function giveUp(): void {
+      const error = new ModelTimeout("Model call timed out");
+      abort(error);
+      reject(error);
+    }
+    waited.then(
+      (value) => (clearTimeout(timer), resolve(value)),
+      (error: unknown) => (clearTimeout(timer), reject(error as Error)),
+    );
+  });
+}
+
+function mark(error: unknown): unknown {
+  if (error instanceof ModelTimeout) return error;
+  if (typeof error !== "object" || error === null) return new ModelFailure(String(error));
+  thrown.add(error);
+  return error;
+}
+
+function toFailure(error: unknown): Error {
+  if (error instanceof ModelTimeout) return error;
+  return new ModelFailure(error instanceof Error ? error.message : JSON.stringify(error), { cause: error });
+}

@@ -1,0 +1,157 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { ServeError } from "../../core/error.ts";
+
+export interface Task {
+  /** As JSON. */
+  readonly schema: string;
+  /** As JSON; without it only the schema is checked. */
+  readonly value?: string | undefined;
+  /** How long it may take. */
+  readonly ms: number;
+}
+/** What is wrong with the schema, or with the value. */
+export type Verdict =
+  | { readonly problem: string }
+  | { readonly root: "object" | "array"; readonly mismatch?: string | undefined };
+/** `busy`: the machine had no time for it. */
+export type Checked = Verdict | { readonly unfinished: "slow" | "busy" };
+
+export interface SchemaChecker {
+  /** Whatever they are, this process does not wait for them. */
+  check(schema: string, value?: string): Promise<Verdict>;
+  close(): Promise<void>;
+}
+export interface CheckerOptions {
+  /** How long one check may take. */
+  readonly schemaMs: number;
+}
+
+const maxWorkers = 4;
+/** So many may be at checks that take long; the others are for those that do not. */
+const maxSlow = 2;
+/** What is not done in this time takes long, and waits behind all that has not been tried. */
+const quickMs = 20;
+const maxWaiting = 256;
+/** How long a check may wait for its turn. Once it runs, it ends by itself. */
+const patienceMs = 900;
+
+/**
+ * Checks schemas in processes of their own: a pattern or a chain of `$ref` can take for ever, all memory, or the stack, and
+ * no rule about the text of a schema can tell. A thread would take the server with it.
+ */
+export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker {
+  const waiting: Job[] = [];
+  const waitingSlow: Job[] = [];
+  /** All that have not ended, and what each is doing. */
+  const workers = new Map<ChildProcess, "starting" | "idle" | Job>();
+  let closed = false;
+
+  async function check(schema: string, value?: string): Promise<Verdict> {
+    if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw busy();
+    const { promise, resolve } = Promise.withResolvers<Checked>();
+    const job: Job = { schema, value, isSlow: schemaMs <= quickMs, isRunning: false, isLate: false, resolve };
+    const late = setTimeout(() => {
+      job.isLate = true;
+      if (!job.isRunning) resolve({ unfinished: "busy" });
+    }, patienceMs);
+    waiting.push(job);
+    next();
+    const checked = await promise;
+    clearTimeout(late);
+    for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
+    if (!("unfinished" in checked)) return checked;
+    if (checked.unfinished === "busy") throw busy();
+    return { problem: `checking it takes longer than ${schemaMs} ms` };
+  }
+
+  /** Gives every worker something to do, and starts one where that would help. */
+  function next(): void {
+    const slow = [...workers.values()].filter((doing) => typeof doing === "object" && doing.isSlow).length;
+    const line = waiting.length > 0 ? waiting : slow < maxSlow ? waitingSlow : [];
+    if (line.length === 0 || closed) return;
+    const [worker] = [...workers].find(([, doing]) => doing === "idle") ?? [];
+    if (!worker) return void (workers.size < maxWorkers && start());
+    run(worker, line.shift()!);
+    next();
+  }
+
+  function run(worker: ChildProcess, job: Job): void {
+    workers.set(worker, job);
+    job.isRunning = true;
+    // It stops by itself, but for what nothing stops: the compiler of regular expressions.
+    const timer = setTimeout(() => worker.kill("SIGKILL"), schemaMs * 4);
+    const end = (checked: Checked): void => {
+      clearTimeout(timer);
+      worker.off("message", onMessage).off("exit", onExit);
+      hold(worker, false);
+      job.isRunning = false;
+      if (!("unfinished" in checked) || job.isSlow) return job.resolve(checked);
+      if (job.isLate) return job.resolve({ unfinished: "busy" });
+      job.isSlow = true;
+      waitingSlow.push(job);
+    };
+    const onMessage = (checked: Checked): void => {
+      workers.set(worker, "idle");
+      end(checked);
+      next();
+    };
+    const onExit = (): void => end({ problem: "checking it takes too much time or memory" });
+    hold(worker, true);
+    worker.on("message", onMessage).on("exit", onExit);
+    const { schema, value, isSlow } = job;
+    const task: Task = { schema, value, ms: isSlow ? schemaMs : quickMs };
+    worker.send(task, (error) => error && worker.kill("SIGKILL"));
+  }
+
+  function start(): void {
+    const worker = fork(workerFile, { execArgv: ["--max-old-space-size=64"], env, stdio: "ignore" });
+    workers.set(worker, "starting");
+    worker.on("error", () => (worker.pid === undefined ? workers.delete(worker) : worker.kill("SIGKILL")));
+    worker.once("exit", () => {
+      workers.delete(worker);
+      next();
+    });
+    worker.once("message", () => {
+      workers.set(worker, "idle");
+      hold(worker, false);
+      next();
+    });
+  }
+
+  return {
+    check,
+    async close() {
+      closed = true;
+      const ended = [...workers.keys()].map((worker) => new Promise((resolve) => worker.once("exit", resolve)));
+      for (const worker of workers.keys()) worker.kill("SIGKILL");
+      await Promise.all(ended);
+    },
+  };
+}
+
+interface Job extends Omit<Task, "ms"> {
+  /** Whether it has been tried, and was not done at once. */
+  isSlow: boolean;
+  isRunning: boolean;
+  /** Whether it has waited for so long that it must not wait again. */
+  isLate: boolean;
+  readonly resolve: (checked: Checked) => void;
+}
+
+/** A worker that has nothing to do must not keep this process alive. */
+function hold(worker: ChildProcess, isBusy: boolean): void {
+  for (const handle of [worker, worker.channel]) {
+    if (isBusy) handle?.ref();
+    else handle?.unref();
+  }
+}
+
+const busy = (): ServeError =>
+  new ServeError(503, "Too many schemas wait to be checked", { headers: [["retry-after", "1"]] });
+
+// Nothing of this process's environment is its business, but for what Windows needs to start it.
+const { SystemRoot } = process.env;
+const env = SystemRoot === undefined ? {} : { SystemRoot };
+
+// As built, its code is a file of its own beside this one.
+const workerFile = new URL(import.meta.url.endsWith(".ts") ? "schema-worker.ts" : "schema-worker.mjs", import.meta.url);

@@ -1,0 +1,575 @@
+// Each of these changes makes tests of this file fail: a client's `context.user`, `context.userId` or `options.userId` that
+// counts beside a provider; the user in `state.context`; a user that requests share and can change; a payload that mapUser
+// changed, kept for the next request; a resumer who becomes the user; a token, a host name or a provider's fault in an answer.
+import { createServer as createTcpServer } from "node:net";
+import { once } from "node:events";
+import { createToken, defineWorkflow, jwtAuth, ServeError, type AuthProvider } from "agentserve";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Answer } from "../../harness/client.ts";
+import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { bySize } from "../../harness/size.ts";
+import { bodyWith, headers as claimedHeaders, query as claimedQuery, resumeBody } from "./claims.ts";
+import { careless, spoil, spoilt } from "./spoiler.ts";
+import {
+  agentPlaces,
+  agentWays,
+  as,
+  base,
+  bearer,
+  idOf,
+  places,
+  secret,
+  seen,
+  toBody,
+  tokens,
+  tourPlaces,
+  userOf,
+  type AgentWay,
+  type Name,
+} from "./witness.ts";
+
+beforeEach(() => void seen.splice(0));
+
+/** All that was seen since the last look was seen of this caller. */
+function expectSeen(who: Name | undefined, where: readonly string[]): void {
+  expect(places()).toEqual(where);
+  const user = who && userOf(who);
+  const userId = who && idOf(who);
+  for (const { resumedBy: _, ...sight } of seen.splice(0)) {
+    expect(sight).toEqual({ where: sight.where, user, userId, inMap: userId });
+  }
+}
+
+/** On a busy machine a schema is not looked at in time, and the client is asked to come again. */
+async function patiently(toAnswer: () => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    seen.splice(0);
+    const answer = await toAnswer();
+    if (answer.status !== 503) return answer;
+  }
+}
+
+const ways = agentWays.map((way) => `/agents/witness/${way}`);
+const wayOf = (path: string): AgentWay => path.split("/").at(-1) as AgentWay;
+
+describeServer("the authenticated user", { config: { ...base, auth: jwtAuth({ secret }) } }, (server) => {
+  it.each(ways)("reaches hooks, tools and instructions of an agent: %s", async (path) => {
+    const { status } = await patiently(() => server.post(path, toBody(wayOf(path)), as("ada")));
+    expect(status).toBe(200);
+    expectSeen("ada", agentPlaces);
+  });
+
+  it("reaches the hook that hears of a failure", async () => {
+    expect((await server.post("/agents/failing/text", { input: "x" }, as("ada"))).status).toBe(502);
+    expectSeen("ada", ["instructions", "onError"]);
+  });
+
+  it.each(["execute", "stream"])("reaches every step of a workflow, and agents asked by it: %s", async (way) => {
+    const { status } = await server.post(`/workflows/tour/${way}`, { input: {} }, as("ada"));
+    expect(status).toBe(200);
+    expectSeen("ada", tourPlaces);
+  });
+
+  it("is the one who began, also after somebody else has resumed", async () => {
+    const begun = await server.post("/workflows/tour/execute", { input: { wait: true } }, as("ada"));
+    const path = `/workflows/tour/executions/${begun.body.data.executionId}`;
+    seen.splice(0);
+    const done = await server.post(`${path}/resume`, { resumeData: 1 }, as("bob"));
+    expect(done.body.data.result).toEqual({ user: userOf("ada") });
+    expect(seen[0]).toMatchObject({ where: "person", resumedBy: { user: userOf("bob"), userId: "bob" } });
+    expectSeen("ada", [...agentPlaces, "last", "person"].toSorted());
+  });
+
+  it("is not there when nobody is, and the token of a public route is no good", async () => {
+    for (const headers of [{}, bearer("no.good.token"), { authorization: "Basic YWRhOmFkYQ==" }])
+      expect((await server.get("/me", { headers, custom: true })).body).toEqual({ user: null });
+  });
+
+  it.each(["/me", "/people/1/a/b", "/inside/me"])("reaches the custom route %s and middleware", async (path) => {
+    for (const name of ["ada", "bob", "faceless"] as const) {
+      const { body, headers } = await server.get(path, { ...as(name), custom: true });
+      expect([body.user, JSON.parse(headers.get("x-user")!)]).toEqual([userOf(name), userOf(name)]);
+    }
+    const head = await server.request(path, { method: "HEAD", ...as("ada"), custom: true });
+    expect(JSON.parse(head.headers.get("x-user")!)).toEqual(userOf("ada"));
+  });
+
+  it("without an id is a user all the same", async () => {
+    await server.post("/agents/witness/text", { input: "look", options: { userId: "ada" } }, as("faceless"));
+    expectSeen("faceless", agentPlaces);
+    const { body } = await server.post("/workflows/tour/execute", { input: {} }, as("faceless"));
+    expect(body.data.result).toEqual({ user: userOf("faceless") });
+    expectSeen("faceless", tourPlaces);
+  });
+});
+
+describeServer(
+  "the user of a WebSocket",
+  { config: { ...base, auth: jwtAuth({ secret }) }, only: ["dev", "start"] },
+  (server) => {
+    it.each([
+      ["a header", "/live", { headers: bearer(tokens.ada) }, userOf("ada")],
+      ["a protocol", "/live", { protocols: ["bearer", tokens.ada] }, userOf("ada")],
+      ["the query", `/live?token=${tokens.ada}`, {}, userOf("ada")],
+      ["nothing but words", "/live?user=ada&userId=ada", { headers: { "x-user-id": "ada" } }, null],
+      ["a bad token", "/live?token=no.good.token", {}, null],
+    ])("reaches a custom route: %s", async (_, path, options, user) => {
+      const socket = await server.socket(path, options);
+      expect(await socket.next()).toEqual({ user, ofPeer: user });
+      socket.ws.terminate();
+    });
+  },
+);
+
+describe("with cors: false", () => {
+  it("the user reaches custom and built-in routes inside the host's middleware", async () => {
+    const server = await startServer("start", {
+      config: { ...base, auth: jwtAuth({ secret }), server: { cors: false } },
+    });
+    const { body, headers } = await server.get("/me", { ...as("ada"), custom: true });
+    expect([body.user, JSON.parse(headers.get("x-user")!)]).toEqual([userOf("ada"), userOf("ada")]);
+    await server.post("/agents/witness/text", { input: "look", options: { userId: "bob" } }, as("ada"));
+    expectSeen("ada", agentPlaces);
+    await server.close();
+  });
+});
+
+// What clients say about themselves.
+
+/** Knows its tokens, and maps them by itself. */
+const keys: AuthProvider = {
+  type: "keys",
+  extractToken: ({ headers }) => headers.get("authorization")?.slice("Bearer ".length),
+  async verifyToken(token) {
+    const name = (Object.keys(tokens) as Name[]).find((one) => tokens[one] === token);
+    if (!name) throw new Error("unknown key");
+    return userOf(name);
+  },
+};
+const publicRoutes = ["GET /doc"]; // the test client reads it
+const opened = [...publicRoutes, "POST /agents/*", "POST /workflows/*", "POST /me"];
+const toUser = (payload: { sub?: string }) => ({ ...payload, id: payload.sub });
+const modes: [title: string, auth: AuthProvider, isOpen: (path: string) => boolean][] = [
+  ["opt-in mode", jwtAuth({ secret }), (path) => path.endsWith("/resume") || path === "/me"],
+  ["opt-out mode", jwtAuth({ secret, defaultPrivate: true, publicRoutes, mapUser: toUser }), () => false],
+  ["opt-in mode, with what publicRoutes opens", jwtAuth({ secret, publicRoutes: opened, cacheSize: 0 }), () => true],
+  ["opt-out mode, with what publicRoutes opens", { ...keys, defaultPrivate: true, publicRoutes: opened }, () => true],
+];
+const callers = {
+  nobody: [{}, undefined],
+  "a bad token": [bearer(`${tokens.ada.slice(0, -4)}AAAA`), undefined],
+  "no id": [bearer(tokens.faceless), "faceless"],
+  somebody: [bearer(tokens.bob), "bob"],
+} as const satisfies Record<string, readonly [object, Name | undefined]>;
+const often: (keyof typeof callers)[] = ["somebody", "somebody", "somebody", "no id", "nobody", "a bad token"];
+const caller = fc.constantFrom(...often);
+const asked = fc.oneof(
+  ...agentWays.map((way) =>
+    fc.record({ path: fc.constant(`/agents/witness/${way}`), body: bodyWith(toBody(way)), who: caller }),
+  ),
+  ...["execute", "stream"].map((way) => ({
+    weight: 3,
+    arbitrary: fc.record({
+      path: fc.constant(`/workflows/tour/${way}`),
+      body: bodyWith({ input: {} }),
+      who: caller,
+    }),
+  })),
+  { weight: 3, arbitrary: fc.record({ path: fc.constant("resume"), body: resumeBody, who: caller, beginner: caller }) },
+  fc.record({ path: fc.constant("/me"), body: bodyWith({}), who: caller }),
+);
+type Asked = typeof asked extends fc.Arbitrary<infer T> ? T : never;
+
+describe.each(modes)("in %s", (_, auth, isOpen) => {
+  describeServer("what a client says about itself", { config: { ...base, auth } }, (server) => {
+    it("never makes it that user, whatever it says and wherever", { timeout: 120_000 }, async () => {
+      const answers: number[] = [];
+      const property = fc.asyncProperty(asked, claimedQuery, claimedHeaders, async (one, query, headers) => {
+        answers.push(await send(server, isOpen, one, query, headers));
+        expect(Object.keys(Object.prototype)).toEqual([]);
+        expect(Reflect.get({}, "user")).toBeUndefined();
+      });
+      await fc.assert(property, { numRuns: bySize(40, 400) });
+      // What is refused says nothing.
+      expect(answers.filter((status) => status === 200).length).toBeGreaterThan(answers.length / 8);
+    });
+  });
+});
+
+async function send(
+  server: TestServer,
+  isOpen: (path: string) => boolean,
+  one: Asked,
+  query: string,
+  claimed: Record<string, string>,
+): Promise<number> {
+  const [credentials, name] = callers[one.who];
+  let path = one.path;
+  let beginner: Name | undefined = name;
+  if (path === "resume") {
+    const [theirs, begins] = callers["beginner" in one ? one.beginner : "somebody"];
+    const isLetIn = begins !== undefined || isOpen("/workflows/tour/execute");
+    beginner = isLetIn ? begins : "bob";
+    const body = { input: { wait: true }, options: { userId: "ada", context: { user: "ada", userId: "ada" } } };
+    const begun = await server.post("/workflows/tour/execute", body, {
+      headers: isLetIn ? theirs : bearer(tokens.bob),
+    });
+    path = `/workflows/tour/executions/${begun.body.data.executionId}/resume`;
+  }
+  const headers = { ...claimed, ...credentials, "content-type": "application/json" };
+  const init = { method: "POST", body: one.body, headers, custom: path === "/me" };
+  const answer = await patiently(() => server.request(query ? `${path}?${query}` : path, init));
+  if (name === undefined && !isOpen(path)) {
+    expect([answer.status, seen]).toEqual([401, []]);
+    return 401;
+  }
+  if (path === "/me") {
+    expect(answer.body).toEqual({ user: name ? userOf(name) : null });
+    return answer.status;
+  }
+  // A known key of the wrong type is refused, before anything has run.
+  if (answer.status === 400) {
+    expect(seen).toEqual([]);
+    return 400;
+  }
+  expect(answer.status).toBe(200);
+  const id = answer.headers.get("x-execution-id");
+  if (id === null) expectSeen(name, agentPlaces);
+  else {
+    if (path.endsWith("/resume")) {
+      const resumedBy = name && { user: userOf(name), userId: idOf(name) };
+      expect(seen[0]).toMatchObject({ where: "person" });
+      expect(seen[0]!.resumedBy).toEqual(resumedBy);
+    }
+    expectSeen(beginner, path.endsWith("/resume") ? [...agentPlaces, "last", "person"].toSorted() : tourPlaces);
+    await expectStored(server, id, beginner);
+  }
+  return 200;
+}
+
+/** What `state` and the list say of whoever began an execution: the id, and nothing else. */
+async function expectStored(server: TestServer, id: string, name: Name | undefined): Promise<void> {
+  const state = (await server.get(`/workflows/tour/executions/${id}/state`, as("carol"))).body.data;
+  const [item] = (await server.get("/workflows/tour/executions?limit=1", as("carol"))).body.data.items;
+  expect(item).toEqual(state);
+  expect(state.context.userId).toBe(name && idOf(name));
+  expect(Object.keys(state.context)).not.toContain("user");
+  const userId = name && idOf(name);
+  expect("userId" in state.context).toBe(userId !== undefined);
+  if (name) expect(JSON.stringify(state.context)).not.toContain(userOf(name)["email"]);
+}
+
+describe("without a provider", () => {
+  it("options.userId is the client's word", async () => {
+    const server = await startServer("in process", { config: base });
+    onTestFinished(() => server.close());
+    const options = { userId: "ada", context: { userId: "bob", note: 1 } };
+    await server.post("/agents/witness/text", { input: "look", options });
+    expect(places()).toEqual(agentPlaces);
+    for (const sight of seen.splice(0)) expect(sight).toMatchObject({ user: undefined, userId: "ada", inMap: "ada" });
+    const { body } = await server.post("/workflows/tour/execute", { input: {}, options });
+    for (const sight of seen) expect(sight).toMatchObject({ user: undefined, userId: "ada", inMap: "ada" });
+    const state = await server.get(`/workflows/tour/executions/${body.data.executionId}/state`);
+    expect(state.body.data.context).toEqual({ userId: "ada", note: 1 });
+    expect((await server.get("/me", { ...as("ada"), custom: true })).body).toEqual({ user: null });
+  });
+});
+
+// A user that somebody changes.
+
+describe.each(careless)("a user that %s stands for", (_, auth, user) => {
+  let server: TestServer;
+  beforeEach(async () => {
+    server = await startServer("in process", { config: { ...spoilt, auth } });
+    return () => server.close();
+  });
+  const expectPristine = async (): Promise<void> => {
+    for (let times = 0; times < 2; times++)
+      expect((await server.get("/me", { ...as("bob"), custom: true })).body).toEqual({ user });
+    seen.splice(0);
+    await server.post("/agents/witness/text", { input: "look" }, as("bob"));
+    for (const sight of seen) expect(sight).toMatchObject({ user, userId: "bob", inMap: "bob" });
+  };
+
+  it("is not changed by hooks, tools or instructions for the next request", async () => {
+    expect((await server.post("/agents/spoiler/text", { input: "x" }, as("bob"))).status).toBe(200);
+    await expectPristine();
+  });
+
+  it("is not changed by a custom route or its middleware for the next request", async () => {
+    await server.get("/spoil", { ...as("bob"), custom: true });
+    await expectPristine();
+  });
+
+  it("is not changed by a step for the next one, the next attempt or the next request", async () => {
+    const begun = await server.post("/workflows/spoiling/execute", { input: {} }, as("bob"));
+    const path = `/workflows/spoiling/executions/${begun.body.data.executionId}`;
+    const { body } = await server.post(`${path}/resume`, { resumeData: 1 }, as("bob"));
+    expect(body.data.result).toEqual({ user, last: user });
+    await expectPristine();
+  });
+});
+
+it("who resumed is not changed by a step for its next attempt", async () => {
+  const tampering = defineWorkflow({ id: "tampering" }).andThen({
+    id: "person",
+    retry: { attempts: 2 },
+    execute({ resumedBy, suspend, attempt }) {
+      if (!resumedBy) return suspend();
+      const before = structuredClone(resumedBy);
+      spoil(resumedBy);
+      spoil(resumedBy.user);
+      Reflect.set(resumedBy, "userId", "ada");
+      if (attempt === 1) throw new Error("once more");
+      return before;
+    },
+  });
+  const server = await startServer("in process", { config: { workflows: [tampering], auth: jwtAuth({ secret }) } });
+  onTestFinished(() => server.close());
+  const begun = await server.post("/workflows/tampering/execute", { input: {} }, as("ada"));
+  const path = `/workflows/tampering/executions/${begun.body.data.executionId}`;
+  const { body } = await server.post(`${path}/resume`, {}, as("bob"));
+  expect(body.data.result).toEqual({ user: userOf("bob"), userId: "bob" });
+});
+
+// What a provider makes of a token.
+
+/** Asks a protected and a public route: what the first refuses, and whom the second knows. */
+async function ask(auth: AuthProvider, token: string = tokens.ada) {
+  const server = await startServer("in process", { config: { ...base, auth } });
+  onTestFinished(() => server.close());
+  const headers = bearer(token);
+  const { status, body, text } = await server.post("/agents/witness/text", { input: "look" }, { headers });
+  const { body: open } = await server.get("/me", { headers, custom: true });
+  return { status, error: body.error, user: open.user, text, logs: server.logs, sight: seen[0] };
+}
+const claims = (payload: Record<string, unknown>): Promise<string> => createToken(payload, secret);
+
+describe("mapUser", () => {
+  it.each([
+    [{ sub: "ada" }, "ada", "ada"],
+    [{ id: "x", sub: "y" }, "x", "x"],
+    [{ id: 7 }, 7, "7"],
+    [{ id: 0, sub: "y" }, 0, "0"],
+    [{ id: null, sub: "y" }, "y", "y"],
+    [{}, undefined, undefined],
+  ] as [object, unknown, string | undefined][])(
+    "omitted makes a user of the payload: %j",
+    async (payload, id, userId) => {
+      const { status, user, sight } = await ask(jwtAuth({ secret }), await claims({ ...payload, email: "e" }));
+      expect(status).toBe(200);
+      const expected = { ...payload, email: "e", iat: expect.any(Number), ...(id !== undefined && { id }) };
+      expect(user).toEqual(expected);
+      expect(sight).toEqual({ where: "onStart", user: expected, userId, inMap: userId });
+    },
+  );
+
+  it.each([{ id: "ada" }, ["ada"], true, false, "", 1.5, 2 ** 53, "\ud800"])(
+    "lets nobody in whose id is no name: %j",
+    async (id) => {
+      for (const auth of [jwtAuth({ secret }), jwtAuth({ secret, mapUser: (payload) => ({ id: payload["id"] }) })]) {
+        const { status, error, user } = await ask(auth, await claims({ id, sub: "ada" }));
+        expect([status, error, user]).toEqual([401, expect.stringMatching(/^Invalid token: ./), null]);
+      }
+      expect(seen).toEqual([]);
+    },
+  );
+
+  it.each([
+    ["a promise", async () => ({ id: 12, name: "Ada" }), { id: 12, name: "Ada" }, "12"],
+    ["no id", () => ({ name: "Ada" }), { name: "Ada" }, undefined],
+    [
+      "what JSON cannot hold",
+      () => ({ id: "a", at: new Date(0), no: undefined }),
+      { id: "a", at: new Date(0).toJSON() },
+      "a",
+    ],
+  ])("may return %s", async (_, mapUser, user, userId) => {
+    const answer = await ask(jwtAuth({ secret, mapUser }));
+    expect([answer.status, answer.user, answer.sight]).toEqual([
+      200,
+      user,
+      { where: "onStart", user, userId, inMap: userId },
+    ]);
+  });
+
+  const thrown = (error: unknown) => (): never => {
+    throw error;
+  };
+  it.each([
+    ["throws", thrown(new Error("no such account")), 401, "Invalid token: no such account"],
+    ["rejects", async () => thrown(new Error("no such account"))(), 401, "Invalid token: no such account"],
+    ["throws a ServeError", thrown(new ServeError(403, "Account closed")), 403, "Account closed"],
+    ["rejects with a ServeError", async () => thrown(new ServeError(429, "Slowly"))(), 429, "Slowly"],
+    ["has a mistake", (payload: any) => payload.not.there, 401, "Invalid token: it could not be verified"],
+    ["returns nothing", () => undefined as never, 401, /^Invalid token: ./],
+    ["returns a promise of nothing", async () => undefined as never, 401, /^Invalid token: ./],
+    ["returns null", () => null as never, 401, /^Invalid token: ./],
+  ])("that %s lets nobody in, and public routes know nobody", async (_, mapUser, status, error) => {
+    // Remembered or not: the second time the token is known.
+    for (const cacheSize of [0, 10]) {
+      const answer = await ask(jwtAuth({ secret, mapUser, cacheSize }));
+      expect(answer).toMatchObject({ status, user: null });
+      expect(answer.error).toEqual(error instanceof RegExp ? expect.stringMatching(error) : error);
+      expect(seen).toEqual([]);
+    }
+  });
+});
+
+const host = "auth.internal.test";
+const unreachable = (): Error =>
+  Object.assign(new Error(`connect ECONNREFUSED ${host}:5432`), {
+    errno: -111,
+    code: "ECONNREFUSED",
+    syscall: "connect",
+  });
+describe("verifyToken", () => {
+  const provider = (verifyToken: (token: string) => unknown): AuthProvider => ({
+    type: "test",
+    verifyToken: verifyToken as AuthProvider["verifyToken"],
+  });
+
+  it.each([
+    ["nothing", undefined],
+    ["null", null],
+    ["an array", [{ id: "ada" }]],
+    ["a text", "ada"],
+    ["a number", 7],
+    ["true", true],
+    ["a function", () => ({ id: "ada" })],
+  ])("that returns %s, or a promise of it, lets nobody in", async (_, value) => {
+    for (const verify of [() => value, async () => value]) {
+      const { status, error, user } = await ask(provider(verify));
+      expect([status, error, user]).toEqual([401, expect.stringMatching(/^Invalid token: ./), null]);
+    }
+  });
+
+  it.each([
+    ["a text", "ada"],
+    ["a number", 7],
+    ["null", null],
+    ["nothing", undefined],
+    ["an object", { message: "mine", status: 200 }],
+  ])("that throws %s lets nobody in", async (_, thrown) => {
+    const fail = (): never => {
+      throw thrown;
+    };
+    for (const verify of [fail, async () => fail()]) {
+      const { status, error, user } = await ask(provider(verify));
+      expect([status, error, user]).toEqual([401, expect.stringMatching(/^Invalid token: ./), null]);
+    }
+  });
+
+  it.each([
+    ["the token", (token: string) => `cannot read ${token}`],
+    ["a part of it", (token: string) => `claims ${token.split(".")[1]} are wrong`],
+    ["several, over lines", (token: string) => `${token.split(".")[2]}\n${token}\n${token}`],
+    ["the token behind much else", (token: string) => "x".repeat(190) + token],
+    ["the token in other letters", (token: string) => `no ${token.toUpperCase()}`],
+  ])("may throw an error with %s in it: nobody is told", async (_, toMessage) => {
+    for (const fail of [
+      (text: string) => new Error(text),
+      (text: string) => new TypeError(text),
+      (text: string) => new ServeError(403, text),
+    ]) {
+      const { status, text, logs } = await ask(
+        provider((token) => {
+          throw fail(toMessage(token));
+        }),
+      );
+      expect([401, 403]).toContain(status);
+      const told = (text + JSON.stringify(logs, toLogged)).toLowerCase();
+      // A piece that was cut off is a piece all the same.
+      for (const part of tokens.ada.split(".")) expect(told).not.toContain(part.slice(0, 12).toLowerCase());
+    }
+  });
+
+  it.each([
+    ["a refused connection", unreachable],
+    ["one known by its code", () => Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: "ENOTFOUND" })],
+    [
+      "one of undici",
+      () =>
+        Object.assign(new Error(`Connect Timeout Error (attempted address: ${host}:443)`), {
+          code: "UND_ERR_CONNECT_TIMEOUT",
+        }),
+    ],
+    ["one behind another", () => new Error(`[GET] "http://${host}/verify": no response`, { cause: unreachable() })],
+    ["several at once", () => new AggregateError([unreachable()], `connect ECONNREFUSED ${host}:5432`)],
+    ["a failed fetch", () => new TypeError("fetch failed", { cause: unreachable() })],
+    ["a mistake", () => new TypeError(`Cannot read properties of undefined (reading '${host}')`)],
+  ])("that cannot ask whom it must does not say where that is: %s", async (_, fail) => {
+    const { status, text, error, user } = await ask(
+      provider(async () => {
+        throw fail();
+      }),
+    );
+    expect([status, user]).toEqual([401, null]);
+    expect(text).not.toContain(host);
+    expect(error).toBe("Invalid token: it could not be verified");
+  });
+
+  it("that really cannot connect does not say where, and the log says that", async () => {
+    const closed = createTcpServer().listen(0, "127.0.0.1");
+    await once(closed, "listening");
+    const { port } = closed.address() as { port: number };
+    closed.close();
+    await once(closed, "close");
+    const { status, error, text, logs } = await ask(
+      provider(async () => (await fetch(`http://127.0.0.1:${port}/verify`)).json()),
+    );
+    expect([status, error]).toEqual([401, "Invalid token: it could not be verified"]);
+    expect(text).not.toContain(String(port));
+    expect(logs).toContainEqual(
+      expect.objectContaining({ level: "error", message: "The authentication provider failed" }),
+    );
+  });
+
+  it.each([
+    ["an expired token", Object.assign(new Error("x"), { code: "ERR_JWT_EXPIRED" }), 401, "Token expired"],
+    ["what it likes", new Error("revoked\nat line 2"), 401, "Invalid token: revoked"],
+    ["a ServeError", new ServeError(503, "Try later"), 503, "Try later"],
+  ])("may throw %s", async (_, thrown, status, error) => {
+    const answer = await ask(provider(() => Promise.reject(thrown)));
+    expect(answer).toMatchObject({ status, error, user: null });
+  });
+
+  describe("that takes its time", () => {
+    afterEach(() => void vi.useRealTimers());
+
+    it("is given five seconds: then nobody is let in, and public routes know nobody", async () => {
+      const slow = provider(() => new Promise(() => {}));
+      const server = await startServer("in process", { config: { ...base, auth: slow } });
+      onTestFinished(() => server.close());
+      vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+      const answers: unknown[] = [];
+      const keep = ({ status, body }: { status: number; body: any }) => void answers.push([status, body]);
+      const both = Promise.all([
+        server.post("/agents/witness/text", { input: "look" }, as("ada")).then(keep),
+        server.get("/me", { ...as("ada"), custom: true }).then(keep),
+      ]);
+      await vi.advanceTimersByTimeAsync(4_990);
+      expect(answers).toEqual([]);
+      await vi.advanceTimersByTimeAsync(10);
+      await both;
+      expect(answers).toContainEqual([401, { success: false, error: expect.stringMatching(/^Invalid token: ./) }]);
+      expect(answers).toContainEqual([200, { user: null }]);
+    });
+
+    it("may fail after that: nobody hears of it", async () => {
+      const late = Promise.withResolvers<never>();
+      const server = await startServer("in process", { config: { ...base, auth: provider(() => late.promise) } });
+      onTestFinished(() => server.close());
+      vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+      const refused = server.post("/agents/witness/text", { input: "look" }, as("ada"));
+      await vi.advanceTimersByTimeAsync(5_000);
+      expect((await refused).status).toBe(401);
+      late.reject(new Error("too late")); // unhandled, it would fail this file
+    });
+  });
+});
+
+/** Errors have no fields that JSON knows. */
+const toLogged = (_: string, value: unknown): unknown =>
+  value instanceof Error ? { message: value.message, stack: value.stack, cause: value.cause } : value;

@@ -1,0 +1,125 @@
+import { isGet, routes } from "./oracle-routes.ts";
+
+export interface Mode {
+  readonly name: string;
+  /** `jwt`: the header, of a handshake also protocol and query. `cookie`: a provider with an `extractToken` of its own. */
+  readonly provider?: "jwt" | "cookie";
+  readonly defaultPrivate?: boolean;
+  readonly webSockets?: boolean;
+  readonly cors?: false;
+  /** Each entry, and the routes that it opens. */
+  readonly publicRoutes?: Readonly<Record<string, readonly string[]>>;
+  /** Each entry, and the routes that it closes, if `publicRoutes` does not open them. */
+  readonly protect?: Readonly<Record<string, readonly string[]>>;
+}
+
+const text = ["POST /agents/helper/text", "POST /agents/helper/text | broken body", "POST /agents/nobody/text"];
+const quick = [
+  "POST /workflows/quick/execute",
+  "POST /workflows/quick/execute | respond-async",
+  "POST /workflows/quick/execute | wrong input",
+  "POST /workflows/quick/stream",
+];
+
+export const modes: readonly Mode[] = [
+  { name: "no provider" },
+  { name: "no provider, cors: false", cors: false },
+  { name: "opt-in", provider: "jwt" },
+  {
+    name: "opt-in, publicRoutes and protect",
+    provider: "jwt",
+    publicRoutes: {
+      "POST /agents/:id/text": text,
+      "POST /workflows/quick/*": [...quick, "POST /workflows/quick/executions/x/nope"],
+      "GET /workflows/rare/executions": [
+        "GET /workflows/rare/executions",
+        "HEAD /workflows/rare/executions",
+        "UPGRADE /workflows/rare/executions",
+      ],
+      "GET /matrix/closed/*": ["GET /matrix/closed/7", "HEAD /matrix/closed/7"],
+      "GET /admin/open": ["GET /admin/open"],
+      "GET /area/*": ["GET /area/secret"],
+    },
+    protect: {
+      "GET /admin/*": ["GET /admin", "GET /admin/secret", "HEAD /admin/secret", "GET /admin/open"],
+      "GET /area/secret": ["GET /area/secret"],
+      "GET /workflows": ["GET /workflows", "HEAD /workflows"],
+      "GET /doc": ["GET /doc", "HEAD /doc"],
+      "GET /": ["GET /", "HEAD /"],
+      "POST /workflows/:id/executions/:executionId/resume": [
+        "POST /workflows/asks/executions/{suspended}/resume",
+        "POST /workflows/asks/executions/unknown/resume",
+      ],
+      "PATCH /matrix/open/:id": ["PATCH /matrix/open/7"],
+      "GET /agents/:id/text": ["GET /agents/helper/text"],
+      "PUT /things/:id": ["PUT /things/7"],
+      "DELETE /workflows/*": ["DELETE /workflows/quick"],
+      "POST /files/a/b": ["POST /files/a/b"],
+      "GET /files/*": ["GET /files", "GET /files/a/b", "HEAD /files/a/b"],
+      "DELETE /any": ["DELETE /any"],
+      "PATCH /any": ["patch /any"],
+      "GET /pub*": ["GET /pubs", "GET /pub/deep/er"],
+      "GET /live": ["GET /live", "UPGRADE /live"],
+      "GET /inner/*": ["GET /inner", "GET /inner/list", "GET /inner/nope"],
+      "POST /raw/*": ["POST /raw/x"],
+      "GET /unknown/*": ["GET /unknown/x"],
+    },
+  },
+  { name: "opt-in, cors: false", provider: "jwt", cors: false },
+  { name: "opt-in, webSockets", provider: "jwt", webSockets: true },
+  { name: "opt-out", provider: "jwt", defaultPrivate: true },
+  {
+    name: "opt-out, publicRoutes",
+    provider: "jwt",
+    defaultPrivate: true,
+    publicRoutes: {
+      "POST /agents/:id/text": text,
+      "POST /workflows/quick/execute": quick.slice(0, 3),
+      "GET /doc": ["GET /doc", "HEAD /doc"],
+      "GET /ui": ["GET /ui", "HEAD /ui", "GET /ui?file=page.js"],
+      "GET /agents/*": [
+        "GET /agents",
+        "HEAD /agents",
+        "GET /agents/helper",
+        "GET /agents/nobody",
+        "GET /agents/helper/text",
+        "HEAD /agents/helper/chat",
+        "GET /agents/helper/nope",
+        "UPGRADE /agents",
+      ],
+      "GET /hello": ["GET /hello", "HEAD /hello", "UPGRADE /hello"],
+      "POST /files/a/b": ["POST /files/a/b"],
+      "GET /files/*": ["GET /files", "GET /files/a/b", "HEAD /files/a/b"],
+      "GET /things/:id": ["GET /things/7"],
+      "POST /any": ["POST /any"],
+      "GET /pub*": ["GET /pubs", "GET /pub/deep/er"],
+      "GET /guarded": ["GET /guarded"],
+      "GET /inner/*": ["GET /inner", "GET /inner/list", "GET /inner/nope"],
+      "GET /raw/*": ["GET /raw", "GET /raw/x", "HEAD /raw/x"],
+      "GET /unknown/*": ["GET /unknown/x"],
+    },
+  },
+  {
+    name: "opt-out, publicRoutes GET /*",
+    provider: "jwt",
+    defaultPrivate: true,
+    publicRoutes: { "GET /*": routes.filter(isGet).map(({ name }) => name) },
+  },
+  { name: "opt-out, cors: false", provider: "jwt", defaultPrivate: true, cors: false },
+  { name: "opt-out, webSockets", provider: "jwt", defaultPrivate: true, webSockets: true },
+  {
+    name: "cookie provider",
+    provider: "cookie",
+    publicRoutes: { "POST /agents/:id/text": text },
+    protect: {
+      "ALL /admin/*": [
+        "GET /admin",
+        "GET /admin/secret",
+        "HEAD /admin/secret",
+        "GET /admin/open",
+        "POST /admin/secret",
+      ],
+    },
+  },
+  { name: "cookie provider, opt-out", provider: "cookie", defaultPrivate: true },
+];

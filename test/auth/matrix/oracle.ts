@@ -1,0 +1,52 @@
+import type { Mode } from "./oracle-modes.ts";
+import type { Route } from "./oracle-routes.ts";
+import type { Token, Verdict } from "./oracle-tokens.ts";
+
+/**
+ * Who may call what, by SPEC (Authentication, Cross-origin settings, Custom routes, Errors) and DESIGN (section 3: Auth,
+ * CORS). Written by hand from them, not from the code: nothing here matches a pattern. What an entry of `publicRoutes` or
+ * `protect` opens or closes is written out beside it, in the tables `matrix-oracle-modes.ts`, `-routes.ts`, `-tokens.ts`.
+ * Undefined where neither SPEC nor DESIGN says it.
+ */
+export function expected(mode: Mode, route: Route, token: Token): Expected | undefined {
+  const { status, runs } = route;
+  const serve = (who: string | null): Expected => ({ refused: false, status, runs, who });
+  // The cross-origin middleware comes first.
+  if (route.name.startsWith("PREFLIGHT") && mode.cors !== false)
+    return { refused: false, status: [204], runs, who: null };
+  if (!mode.provider) return serve(null);
+  const isHandshake = route.name.startsWith("UPGRADE");
+  if (mode.provider === "cookie" && isHandshake && token.jwt !== token.handshake) return undefined;
+  const verdict = mode.provider === "cookie" ? token.cookie : isHandshake ? token.handshake : token.jwt;
+  if (verdict === "valid") return serve("ada");
+  if (!isClosed(mode, route)) return serve(null); // a bad token on a public route is nobody
+  // With `cors: false` the host's global middleware runs around a refusal, and may not answer in its place.
+  const isOutside = mode.cors === false && route.name.endsWith("| global middleware");
+  return { refused: true, ...refusals[verdict], runs: isOutside ? "any" : 0 };
+}
+
+/** "`publicRoutes` opens, in both modes; else `protect`, a protected row or opt-out mode closes; else open." */
+function isClosed({ publicRoutes = {}, protect = {}, defaultPrivate, webSockets }: Mode, route: Route): boolean {
+  if (Object.values(publicRoutes).flat().includes(route.name)) return false;
+  if (Object.values(protect).flat().includes(route.name)) return true;
+  if (route.name.startsWith("UPGRADE") && webSockets) return true; // each of them "demands" a token
+  if (route.access === "socket") return false;
+  return route.access === "closed" || defaultPrivate === true;
+}
+
+export type Expected =
+  | { readonly refused: true; readonly status: number; readonly error: RegExp; readonly runs: 0 | "any" }
+  | {
+      readonly refused: false;
+      readonly status: readonly number[];
+      readonly runs: number | "any";
+      readonly who: string | null;
+    };
+
+/** SPEC, Errors; a ServeError of the provider keeps its status and message. */
+const refusals: Record<Exclude<Verdict, "valid">, { status: number; error: RegExp }> = {
+  none: { status: 401, error: /^Authentication required$/ },
+  expired: { status: 401, error: /^Token expired$/ },
+  invalid: { status: 401, error: /^Invalid token: \S/ },
+  banned: { status: 403, error: /^Banned$/ },
+};

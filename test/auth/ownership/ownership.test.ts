@@ -1,0 +1,392 @@
+// Each of these changes makes tests of this file fail: an execution that nobody began and anybody may see; state, suspend,
+// resume, cancel or attach that ask nobody; a list of everybody's; a resumer who becomes the owner; a conversation that is
+// not its user's, or whose key can be made of other parts.
+import fc from "fast-check";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Config } from "agentserve";
+import type { Answer } from "../../harness/client.ts";
+import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { bySize } from "../../harness/size.ts";
+import { by, gates, open, others, relays, shown, talkers, tasks, trusting } from "./world.ts";
+
+const workflows = [tasks, others];
+const ownership: Config = { workflows, auth: { ...trusting, ownership: true, publicRoutes: open } };
+const later = { prefer: "respond-async" };
+const ends = ["completed", "suspended", "error", "running"] as const;
+type End = (typeof ends)[number];
+/** An id, null for a user without one, undefined for nobody. */
+type Who = string | null | undefined;
+let count = 0;
+
+/** Resolves to the id of an execution that has come as far as it will. */
+async function begin(server: TestServer, who: Who, end: End, workflow = "tasks"): Promise<string> {
+  const executionId = `${end}-${++count}`;
+  const body = { input: { end }, options: { executionId, userId: "ada", context: { private: "context" } } };
+  const headers = { ...by(who).headers, ...(end === "running" && later) };
+  const { status } = await server.post(`/workflows/${workflow}/execute`, body, { headers });
+  expect(status).toBe({ completed: 200, suspended: 200, error: 500, running: 202 }[end]);
+  if (end === "running") {
+    await gates.reached(executionId);
+    onTestFinished(() => gates.open(executionId));
+  }
+  return executionId;
+}
+
+const actions: [action: string, method: string, path: string, body?: object][] = [
+  ["state", "GET", "/state"],
+  ["state, by HEAD", "HEAD", "/state"],
+  ["suspend", "POST", "/suspend", { reason: "mine now" }],
+  ["resume", "POST", "/resume", { resumeData: { ok: true } }],
+  ["resume with what its schema refuses", "POST", "/resume", { resumeData: "no", options: { stepId: "nope" } }],
+  ["cancel", "POST", "/cancel", { reason: "mine now" }],
+  ["attach", "GET", "/stream"],
+  ["attach from within", "GET", "/stream?after=1"],
+  ["attach, by HEAD", "HEAD", "/stream"],
+];
+
+/** All that an answer tells, but for the id that was asked for and the request's own. */
+function told({ status, headers, text }: Answer, id: string): unknown {
+  const kept = [...headers].filter(([name]) => !["x-request-id", "date", "content-length"].includes(name));
+  return { status, headers: kept, text: text.replaceAll(id, "<id>") };
+}
+
+describeServer("with ownership, an execution", { config: ownership }, (server) => {
+  const act = async ([, method, path, json]: (typeof actions)[number], workflow: string, id: string, who: Who) =>
+    told(await server.request(`/workflows/${workflow}/executions/${id}${path}`, { method, json, ...by(who) }), id);
+
+  it.each(ends)("that is %s is not there for anybody but its user", async (end) => {
+    const id = await begin(server, "ada", end);
+    const before = (await server.get(`/workflows/tasks/executions/${id}/state`, by("ada"))).body.data;
+    expect(before).toMatchObject({ status: end, context: { userId: "ada", private: "context" } });
+    const badToken = { headers: { authorization: "Bearer nobody" } };
+    for (const action of actions) {
+      const [, method, path, json] = action;
+      for (const who of ["bob", "ADA", '["ada"]', null, undefined]) {
+        const answer = await act(action, "tasks", id, who);
+        expect(answer, `${action[0]} by ${who}`).toEqual(await act(action, "tasks", "unknown", who));
+        expect(answer).toMatchObject({ status: 404 });
+      }
+      const url = `/workflows/tasks/executions/${id}${path}`;
+      expect((await server.request(url, { method, json, ...badToken })).status).toBe(404);
+    }
+    const after = (await server.get(`/workflows/tasks/executions/${id}/state`, by("ada"))).body.data;
+    expect(after).toEqual(before);
+  });
+
+  it.each(ends)("that is %s is not there under another workflow's id, for its user neither", async (end) => {
+    const id = await begin(server, "ada", end);
+    for (const workflow of ["others", "nope"])
+      for (const who of ["ada", "bob"])
+        for (const action of actions)
+          expect(await act(action, workflow, id, who)).toEqual(await act(action, workflow, "unknown", who));
+  });
+
+  it("that nobody began, or somebody without an id, is not there for anybody", async () => {
+    for (const beginner of [undefined, null]) {
+      const id = await begin(server, beginner, "suspended");
+      for (const action of actions)
+        for (const who of [beginner, undefined, null, "ada", "undefined", "null"])
+          expect(await act(action, "tasks", id, who)).toEqual(await act(action, "tasks", "unknown", who));
+    }
+  });
+
+  it("is its user's to see, suspend, resume, cancel and follow", async () => {
+    const suspended = await begin(server, "ada", "suspended");
+    const path = `/workflows/tasks/executions/${suspended}`;
+    expect((await server.get(`${path}/state`, by("ada"))).status).toBe(200);
+    expect((await server.get(`${path}/stream`, by("ada"))).events.at(-1).type).toBe("workflow-result");
+    const { body } = await server.post(`${path}/resume`, { resumeData: { ok: true } }, by("ada"));
+    expect(body.data).toMatchObject({ status: "completed", result: { private: "result" } });
+    const running = await begin(server, "ada", "running");
+    expect((await server.post(`/workflows/tasks/executions/${running}/suspend`, {}, by("ada"))).status).toBe(200);
+    expect((await server.post(`/workflows/tasks/executions/${running}/cancel`, {}, by("ada"))).status).toBe(200);
+  });
+
+  it("tells nothing to whoever claims its id", async () => {
+    const id = await begin(server, "ada", "suspended");
+    for (const way of ["execute", "stream"]) {
+      const body = { input: { end: "completed" }, options: { executionId: id } };
+      const answer = await server.post(`/workflows/tasks/${way}`, body, by("bob"));
+      expect([answer.status, answer.body]).toEqual([409, { success: false, error: `Execution ${id} already exists` }]);
+    }
+  });
+
+  it("has one user, whoever begins at the same time under its id, and the others hear nothing of it", async () => {
+    for (let times = 0; times < 20; times++) {
+      const options = { executionId: `race-${++count}` };
+      const people = ["ada", "bob", "carol"];
+      const answers = await Promise.all(
+        people.map((who) =>
+          server.post(`/workflows/tasks/stream`, { input: { end: "completed" }, options: { ...options } }, by(who)),
+        ),
+      );
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+      for (const [index, { status, events }] of answers.entries()) {
+        if (status === 409) expect(events).toEqual([]);
+        const state = await server.get(`/workflows/tasks/executions/${options.executionId}/state`, by(people[index]));
+        expect(state.status).toBe(status === 200 ? 200 : 404);
+      }
+    }
+  });
+
+  it("is not listed for anybody but its user, and not for anybody without an id", async () => {
+    const ids = [await begin(server, "list-ada", "completed"), await begin(server, "list-ada", "suspended", "others")];
+    await begin(server, undefined, "completed");
+    await begin(server, null, "completed");
+    const list = async (workflow: string, who: Who, query = "") =>
+      (await server.get(`/workflows/${workflow}/executions${query}`, by(who))).body.data;
+    expect((await list("tasks", "list-ada")).items.map((item: any) => item.executionId)).toEqual([ids[0]]);
+    expect((await list("others", "list-ada")).items.map((item: any) => item.executionId)).toEqual([ids[1]]);
+    for (const who of ["list-bob", "", null, undefined])
+      for (const query of ["", "?limit=1", "?status=completed", `?cursor=${toCursor(Date.now() + 1_000, "z")}`])
+        for (const workflow of ["tasks", "others", "nope"])
+          expect(await list(workflow, who, query)).toEqual({ items: [], nextCursor: null });
+  });
+});
+
+describeServer(
+  "with ownership and nothing opened",
+  { config: { workflows, auth: { ...trusting, ownership: true } } },
+  (server) => {
+    it("nobody is let in where a caller is needed, and finds nothing elsewhere", async () => {
+      const id = await begin(server, "ada", "suspended");
+      const path = `/workflows/tasks/executions/${id}`;
+      const statuses = await Promise.all([
+        server.get("/workflows/tasks/executions"),
+        server.get(`${path}/stream`),
+        server.post(`${path}/cancel`, {}),
+        server.get(`${path}/state`),
+        server.post(`${path}/suspend`, {}),
+        server.post(`${path}/resume`, { resumeData: { ok: true } }),
+      ]);
+      expect(statuses.map(({ status }) => status)).toEqual([401, 401, 401, 404, 404, 404]);
+    });
+  },
+);
+
+describe("without ownership", () => {
+  it("another user may see, follow, list, suspend, resume and cancel it", async () => {
+    const server = await startServer("start", { config: { workflows, auth: trusting } });
+    onTestFinished(() => server.close());
+    const id = await begin(server, "ada", "suspended");
+    const path = `/workflows/tasks/executions/${id}`;
+    expect((await server.get(`${path}/state`)).body.data.context.userId).toBe("ada");
+    expect((await server.get(`${path}/stream`, by("bob"))).status).toBe(200);
+    expect((await server.get("/workflows/tasks/executions", by("bob"))).body.data.items).toMatchObject([
+      { executionId: id },
+    ]);
+    expect((await server.post(`${path}/resume`, { resumeData: { ok: true } })).body.data.status).toBe("completed");
+    const running = await begin(server, "ada", "running");
+    expect((await server.post(`/workflows/tasks/executions/${running}/suspend`, {})).status).toBe(200);
+    expect((await server.post(`/workflows/tasks/executions/${running}/cancel`, {}, by("bob"))).status).toBe(200);
+  });
+});
+
+// The list, against a plain array.
+
+const toCursor = (startAt: number, id: string): string => Buffer.from(`${startAt} ${id}`).toString("base64url");
+
+/** Ids that a careless query or key would mix up. */
+const crafted = ["ada", "ada ", "ADA", "ada'", "ada' or '1'='1", 'ada"', '["ada"]', "ada\u0000", "ada\u0000x", "\u0000"]
+  .concat([
+    "%",
+    "_",
+    "*",
+    "null",
+    "undefined",
+    "true",
+    "0",
+    "é",
+    "e\u0301",
+    "__proto__",
+    "constructor",
+    "\\",
+    "a".repeat(500),
+  ])
+  .concat(['ada","c', 'c","ada', "ada,c", "[]", "{}", '{"id":"ada"}', "\ufffd", "😀"]);
+const someone = fc.oneof(
+  fc.constantFrom<Who>("ada", "bob", ...crafted, null, undefined),
+  fc.string({ unit: "grapheme" }),
+);
+const page = fc.record({
+  reader: fc.nat(),
+  workflow: fc.constantFrom("tasks", "others"),
+  status: fc.option(fc.constantFrom("completed", "suspended", "error")),
+  limit: fc.option(fc.integer({ min: 1, max: 4 })),
+  /** Whose execution the first cursor names, if any. */
+  from: fc.option(fc.nat()),
+});
+
+describeServer("with ownership, the list", { config: ownership, only: ["in process", "start"] }, (server) => {
+  it(
+    "shows the caller's own, newest first, page by page, whoever's cursor it is given",
+    { timeout: 60_000 },
+    async () => {
+      let run = 0;
+      const scenario = fc.record({
+        people: fc.uniqueArray(someone, { minLength: 2, maxLength: 5 }),
+        begun: fc.array(
+          fc.record({
+            by: fc.nat(),
+            workflow: fc.constantFrom("tasks", "others"),
+            end: fc.constantFrom<End>("completed", "suspended", "error"),
+          }),
+          { minLength: 6, maxLength: 16, size: "max" },
+        ),
+        pages: fc.array(page, { minLength: 4, maxLength: 8, size: "max" }),
+      });
+      const property = fc.asyncProperty(scenario, async ({ people, begun, pages }) => {
+        // Each run has people of its own: their executions are all that they have.
+        const own = ++run;
+        const named = people.map((who) => (who ? `${who}|${own}` : who));
+        const all = await Promise.all(
+          begun.map(async ({ by: index, workflow, end }) => {
+            const who = named[index % named.length];
+            const id = await begin(server, who, end, workflow);
+            return { who, workflow, end, id };
+          }),
+        );
+        const times = new Map<string, number>();
+        for (const { who, workflow, id } of all.filter((one) => one.who)) {
+          const { body } = await server.get(`/workflows/${workflow}/executions/${id}/state`, by(who));
+          times.set(id, Date.parse(body.data.startAt));
+        }
+        const placed = all.map((one) => ({ ...one, at: times.get(one.id) ?? Date.now() }));
+        for (const { reader, workflow, status, limit, from } of pages) {
+          const who = named[reader % named.length];
+          const first = from === null ? undefined : placed[from % placed.length]!;
+          const isBefore = (one: { at: number; id: string }): boolean =>
+            !first || one.at < first.at || (one.at === first.at && one.id < first.id);
+          const mine = placed.filter((one) => one.who && one.who === who && one.workflow === workflow);
+          const expected = mine
+            .filter((one) => (status === null || one.end === status) && isBefore(one))
+            .toSorted((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1))
+            .map(({ id }) => id);
+          const found: string[] = [];
+          let cursor = first && toCursor(first.at, first.id);
+          do {
+            const query = new URLSearchParams();
+            if (status !== null) query.set("status", status);
+            if (limit !== null) query.set("limit", String(limit));
+            if (cursor !== undefined) query.set("cursor", cursor);
+            const { body } = await server.get(`/workflows/${workflow}/executions?${query}`, by(who));
+            const { items, nextCursor } = body.data;
+            expect(items.length).toBeLessThanOrEqual(limit ?? 50);
+            for (const { executionId, context } of items) {
+              expect(context.userId).toBe(who);
+              found.push(executionId);
+            }
+            cursor = nextCursor ?? undefined;
+            // It names the caller's own last one, and so nobody else's.
+            if (cursor) expect(Buffer.from(cursor, "base64url").toString().split(" ")[1]).toBe(found.at(-1));
+          } while (cursor !== undefined);
+          expect(found).toEqual(expected);
+        }
+      });
+      await fc.assert(property, { numRuns: bySize(15, 300) });
+    },
+  );
+});
+
+describeServer(
+  "with ownership, users whose ids are hard to tell apart",
+  { config: ownership, only: ["in process"] },
+  (server) => {
+    it("are told apart", async () => {
+      const people = crafted.map((id) => `${id}.`);
+      const ids = new Map<string, string>();
+      for (const who of people) ids.set(who, await begin(server, who, "suspended"));
+      for (const who of people)
+        for (const [owner, id] of ids) {
+          const { status } = await server.get(`/workflows/tasks/executions/${id}/state`, by(who));
+          expect([who, owner, status]).toEqual([who, owner, who === owner ? 200 : 404]);
+        }
+      for (const who of people) {
+        const { items } = (await server.get("/workflows/tasks/executions", by(who))).body.data;
+        expect([who, items.map((item: any) => item.executionId)]).toEqual([who, [ids.get(who)]]);
+      }
+    });
+  },
+);
+
+// Conversations.
+
+const conversationIds = ["c", "c ", "C", '"c"', "c\u0000", "c\u0000x", "null", 'ada","c', '["ada"]', "c]", "😀"];
+const ways = ["text", "stream", "chat", "chat by id", "step"] as const;
+const turn = fc.record({
+  who: fc.constantFrom<string | undefined>("ada", "bob", ...crafted, undefined),
+  claims: fc.constantFrom<string>("ada", "bob", ...crafted.filter((id) => id.length < 256)),
+  agent: fc.constantFrom(...talkers.map(({ id }) => id)),
+  conversationId: fc.constantFrom(...conversationIds),
+  way: fc.constantFrom(...ways),
+});
+type Turn = typeof turn extends fc.Arbitrary<infer T> ? T : never;
+
+async function say(
+  server: TestServer,
+  { who, claims, agent, conversationId, way }: Omit<Turn, "who"> & { who: Who },
+  text: string,
+) {
+  const options = { conversationId, userId: claims, context: { userId: claims, user: { id: claims } } };
+  const messages = [{ role: "user", parts: [{ type: "text", text }] }];
+  const body = {
+    text: { input: text, options },
+    stream: { input: text, options },
+    chat: { input: messages, options },
+    "chat by id": { id: conversationId, messages, trigger: "submit-message", options: { userId: claims } },
+    step: { input: { text }, options },
+  }[way];
+  const path = way === "step" ? `/workflows/${agent}/execute` : `/agents/${agent}/${way.split(" ")[0]}`;
+  const { status, text: answer } = await server.post(path, body, by(who));
+  expect([status, answer]).toEqual([200, expect.anything()]);
+  return shown.at(-1)!;
+}
+
+const talking: Config = { agents: talkers, workflows: relays, auth: { ...trusting, publicRoutes: open } };
+describeServer("a conversation", { config: talking, only: ["in process", "start"] }, (server) => {
+  it("is its user's, whatever ids others send, and however", { timeout: 60_000 }, async () => {
+    let run = 0;
+    let secrets = 0;
+    const property = fc.asyncProperty(fc.array(turn, { minLength: 6, maxLength: 12, size: "max" }), async (turns) => {
+      const own = ++run;
+      const said: (Turn & { text: string })[] = [];
+      for (const one of turns) {
+        const text = `secret ${++secrets}`;
+        const isSame = ({ who, agent, conversationId }: Turn): boolean =>
+          who === one.who && agent === one.agent && conversationId === one.conversationId;
+        const before = said.filter(isSame).map((earlier) => earlier.text);
+        // Of this run alone: nobody sees what an earlier one has left.
+        const sees = await say(server, { ...one, conversationId: `${one.conversationId}${own}` }, text);
+        expect(sees).toEqual([...before, text]);
+        said.push({ ...one, text });
+      }
+    });
+    await fc.assert(property, { numRuns: bySize(15, 300) });
+  });
+
+  it.each(ways)("is its user's, for each pair of people and ids: %s", async (way) => {
+    const people = ["ada", 'ada","c', "null", "ada\u0000", undefined];
+    const agent = "talker";
+    for (const who of people)
+      for (const conversationId of ["c", 'ada","c', "c\u0000", "null"])
+        for (const claims of ["ada", "bob"]) {
+          const text = `${way} ${String(who)} ${conversationId} ${claims}`;
+          const sees = await say(server, { who, claims, agent, conversationId: `${way}${conversationId}`, way }, text);
+          const before = `${way} ${String(who)} ${conversationId} ada`;
+          expect(sees).toEqual(claims === "ada" ? [text] : [before, text]);
+        }
+  });
+
+  it("with one agent is not there for another agent", async () => {
+    const asked = { who: "ada", claims: "ada", conversationId: "agents", way: "text" as const };
+    for (const { id } of talkers) expect(await say(server, { ...asked, agent: id }, id)).toEqual([id]);
+  });
+
+  it("of those without an id is shared by whoever knows its id, and by nobody who has one", async () => {
+    const asked = { claims: "ada", agent: "talker", conversationId: "faceless", way: "text" as const };
+    expect(await say(server, { ...asked, who: null }, "one")).toEqual(["one"]);
+    expect(await say(server, { ...asked, who: undefined }, "two")).toEqual(["one", "two"]);
+    for (const who of ["ada", "null", "undefined", "faceless"])
+      expect(await say(server, { ...asked, who }, "mine")).toEqual(["mine"]);
+  });
+});

@@ -1,0 +1,55 @@
+import { embedded, type Config } from "agentserve";
+import { echoModel } from "agentserve/models";
+import * as v from "valibot";
+import { defineRoute } from "../../../src/http/route.ts";
+import type { Row } from "../../../src/server/built-in-routes.ts";
+
+const ran: string[] = [];
+
+/** Called by whatever needs a caller. */
+export const note = (name: string): string => (ran.push(name), name);
+/** What ran since the last look, by name. */
+export const take = (): string[] => ran.splice(0);
+
+/** A built-in row that needs a caller. */
+export const rows: readonly Row[] = [
+  defineRoute({
+    method: "GET",
+    path: "/test/closed/:id",
+    summary: "Needs a caller",
+    access: "protected",
+    responses: { 200: v.string() },
+    handle: () => note("row"),
+  }),
+];
+
+export function watchedModel(): ReturnType<typeof echoModel> {
+  const model = echoModel();
+  return {
+    ...model,
+    doGenerate: (options) => (note("model"), model.doGenerate(options)),
+    doStream: (options) => (note("model"), model.doStream(options)),
+  };
+}
+
+/** The engine is asked by rows that need a caller; by others, too, but in opt-in mode nobody here asks those. */
+export function watchedBackend(): NonNullable<Config["backend"]> {
+  const backend = embedded({ path: ":memory:" });
+  const watched = new Set(["begin", "list", "events", "state"]);
+  return {
+    ...backend,
+    open(parts) {
+      const { engine, conversations } = backend.open(parts);
+      const proxy = new Proxy(engine, {
+        get(target, key: keyof typeof engine) {
+          const member = Reflect.get(target, key) as (...args: unknown[]) => unknown; // it has nothing but methods
+          return (...args: unknown[]) => {
+            if (watched.has(key)) note(`engine.${key}`);
+            return member.apply(target, args);
+          };
+        },
+      });
+      return { engine: proxy, conversations };
+    },
+  };
+}

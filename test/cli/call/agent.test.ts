@@ -1,0 +1,138 @@
+import { createServer, defineAgent, defineTool, embedded } from "agentserve";
+import { echoModel, scriptedModel } from "agentserve/models";
+import * as v from "valibot";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTestLogger } from "../../harness/server.ts";
+import { call, callWith } from "./stage.ts";
+
+const weather = defineTool({
+  description: "Tells the weather",
+  inputSchema: v.object({ city: v.string() }),
+  execute: ({ city }) => {
+    if (city === "Atlantis") throw new Error("under \u001b[2Jwater");
+    return { city, celsius: 21 };
+  },
+});
+const agent = (id: string, model: ReturnType<typeof echoModel>) =>
+  defineAgent({ id, instructions: "", model, tools: { weather } });
+const failing = scriptedModel([new Error("no such model"), new Error("no such model")]);
+const server = createServer({
+  agents: [agent("assistant", echoModel()), agent("failing", failing)],
+  backend: embedded({ path: ":memory:" }),
+  logger: createTestLogger([]),
+});
+let url = "";
+beforeAll(async () => {
+  ({ url } = await server.listen({ port: 0 }));
+});
+afterAll(() => server.close());
+
+describe("agentserve call agent", () => {
+  it("puts the answer on stdout, and what the agent does on stderr", async () => {
+    const { code, stdout, stderr } = await call(["agent", "assistant", "the weather in Berlin", "--url", url]);
+    expect([code, stdout]).toEqual([0, 'weather: {"city":"Berlin","celsius":21}\n']);
+    expect(stderr).toMatch(
+      /^→ weather \{"city":"Berlin"\}\n← weather \{"city":"Berlin","celsius":21\}\n\d+ tokens in, \d+ out {2}· {2}\S+ m?s\n$/,
+    );
+    const failed = await call(["agent", "assistant", "the weather in Atlantis", "--url", url]);
+    expect([failed.code, failed.stderr]).toEqual([
+      0,
+      expect.stringContaining(String.raw`✗ weather under \x1b[2Jwater`),
+    ]);
+  });
+
+  it("writes the answer as it is into a pipe, and takes the question from stdin", async () => {
+    const text = "tab\there \u0007 bell\r\nnext ünïcode 😀";
+    const { code, stdout } = await callWith(text, ["agent", "assistant", "-", "--url", url]);
+    expect([code, stdout]).toEqual([0, `${text}\n`]);
+  });
+
+  it("goes on with a conversation", async () => {
+    const ask = (text: string) =>
+      call(["agent", "assistant", text, "--url", url, "--conversation", "c", "--json"]).then(({ stdout }) =>
+        stdout
+          .trimEnd()
+          .split("\n")
+          .map((line) => JSON.parse(line)),
+      );
+    const tokens = (events: { type: string; usage?: { inputTokens: number } }[]) => events.at(-1)!.usage!.inputTokens;
+    const first = await ask("one two three");
+    expect([first.at(0).type, first.at(-1).type]).toEqual(["start", "finish"]);
+    expect(first.filter(({ type }) => type === "text-delta").map(({ delta }) => delta)).toEqual([
+      "one ",
+      "two ",
+      "three",
+    ]);
+    expect(tokens(await ask("one two three"))).toBeGreaterThan(2 * tokens(first));
+  });
+
+  it("ends with 1 when the model fails", async () => {
+    const { code, stdout, stderr } = await call(["agent", "failing", "hi", "--url", url]);
+    expect([code, stdout, stderr]).toEqual([1, "", expect.stringMatching(/^error .*Model call failed.*\n$/)]);
+    const json = await call(["agent", "failing", "hi", "--url", url, "--json"]);
+    expect([json.code, json.stderr]).toEqual([1, expect.stringContaining("Model call failed")]);
+  });
+
+  it("names the agents that there are when there is no such one", async () => {
+    expect((await call(["agent", "asistant", "hi", "--url", url])).stderr).toBe(
+      "error Agent asistant not found (404)\nhint  did you mean assistant?\n",
+    );
+    expect((await call(["agent", "nobody", "hi", "--url", url])).stderr).toContain(
+      "hint  there are assistant, failing\n",
+    );
+  });
+
+  it.each<[string, string[], string]>([
+    ["without a question", ["agent", "assistant"], "error <input>: expected a text to ask the agent\n"],
+    ["with an empty one", ["agent", "assistant", ""], "error <input>: expected a text to ask the agent\n"],
+    [
+      "with --resume",
+      ["agent", "assistant", "hi", "--resume", "{}"],
+      "error --resume: expected a workflow, found an agent\n",
+    ],
+    [
+      "with a kind that is none",
+      ["agnet", "assistant"],
+      'error <kind>: expected workflow or agent, found "agnet"\nhint  did you mean agent?\n',
+    ],
+    [
+      "with another kind",
+      ["\u001b[2Jtool", "x"],
+      String.raw`error <kind>: expected workflow or agent, found "\u001b[2Jtool"`,
+    ],
+    ["with an id that is none", ["agent", "../x", "hi"], "error <id>: expected 1 to 128 of"],
+    ["with an id of 10,000 letters", ["agent", "x".repeat(10_000), "hi"], "error <id>: expected 1 to 128 of"],
+    [
+      "with an execution id that is none",
+      ["workflow", "x", "--execution", "a b"],
+      "error --execution: expected 1 to 128 of",
+    ],
+    [
+      "with a --resume that is no JSON",
+      ["workflow", "x", "--resume", "yes"],
+      'error --resume: expected JSON, found "yes"\n',
+    ],
+  ])("ends with 2 and says what it expects %s", async (_, args, message) => {
+    const { code, stdout, stderr } = await call([...args, "--url", url]);
+    expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining(message)]);
+    expect(stderr.length).toBeLessThan(500);
+  });
+
+  it.each([
+    ["nonsense", 'expected an http or https URL, found "nonsense"'],
+    ["ftp://127.0.0.1", 'expected an http or https URL, found "ftp://127.0.0.1"'],
+    ["http://ada:hunter2@127.0.0.1", "expected a URL without a user name and password"],
+    ["ada:hunter2@127.0.0.1", "expected an http or https URL, found something else"],
+    ["http://127.0.0.1/?x=1", "expected a URL without ? and #"],
+  ])("refuses the URL %s, from a flag and from the environment", async (bad, message) => {
+    const flag = await call(["agent", "assistant", "hi", "--url", bad]);
+    expect([flag.code, flag.stderr]).toEqual([2, expect.stringContaining(`error --url: ${message}`)]);
+    const env = await call(["agent", "assistant", "hi"], { AGENTSERVE_URL: bad });
+    expect([env.code, env.stderr]).toEqual([2, expect.stringContaining(`error AGENTSERVE_URL: ${message}`)]);
+    expect(flag.stderr + env.stderr).not.toContain("hunter2");
+  });
+
+  it("takes a URL with slashes at its end", async () => {
+    expect(await call(["agent", "assistant", "hi", "--url", `${url}//`])).toMatchObject({ code: 0, stdout: "hi\n" });
+  });
+});

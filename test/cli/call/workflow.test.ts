@@ -1,0 +1,296 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { andThen, createServer, defineAgent, defineWorkflow, embedded, jwtAuth, createToken } from "agentserve";
+import { echoModel } from "agentserve/models";
+import * as v from "valibot";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createProject } from "../../harness/project.ts";
+import { agentserve } from "../../harness/cli.ts";
+import { createTestLogger } from "../../harness/server.ts";
+import { call, callWith, heard, serve, startCall } from "./stage.ts";
+
+const secret = "a secret of at least thirty-two bytes";
+let failures = 0;
+const steps = defineWorkflow({ id: "steps", input: v.object({ n: v.optional(v.number(), 1) }) })
+  .andThen({
+    id: "flaky",
+    retry: { attempts: 3, delay: 1 },
+    execute: ({ data, emit }) => {
+      emit({ type: "counted", n: data.n, text: "\u001b[31mred\u009b2J" });
+      if (failures++ % 3 < 2) throw new Error("not yet");
+      return data;
+    },
+  })
+  .andWhen({ id: "when", condition: () => false, step: andThen({ id: "never", execute: ({ data }) => data }) })
+  .andAgent({
+    id: "ask",
+    agent: defineAgent({ id: "echo", instructions: "", model: echoModel() }),
+    prompt: "one two three",
+  })
+  .andThen({ id: "last", execute: ({ data }) => ({ said: data }) });
+const approval = defineWorkflow({ id: "approval", input: v.object({ n: v.number() }) })
+  .andThen({
+    id: "first",
+    resumeSchema: v.object({ approved: v.boolean() }),
+    execute: ({ data, resumeData, suspend }) => resumeData ?? suspend(`Is ${data.n} fine?`, { n: data.n }),
+  })
+  .andThen({
+    id: "second",
+    execute: ({ data, resumeData, suspend, input }) =>
+      (input as { n: number }).n > 1 && resumeData === undefined
+        ? suspend("And now?")
+        : { ...(data as object), resumeData },
+  });
+const branches = defineWorkflow({ id: "branches" }).andAll({
+  id: "all",
+  steps: ["left", "right"].map((id) =>
+    andThen({
+      id,
+      execute: ({ resumeData, suspend }) => (resumeData === undefined ? suspend(`${id}?`) : { [id]: resumeData }),
+    }),
+  ) as never,
+});
+const broken = defineWorkflow({ id: "broken" }).andThen({
+  id: "breaks",
+  execute: () => {
+    throw new Error("no luck");
+  },
+});
+const server = createServer({
+  workflows: [steps, approval, branches, broken],
+  backend: embedded({ path: ":memory:" }),
+  logger: createTestLogger([]),
+  auth: jwtAuth({ secret }),
+});
+let url = "";
+let token = "";
+beforeAll(async () => {
+  ({ url } = await server.listen({ port: 0 }));
+  token = await createToken({ sub: "ada" }, secret, { expiresIn: "5m" });
+});
+afterAll(() => server.close());
+const here = (args: string[]) => call(["workflow", ...args, "--url", url], { AGENTSERVE_TOKEN: token });
+
+describe("agentserve call workflow", () => {
+  it("shows each step on stderr, and puts the result alone on stdout", async () => {
+    const { code, stdout, stderr } = await here(["steps"]);
+    expect([code, JSON.parse(stdout)]).toEqual([0, { said: "one two three" }]);
+    expect(stdout).toBe('{\n  "said": "one two three"\n}\n');
+    const lines = stderr.replaceAll(/\d+ ms/g, "0 ms").split("\n");
+    expect(lines.filter((line) => !line.startsWith("•"))).toEqual([
+      "▸ flaky",
+      "✓ flaky  0 ms  ·  at attempt 3",
+      "▸ when",
+      "- when  skipped",
+      "▸ ask",
+      "one two three",
+      "✓ ask  0 ms",
+      "▸ last",
+      "✓ last  0 ms",
+      "",
+    ]);
+    expect(lines.find((line) => line.startsWith("•"))).toBe(String.raw`• counted {"n":1,"text":"\u001b[31mred\x9b2J"}`);
+  });
+
+  it("takes the input as JSON or from stdin", async () => {
+    const args = ["workflow", "approval", "-", "--url", url, "--resume", '{"approved":false}', "--token", token];
+    const { code, stdout } = await callWith('{"n":1}', args);
+    expect([code, JSON.parse(stdout)]).toEqual([0, { approved: false }]);
+    expect(await callWith("{n", args)).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: `error <input>: expected JSON, found "{n"\nhint  single quotes keep it whole in a shell: '{"amount":500}'\n`,
+    });
+  });
+
+  it("says how to answer when it waits, and ends with 3; that very command goes on", async () => {
+    const { code, stdout, stderr } = await here(["approval", '{"n":1}', "--execution", "later"]);
+    expect([code, stdout]).toEqual([3, ""]);
+    expect(stderr).toBe(
+      [
+        "▸ first",
+        "‖ first waits: Is 1 fine?",
+        '  {"n":1}',
+        "execution later waits for an answer; give it with",
+        `  npx agentserve call workflow approval --execution later --url ${url} --resume '{"approved":<boolean>}'`,
+        `  curl -X POST '${url}/workflows/approval/executions/later/resume' -H "Authorization: Bearer $AGENTSERVE_TOKEN" -H 'content-type: application/json' -d '{"resumeData":{"approved":<boolean>}}'`,
+        "",
+      ].join("\n"),
+    );
+    const refused = await here(["approval", "--execution", "later", "--resume", '{"approved":7}']);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("error Invalid resume data: approved")]);
+    expect(refused.stderr).toContain("execution later waits for an answer");
+    const resumed = await here(["approval", "--execution", "later", "--resume", '{"approved":true}']);
+    expect([resumed.code, JSON.parse(resumed.stdout)]).toEqual([0, { approved: true }]);
+    expect(resumed.stderr).toMatch(/‖ first waits: [^]*✓ first\n▸ second\n✓ second {2}\d+ ms\n$/);
+    const again = await here(["approval", "--execution", "later"]);
+    expect([again.code, again.stdout]).toEqual([0, resumed.stdout]);
+    const twice = await here(["approval", '{"n":1}', "--execution", "later"]);
+    expect([twice.code, twice.stderr]).toEqual([
+      1,
+      "error Execution later already exists (409)\nhint  without an input, --execution follows one that exists\n",
+    ]);
+  });
+
+  it("uses --resume once: for the first suspension", async () => {
+    const { code, stderr } = await here(["approval", '{"n":2}', "--resume", '{"approved":true}']);
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/✓ first\n▸ second\n‖ second waits: And now\?\n/)]);
+    expect(stderr).toContain("--resume '<json>'");
+  });
+
+  it("answers branches one after the other, and says which step is asked", async () => {
+    const first = await here(["branches", "{}", "--execution", "both"]);
+    expect([first.code, first.stderr]).toEqual([3, expect.stringContaining("‖ left waits, and 1 more: left?")]);
+    expect(first.stderr).toContain(`"options":{"stepId":"left"}`);
+    const second = await here(["branches", "--execution", "both", "--resume", "1"]);
+    expect([second.code, second.stderr]).toEqual([3, expect.stringContaining("‖ right waits: right?")]);
+    const third = await here(["branches", "--execution", "both", "--resume", "2"]);
+    expect([third.code, JSON.parse(third.stdout)]).toEqual([0, [{ left: 1 }, { right: 2 }]]);
+  });
+
+  it("prints every event as one line of JSON with --json, and nothing else", async () => {
+    const args = ["approval", '{"n":1}', "--json", "--resume", '{"approved":true}', "--conversation", "c"];
+    const { code, stdout, stderr } = await here(args);
+    const events = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect([code, stderr, events.map(({ type }) => type)]).toEqual([
+      0,
+      "",
+      "workflow-start step-start workflow-suspended workflow-result step-complete step-start step-complete workflow-complete workflow-result".split(
+        " ",
+      ),
+    ]);
+    expect(events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    const state = await fetch(`${url}/workflows/approval/executions/${events[0].executionId}/state`);
+    expect(await state.json()).toMatchObject({ data: { context: { conversationId: "c", userId: "ada" } } });
+    const waits = await here(["approval", '{"n":1}', "--json"]);
+    expect([waits.code, waits.stdout.trimEnd().split("\n").length]).toEqual([3, 4]);
+  });
+
+  it("ends with 1 when the workflow fails or is cancelled", async () => {
+    const { code, stdout, stderr } = await here(["broken", "--execution", "b"]);
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      "",
+      "▸ breaks\nerror The workflow failed: Failed to execute workflow\nhint  execution b\n",
+    ]);
+    await here(["approval", '{"n":1}', "--execution", "c"]);
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+    const cancel = { method: "POST", headers, body: '{"reason":"too \\u001b[2Jlate"}' };
+    await fetch(`${url}/workflows/approval/executions/c/cancel`, cancel);
+    const cancelled = await here(["approval", "--execution", "c"]);
+    expect([cancelled.code, cancelled.stderr]).toEqual([
+      1,
+      expect.stringContaining(String.raw`error The workflow was cancelled: too \x1b[2Jlate`),
+    ]);
+  });
+
+  it("says what an input lacks, and which ids there are", async () => {
+    const bad = await here(["approval", '{"n":"x"}']);
+    expect([bad.code, bad.stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error Input validation failed: n: .* \(400\)\nhint {2}its input is \{"n":<number>\}\n$/),
+    ]);
+    expect(await here(["aproval"])).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: "error Workflow aproval not found (404)\nhint  did you mean approval?\n",
+    });
+    expect((await here(["invoice"])).stderr).toBe(
+      "error Workflow invoice not found (404)\nhint  there are steps, approval, branches, broken\n",
+    );
+  });
+
+  it("says how to get a token when one is needed, and never shows it", async () => {
+    const none = await call(["workflow", "steps", "--url", url]);
+    expect(none).toMatchObject({
+      code: 1,
+      stderr:
+        "error Authentication required (401)\nhint  say who is asking with --token or AGENTSERVE_TOKEN; npx agentserve token --sub ada makes one for a server of this folder\n",
+    });
+    const bad = await call(["workflow", "steps", "--url", url, "--token", `${token}x`, "--json"]);
+    expect([bad.code, bad.stdout, bad.stderr]).toEqual([
+      1,
+      "",
+      expect.stringContaining("pass another one with --token"),
+    ]);
+    const torn = await call(["workflow", "steps", "--url", url, "--token", "hunter2 \n hunter2"]);
+    expect([torn.code, torn.stderr]).toEqual([2, expect.stringContaining("error --token: expected a token")]);
+    for (const { stdout, stderr } of [none, bad, torn]) expect(stdout + stderr).not.toMatch(/eyJ|hunter2/);
+  });
+});
+
+const holding = `import { existsSync, writeFileSync } from "node:fs";
+import { defineConfig, defineWorkflow } from "agentserve";
+const holds = defineWorkflow({ id: "holds" })
+  .andThen({ id: "before", execute: () => 1 })
+  .andThen({ id: "holds", execute: async ({ signal }) => {
+    writeFileSync("held", "");
+    while (!existsSync("go") && !signal.aborted) await new Promise((resolve) => setTimeout(resolve, 20));
+    return 2;
+  } })
+  .andThen({ id: "after", execute: ({ data }) => ({ data }) });
+export default defineConfig({ workflows: [holds] });`;
+
+describe("agentserve call workflow, cut off", () => {
+  it("attaches again to a server that was killed and is back, and shows each step once", async () => {
+    const cwd = createProject({ "agents.config.ts": holding });
+    const data = ["--data", "data.db"];
+    const first = await serve(cwd, data);
+    const calling = startCall(["workflow", "holds", "--url", first.url, "--json"]);
+    await calling.waitFor(/"from":"holds"/);
+    await first.stop();
+    await heard(calling, /closed the connection or fell silent.*; attaching again \(1 of 6\)/);
+    writeFileSync(join(cwd, "go"), "");
+    const port = new URL(first.url).port;
+    const second = agentserve(["start", "--port", port, ...data], { cwd });
+    await second.waitFor(/http:/);
+    const { code, stdout } = await calling.ended;
+    const events = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(code).toBe(0);
+    expect(events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed", result: { data: 2 } });
+  });
+
+  it("says that the execution goes on, and how to look, when the server stays away", { timeout: 30_000 }, async () => {
+    const cwd = createProject({ "agents.config.ts": holding });
+    const { url: base, stop } = await serve(cwd);
+    const calling = startCall(["workflow", "holds", "--url", base, "--execution", "x", "{}"]);
+    await heard(calling, /▸ holds/);
+    await stop();
+    const { code, stdout, stderr } = await calling.ended;
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toContain("attaching again (6 of 6)");
+    expect(stderr).toMatch(
+      /error Execution x is out of sight: No server answers at \S+ \(ECONNREFUSED\)\nhint {2}it goes on/,
+    );
+    expect(stderr).toContain(`npx agentserve call workflow holds --execution x --url ${base} follows it\n`);
+  });
+
+  it("leaves the execution to the server at Ctrl+C, and says how to follow and to cancel it", async () => {
+    const cwd = createProject({ "agents.config.ts": holding });
+    const { url: base } = await serve(cwd);
+    const calling = startCall(["workflow", "holds", "--url", base, "--execution", "x", "{}"]);
+    await heard(calling, /▸ holds/);
+    calling.process.kill("SIGINT");
+    const { code, signal, stdout, stderr } = await calling.ended;
+    expect([code, signal, stdout]).toEqual([1, null, ""]);
+    expect(stderr).toContain(
+      [
+        "execution x goes on at the server",
+        `  npx agentserve call workflow holds --execution x --url ${base}   follows it`,
+        `  curl -X POST '${base}/workflows/holds/executions/x/cancel'   cancels it`,
+        "",
+      ].join("\n"),
+    );
+    expect(existsSync(join(cwd, "held"))).toBe(true);
+    writeFileSync(join(cwd, "go"), "");
+    const followed = await call(["workflow", "holds", "--url", base, "--execution", "x"]);
+    expect([followed.code, JSON.parse(followed.stdout)]).toEqual([0, { data: 2 }]);
+  });
+});

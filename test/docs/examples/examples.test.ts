@@ -1,0 +1,97 @@
+import { readFileSync } from "node:fs";
+import { afterAll, describe, expect, it } from "vitest";
+import { createServer, embedded } from "agentserve";
+import { defaultLimits } from "../../../src/config/limits.ts";
+import { agentserve } from "../../harness/cli.ts";
+import { readBlocks, toBlocks, toPlace } from "./blocks.ts";
+import { toKind } from "./kinds.ts";
+import { toSources } from "./sources.ts";
+import { readEndpoints, readInterface, readKeys, readLimits } from "./tables.ts";
+import { createTools, secret } from "./tools.ts";
+import { findTypeErrors } from "./types.ts";
+import type { World } from "./world.ts";
+
+const world: World = { blocks: readBlocks(), tools: createTools() };
+const executed = new Map<string, number>();
+afterAll(() => {
+  world.tools.close();
+  const kinds = [...executed].map(([name, count]) => `${count} ${name}`).join(" · ");
+  const all = [...executed.values()].reduce((sum, count) => sum + count, 0);
+  console.log(`examples executed: ${all} of ${world.blocks.length} (${kinds})`);
+  for (const name of world.tools.replaced) console.log(`${name} is not installed here: a stand-in was run`);
+});
+
+describe("every example of README.md and docs/", () => {
+  it.each(world.blocks.map((block) => [toPlace(block), block] as const))(
+    "does what it says: %s",
+    { timeout: 30_000 },
+    async (_, block) => {
+      const { name, run } = toKind(block);
+      await run(block, world);
+      executed.set(name, (executed.get(name) ?? 0) + 1);
+    },
+  );
+
+  it("type-checks, in TypeScript", async () => {
+    const sources = world.blocks
+      .filter(({ language }) => language === "ts")
+      .flatMap((block) =>
+        Object.entries(toSources(block)).map(([name, text]) => [`${block.file}-${block.line}/${name}`, text]),
+      );
+    expect(sources.length).toBeGreaterThan(5);
+    expect(await findTypeErrors(Object.fromEntries(sources), world)).toBe("");
+  });
+
+  it("is of a kind that somebody runs", () => {
+    const [block] = toBlocks("new.md", "text\n\n```yaml\na: 1\n```\n");
+    expect(() => toKind(block!)).toThrow("new.md:3: a block that is of no known kind");
+    expect(() => toBlocks("new.md", "```ts\n")).toThrow("new.md:1: a block that does not end");
+  });
+});
+
+describe("agents.config.ts.example", () => {
+  const example = readFileSync("agents.config.ts.example", "utf8");
+  const all = `import { jwtAuth } from "agentserve";\n${example.replace(/^(\s*)\/\/ (?=[a-z]\w+: )/gm, "$1")}`;
+
+  it("type-checks, with what it has as comments, too", async () => {
+    expect(all.match(/^ *(agentsDir|workflowsDir|allowedHosts|limits|auth): /gm)).toHaveLength(5);
+    expect(await findTypeErrors({ "a/agents.config.ts": example, "b/agents.config.ts": all }, world)).toBe("");
+  });
+
+  it.each([
+    ["as it is", example, 200],
+    ["with what it has as comments", all, 401],
+  ])("serves its agent, its workflow and its route, %s", async (_, text, status) => {
+    const cwd = world.tools.project({ "agents.config.ts": text, "agents/x.ts": "", "workflows/x.ts": "" });
+    const env = { ...world.tools.env, JWT_SECRET: secret };
+    const [url] = await agentserve(["start"], { cwd, env }).waitFor(/http:\/\/\S+:\d+/);
+    const post = async (path: string, body: object) => {
+      const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+      return (await fetch(url + path, init)).status;
+    };
+    expect(await post("/workflows/greeting/execute", { input: { name: "Ada" } })).toBe(status);
+    expect(await post("/agents/parrot/text", { input: "hello" })).toBe(status);
+    expect(await (await fetch(`${url}/health`)).json()).toEqual({ ok: true });
+  });
+});
+
+describe("the tables of the README", () => {
+  it("list every endpoint of /doc, and no other", async () => {
+    const server = createServer({ backend: embedded({ path: ":memory:" }) });
+    const doc = (await (await server.fetch(new Request("http://localhost/doc"))).json()) as { paths: object };
+    await server.close();
+    const served = Object.entries(doc.paths).flatMap(([path, methods]) =>
+      Object.keys(methods as object).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(readEndpoints().toSorted()).toEqual(served.toSorted());
+  });
+
+  it("list every limit with its default, and no other", () => {
+    expect(readLimits()).toEqual(defaultLimits);
+  });
+
+  it("and the chapter on the config name every key of it, and no other", () => {
+    const known = [...readInterface("Config"), ...readInterface("ServerOptions")];
+    expect(readKeys().toSorted()).toEqual(known.toSorted());
+  });
+});

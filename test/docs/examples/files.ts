@@ -1,0 +1,104 @@
+import { expect } from "vitest";
+import { agentserve } from "../../harness/cli.ts";
+import type { Block } from "./blocks.ts";
+import { toSources } from "./sources.ts";
+import { secret } from "./tools.ts";
+import type { World } from "./world.ts";
+
+/** `ts`: a file, or a part of a config. It is served, and must do what shows that it works. */
+export async function runFile(block: Block, world: World): Promise<void> {
+  const shows = proofs.filter(({ of }) => of.test(block.text));
+  if (shows.length === 0) throw new Error("Nobody knows what shows that this works: add it to proofs");
+  const cwd = world.tools.project(toSources(block));
+  const env = { ...world.tools.env, JWT_SECRET: secret };
+  const server = agentserve(["start"], { cwd, env });
+  const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
+  const makeToken = async () => (await agentserve(["token", "--sub", "ada"], { cwd, env }).ended).stdout.trim();
+  for (const { show } of shows) await show({ url, text: block.text, makeToken });
+  server.process.kill("SIGTERM");
+  expect((await server.ended).code).toBe(0);
+}
+
+interface Served {
+  readonly url: string;
+  readonly text: string;
+  readonly makeToken: () => Promise<string>;
+}
+interface Proof {
+  readonly of: RegExp;
+  show(served: Served): Promise<void>;
+}
+
+const proofs: readonly Proof[] = [
+  {
+    of: /defineAgent\(/,
+    async show({ url, text }) {
+      const [, id] = /defineAgent\(\{\s*id: "(.+?)"/.exec(text)!;
+      const [, tool] = /tools: \{ (\w+) \}/.exec(text)!;
+      expect(await ask(`${url}/agents`)).toMatchObject([200, { data: [{ id, tools: [{ name: tool }] }] }]);
+      // Its model is that of a package which this project has not.
+      const answer = await ask(`${url}/agents/${id}/text`, { input: "Hello" });
+      expect(answer).toEqual([502, { success: false, error: "Model call failed" }]);
+    },
+  },
+  {
+    of: /defineWorkflow\(\{\s*id: "approval"/,
+    async show({ url }) {
+      const input = { amount: 500 };
+      const executionId = "chair-1";
+      const begun = await ask(`${url}/workflows/approval/execute`, { input, options: { executionId } });
+      const suspension = { reason: "Approve 500?" };
+      expect(begun).toMatchObject([200, { data: { status: "suspended", suspension } }]);
+      const resumeData = { approved: true };
+      const ended = await ask(`${url}/workflows/approval/executions/${executionId}/resume`, { resumeData });
+      expect(ended).toMatchObject([200, { data: { status: "completed", result: { approved: true } } }]);
+      const [, logged] = await ask(`${url}/api/logs?executionId=${executionId}`);
+      expect(logged).toMatchObject({ data: [{ message: "Decided", data: { approved: true } }] });
+    },
+  },
+  {
+    of: /jwtAuth\(/,
+    async show({ url, text, makeToken }) {
+      const closed = `${url}/workflows/none/execute`;
+      expect(await ask(closed, { input: {} })).toEqual([401, { success: false, error: "Authentication required" }]);
+      const authorization = `Bearer ${await makeToken()}`;
+      expect(authorization).not.toContain(secret);
+      expect(await ask(closed, { input: {} }, { authorization })).toMatchObject([404, {}]);
+      expect(await ask(`${url}/agents`)).toMatchObject([text.includes("defaultPrivate: true") ? 401 : 200, {}]);
+      if (text.includes('publicRoutes: ["GET /health"')) expect((await ask(`${url}/health`))[0]).toBe(404);
+    },
+  },
+  {
+    of: /app\.get\("\/health"/,
+    async show({ url }) {
+      expect(await ask(`${url}/health`)).toEqual([200, { ok: true }]);
+    },
+  },
+  {
+    of: /cors: \{ origin: \["https:\/\/app\.example"\], credentials: true, maxAge: 600 \}/,
+    async show({ url }) {
+      const headers = { origin: "https://app.example", "access-control-request-method": "POST" };
+      const preflight = await fetch(`${url}/agents`, { method: "OPTIONS", headers });
+      expect(Object.fromEntries(preflight.headers)).toMatchObject({
+        "access-control-allow-origin": "https://app.example",
+        "access-control-allow-credentials": "true",
+        "access-control-max-age": "600",
+      });
+    },
+  },
+  {
+    of: /headers\.get\("x-api-key"\)/,
+    async show({ url }) {
+      const closed = `${url}/workflows/none/execute`;
+      expect(await ask(closed, {}, { "x-api-key": "key-of-ada" })).toMatchObject([404, {}]);
+      const refused = { success: false, error: "Invalid token: no such key" };
+      expect(await ask(closed, {}, { "x-api-key": "another" })).toEqual([401, refused]);
+    },
+  },
+];
+
+async function ask(url: string, body?: object, headers: Record<string, string> = {}): Promise<[number, unknown]> {
+  const posted = body && { method: "POST", body: JSON.stringify(body) };
+  const response = await fetch(url, { ...posted, headers: { "content-type": "application/json", ...headers } });
+  return [response.status, await response.json()];
+}

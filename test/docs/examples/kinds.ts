@@ -1,0 +1,62 @@
+import { toFileName, toPlace, type Block } from "./blocks.ts";
+import { runCommandList } from "./command-list.ts";
+import { runCommands } from "./commands.ts";
+import { runDockerfile } from "./docker.ts";
+import { runFile } from "./files.ts";
+import { runPage, runProgram } from "./programs.ts";
+import { runRecord } from "./record.ts";
+import { runSession } from "./session.ts";
+import { isPartOfConfig } from "./sources.ts";
+import { runSpanTree } from "./spans.ts";
+import { runUnit } from "./systemd.ts";
+import { runBadSave, runSaves } from "./terminal.ts";
+import type { World } from "./world.ts";
+
+export interface Kind {
+  readonly name: string;
+  is(block: Block): boolean;
+  run(block: Block, world: World): Promise<void>;
+}
+
+/** What an example is, and how it is run. There is no other kind: whoever writes one says here how it is run. */
+export const kinds: readonly Kind[] = [
+  { name: "ts, a file", is: (block) => toFileName(block) !== undefined, run: runFile },
+  { name: "ts, part of a config", is: isPartOfConfig, run: runFile },
+  { name: "ts, a provider", is: isTypeScript(/: AuthProvider =/), run: runFile },
+  { name: "ts, a program", is: isTypeScript(/createServer\(/), run: runProgram },
+  { name: "ts, a page", is: isTypeScript(/^useChat\(/m), run: runPage },
+  { name: "console", is: ({ language }) => language === "console", run: runSession },
+  { name: "sh", is: ({ language }) => language === "sh", run: runCommands },
+  { name: "text, saves", is: ({ language, text }) => language === "text" && text.startsWith("✓ "), run: runSaves },
+  {
+    name: "text, a bad save",
+    is: ({ language, text }) => language === "text" && text.startsWith("error "),
+    run: runBadSave,
+  },
+  { name: "ini, a unit", is: ({ language, text }) => language === "ini" && text.includes("[Service]"), run: runUnit },
+  { name: "dockerfile", is: ({ language }) => language === "dockerfile", run: runDockerfile },
+  {
+    name: "json, a log record",
+    is: ({ language, text }) => language === "json" && text.includes(`"seq"`),
+    run: runRecord,
+  },
+  { name: "spans", is: ({ language, text }) => language === "" && text.includes("└─"), run: runSpanTree },
+  {
+    name: "commands",
+    is: ({ language, text }) => language === "" && text.startsWith("npx agentserve "),
+    run: runCommandList,
+  },
+];
+
+export function toKind(block: Block): Kind {
+  const found = kinds.filter((kind) => kind.is(block));
+  if (found.length === 1) return found[0]!;
+  const names = found.map(({ name }) => name).join(" and ");
+  throw new Error(
+    `${toPlace(block)}: a block that is ${names || "of no known kind"}; test/docs/examples-kinds.ts lists them`,
+  );
+}
+
+function isTypeScript(content: RegExp): (block: Block) => boolean {
+  return (block) => block.language === "ts" && toFileName(block) === undefined && content.test(block.text);
+}

@@ -1,0 +1,50 @@
+import { expect } from "vitest";
+import { agentserve } from "../../harness/cli.ts";
+import { toFileName, type Block } from "./blocks.ts";
+import { openShell } from "./shell.ts";
+import { readTemplate, secret } from "./tools.ts";
+import type { World } from "./world.ts";
+
+/** Where the documents say that the server is. */
+export const documented = "http://127.0.0.1:3141";
+
+/** `console`: what a person types after `$`, and what the terminal shows then, where `…` stands for anything. */
+export async function runSession(block: Block, world: World): Promise<void> {
+  const files = toFilesBefore(block, world);
+  const cwd = world.tools.project({ ...readTemplate("starter"), ...files });
+  const given = Object.values(files).some((text) => text.includes("JWT_SECRET")) ? { JWT_SECRET: secret } : {};
+  const env = { ...world.tools.env, ...given };
+  const server = agentserve(["dev"], { cwd, env });
+  const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
+  const shell = openShell(cwd, { ...env, AGENTSERVE_URL: url });
+  for (const { command, shown } of toSteps(block.text)) {
+    const { code, output } = await shell.type(command.replaceAll(documented, url));
+    expect.soft(code, `${command}\n${output}`).toBe(0);
+    if (shown !== "") expect.soft(output.replaceAll(url, documented).trim(), command).toMatch(toPattern(shown));
+  }
+}
+
+/** What the document has put into the project so far. */
+function toFilesBefore(block: Block, { blocks }: World): Record<string, string> {
+  const before = blocks.filter(({ file, line }) => file === block.file && line < block.line);
+  const files = before.flatMap((one) => {
+    const name = toFileName(one);
+    return name === undefined ? [] : [[name, one.text]];
+  });
+  return Object.fromEntries(files);
+}
+
+/** Each command, its lines joined, and what stands below it. */
+export function toSteps(text: string): { command: string; shown: string }[] {
+  const steps = text.split(/^\$ /m).slice(1);
+  if (!text.startsWith("$ ")) throw new Error(`a console begins with "$ ", not with ${JSON.stringify(text)}`);
+  return steps.map((step) => {
+    const [, command = "", shown = ""] = /^((?:[^\n]*\\\n)*[^\n]*)\n([^]*)$/.exec(step) ?? [];
+    return { command, shown: shown.trim() };
+  });
+}
+
+function toPattern(shown: string): RegExp {
+  const fixed = shown.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+  return new RegExp(`^${fixed.join("[^]*?")}$`);
+}

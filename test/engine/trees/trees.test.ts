@@ -1,0 +1,355 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { andThen, defineWorkflow, type StepContext } from "agentserve";
+import fc from "fast-check";
+import { afterAll, expect, it } from "vitest";
+import { unchecked } from "../../../src/core/caller.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import { begin, resume } from "../../../src/workflows/executions.ts";
+import { bySize } from "../../harness/size.ts";
+import { checkJournal, cutCopy, readFile, type Stored } from "./journal.ts";
+import { outcomesOf, print, toWorkflow, tree, type Outcomes, type Tree } from "./make.ts";
+import { Book, follow, Luck, openWorld, play, type Tally, type World } from "./play.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "agentserve-trees-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }), 60_000);
+let files = 0;
+const newFile = (): string => join(folder, `${files++}.db`);
+
+const input = { question: [1, 2] };
+/** Several executions of a tree at once: what they write shares transactions. */
+const ids = ["first", "second", "third"];
+
+const timeout = bySize(60_000, 1_800_000);
+const limit = { interruptAfterTimeLimit: timeout - 20_000, markInterruptAsFailure: true };
+
+it(
+  "runs any tree to a legal end, and goes on from any row of its journal: same events, same result, nothing twice",
+  () => checkTrees(bySize(60, 1_500), false),
+  timeout,
+);
+
+it("does so when executions are cancelled, too", () => checkTrees(bySize(20, 500), true), timeout);
+
+async function checkTrees(numRuns: number, cancels: boolean): Promise<void> {
+  const tally: Tally = {
+    completed: 0,
+    error: 0,
+    cancelled: 0,
+    suspensions: 0,
+    external: 0,
+    wentBack: 0,
+    twoAtOnce: 0,
+    rows: 0,
+    events: 0,
+  };
+  const known = { one: 0, several: 0, unknown: 0 };
+  await fc.assert(
+    fc.asyncProperty(tree, fc.nat(), async (nodes, seed) => {
+      const outcomes = outcomesOf(nodes, JSON.stringify(input));
+      const ways = outcomes && outcomes.values.size + outcomes.errors.size;
+      known[ways === undefined ? "unknown" : ways === 1 ? "one" : "several"]++;
+      try {
+        await checkTree(nodes, new Luck(seed), outcomes, tally, cancels);
+      } catch (error) {
+        const { message } = error as Error;
+        throw new Error(`${message}\n\nThe tree (luck ${seed}):\n${print(nodes)}\n`, { cause: error });
+      }
+    }),
+    { numRuns, ...limit },
+  );
+  console.log(`${numRuns} trees`, JSON.stringify({ ...tally, outcomes: known }));
+  // Whether the trees have all of it in them is luck; with few of them, not always.
+  const seen = [tally.completed, tally.suspensions, ...(cancels ? [tally.cancelled] : [tally.error, tally.wentBack])];
+  expect(Math.min(...seen, tally.external)).toBeGreaterThan(0);
+}
+
+async function checkTree(
+  nodes: Tree,
+  luck: Luck,
+  outcomes: Outcomes | undefined,
+  tally: Tally,
+  cancels: boolean,
+): Promise<void> {
+  const book = new Book();
+  const definition = toWorkflow("tree", nodes, book);
+  const whole = newFile();
+  const world = await openWorld(whole, definition, book);
+  const seen = await playAll(world, luck, cancels, tally, true);
+  check(whole, definition, book, outcomes, tally, seen, new Map());
+
+  let last = whole;
+  for (let crash = 1; crash <= 2; crash++) {
+    const cut = newFile();
+    const kept = cutCopy(last, cut, definition, luck);
+    book.clear();
+    const recovered = await openWorld(cut, definition, book);
+    const seenAgain = await playAll(recovered, luck, cancels, tally, false);
+    check(cut, definition, book, outcomes, tally, seenAgain, kept);
+    last = cut;
+  }
+}
+
+/** Answers what a reader of each execution saw: one who listened all the while, or who came when it was over. */
+async function playAll(
+  world: World,
+  luck: Luck,
+  cancels: boolean,
+  tally: Tally,
+  fresh: boolean,
+): Promise<Map<string, unknown[]>> {
+  const seen = new Map<string, unknown[]>();
+  const over = new AbortController();
+  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(10_000)]);
+  const played = ids.map(async (id) => {
+    const own = new Luck(luck.pick(2 ** 32));
+    if (fresh) await begin(world.engine, world.runnable, input, { executionId: id }, unchecked);
+    const listening = own.chance(0.5) ? follow(world, id, signal) : undefined;
+    await play(world, id, own, tally, cancels);
+    seen.set(id, await (listening ?? follow(world, id, signal)));
+  });
+  try {
+    const failed = (await Promise.allSettled(played)).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
+  } finally {
+    over.abort();
+    await world.close(1_000);
+  }
+  expect(world.complaints(), "what the engine complained about").toEqual([]);
+  expect(world.held(), "walks that were not let go").toBe(0);
+  return seen;
+}
+
+function check(
+  file: string,
+  definition: WorkflowDefinition,
+  book: Book,
+  outcomes: Outcomes | undefined,
+  tally: Tally,
+  seen: Map<string, unknown[]>,
+  kept: Map<string, Stored>,
+): void {
+  expect(book.problems, "what the steps saw").toEqual([]);
+  const twice = [...book.byEntry].filter(([, times]) => times > 1);
+  expect(twice, "entries that were launched twice").toEqual([]);
+  const launches = new Map<string, number>();
+  for (const entry of book.byEntry.keys()) {
+    const key = entry.replace(/#\d+$/, "");
+    launches.set(key, (launches.get(key) ?? 0) + 1);
+  }
+  expect(Object.fromEntries(book.byIdempotencyKey), "calls of code, and launches").toEqual(
+    Object.fromEntries(launches),
+  );
+  const stored = readFile(file);
+  expect([...stored.keys()].toSorted()).toEqual(ids.toSorted());
+  for (const [id, one] of stored) {
+    try {
+      const before = kept.get(id) ?? { rows: [], events: [] };
+      const again = before.rows.filter(({ key }) => book.byEntry.has(`${id}/${key}`)).map(({ key }) => key);
+      expect(again, "recorded before the crash, and run again").toEqual([]);
+      expect(one.rows.slice(0, before.rows.length)).toEqual(before.rows);
+      expect(one.events.slice(0, before.events.length), "events before the crash").toEqual(before.events);
+      expect(seen.get(id), "what a reader saw").toEqual(one.events);
+      checkJournal(one, definition, book);
+      checkOutcome(one, outcomes);
+    } catch (error) {
+      const rows = one.rows.map(({ key, kind, at, body, seq, events }) =>
+        [key, kind, at, body, seq, events].join("  "),
+      );
+      const after = kept.has(id) ? ` (recovered from its first ${kept.get(id)!.rows.length} rows)` : "";
+      throw new Error(`${id}${after}: ${(error as Error).message}\n\nIts journal:\n${rows.join("\n")}`, {
+        cause: error,
+      });
+    }
+    tally.rows += one.rows.length;
+    tally.events += one.events.length;
+  }
+}
+
+function checkOutcome({ last }: Stored, outcomes: Outcomes | undefined): void {
+  const { to, result, error, cancellation } = JSON.parse(last!);
+  if (cancellation || !outcomes) return;
+  if (to === "completed") expect([...outcomes.values], "the result").toContain(result);
+  else expect([...outcomes.errors], "the error").toContain(error.message);
+}
+
+it("stores the event of a cancel that follows at once on a suspend", async () => {
+  const book = new Book();
+  const failed = Promise.withResolvers<void>();
+  const definition = defineWorkflow({ id: "waits" }).andThen({
+    id: "a",
+    retry: { attempts: 2, delay: 600_000 }, // nothing is in flight until then
+    execute() {
+      failed.resolve();
+      throw new Error("the first attempt");
+    },
+  });
+  const file = newFile();
+  const world = await openWorld(file, definition, book);
+  const { engine, runnable } = world;
+  await begin(engine, runnable, input, { executionId: "x" }, unchecked);
+  await failed.promise;
+  await later(10, "immediates");
+  expect(await engine.suspend("x", "outside")).toMatchObject({ status: "suspended" });
+  expect(await engine.cancel("x", "no more")).toMatchObject({ status: "error" });
+  await later(10, "immediates");
+  const seen: string[] = [];
+  for await (const { seq, type } of engine.events("x", 0, AbortSignal.timeout(1_000))) seen.push(`${seq} ${type}`);
+  await world.close(1_000);
+  expect(seen).toEqual(["1 workflow-start", "2 step-start", "3 workflow-suspended", "4 workflow-error"]);
+  checkJournal(readFile(file).get("x")!, definition, book);
+});
+
+it("keeps the numbers of events when what was suspended is cancelled after a restart", async () => {
+  const book = new Book();
+  const begun = Promise.withResolvers<void>();
+  const definition = defineWorkflow({ id: "hangs" }).andThen({
+    id: "a",
+    execute: ({ signal }): Promise<void> => {
+      begun.resolve();
+      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    },
+  });
+  const file = newFile();
+  const before = await openWorld(file, definition, book);
+  await begin(before.engine, before.runnable, input, { executionId: "x" }, unchecked);
+  await begun.promise;
+  expect(await before.engine.suspend("x", "outside")).toMatchObject({ status: "suspended" });
+  const seen: unknown[] = [];
+  for await (const event of before.engine.events("x", 0, AbortSignal.timeout(1_000))) seen.push(event);
+  await before.close(0);
+  const after = await openWorld(file, definition, book);
+  expect(await after.engine.cancel("x", "no more")).toMatchObject({ status: "error" });
+  await later(10, "immediates");
+  await after.close(1_000);
+  const { events } = readFile(file).get("x")!;
+  expect(events.slice(0, seen.length), "what a reader had seen before the restart").toEqual(seen);
+  checkJournal(readFile(file).get("x")!, definition, book);
+});
+
+it("starts nothing for a resume that is decided and not yet in the file", async () => {
+  const book = new Book();
+  const begun = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  let loserEnds = (): void => {};
+  const definition = defineWorkflow({ id: "in-turn" })
+    .andThen({
+      id: "a",
+      execute({ executionId, signal }): Promise<void> | undefined {
+        begun.resolve();
+        if (executionId === "asks") return undefined;
+        return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+      },
+    })
+    .andRace({
+      id: "r",
+      steps: [
+        andThen({ id: "winner", execute: () => 1 }),
+        andThen({ id: "loser", execute: () => gate.promise.then(() => loserEnds()) }),
+      ],
+    })
+    .andThen({ id: "s", execute: ({ suspend }) => suspend("ask") });
+  const file = newFile();
+  const before = await openWorld(file, definition, book, 1);
+  await begin(before.engine, before.runnable, input, { executionId: "hangs" }, unchecked);
+  await begun.promise;
+  const suspended = await before.engine.suspend("hangs", "outside");
+  await before.close(0);
+
+  const { engine, runnable, close } = await openWorld(file, definition, book, 1);
+  await begin(engine, runnable, input, { executionId: "asks" }, unchecked);
+  await engine.settled("asks", 0); // it keeps the only place, because of the loser
+  const resumed = Promise.withResolvers<unknown>();
+  loserEnds = () => resumed.resolve(suspended && engine.resume("hangs", suspended.epoch, {}, runnable));
+  gate.resolve();
+  expect(await resumed.promise).toMatchObject({ status: "running" });
+  await later(10, "immediates");
+  expect(book.byEntry.get("hangs/a#1")).toBe(2);
+  await close(0);
+  expect(book.problems).toEqual([]);
+});
+
+// A suspend that lands in the very transaction of a step's entry, or of the completion.
+
+const moments = Array.from({ length: 11 }, (_, turns) => turns).flatMap((turns) =>
+  (["microtasks", "immediates"] as const).flatMap((kind) =>
+    Array.from({ length: bySize(4, 40) }, (_, run) => ({ id: `${turns}-${kind}-${run}`, turns, kind })),
+  ),
+);
+
+it.each(["first", "last"] as const)(
+  "answers a suspend at the end of the %s step either way, with one legal outcome and no step begun after it",
+  async (at) => {
+    const { won, lost, stored } = await suspendPairs(at);
+    console.log(`suspend at the end of the ${at} step: won ${won}, lost ${lost}`);
+    expect(Math.min(won, lost)).toBeGreaterThan(0);
+    for (const [id, one] of stored) expect(JSON.parse(one.last!), id).toMatchObject({ to: "completed", result: '"b"' });
+  },
+);
+
+it.each(["first", "last"] as const)(
+  "names the step in flight or the next one when it is suspended at the end of the %s step",
+  async (at) => {
+    const { stored } = await suspendPairs(at);
+    for (const [id, { events }] of stored) {
+      const index = events.findIndex(({ type }) => type === "workflow-suspended");
+      if (index < 0) continue;
+      const { stepId } = events[index]!["suspension"] as { stepId: string };
+      const before = events.slice(0, index).filter(({ type }) => type === "step-complete");
+      // When both are complete there is no next one.
+      if (before.length < 2)
+        expect(
+          before.map(({ from }) => from),
+          `${id}: suspended at ${stepId}`,
+        ).not.toContain(stepId);
+    }
+  },
+);
+
+/** Runs two steps and a suspend that is asked for from inside one of them, some turns later. */
+async function suspendPairs(at: "first" | "last"): Promise<{ won: number; lost: number; stored: Map<string, Stored> }> {
+  const book = new Book();
+  let during = (): void => {};
+  const execute =
+    (name: string, hooked: boolean) =>
+    ({ executionId, idempotencyKey }: StepContext): string => {
+      book.called(executionId, idempotencyKey);
+      if (hooked) during();
+      return name;
+    };
+  const definition = defineWorkflow({ id: "pair" })
+    .andThen({ id: "a", execute: execute("a", at === "first") })
+    .andThen({ id: "b", execute: execute("b", at === "last") });
+  const file = newFile();
+  const world = await openWorld(file, definition, book);
+  const { engine, runnable } = world;
+  let won = 0;
+  for (const { id, turns, kind } of moments) {
+    const asked = Promise.withResolvers<Awaited<ReturnType<typeof engine.suspend>>>();
+    during = () => void asked.resolve(later(turns, kind).then(() => engine.suspend(id, "now")));
+    await begin(engine, runnable, input, { executionId: id }, unchecked);
+    const [state, answer] = await Promise.all([engine.settled(id, 0), asked.promise]);
+    expect(state.status, id).toBe(answer ? "suspended" : "completed");
+    if (!answer) continue;
+    won++;
+    const begun = book.begun.get(id);
+    await later(10, "immediates");
+    expect(await engine.state(id), id).toMatchObject({ status: "suspended", epoch: answer.epoch });
+    expect(book.begun.get(id), `${id}: steps begun after the suspend was answered`).toBe(begun);
+    const { epoch } = await resume(engine, runnable, answer, {});
+    expect(await engine.settled(id, epoch), id).toMatchObject({ status: "completed" });
+  }
+  await world.close(1_000);
+  expect(world.complaints()).toEqual([]);
+  expect(book.problems).toEqual([]);
+  const stored = readFile(file);
+  for (const one of stored.values()) checkJournal(one, definition, book);
+  expect([...book.byIdempotencyKey.values()].every((times) => times === 1)).toBe(true);
+  return { won, lost: moments.length - won, stored };
+}
+
+async function later(turns: number, kind: "microtasks" | "immediates"): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await (kind === "immediates" ? setImmediate() : null);
+}

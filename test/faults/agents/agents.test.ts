@@ -1,0 +1,388 @@
+// Each of these changes makes tests of this file fail: a question stored before its model has ended; a turn stored in two
+// transactions, or without what tools said; a step's turn without a name, added instead of replaced, or shown to the step
+// that runs again; `finish` told before the turn is stored; a recovery that forgets a row; a step asked twice in a life;
+// words held back until the end; a cancel that the model does not hear; a SIGTERM that aborts requests at once, does not
+// wait for them, or fails a step.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { createProject } from "../../harness/project.ts";
+import { bySize } from "../../harness/size.ts";
+import { drainFiles, SlowServer } from "./drain.ts";
+import { Execution } from "./executions.ts";
+import { Lives } from "./lives.ts";
+import { entryPoints, modelPoints, toolPoints, turnPoints } from "./points.ts";
+import { Talker, ways } from "./talker.ts";
+import { needsTool } from "./turns.ts";
+import { keysOf } from "./workload.ts";
+import { Random } from "../kills/plan.ts";
+
+const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
+const timeout = 600_000;
+const folder = mkdtempSync(join(tmpdir(), "agentserve-agents-"));
+let worlds = 0;
+
+function createLives(): Lives {
+  const own = join(folder, String(++worlds));
+  mkdirSync(own);
+  return new Lives(own);
+}
+
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+  console.log(`SEED=${seed}`);
+});
+
+/** Whether the turn is in the file when the process ends there. */
+const isCommitted = (point: string): boolean => point === "turn:after" || point.startsWith("entry:");
+
+/** Nothing went wrong that nobody was told of. */
+const expectNoComplaints = (lives: Lives): void =>
+  expect(lives.log().filter(({ what }) => what === "complaint")).toEqual([]);
+
+describe("a workflow that asks an agent", () => {
+  let lives: Lives;
+  const ended: Execution[] = [];
+  beforeAll(async () => {
+    lives = createLives();
+    await lives.start();
+  });
+  afterAll(() => lives.close());
+
+  // Every point is met at some step; at full size, at each.
+  const quick: Record<string, string[]> = {
+    text: ["asked", "tool", "turn:after"],
+    object: ["half", "entry:before"],
+    mapped: ["said", "turn:inside"],
+    left: ["asked again", "entry:inside"],
+    right: ["finished", "turn:before", "entry:after"],
+    "sub/deep": ["turn:after", "entry:after"],
+  };
+  for (const [path, some] of Object.entries(quick)) {
+    const all = [...modelPoints, ...(needsTool(path) ? toolPoints : []), ...turnPoints, ...entryPoints];
+    const points = bySize(0, 1) ? all : some;
+    it(`asks ${path} once more for each kill -9 until it is recorded: ${points.join(", ")}`, { timeout }, async () => {
+      for (let round = 0; round < bySize(1, 5); round++) {
+        const execution = new Execution(`${path.replace("/", ".")}.${round}`, lives);
+        const deaths = points.map((point) => ({ point, key: `${execution.id}/${path}` }));
+        lives.arm(deaths[0]!);
+        await execution.begin();
+        for (const [place, death] of deaths.entries()) {
+          await lives.died(death);
+          execution.look();
+          // What an earlier life stored stays until it is replaced.
+          const committed = deaths.slice(0, place + 1).some(({ point }) => isCommitted(point));
+          expect(execution.stored().includes(death.key), death.point).toBe(committed);
+          await lives.start(deaths[place + 1]);
+        }
+        await lives.within("to complete", execution.follow());
+        execution.checkAsks();
+        const asked = points.length + (points.includes("entry:after") ? 0 : 1);
+        expect(execution.asks(path)).toHaveLength(asked);
+        await checkConversation(execution);
+      }
+    });
+  }
+
+  it("asks nobody again who is recorded when it is killed in a later step", { timeout }, async () => {
+    const execution = new Execution("later", lives);
+    const death = { point: "step", key: "later/last" };
+    lives.arm(death);
+    await execution.begin();
+    await lives.died(death);
+    execution.look();
+    await lives.start();
+    await lives.within("to complete", execution.follow());
+    execution.checkAsks();
+    for (const key of keysOf("later")) expect(execution.asks(key.slice("later/".length)), key).toHaveLength(1);
+    await checkConversation(execution);
+  });
+
+  it("leaves each turn in the file once and whole", async () => {
+    await lives.kill();
+    for (const execution of ended) {
+      const stored = lives.stored("talker", "ada", execution.options.conversationId);
+      execution.checkTurns(stored.slice(0, -2), execution.id);
+      expect(stored.at(-2)).toBe(`user: after ${execution.id}`);
+    }
+    expectNoComplaints(lives);
+  });
+
+  /** What the model is shown later on. */
+  async function checkConversation(execution: Execution): Promise<void> {
+    const { userId, conversationId } = execution.options;
+    const input = `after ${execution.id}`;
+    const reply = await lives.ask("/agents/talker/text", { input, options: { userId, conversationId } });
+    expect(reply).toMatchObject({ status: 200 });
+    const asked = lives.log().findLast((line) => line.what === "ask" && line.key === input);
+    execution.checkTurns(asked?.what === "ask" ? asked.lines.slice(0, -1) : [], execution.id);
+    ended.push(execution);
+  }
+});
+
+describe("a turn of a conversation", () => {
+  let lives: Lives;
+  beforeAll(async () => {
+    lives = createLives();
+    await lives.start();
+  });
+  afterAll(() => lives.close());
+
+  const quick = {
+    text: ["tool", "turn:inside", "turn:after"],
+    stream: ["half", "turn:before", "turn:after"],
+    chat: ["finished", "turn:inside", "turn:after"],
+  };
+  for (const way of ways)
+    it(`of ${way} is there after kill -9 once it is committed, and not at all before`, { timeout }, async () => {
+      const talker = new Talker(`at points of ${way}`, lives);
+      const points = bySize(0, 1) ? [...modelPoints, ...toolPoints, ...turnPoints] : quick[way];
+      for (const point of points) {
+        const first = talker.next;
+        expect(await talker.ask(way, first)).toBe(true);
+        const key = `${talker.next}.tool`;
+        lives.arm({ point, key });
+        expect(await talker.ask(way, key)).toBe(false);
+        await lives.died({ point, key });
+        const stored = talker.stored();
+        expect(stored, point).toContain(first);
+        expect(stored.includes(key), point).toBe(point === "turn:after");
+        await lives.start();
+      }
+      expect(await talker.ask(way, talker.next)).toBe(true);
+      await lives.kill();
+      talker.check();
+      expectNoComplaints(lives);
+      await lives.start();
+    });
+
+  it("of a chat that is asked again after kill -9 is there once", { timeout }, async () => {
+    const talker = new Talker("again", lives);
+    const key = "again.tool";
+    for (const point of ["turn:after", "half"]) {
+      lives.arm({ point, key });
+      expect(await talker.ask("chat", key)).toBe(false);
+      await lives.died({ point, key });
+      await lives.start();
+    }
+    expect(await talker.ask("chat", key)).toBe(true);
+    expect(await talker.ask("chat", talker.next)).toBe(true);
+    await lives.kill();
+    talker.check();
+    expect(talker.stored()).toEqual([key, "again.2"]);
+  });
+});
+
+describe("kill -9 at random moments", () => {
+  it("leaves whole turns only, each once, and loses none that was answered", { timeout }, async () => {
+    const lives = createLives();
+    onTestFinished(() => lives.close());
+    const random = new Random(seed);
+    const crew = { more: true };
+    const talkers = Array.from({ length: 6 }, (_, place) => new Talker(`random ${place}`, lives));
+    const executions: Execution[] = [];
+    const guests: Talker[] = [];
+    async function talk(talker: Talker, own: Random): Promise<void> {
+      while (crew.more) {
+        const key = `${talker.next}${own.chance(0.4) ? ".tool" : ""}`;
+        const way = own.pick(...ways);
+        const answered = await talker.ask(way, key);
+        // Somebody who chats asks again, with the same message; others may do what they like.
+        for (let again = !answered && way === "chat"; again;) again = !(await talker.ask(way, key));
+      }
+    }
+    /** Executions, and somebody who talks in the conversation of theirs meanwhile. */
+    async function execute(place: number, own: Random): Promise<void> {
+      for (let n = 0; crew.more; n++) {
+        const execution = new Execution(`x${place}.${n}`, lives);
+        while (!(await execution.begin()));
+        executions.push(execution);
+        const guest = new Talker(execution.options.conversationId, lives);
+        guests.push(guest);
+        const following = lives.watch(execution.follow());
+        await guest.ask(own.pick("text", "stream"), guest.next);
+        await following;
+      }
+    }
+    const own = (place: number): Random => new Random(seed + place * 7_919);
+    const working = lives.watch(
+      Promise.all([
+        ...talkers.map((talker, place) => talk(talker, own(place))),
+        ...[1, 2, 3].map((place) => execute(place, own(place + 100))),
+      ]),
+    );
+    const kills = bySize(4, 150);
+    for (let kill = 0; kill < kills; kill++) {
+      await lives.start();
+      const { length } = lives.log();
+      await lives.until("somebody to be at work", () => lives.log().length > length + 5);
+      await lives.within("a moment", sleep(random.between(0, 150)));
+      await lives.kill();
+      for (const execution of executions) execution.look();
+      for (const talker of talkers) talker.stored();
+    }
+    crew.more = false;
+    await lives.start();
+    await lives.within("everybody to end", working);
+    await lives.kill();
+    for (const talker of [...talkers, ...guests]) talker.check();
+    for (const execution of executions) {
+      execution.checkAsks();
+      execution.checkTurns(lives.stored("talker", "ada", execution.options.conversationId), execution.id);
+    }
+    expectNoComplaints(lives);
+    // Otherwise it would show nothing.
+    const asks = lives.log().flatMap((line) => (line.what === "ask" ? line.key : []));
+    expect(asks.length - new Set(asks).size).toBeGreaterThan(kills);
+  });
+});
+
+describe("what an agent says in a workflow", () => {
+  let lives: Lives;
+  beforeAll(async () => {
+    lives = createLives();
+    await lives.start();
+  });
+  afterAll(() => lives.close());
+  const reached = (gate: string): boolean => lives.log().some(({ what, key }) => what === "gate" && key === gate);
+  const answered = (key: string): string | undefined => {
+    const line = lives.log().find((one) => one.what === "answer" && one.key === key);
+    return line?.what === "answer" ? line.text : undefined;
+  };
+
+  it("is on the workflow's streams word by word, while the model still thinks about the next", async () => {
+    const execution = new Execution("gated.words", lives);
+    const { id, options } = execution;
+    const began: any[] = [];
+    const attached: any[] = [];
+    const streaming = lives.ask("/workflows/talk/stream", { input: {}, options }, { take: (one) => began.push(one) });
+    await lives.until("to begin", () => began.length > 0);
+    const attaching = lives.ask(`/workflows/talk/executions/${id}/stream`, undefined, {
+      take: (one) => attached.push(one),
+    });
+    await lives.until("to be attached", () => attached.length > 0);
+    const deltasOf = (events: any[], path: string) =>
+      events.filter(({ type, from }) => type === "text-delta" && from === path);
+    const keys = keysOf(id);
+    while (keys.length > 0) {
+      await lives.until("the next question", () => keys.some((key) => reached(`${key} 0`)));
+      const [key = ""] = keys.splice(
+        keys.findIndex((one) => reached(`${one} 0`)),
+        1,
+      );
+      const path = key.slice(id.length + 1);
+      for (let word = 0; answered(key) === undefined; word++) {
+        for (const events of [began, attached]) expect(deltasOf(events, path)).toHaveLength(word);
+        lives.open(`${key} ${word}`);
+        // The gate of the next word is closed.
+        for (const events of [began, attached])
+          await lives.until(`${key} ${word} to be heard`, () => deltasOf(events, path).length > word);
+        await lives.until("the next word", () => reached(`${key} ${word + 1}`) || answered(key) !== undefined);
+      }
+      for (const events of [began, attached]) {
+        const deltas = deltasOf(events, path);
+        expect(deltas.map(({ delta }) => delta).join("")).toBe(answered(key));
+        for (const event of deltas) {
+          expect(event).toMatchObject({ executionId: id, from: path, timestamp: expect.stringMatching(/^\d{4}-.*Z$/) });
+          expect(event).not.toHaveProperty("seq");
+        }
+      }
+    }
+    for (const reply of [await streaming, await attaching])
+      expect(reply!.events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed" });
+    // Live only: whoever comes later gets none of it.
+    const late = await lives.ask(`/workflows/talk/executions/${id}/stream`);
+    expect(late!.events.map(({ type }) => type)).not.toContain("text-delta");
+    const numbers = late!.events.slice(0, -1).map(({ seq }) => seq);
+    expect(numbers).toEqual(numbers.map((_, place) => place + 1));
+  });
+
+  it("ends when the execution is cancelled: the model is aborted, and the turn is not stored", async () => {
+    const { id, options } = new Execution("gated.cancelled", lives);
+    const streaming = lives.ask("/workflows/talk/stream", { input: {}, options });
+    await lives.until("to ask", () => reached(`${id}/text 0`));
+    lives.open(`${id}/text 0`);
+    await lives.until("to be in the middle of it", () => reached(`${id}/text 1`));
+    const cancelled = await lives.ask(`/workflows/talk/executions/${id}/cancel`, { reason: "enough" });
+    expect(cancelled).toMatchObject({ status: 200, body: { data: { cancellation: { reason: "enough" } } } });
+    await lives.until("to be aborted", () =>
+      lives.log().some(({ what, key }) => what === "abort" && key === `${id}/text`),
+    );
+    expect((await streaming)!.events.at(-1)).toMatchObject({ type: "workflow-result", status: "error" });
+    const { userId, conversationId } = options;
+    const after = await lives.ask("/agents/talker/text", { input: "after", options: { userId, conversationId } });
+    expect(after!.status).toBe(200);
+    const asked = lives.log().findLast(({ what }) => what === "ask");
+    expect(asked).toMatchObject({ key: "after", lines: ["user: after"] });
+    await lives.kill();
+    expect(lives.stored("talker", userId, conversationId)).toHaveLength(2);
+  });
+});
+
+describe("SIGTERM while an agent answers", () => {
+  const drainMs = bySize(1_500, 10_000);
+  const own = (way: string): string => `of-${way}`;
+
+  async function play(command: string): Promise<void> {
+    const project = createProject(drainFiles(drainMs));
+    const first = await SlowServer.start(command, project);
+    const willing = ways.map((way) => first.ask(way, way, own(way)));
+    await expect.poll(() => first.asked().length).toBe(ways.length);
+    await Promise.all(willing.map(({ begun }) => begun));
+    await first.close();
+    first.release(...ways);
+    const [text, stream, chat] = await Promise.all(willing.map(({ ended }) => ended));
+    expect(text, command).toMatchObject({ status: 200, text: expect.stringContaining('"text":"so be it"') });
+    expect(stream!.events.at(-1), command).toMatchObject({ type: "finish" });
+    expect(chat!.events.slice(-2), command).toMatchObject([{ type: "finish" }, "[DONE]"]);
+    expect(await first.child.ended, command).toMatchObject({ code: 0 });
+
+    const second = await SlowServer.start(command, project);
+    const stubborn = ways.map((way) => second.ask(way, `${way}-stubborn`, own(way)));
+    const waiting = second.ask("text", "waiting", own("text"));
+    const execution = second.post("/workflows/asks/execute", {
+      input: {},
+      options: { executionId: "step", conversationId: own("step"), userId: "ada" },
+    });
+    await expect.poll(() => second.asked().length).toBe(7);
+    const shown = second.asked().filter((said) => said.at(-1)!.endsWith("-stubborn"));
+    // All that was answered while it closed was stored.
+    expect(shown.toSorted()).toEqual(ways.map((way) => [way, "so be it", `${way}-stubborn`]).toSorted());
+    await Promise.all(stubborn.map(({ begun }) => begun));
+    const began = performance.now();
+    await second.close();
+    const [late, cut, hung] = await Promise.all(stubborn.map(({ ended }) => ended));
+    for (const { status, text: body } of [late!, await waiting.ended]) {
+      expect([command, status]).toEqual([command, 503]);
+      expect(JSON.parse(body)).toEqual({ success: false, error: expect.any(String) });
+    }
+    expect(cut!.events.at(-1), command).toEqual({ type: "error", error: expect.any(String) });
+    expect(
+      hung!.events.findLast((event) => event !== "[DONE]"),
+      command,
+    ).toMatchObject({ type: "error" });
+    const refused = await execution;
+    expect([refused.status, refused.headers.get("x-execution-id")]).toEqual([503, "step"]);
+    expect(await second.child.ended, command).toMatchObject({ code: 0 });
+    expect(performance.now() - began, command).toBeLessThan(drainMs + 1_000);
+
+    const third = await SlowServer.start(command, project);
+    third.release("step", "after");
+    const state = async () => (await (await fetch(`${third.url}/workflows/asks/executions/step/state`)).json()).data;
+    await expect.poll(state).toMatchObject({ status: "completed", result: { data: "so be it" } });
+    for (const way of [...ways, "step"]) await third.ask("text", "after", own(way)).ended;
+    const questions = third.asked().map((said) => said.at(-1));
+    expect(questions.filter((question) => question === "step")).toHaveLength(2);
+    expect(questions).not.toContain("waiting");
+    // Nothing of what was cut off.
+    expect(third.asked().slice(-4)).toEqual([...ways, "step"].map((way) => [way, "so be it", "after"]));
+  }
+
+  it(
+    "lets it finish within the grace and stores it; what lasts longer is told so, and a step goes on after the restart",
+    () => Promise.all(["dev", "start"].map(play)),
+    drainMs * 2 + 30_000,
+  );
+});

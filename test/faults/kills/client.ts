@@ -1,0 +1,304 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import type { Mark } from "./log.ts";
+import { answer, asking } from "./oracle.ts";
+import type { Plan } from "./plan.ts";
+import type { Lives, Reply, Stream } from "./process.ts";
+import { closingEvents, isEnd, Witness, toView, type View } from "./witness.ts";
+
+/** One execution's client. It knows only what HTTP tells it, and goes on over every kill. */
+export class Client {
+  readonly plan: Plan;
+  /** Undefined until the execution has an id. */
+  witness: Witness | undefined;
+  readonly #lives: Lives;
+  readonly #known: (client: Client, witness: Witness) => void;
+  #over = false;
+  #resumes = 0;
+  #attaches = 0;
+
+  constructor(plan: Plan, lives: Lives, known: (client: Client, witness: Witness) => void) {
+    this.plan = plan;
+    this.#lives = lives;
+    this.#known = known;
+    if (plan.id !== undefined) this.#setId(plan.id);
+  }
+
+  #setId(id: string): Witness {
+    if (!this.witness) this.#known(this, (this.witness = new Witness(id, this.plan, this.#lives.log)));
+    if (id !== this.witness.id) this.witness.fail(`was given another id, ${id}`);
+    return this.witness;
+  }
+
+  /** Follows it to its end, or to a suspension that is to stay. */
+  async live(): Promise<void> {
+    const acting = this.#act();
+    if (await this.#begin()) await this.follow(this.plan.ending);
+    this.#over = true;
+    await acting;
+  }
+
+  async follow(ending: Plan["ending"]): Promise<void> {
+    const { plan } = this;
+    const witness = this.witness!;
+    for (;;) {
+      const view = await this.#settle(witness);
+      if (isEnd(view)) break;
+      if (ending === "stay") return;
+      if (ending === "cancel") await this.#cancel(witness, "cancelled while it was suspended");
+      else await this.#resume(witness, view);
+    }
+    const end = closingEvents[witness.final!.status];
+    while (plan.reads && witness.events.at(-1)?.type !== end) await this.#read(witness);
+  }
+
+  /** False when it has no id of the client's, and nobody knows whether it began. */
+  async #begin(): Promise<boolean> {
+    const { workflow, way, n, id, settings } = this.plan;
+    const json = { input: { n }, options: { executionId: id, context: { settings } } };
+    for (;;) {
+      const begun =
+        way === "stream"
+          ? await this.#stream(`/workflows/${workflow}/stream`, json)
+          : await this.#execute(`/workflows/${workflow}/execute`, json, way === "wait");
+      if (begun) return true;
+      if (!this.witness) return false;
+      const { witness } = this;
+      const found = await this.#lookUntilAnswered(witness);
+      this.#checkBeginning(witness, found !== "missing");
+      if (found !== "missing") return true;
+    }
+  }
+
+  /** False when nobody knows. */
+  async #execute(path: string, json: unknown, wait: boolean): Promise<boolean> {
+    const version = this.witness?.version ?? 0;
+    const reply = await this.#lives.ask(path, {
+      method: "POST",
+      json,
+      headers: wait ? {} : { prefer: "respond-async" },
+    });
+    if (!reply) return false;
+    const { status, executionId, body } = reply;
+    if (executionId === undefined) throw new Error(`${path} answered ${status}: ${JSON.stringify(body)}`);
+    const witness = this.#setId(executionId);
+    witness.acknowledged = true;
+    this.#checkStatus(witness, reply, wait ? [200, 409, 500] : [202]);
+    if (status === 200) this.#saw(witness, version, toView(body.data));
+    return true;
+  }
+
+  async #stream(path: string, json: unknown): Promise<boolean> {
+    const version = this.witness?.version ?? 0;
+    const stream = await this.#lives.open(path, { method: "POST", json });
+    if (!stream) return false;
+    if (stream.executionId === undefined) throw new Error(`${path} answered ${stream.status}`);
+    const witness = this.#setId(stream.executionId);
+    witness.acknowledged = true;
+    await this.#take(witness, version, stream);
+    return true;
+  }
+
+  /** A kill at a point of the beginning says whether it must be there. */
+  #checkBeginning(witness: Witness, exists: boolean): void {
+    const mark = this.#lastMark();
+    if (mark?.execution !== witness.id || !mark.point.startsWith("begin:")) return;
+    if (exists !== mark.point.endsWith(":after")) witness.fail(`${exists ? "exists" : "is gone"} after ${mark.point}`);
+  }
+
+  #lastMark(): Mark | undefined {
+    const mark = this.#lives.log.marks.at(-1);
+    return mark?.life === this.#lives.life - 1 ? mark : undefined;
+  }
+
+  /** Waits until it is suspended or has ended. */
+  async #settle(witness: Witness): Promise<View> {
+    for (;;) {
+      if (witness.final) return witness.final;
+      if (this.plan.reads) await this.#read(witness);
+      const found = await this.#look(witness);
+      if (found === "missing") witness.fail("is gone");
+      if (found && found.status !== "running") return found;
+      if (!this.plan.reads) await sleep(40);
+    }
+  }
+
+  async #lookUntilAnswered(witness: Witness): Promise<View | "missing"> {
+    for (;;) {
+      const found = await this.#look(witness);
+      if (found) return found;
+    }
+  }
+
+  /** Undefined when nobody answered, or something newer is known already. */
+  async #look(witness: Witness): Promise<View | "missing" | undefined> {
+    const { version } = witness;
+    const { life } = this.#lives;
+    const reply = await this.#lives.ask(this.#path("state"));
+    if (!reply) return undefined;
+    if (reply.status === 404) {
+      if (this.#lives.isOver(life)) return undefined; // the port may be somebody else's by now
+      const { length } = this.#lives.log.of(witness.id);
+      if (witness.acknowledged) witness.fail("was acknowledged, and is gone");
+      if (length > 0) witness.fail("has run steps, and is gone");
+      return "missing";
+    }
+    this.#checkStatus(witness, reply, [200]);
+    const { input, workflowId } = reply.body.data;
+    if (workflowId !== this.plan.workflow || !isDeepStrictEqual(input, { n: this.plan.n }))
+      witness.fail("is another one");
+    const view = toView(reply.body.data);
+    return this.#saw(witness, version, view) ? view : undefined;
+  }
+
+  /** It must be as it was seen before. */
+  async look(): Promise<void> {
+    if (this.witness?.acknowledged) await this.#look(this.witness);
+  }
+
+  #saw(witness: Witness, version: number, view: View): boolean {
+    if (witness.version !== version && !isEnd(view)) return false;
+    witness.saw(view);
+    return true;
+  }
+
+  /** Attaches after the last event that it has, and reads until the stream is over. */
+  async #read(witness: Witness): Promise<void> {
+    const last = String(witness.events.length);
+    // Both ways to say where to go on, in turn.
+    const byHeader = this.#attaches++ % 2 === 1;
+    const { version } = witness;
+    const stream = await this.#lives.open(
+      this.#path(byHeader ? "stream" : `stream?after=${last}`),
+      byHeader ? { headers: { "last-event-id": last } } : {},
+    );
+    if (!stream) return;
+    if (stream.status !== 200) witness.fail(`answered ${stream.status} to a reader`);
+    const closed = await this.#take(witness, version, stream);
+    // Suspended, and nobody has resumed it yet.
+    if (closed?.status === "suspended") await sleep(10);
+  }
+
+  /** Resolves to what closed the stream. `version`: what was known when it was asked for. */
+  async #take(witness: Witness, version: number, { status, frames }: Stream): Promise<View | undefined> {
+    let view: View | undefined;
+    if (status !== 200) return witness.fail(`answered ${status} to a reader`);
+    for await (const frame of frames) {
+      if (frame === ":") continue;
+      const [, id, json] = /^(?:id: (\d+)\n)?data: (.*)$/.exec(frame) ?? witness.fail(`sent ${frame}`);
+      const event = JSON.parse(json!);
+      if (view) witness.fail(`sent ${json} after the end of the stream`);
+      if (event.type === "workflow-result") view = toView(event);
+      else if (id !== undefined && Number(id) !== event.seq) witness.fail(`sent the id ${id} with ${json}`);
+      else witness.event(event);
+    }
+    if (!view) return undefined;
+    const last = witness.events.at(-1)?.type;
+    if (last !== closingEvents[view.status]) witness.fail(`closed a stream as ${view.status} after ${last}`);
+    this.#saw(witness, version, view);
+    return view;
+  }
+
+  /** Every event that is stored, from the first on. */
+  async stored(): Promise<any[]> {
+    const witness = this.witness!;
+    const stream = await this.#lives.open(this.#path("stream?after=0"));
+    const events: any[] = [];
+    for await (const frame of stream!.frames) events.push(JSON.parse(frame.replace(/^(id: \d+\n)?data: /, "")));
+    witness.saw(toView(events.pop()));
+    return events;
+  }
+
+  async #resume(witness: Witness, { suspension }: View): Promise<void> {
+    const { plan } = this;
+    const byRequest = suspension.reason === witness.suspendReason;
+    const waiting: { stepId: string; data?: { round: number } }[] = suspension.pending ?? [suspension];
+    const target = waiting[(plan.n + this.#resumes) % waiting.length]!;
+    // What is first in order need not be named.
+    const stepId = byRequest || (target === waiting[0] && plan.n % 2 === 0) ? undefined : target.stepId;
+    const round = (target.data?.round ?? 0) + 1;
+    const tries = ++this.#resumes;
+    // A rival who comes late must not find the next suspension, which would be his.
+    const isLast = byRequest
+      ? asking(plan.workflow).length === 0
+      : !suspension.pending && round > plan.settings.again && plan.act?.what !== "suspend";
+    const rivals = plan.rivals && isLast;
+    const tokens = (rivals ? ["a", "b"] : ["a"]).map((rival) => `${round}${rival}${tries}`);
+    // Nobody waits for data after a suspension by request: it must not reach a step.
+    if (byRequest) for (const token of tokens) witness.lost.add(token);
+    const from = witness.release();
+    const { version } = witness;
+    const calling = { answered: false };
+    const calls = tokens.map((token) => {
+      const json = { resumeData: answer(token), options: { ...(stepId !== undefined && { stepId }) } };
+      return this.#lives.ask(this.#path("resume"), { method: "POST", json });
+    });
+    const replies = Promise.all(calls).finally(() => (calling.answered = true));
+    replies.catch(() => {});
+    while (plan.reads && !calling.answered && !witness.final) await this.#read(witness);
+    const winners: Reply[] = [];
+    for (const [index, reply] of (await replies).entries()) {
+      if (!reply) continue;
+      this.#checkStatus(witness, reply, [200, 404, 409, 500]);
+      if (reply.status === 404) witness.lost.add(tokens[index]!);
+      else winners.push(reply);
+      if (reply.status === 200 && !byRequest) witness.won.add(tokens[index]!);
+      if (reply.status === 200) this.#saw(witness, version, toView(reply.body.data));
+    }
+    if (winners.length > 1) witness.fail(`was resumed by both of ${tokens.join(" and ")}`);
+    if ((await replies).every((reply) => reply?.status === 404) && witness.cancelReasons.size === 0)
+      witness.fail(`could not be resumed: ${JSON.stringify((await replies)[0]!.body)}`);
+    if ((await replies).some((reply) => reply !== undefined && reply.status !== 404)) return;
+    await this.#checkUnresumed(witness, suspension, from);
+  }
+
+  /** The process died before it answered: either it was resumed and goes on, or nothing of it has happened. */
+  async #checkUnresumed(witness: Witness, suspension: unknown, from: number): Promise<void> {
+    const found = await this.#lookUntilAnswered(witness);
+    if (found === "missing") return witness.fail("is gone");
+    if (!isDeepStrictEqual(found.suspension, suspension)) return;
+    if (this.#lives.log.of(witness.id).some(({ what, at }) => what === "begin" && at > from))
+      witness.fail("went on after a resume, and is suspended as before");
+    const mark = this.#lastMark();
+    if (mark?.execution === witness.id && mark.point === "signal:running:after")
+      witness.fail(`is not resumed after ${mark.point}`);
+  }
+
+  async #cancel(witness: Witness, reason: string): Promise<void> {
+    witness.cancelReasons.add(reason);
+    const reply = await this.#lives.ask(this.#path("cancel"), { method: "POST", json: { reason } });
+    if (!reply) return;
+    this.#checkStatus(witness, reply, [200, 400]);
+    if (reply.status === 200) witness.saw(toView(reply.body.data));
+  }
+
+  /** Once its step has begun, so that the execution surely exists. */
+  async #act(): Promise<void> {
+    const { plan, witness } = this;
+    if (!plan.act || !witness) return;
+    const { what, at } = plan.act;
+    while (!this.#lives.log.of(witness.id).some(({ path }) => path === at)) {
+      if (this.#over) return;
+      await this.#lives.within("a moment", sleep(5));
+    }
+    if (what === "cancel") return this.#cancel(witness, `cancelled at ${at}`);
+    witness.suspendReason = `suspended at ${at}`;
+    const { releases } = witness;
+    const reply = await this.#lives.ask(this.#path("suspend"), {
+      method: "POST",
+      json: { reason: witness.suspendReason },
+    });
+    if (!reply) return;
+    this.#checkStatus(witness, reply, [200, 400]);
+    if (reply.status === 200 && witness.releases === releases) witness.suspended();
+  }
+
+  #path(what: string): string {
+    return `/workflows/${this.plan.workflow}/executions/${this.witness!.id}/${what}`;
+  }
+
+  #checkStatus(witness: Witness, { status, executionId, body }: Reply, allowed: readonly number[]): void {
+    if (!allowed.includes(status)) witness.fail(`answered ${status}: ${JSON.stringify(body)}`);
+    if (status < 300 && executionId !== witness.id) witness.fail(`answered with the id ${executionId}`);
+  }
+}

@@ -1,0 +1,58 @@
+// A server on a file, as a process of its own. It loads its code, then waits for orders on stdin, one a line:
+// {"start": {"folder", "life"}} opens the store and prints the URL, {"arm": point} ends the process at that point.
+import { flushCompileCache } from "node:module";
+import { openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { toProject } from "../../../src/config/load.ts";
+import type { Logger } from "../../../src/core/log.ts";
+import { embedded } from "../../../src/index.ts";
+import { openServer } from "../../../src/server/create.ts";
+import { guard, type Point } from "./points.ts";
+import { createWorkflows } from "./workload.ts";
+import { keepRecords } from "../../harness/logged.ts";
+
+keepRecords();
+
+export interface Orders {
+  start?: { folder: string; life: number };
+  arm?: Point;
+}
+
+let log = -1;
+/** Synchronous: what stands in the log has happened, and what has happened stands in the log. */
+const write = (line: string): void => void writeSync(log, `${line}\n`);
+const arm = guard((line) => write(`kill ${line}`));
+
+async function start({ folder, life }: { folder: string; life: number }): Promise<void> {
+  log = openSync(join(folder, "log"), "a");
+  write(`life ${life}`);
+  const project = toProject({
+    workflows: createWorkflows(write),
+    backend: embedded({ path: join(folder, "data.db") }),
+  });
+  const server = openServer(project, { mode: "start", logger: createLogger() });
+  const { url } = await server.listen({ port: 0 });
+  console.log(url);
+}
+
+/** What the server has to complain about stands in the log, too. Steps that fail are meant to. */
+function createLogger(): Logger {
+  const nothing = (): void => {};
+  const complain = (message: string, data?: Record<string, unknown>): void => {
+    if (message !== "Step failed")
+      write(`complaint ${message} ${String((data?.["error"] as Error)?.stack)}`.replaceAll("\n", " "));
+  };
+  return { trace: nothing, debug: nothing, info: nothing, warn: complain, error: complain, fatal: complain };
+}
+
+createInterface({ input: process.stdin })
+  .on("line", (line) => {
+    const { arm: point, start: how } = JSON.parse(line) as Orders;
+    if (point) arm(point);
+    if (how) void start(how);
+  })
+  // Whoever started this is gone.
+  .on("close", () => process.exit());
+// The next one loads faster. A process that is killed would not write it.
+flushCompileCache();

@@ -1,0 +1,177 @@
+import { checkEvents, checkRuns } from "./checks.ts";
+import { Client } from "./client.ts";
+import type { Plan, Random } from "./plan.ts";
+import type { Mark } from "./log.ts";
+import { Lives } from "./process.ts";
+import type { Witness } from "./witness.ts";
+
+/** What a run came to. */
+export interface Figures {
+  kills: number;
+  /** Kills that hit at least one execution in flight. */
+  hits: number;
+  /** Executions in flight at a kill, all kills together; and those whose code was at work. */
+  inFlight: number;
+  atWork: number;
+  executions: number;
+  stepsAgain: number;
+  eventsRead: number;
+  eventsStored: number;
+}
+export const noFigures = (): Figures => ({
+  kills: 0,
+  hits: 0,
+  inFlight: 0,
+  atWork: 0,
+  executions: 0,
+  stepsAgain: 0,
+  eventsRead: 0,
+  eventsStored: 0,
+});
+
+/** One file, the processes that serve it one after the other, and everybody who uses them. */
+export class World {
+  readonly lives: Lives;
+  readonly figures: Figures;
+  readonly #witnesses = new Map<string, Witness>();
+  readonly #clients = new Set<Client>();
+  readonly #living = new Set<Client>();
+  /** Suspended, and to be left so. */
+  readonly #staying = new Set<Client>();
+  /** What was asked for and never answered, by its input. */
+  readonly #unknown = new Map<number, Plan>();
+  #n = 0;
+
+  constructor(folder: string, figures: Figures) {
+    this.lives = new Lives(folder);
+    this.figures = figures;
+  }
+
+  /** Executions that have begun and not ended; suspended ones count if they are about to be resumed. */
+  get inFlight(): number {
+    const witnesses = [...this.#living].flatMap(({ witness }) => witness ?? []);
+    return witnesses.filter((one) => !one.final && this.lives.log.of(one.id).length > 0).length;
+  }
+
+  /** The next number for an input. */
+  take(count = 1): number {
+    const first = this.#n + 1;
+    this.#n += count;
+    return first;
+  }
+
+  /** Resolves when the client has nothing more to do. */
+  async run(plan: Plan): Promise<void> {
+    const client = this.#create(plan);
+    this.#living.add(client);
+    try {
+      await client.live();
+    } catch (error) {
+      this.lives.fail(error);
+      throw error;
+    }
+    this.#living.delete(client);
+    if (!client.witness) this.#unknown.set(plan.n, plan);
+    else if (!client.witness.final) this.#staying.add(client);
+  }
+
+  #create(plan: Plan): Client {
+    return new Client(plan, this.lives, (client, witness) => {
+      if (this.#witnesses.has(witness.id)) witness.fail("is there twice");
+      this.#witnesses.set(witness.id, witness);
+      this.#clients.add(client);
+    });
+  }
+
+  /** Call it when the process is dead, and before the next one lives. */
+  count(): void {
+    const { figures, inFlight } = this;
+    figures.kills++;
+    figures.inFlight += inFlight;
+    figures.atWork += this.lives.log.atWorkAtTheEndOf(this.lives.life);
+    if (inFlight > 0) figures.hits++;
+  }
+
+  /** What was committed just before the process ended itself is so for good, though nobody was told. */
+  committed({ point, execution, what, at }: Mark): void {
+    const witness = this.#witnesses.get(execution);
+    if (point === "entry:value:after") witness?.recorded(what.replace(/#\d+$/, ""), `${point} it was killed`, at);
+    if (/:(completed|suspended|error):after$/.test(point) && !point.startsWith("entry:"))
+      witness?.hold(`${point} it was killed`, at);
+  }
+
+  /** Some of those who wait for nothing are as they were. */
+  async sweep(random: Random): Promise<void> {
+    const quiet = [...this.#clients].filter((client) => !this.#living.has(client));
+    for (let times = 0; times < 20 && quiet.length > 0; times++) await random.pick(...quiet).look();
+  }
+
+  /** Everything has ended, or is suspended and meant to be: all of it is right, and what is suspended can be resumed. */
+  async finish(): Promise<void> {
+    await this.#findUnknown();
+    await together([...this.#clients], (client) => this.#check(client));
+    await together([...this.#staying], async (client) => {
+      await client.follow("resume");
+      await this.#check(client);
+    });
+    for (const id of this.lives.log.executions)
+      if (!this.#witnesses.has(id)) throw new Error(`execution ${id} has run steps, and is nobody's`);
+    const { complaints, sealed } = this.lives.log;
+    if (complaints.length > 0) throw new Error(`complaints: ${complaints.slice(0, 5).join("\n")}`);
+    for (const { witness } of this.#clients) sealed.add(witness!.id);
+    this.figures.executions += this.#clients.size;
+    this.figures.stepsAgain += [...this.#clients].reduce((sum, { witness }) => sum + checkRuns(witness!), 0);
+    this.figures.eventsRead += [...this.#clients].reduce((sum, { witness }) => sum + witness!.events.length, 0);
+    this.#clients.clear();
+    this.#staying.clear();
+  }
+
+  async #check(client: Client): Promise<void> {
+    const witness = client.witness!;
+    const stored = await client.stored();
+    checkEvents(witness, stored);
+    checkRuns(witness);
+    this.figures.eventsStored += stored.length;
+  }
+
+  /** What began and never got an answer, found by its input: at most one each, and right like all others. */
+  async #findUnknown(): Promise<void> {
+    const listed = new Set<string>();
+    for (const workflow of ["line", "flaky", "fork", "ask", "panel"]) {
+      for (let cursor: string | null = ""; cursor !== null;) {
+        const query: string = cursor && `&cursor=${cursor}`;
+        const reply = await this.lives.ask(`/workflows/${workflow}/executions?limit=200${query}`);
+        const { items, nextCursor } = reply!.body.data;
+        for (const { executionId, input } of items) {
+          if (listed.has(executionId)) throw new Error(`${executionId} is listed twice`);
+          listed.add(executionId);
+          if (this.#witnesses.has(executionId)) continue;
+          const plan = this.#unknown.get(input.n);
+          if (!plan) throw new Error(`${executionId} is nobody's`);
+          this.#unknown.delete(input.n);
+          const client = this.#create({ ...plan, id: executionId, act: undefined, reads: false });
+          await client.follow("stay");
+          if (!client.witness!.final) this.#staying.add(client);
+        }
+        // Newest first: from here on all were found the last time.
+        const isOld = items.every((one: { executionId: string }) => this.lives.log.sealed.has(one.executionId));
+        cursor = isOld ? null : nextCursor;
+      }
+    }
+    for (const { witness } of this.#clients)
+      if (witness!.acknowledged && !listed.has(witness!.id)) witness!.fail("was acknowledged, and is not listed");
+  }
+
+  close(): Promise<void> {
+    return this.lives.close();
+  }
+}
+
+/** A few at a time. */
+async function together<T>(list: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
+  const rest = list.values();
+  const worker = async (): Promise<void> => {
+    for (const one of rest) await work(one);
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+}

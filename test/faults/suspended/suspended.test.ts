@@ -1,0 +1,80 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+
+const count = 10_000;
+
+it("keeps 10,000 suspended executions at next to no memory, listens again at once, and resumes them", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-suspended-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const empty = await open(join(folder, "empty.db"));
+  const first = await open(join(folder, "data.db"));
+  await begin(first.url, 2_000); // until it is warm
+  const before = await memoryOf(first.child);
+  await begin(first.url, count);
+  const after = await memoryOf(first.child);
+  const heapEach = (after.heap - before.heap) / count;
+  const rssEach = (after.rss - before.rss) / count;
+  await kill(first.child);
+
+  const began = performance.now();
+  const second = await open(join(folder, "data.db"));
+  const took = performance.now() - began;
+  const again = await memoryOf(second.child);
+  const idle = await memoryOf(empty.child);
+  const restartEach = (again.rss - idle.rss) / (count + 2_000);
+  const figures = [heapEach, rssEach, restartEach].map((bytes) => Math.round(bytes));
+  console.log(
+    `suspended: bytes each ${figures[0]} of heap, ${figures[1]} of RSS, ${figures[2]} of RSS after a restart;`,
+    `listening after ${Math.round(took)} ms, process start included`,
+  );
+  expect(Math.max(...figures)).toBeLessThan(2_048);
+  expect(took).toBeLessThan(2_000);
+
+  const ids = await list(second.url, 200);
+  const answers = await Promise.all(ids.map((id) => post(second.url, `/executions/${id}/resume`, { resumeData: id })));
+  expect(answers).toEqual(ids.map((id) => expect.objectContaining({ status: "completed", result: id })));
+}, 60_000);
+
+async function open(file: string): Promise<{ child: ChildProcess; url: string }> {
+  // With the young generation at its full size from the start, RSS grows by what is kept, not by how busy it was.
+  const execArgv = ["--expose-gc", "--min-semi-space-size=2", "--max-semi-space-size=2"];
+  const child = fork("test/faults/suspended/memory-host.ts", [file], { execArgv });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const [url] = await once(child, "message");
+  return { child, url };
+}
+
+async function memoryOf(child: ChildProcess): Promise<{ heap: number; rss: number }> {
+  child.send("memory");
+  const [memory] = await once(child, "message");
+  return memory;
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  const ended = once(child, "exit");
+  child.kill("SIGKILL");
+  await ended;
+}
+
+async function begin(url: string, many: number): Promise<void> {
+  let left = many;
+  const one = async (): Promise<void> => {
+    while (left-- > 0) expect((await post(url, "/execute", { input: {} })).status).toBe("suspended");
+  };
+  await Promise.all(Array.from({ length: 16 }, one));
+}
+
+async function post(url: string, path: string, body: unknown): Promise<{ status: string }> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${url}/workflows/asks${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return (await response.json()).data;
+}
+
+async function list(url: string, limit: number): Promise<string[]> {
+  const response = await fetch(`${url}/workflows/asks/executions?status=suspended&limit=${limit}`);
+  return (await response.json()).data.items.map(({ executionId }: { executionId: string }) => executionId);
+}

@@ -1,0 +1,230 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createToken, defineWorkflow, jwtAuth, type Config } from "agentserve";
+import { toLogger } from "../../../src/core/log.ts";
+import { runInScope } from "../../../src/core/scope.ts";
+import { createLogs, type LogsOptions } from "../../../src/observability/logs.ts";
+import { toHost } from "../../../src/observability/outward.ts";
+import { bySize } from "../../harness/size.ts";
+import { startServer } from "../../harness/server.ts";
+
+const create = (outward: LogsOptions["outward"] = () => {}, limits = { logRecords: 1_000, logBytes: 10_000_000 }) =>
+  createLogs({ ...limits, outward });
+const lastOf = ({ ring }: ReturnType<typeof create>) => JSON.parse(ring.get(ring.next - 1)!.text);
+
+describe("whatever is logged", () => {
+  const words = [
+    "authorization: abc",
+    '?token=abc" x',
+    '<a href="/x?key=1">',
+    "Bearer abcdefghij",
+    '"password":"x',
+    "\\",
+    '"',
+    "]",
+    "}",
+  ];
+  const text = fc
+    .array(fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom(...words)), { maxLength: 6 })
+    .map((parts) => parts.join(""));
+
+  it("is JSON afterwards, and has the same keys", () => {
+    const logs = create();
+    const data = fc.dictionary(
+      text.filter((key) => key !== "error" && key !== "__proto__"),
+      fc.oneof(text, fc.jsonValue()),
+      { maxKeys: 4 },
+    );
+    const claim = fc.property(text, data, (message, sent) => {
+      logs.logger.info(message, sent);
+      const record = lastOf(logs);
+      expect(Object.keys(record.data ?? {})).toEqual(Object.keys(JSON.parse(JSON.stringify(sent))));
+    });
+    fc.assert(claim, { numRuns: bySize(500, 20_000) });
+  });
+
+  it.each<[string, () => unknown]>([
+    ["an error that is its own cause", () => Object.assign(new Error("x"), { cause: undefined as unknown })],
+    [
+      "an error whose stack cannot be read",
+      () =>
+        Object.defineProperty(new Error("x"), "stack", {
+          get: () => {
+            throw new Error("no");
+          },
+        }),
+    ],
+    [
+      "a getter that throws",
+      () => ({
+        get a() {
+          throw new Error("no");
+        },
+      }),
+    ],
+    [
+      "a cycle",
+      () => {
+        const value: Record<string, unknown> = {};
+        value["self"] = value;
+        return value;
+      },
+    ],
+    ["a BigInt", () => 1n],
+    ["a symbol", () => Symbol("x")],
+    ["an object without a prototype", () => Object.create(null)],
+  ])("may be %s", (_, make) => {
+    const value = make();
+    if (value instanceof Error && "cause" in value) value.cause = value;
+    const logs = create();
+    logs.logger.error("Odd", { error: value });
+    logs.logger.error("Odd", { value });
+    logs.logger.error(Object.create(null) as never);
+    expect(logs.ring.next).toBeGreaterThanOrEqual(3);
+  });
+
+  it("does not fail whoever logs when the host's logger does, at once or later", async () => {
+    for (const fail of [
+      () => {
+        throw new Error("no");
+      },
+      async () => {
+        throw new Error("later");
+      },
+    ]) {
+      const logs = create(toHost({ info: fail, warn: fail, error: fail }));
+      logs.logger.error('with "?token=x" in it');
+      expect(lastOf(logs).message).toBe('with "?token=[redacted]" in it');
+    }
+  });
+
+  it("is looked through in linear time", () => {
+    const logs = create();
+    const prefixes = [
+      "-eyJa",
+      "eyJa.",
+      '"token":"',
+      "Bearer ",
+      "Basic aaaaaa",
+      "?token=",
+      "sk-",
+      "authorization: ",
+      "authorization:",
+      '\\"',
+      '"-',
+      "password",
+      " ",
+      "\\",
+      "cookie=",
+    ];
+    for (const prefix of prefixes) {
+      const long = prefix.repeat(Math.ceil(16_000 / prefix.length));
+      const began = performance.now();
+      for (let n = 0; n < 10; n++) logs.logger.info(long, { long, [long]: long });
+      expect([prefix, performance.now() - began < 1_000]).toEqual([prefix, true]);
+    }
+  });
+});
+
+describe("what a record belongs to", () => {
+  it("is said by the server, not by what a client sent", async () => {
+    const config: Config = {
+      auth: jwtAuth({ secret: "a secret of at least thirty-two bytes" }),
+      configureApp: (app) =>
+        void app.post("/order", async (event) => {
+          event.context.logger!.info("Order", { ...((await event.req.json()) as object), price: 12 });
+          return "ok";
+        }),
+    };
+    const server = await startServer("in process", { config });
+    await server.post("/order", { executionId: "zz", userId: "admin", requestId: "forged" }, { custom: true });
+    expect((await server.get("/api/logs?executionId=zz")).body.data).toEqual([]);
+    const [record] = (await server.get("/api/logs")).body.data;
+    expect(record).toEqual({
+      seq: 1,
+      timestamp: expect.any(String),
+      level: "info",
+      message: "Order",
+      requestId: expect.not.stringMatching("forged"),
+    });
+    await server.close();
+  });
+
+  it("is not whoever happens to be written beside it", async () => {
+    const secret = "a secret of at least thirty-two bytes";
+    const noisy = defineWorkflow({ id: "noisy" })
+      .andThen({ id: "one", execute: ({ logger, context }) => logger.info("One", { who: context.get("userId") }) })
+      .andThen({ id: "two", execute: ({ logger, context }) => logger.info("Two", { who: context.get("userId") }) });
+    const server = await startServer("in process", { config: { workflows: [noisy], auth: jwtAuth({ secret }) } });
+    const people = ["ada", "bob", "eve", "kim"];
+    await Promise.all(
+      people.flatMap((sub) =>
+        Array.from({ length: 5 }, async () => {
+          const headers = { authorization: `Bearer ${await createToken({ sub }, secret)}` };
+          await server.post("/workflows/noisy/execute", { input: {} }, { headers });
+        }),
+      ),
+    );
+    const headers = { authorization: `Bearer ${await createToken({ sub: "ada" }, secret)}` };
+    const { data } = (await server.get("/api/logs?workflowId=noisy&limit=1000", { headers })).body;
+    expect(data).toHaveLength(40);
+    for (const record of data) expect([record.data.who, record.requestId]).toEqual([record.userId, undefined]);
+    await server.close();
+  });
+
+  it("has no more than 256 letters", () => {
+    const logs = create();
+    runInScope({ conversationId: "c".repeat(100_000) }, () => logs.logger.info("Long"));
+    expect(lastOf(logs).conversationId).toHaveLength(256);
+  });
+
+  it("is known for the parts of a stream, too", async () => {
+    const { defineAgent } = await import("agentserve");
+    const { echoModel } = await import("agentserve/models");
+    const agent = defineAgent({
+      id: "echo",
+      instructions: "",
+      model: echoModel(),
+      hooks: { onEnd: ({ context }) => context.logger.info("Over") },
+    });
+    const server = await startServer("start", { config: { agents: [agent] } });
+    const answer = await server.post("/agents/echo/stream", { input: "hi" });
+    const [record] = (await server.get("/api/logs?agentId=echo")).body.data;
+    expect([record.message, record.requestId]).toEqual(["Over", answer.headers.get("x-request-id")]);
+    await server.close();
+  });
+});
+
+describe("a reader", () => {
+  it("costs whoever logs nothing until the turn is over", () => {
+    const logs = create();
+    let woken = 0;
+    for (let n = 0; n < 1_000; n++) logs.listen(() => woken++);
+    for (let n = 0; n < 100; n++) logs.logger.info("x");
+    expect(woken).toBe(0);
+    return new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve))).then(() =>
+      expect(woken).toBe(1_000),
+    );
+  });
+
+  it("gets at most two megabytes at once over HTTP, and the newest", async () => {
+    const config: Config = {
+      configureApp: (app) =>
+        void app.get("/fill", ({ context: { logger } }) => {
+          for (let n = 0; n < 500; n++) logger!.info("x".repeat(16_000), { n });
+          return "ok";
+        }),
+    };
+    const server = await startServer("in process", { config });
+    await server.get("/fill", { custom: true });
+    const { text, body } = await server.get("/api/logs?limit=1000");
+    expect(Buffer.byteLength(text)).toBeLessThan(2_200_000);
+    expect(body.data.at(-1).data.n).toBe(499);
+    expect(body.data.length).toBeGreaterThan(100);
+    await server.close();
+  });
+});
+
+it("a logger has a function for each level, and nothing else", () => {
+  expect(Object.keys(toLogger(() => {}))).toEqual(["trace", "debug", "info", "warn", "error", "fatal"]);
+});
