@@ -37,8 +37,8 @@ export interface Engine {
   suspend(id: string, reason: string): Promise<ExecutionState | false>;
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
   cancel(id: string, reason: string): Promise<ExecutionState | false>;
-  /** The steps that have begun; undefined while a walk holds the execution, which goes on with the code that it has. */
-  begun(id: string): Promise<ReadonlySet<string> | undefined>;
+  /** The paths of the steps that have started; undefined while the execution is driven, which continues on its own code. */
+  startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
   /** How many executions of a workflow are being driven here. */
   running(workflowId: string): number;
   /** What else writes to this backend ends `beside`, within the same time. */

@@ -1,17 +1,16 @@
+import type { Step } from "./definition.ts";
 import type { StepPlace } from "./execution.ts";
 
 /**
- * Why an execution cannot go on with this code: the first place where the steps that have begun are not what they were.
- * Undefined when it can. Steps that come later may change as they like, unless they are branches of a step that has begun.
+ * The reason why an execution cannot continue on new code: the first difference among the steps that have started.
+ * Undefined when it can. Later steps may change freely, unless they are branches of a step that has started.
  */
 export function findChange(
   before: readonly StepPlace[],
   after: readonly StepPlace[],
-  begun: () => ReadonlySet<string>,
+  started: ReadonlySet<string>,
 ): string | undefined {
-  if (isSameCode(before, after)) return undefined;
-  const paths = begun();
-  const last = before.findLastIndex(([path]) => paths.has(path));
+  const last = before.findLastIndex(([path]) => started.has(path));
   const fork = outermostFork(before, last);
   const end = fork === undefined ? last + 1 : endOf(before, fork);
   for (let index = 0; index < end; index++) {
@@ -27,7 +26,7 @@ export function isSameCode(before: readonly StepPlace[], after: readonly StepPla
   return before.length === after.length && before.every((step, index) => !describe(step, after[index]));
 }
 
-/** The first of the steps around this one, itself included, whose branches run at once. */
+/** The outermost step around this one, itself included, whose branches run concurrently. */
 function outermostFork(steps: readonly StepPlace[], of: number): number | undefined {
   let found: number | undefined;
   let depth = Infinity;
@@ -40,7 +39,7 @@ function outermostFork(steps: readonly StepPlace[], of: number): number | undefi
   return found;
 }
 
-/** Where what stands inside a step ends. */
+/** The index after the last step inside a step. */
 function endOf(steps: readonly StepPlace[], of: number): number {
   const end = steps.findIndex(([, , depth], index) => index > of && depth <= steps[of]![2]);
   return end < 0 ? steps.length : end;
@@ -51,4 +50,13 @@ function describe([path, type, depth]: StepPlace, now: StepPlace | undefined): s
   if (now[0] !== path) return `step ${now[0]} stands where step ${path} was`;
   if (now[1] !== type) return `step ${path} was ${type} and is ${now[1]}`;
   return now[2] === depth ? undefined : `step ${path} stands inside another step`;
+}
+
+/** The steps of a definition as they are compared: in order, nested steps behind the step that contains them. */
+export function listSteps(steps: readonly Step[], prefix = "", depth = 0): StepPlace[] {
+  return steps.flatMap((step) => {
+    const path = prefix + step.id;
+    const inner = listSteps(step.steps ?? [], step.workflow ? `${path}/` : prefix, depth + 1);
+    return [[path, step.type, depth] as const, ...inner];
+  });
 }

@@ -1,31 +1,32 @@
-import type { JsonText } from "../core/json.ts";
 import type { Schema } from "../core/schema.ts";
 import type { Agent, AskOptions, Prompt } from "./ask.ts";
-import type { StepContext } from "./step-context.ts";
 import type { ParkedBranch, Position } from "./execution.ts";
-import type { Start } from "./walk/walk.ts";
+import type { StepContext } from "./step-context.ts";
+import type { EntrySuffix } from "./walk/journal-keys.ts";
+import type { Value } from "./walk/value.ts";
+import type { AttemptPlan, ResumeInput } from "./walk/walk.ts";
 
 export const stepTypes = ["andThen", "andWhen", "andAll", "andRace", "andTap", "andAgent", "andWorkflow"] as const;
 export type StepType = (typeof stepTypes)[number];
 
-/** How often a failed attempt is made again. Delays are in milliseconds and are not durable. */
+/** The retry policy of a step. Delays are in milliseconds. They are not durable: a restart skips the rest of a delay. */
 export interface Retry {
-  /** All attempts together, the first one included. */
+  /** The number of attempts, the first one included. */
   attempts: number;
-  /** Wait before the second attempt. @default 0 */
+  /** The delay before the second attempt. @default 0 */
   delay?: number;
-  /** What the wait is multiplied by for each further attempt. @default 1 */
+  /** The factor by which the delay grows with each further attempt. @default 1 */
   backoff?: number;
 }
 
-/** One step of a workflow, whatever made it. */
+/** A step of a workflow: its description, the user's code in it (`entries`), and the order in which that runs (`run`). */
 export interface Step {
   readonly type: StepType;
   readonly id: string;
   readonly name: string;
   readonly purpose: string;
   readonly retry?: Retry | undefined;
-  /** Milliseconds that one attempt may take. */
+  /** The time limit of one attempt, in milliseconds. */
   readonly timeout?: number | undefined;
   readonly inputSchema?: Schema | undefined;
   readonly outputSchema?: Schema | undefined;
@@ -33,13 +34,14 @@ export interface Step {
   readonly resumeSchema?: Schema | undefined;
   /** The steps inside this one, in order. */
   readonly steps?: readonly Step[] | undefined;
-  /** The workflow that this step runs; its steps stand under the id of this one. */
+  /** The workflow that this step runs. The paths of its steps begin with the id of this one. */
   readonly workflow?: WorkflowDefinition | undefined;
-  /** What the step means: a branch that yields what it wants to wait for. */
-  readonly run: (scope: StepRunner, data: JsonText | undefined, resumed?: Resumed) => Branch;
+  /** The user's code, by the suffix of its journal key. */
+  readonly entries: StepEntries;
+  /** The meaning of the step: a pure generator that yields the operations it waits for. */
+  readonly run: (runner: StepRunner, data: Value, resumed?: ResumeInput) => Branch;
 }
 
-/** A whole workflow. */
 export interface WorkflowDefinition {
   readonly type: "workflow";
   readonly id: string;
@@ -50,57 +52,15 @@ export interface WorkflowDefinition {
   readonly suspendSchema?: Schema | undefined;
   readonly resumeSchema?: Schema | undefined;
   readonly retry?: Retry | undefined;
-  /** What becomes of an execution that was running when the process died. */
+  /** The treatment of an execution that was running when the process died. */
   readonly recovery: "resume" | "fail";
   readonly steps: readonly Step[];
 }
 
-/** A branch of a workflow: a generator that yields what it wants to wait for. Only code inside an entry is async. */
-export type Branch<T = Outcome> = Generator<Operation, T, unknown>;
+export type StepEntries = { readonly [Suffix in EntrySuffix]?: EntryCode };
 
-/** What a step made. */
-export interface Outcome {
-  readonly value: JsonText | undefined;
-  /** The attempt that succeeded. @default 1 */
-  readonly attempt?: number;
-  readonly skipped?: boolean;
-}
-
-export type Operation =
-  | { readonly type: "entry"; readonly position: Position; readonly attempt: EntryAttempt }
-  | { readonly type: "park"; readonly parked: ParkedBranch }
-  | { readonly type: "fork"; readonly mode: "all" | "race"; readonly branches: readonly Branch[] };
-
-/** One attempt at an entry. */
-export interface EntryAttempt extends Start {
-  /** Tells its code that nobody waits for it any more. */
-  abort(reason: string): void;
-}
-
-/** What came with a resume. */
-export interface Resumed {
-  readonly data: JsonText | undefined;
-  readonly by: StepContext["resumedBy"];
-}
-
-/** What a step may do. There is one scope for the workflow, and one for each sub-workflow inside it. */
-export interface StepRunner {
-  /** Runs a step inside this one, with its events. */
-  step(step: Step, data: JsonText | undefined, resumed?: Resumed): Branch;
-  /** Runs user code as entries of the journal: again when it failed and may be retried, again when it is resumed. */
-  entry(entry: Entry): Branch;
-  /** Runs branches at once: all of their outcomes, or the first one's. */
-  fork(mode: "all" | "race", branches: readonly Branch[]): Branch<readonly Outcome[]>;
-  /** Runs the steps of another workflow under the path of a step. */
-  within(id: string, workflow: WorkflowDefinition, data: JsonText | undefined): Branch;
-}
-
-/** User code, and what holds for it. A step hands over itself and adds the rest. */
-export interface Entry {
-  readonly id: string;
-  /** Tells apart the entries of one step: `?` a condition, `<` a check of what comes in, `>` of what goes out. */
-  readonly suffix?: "?" | "<" | ">";
-  readonly data: JsonText | undefined;
+/** User code that runs as an entry of the journal, and the rules for it. */
+export interface EntryCode {
   readonly code: Code;
   readonly retry?: Retry | undefined;
   readonly timeout?: number | undefined;
@@ -109,12 +69,50 @@ export interface Entry {
   readonly suspendSchema?: Schema | undefined;
   /** Whether the code may suspend. @default false */
   readonly suspends?: boolean;
-  readonly resumed?: Resumed | undefined;
 }
 // The types of a user's code were checked where the step was defined.
 // oxlint-disable-next-line typescript/no-explicit-any
-export type Code = (context: StepContext<any, any, any, any>, asker: StepAsker) => unknown;
-/** Asks agents on behalf of one execution. */
-export interface StepAsker {
+export type Code = (context: StepContext<any, any, any, any>, tools: CodeTools) => unknown;
+/** The means of our own step types; a user's code does not see them. */
+export interface CodeTools {
   ask(agent: Agent, prompt: Prompt, options: AskOptions): Promise<unknown>;
+  /** The value that the step passed as `argument`. */
+  readonly argument: unknown;
+}
+
+/** A branch of a workflow. It is synchronous and pure: only the code of entries is async. */
+export type Branch<T = Outcome> = Generator<Operation, T, unknown>;
+
+/** The result of a step. */
+export interface Outcome {
+  readonly value: Value;
+  /** The attempt that succeeded. @default 1 */
+  readonly attempt?: number;
+  readonly skipped?: boolean;
+}
+
+export type Operation =
+  | { readonly type: "entry"; readonly position: Position; readonly plan: AttemptPlan }
+  | { readonly type: "park"; readonly branch: ParkedBranch<Value> }
+  | { readonly type: "fork"; readonly mode: ForkMode; readonly branches: readonly Branch[] };
+export type ForkMode = "all" | "race";
+
+/** The operations of a step. There is one runner for the workflow, and one for each sub-workflow inside it. */
+export interface StepRunner {
+  /** Runs a step inside this one, with its events. */
+  step(step: Step, data: Value, resumed?: ResumeInput): Branch;
+  /** Runs one of the step's entries; again after a failure that may be retried, and after a resume. */
+  entry(stepId: string, input: EntryInput): Branch;
+  /** Runs branches concurrently; returns the outcomes of all, or that of the first one. */
+  fork(mode: ForkMode, branches: readonly Branch[]): Branch<readonly Outcome[]>;
+  /** Runs the steps of another workflow under the path of a step. */
+  within(stepId: string, workflow: WorkflowDefinition, data: Value): Branch;
+}
+export interface EntryInput {
+  /** @default "" */
+  readonly suffix?: EntrySuffix;
+  readonly data: Value;
+  /** A second value, for code that needs one beside `data`. */
+  readonly argument?: Value;
+  readonly resumed?: ResumeInput | undefined;
 }

@@ -5,7 +5,7 @@ import type { SpanIds } from "../core/trace.ts";
 export const executionStatuses = ["running", "suspended", "completed", "error"] as const;
 export type ExecutionStatus = (typeof executionStatuses)[number];
 
-/** What began: written once, never changed. */
+/** An execution as it was started. Immutable. */
 export interface Execution {
   readonly id: string;
   readonly workflowId: string;
@@ -15,58 +15,58 @@ export interface Execution {
   readonly context: Readonly<Record<string, unknown>>;
   readonly userId?: string | undefined;
   readonly conversationId?: string | undefined;
-  /** The authenticated user who began it. */
+  /** The authenticated user who started it. */
   readonly user?: Caller["user"] | undefined;
-  /** The span that it began in. */
+  /** The span in which it was started. */
   readonly trace?: SpanIds | undefined;
   readonly startAt: number;
   /** The steps of the definition that it runs on. */
   readonly steps: readonly StepPlace[];
 }
 
-/** A step as definitions are compared by: in order, nested ones behind the one that they stand in. */
+/** A step as definitions are compared by: in order, nested steps behind the step that contains them. */
 export type StepPlace = readonly [path: string, type: string, depth: number];
 
-/** An error as it is stored. Only a `ServeError`'s message may be shown to everybody. */
+/** An error as it is stored. Only the message of a `ServeError` is `shown` to every caller. */
 export interface Fault {
   readonly message: string;
   readonly shown?: boolean | undefined;
 }
 
-/** Where a suspended execution stands. */
+/** A place in a workflow. */
 export interface Position {
   /** Index of the top-level step. */
   readonly stepIndex: number;
   readonly stepId: string;
 }
 /** A branch that waits for a resume. */
-export interface ParkedBranch extends Position {
+export interface ParkedBranch<V = JsonText | undefined> extends Position {
   readonly reason: string;
-  readonly data?: JsonText | undefined;
+  readonly data?: V | undefined;
 }
 
 /**
- * A change of status. They are numbered; each is one compare-and-set on the number of the last one seen, and there is no
- * second way to change a status.
+ * A change of status. Transitions are numbered by the epoch; each is one compare-and-set on the last epoch, and there is no
+ * second way to change a status. `V` is the text of a value, or in a walk a reference to it.
  */
-export type Transition = { readonly at: number } & (
+export type Transition<V = JsonText | undefined> = { readonly at: number } & (
   | {
       readonly to: "suspended";
       readonly reason: string;
-      /** The branches that wait; empty when somebody asked for the suspension from outside. */
-      readonly pending: readonly ParkedBranch[];
-      /** Of a suspension from outside: where the walk stood. */
+      /** The branches that wait; empty for a suspension from outside. */
+      readonly pending: readonly ParkedBranch<V>[];
+      /** The place of the walk at a suspension from outside. */
       readonly position?: Position | undefined;
     }
   | {
       readonly to: "running";
-      readonly data?: JsonText | undefined;
+      readonly data?: V | undefined;
       readonly stepId?: string | undefined;
       readonly by?: Caller | undefined;
-      /** The span that it was resumed in. */
+      /** The span of the request that resumed it. */
       readonly trace?: SpanIds | undefined;
     }
-  | { readonly to: "completed"; readonly result: JsonText | undefined }
+  | { readonly to: "completed"; readonly result: V }
   | { readonly to: "error"; readonly error: Fault }
   | { readonly to: "error"; readonly cancellation: { readonly reason: string } }
 );
@@ -77,4 +77,27 @@ export interface ExecutionState {
   /** The number of the last transition; 0 before the first. */
   readonly epoch: number;
   readonly last?: Transition | undefined;
+}
+
+/** The same transition with texts in place of references. */
+export function resolveTransition<V>(
+  transition: Transition<V>,
+  toText: (value: V) => JsonText | undefined,
+): Transition {
+  switch (transition.to) {
+    case "running":
+      return transition.data === undefined
+        ? (transition as Transition)
+        : { ...transition, data: toText(transition.data) };
+    case "completed":
+      return { ...transition, result: toText(transition.result) };
+    case "suspended": {
+      const pending = transition.pending.map((one) =>
+        one.data === undefined ? (one as ParkedBranch) : { ...one, data: toText(one.data) },
+      );
+      return { ...transition, pending };
+    }
+    default:
+      return transition;
+  }
 }

@@ -8,7 +8,7 @@ import { applyIdentity, type Claims } from "../core/caller.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition.ts";
 import { findChange, isSameCode } from "../engine/changes.ts";
 import type { Engine, Program, Resume } from "../engine/backend.ts";
-import type { Execution, ExecutionState, StepPlace } from "../engine/execution.ts";
+import type { Execution, ExecutionState } from "../engine/execution.ts";
 
 /** A workflow of a snapshot, ready to be run. */
 export interface Runnable extends Program {
@@ -114,8 +114,8 @@ export async function resume(
 /** Nothing is guessed: an execution goes on only if what it has begun is still there, in the same order. */
 async function checkCode(engine: Engine, { steps }: Runnable, execution: Execution): Promise<void> {
   if (isSameCode(execution.steps, steps)) return;
-  const begun = await engine.begun(execution.id);
-  const change = begun && findChange(execution.steps, steps, () => begun);
+  const started = await engine.startedSteps(execution.id);
+  const change = started && findChange(execution.steps, steps, started);
   if (change) throw new ServeError(409, `Workflow changed: ${change}`);
 }
 
@@ -165,13 +165,4 @@ function toText(value: unknown, what: string, fail: (detail: string) => ServeErr
   } catch (error) {
     throw error instanceof TypeError ? fail(error.message) : error;
   }
-}
-
-/** The steps in order, nested ones behind the one that they stand in. */
-export function listSteps(steps: readonly Step[], prefix = "", depth = 0): StepPlace[] {
-  return steps.flatMap((step) => {
-    const path = prefix + step.id;
-    const inner = listSteps(step.steps ?? [], step.workflow ? `${path}/` : prefix, depth + 1);
-    return [[path, step.type, depth] as const, ...inner];
-  });
 }

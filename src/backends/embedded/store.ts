@@ -1,22 +1,16 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { toEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
-import type { EventBody, StoredEvent } from "../../engine/events.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { JsonText } from "../../core/json.ts";
 import type { ListFilter } from "../../engine/backend.ts";
+import { toEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
+import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
+import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
+import { maxInlineBytes } from "../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
 import { MessageStore, messageTables } from "./message-store.ts";
 import { StoreError } from "./sqlite-error.ts";
 
-/** One row of the journal: how an entry ended, or a transition that somebody made from outside. */
-export interface JournalRow {
-  readonly key: string;
-  readonly kind: RowKind;
-  readonly at: number;
-  readonly body: string | null;
-}
-export type RowKind = "value" | "error" | "suspended" | "signal";
-
-/** A state, and the number under which the file keeps the execution. */
+/** A state with the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
   readonly number: number;
 }
@@ -56,7 +50,8 @@ export class Store {
   readonly #db: DatabaseSync;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
   #lastNumber: number;
-  /** The numbers of definitions, as far as this process has met them. */
+  #lastRow: number;
+  /** The numbers of the definitions that this process has read or written. */
   #definitions = new WeakMap<Execution["steps"], number>();
 
   constructor(path: string, durability: "normal" | "full") {
@@ -71,6 +66,7 @@ export class Store {
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
       this.messages = new MessageStore(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
+      this.#lastRow = (this.#statements.lastRow.get() as { n: number | null }).n ?? 0;
     } catch (error) {
       this.#db.close();
       throw error;
@@ -103,6 +99,9 @@ export class Store {
   newNumber(): number {
     return ++this.#lastNumber;
   }
+  newRow(): number {
+    return ++this.#lastRow;
+  }
 
   /** False when there is one with this id already. */
   begin(number: number, execution: Execution, events: readonly EventBody[]): boolean {
@@ -134,11 +133,10 @@ export class Store {
     return this.#statements.move.run(next.to, JSON.stringify(next), ended, number, epoch).changes === 1;
   }
 
-  /** `seq` is that of the last event. */
-  add(number: number, row: JournalRow, seq: number, events: readonly EventBody[]): void {
-    const { key, kind, at, body } = row;
+  /** Adds a row to a journal; `seq` is the number of its last event. */
+  add(number: number, { row, key, kind, at, body }: JournalRow, seq: number, events: readonly EventBody[]): void {
     const text = events.length > 0 ? toEventText(events) : null;
-    this.#statements.add.run(number, key, kind, at, body, seq, text);
+    this.#statements.add.run(row, number, key, kind, at, body, seq, text);
   }
 
   state(id: string): StoredState | undefined {
@@ -160,8 +158,22 @@ export class Store {
     return found.map(toState);
   }
 
-  journal(number: number): JournalRow[] {
-    return rows(this.#statements.journal, number);
+  /** The rows of a journal, a page at a time. Other work of the process runs between two pages. */
+  async *journal(number: number): AsyncGenerator<JournalRow[]> {
+    for (let after = 0; ;) {
+      const page = rows<JournalRow>(this.#statements.journal, number, after, pageRows);
+      yield page;
+      if (page.length < pageRows) return;
+      after = page.at(-1)!.row;
+      await nextTurn();
+    }
+  }
+
+  /** The text of a long value. */
+  text(number: number, row: number): JsonText | undefined {
+    const found = this.#statements.row.get(row, number) as Pick<JournalRow, "kind" | "body"> | undefined;
+    if (!found) throw new Error(`Row ${row} of the journal is missing`);
+    return textOf(found);
   }
 
   /** The number of its last event. */
@@ -169,12 +181,21 @@ export class Store {
     return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
   }
 
+  /** The next events after a number, those of at most one page of rows; empty when there are no more. */
   events(id: string, afterSeq: number): StoredEvent[] {
     const execution = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
     if (!execution) return [];
-    const found = rows<EventsRow>(this.#statements.events, execution.number, afterSeq);
+    const found = rows<EventsRow>(this.#statements.events, execution.number, afterSeq, pageRows);
     if (execution.seq > afterSeq) found.unshift(execution);
     return found.flatMap((row) => toEvents(id, row)).filter(({ seq }) => seq > afterSeq);
+  }
+
+  /** All events of an execution, a page at a time. Other work of the process runs between two pages. */
+  async *allEvents(id: string): AsyncGenerator<StoredEvent[]> {
+    for (let page = this.events(id, 0); page.length > 0; page = this.events(id, page.at(-1)!.seq)) {
+      yield page;
+      await nextTurn();
+    }
   }
 
   /**
@@ -201,6 +222,9 @@ export class Store {
   }
 }
 
+/** The rows of a journal that are read at once. */
+const pageRows = 1_000;
+
 const page = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
   order by started desc, id desc limit ?5`;
 const statements = {
@@ -218,13 +242,17 @@ const statements = {
   running: `${state} where status = 'running' order by number`,
   list: `${state} where workflow = ?1 and ${page}`,
   listOfUser: `${state} where workflow = ?1 and user = ?6 and ${page}`,
-  add: "insert into journal(number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?)",
-  journal: "select key, kind, at, body from journal where number = ? order by n",
+  lastRow: "select max(n) as n from journal",
+  add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
+  journal: `select n as row, key, kind, at, octet_length(body) as bytes,
+      case when kind <> 'value' or octet_length(body) <= ${maxInlineBytes} then body end as body
+    from journal where number = ? and n > ? order by n limit ?`,
+  row: "select kind, body from journal where n = ? and number = ?",
   lastSeq: `select coalesce(
     (select seq from journal where number = ?1 order by n desc limit 1),
     (select seq from executions where number = ?1)) as seq`,
   beginning: "select number, started as at, seq, events from executions where id = ?",
-  events: "select at, seq, events from journal where number = ? and seq > ? and events is not null order by n",
+  events: "select at, seq, events from journal where number = ? and seq > ? and events is not null order by n limit ?",
   oldest: "select number, started, ended from executions where number > ? order by number limit ?",
   removeJournal: "delete from journal where number = ?",
   removeExecution: "delete from executions where number = ?",

@@ -1,89 +1,76 @@
+import { toContextMap } from "../../core/caller.ts";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import { runOutOfScope } from "../../core/scope.ts";
 import { runInSpan } from "../../core/trace.ts";
-import type { Entry, EntryAttempt, Resumed, StepAsker } from "../definition.ts";
-import { toContextMap } from "../../core/caller.ts";
 import type { Agent, AskAgent, AskOptions, Prompt } from "../ask.ts";
-import type { StepContext } from "../step-context.ts";
-import type { WalkSpans } from "./spans.ts";
+import type { CodeTools, EntryCode } from "../definition.ts";
 import type { Execution, Fault } from "../execution.ts";
-import type { LiveEvent } from "../events.ts";
-import type { EntryResult } from "../walk/walk.ts";
+import type { StepContext } from "../step-context.ts";
+import { toText, type Value } from "../walk/value.ts";
+import type { AttemptPlan, AttemptResult, WalkHost } from "../walk/walk.ts";
+import type { WalkSpans } from "./spans.ts";
 
-/** What all attempts of one walk share. */
-export interface AttemptHost {
+/** The part of a walk that its attempts share. */
+export interface AttemptHost extends WalkHost {
   readonly execution: Execution;
   readonly logger: Logger;
   readonly spans: WalkSpans;
   readonly ask: AskAgent;
-  readonly live: (event: LiveEvent) => void;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
+  /** The recorded output of a step, as the step at `path` names it. */
+  readonly output: (path: string, stepId: string) => Value;
 }
 
-/** One attempt at one entry. */
-export interface AttemptOptions {
-  readonly entry: Entry;
-  readonly key: string;
-  readonly path: string;
-  readonly delay: number;
-  readonly input: JsonText | undefined;
-  readonly resumed: Resumed | undefined;
-  readonly attempt: number;
-  readonly idempotencyKey: string;
-  readonly suspendSchema: Schema | undefined;
-  readonly stepData: (id: string) => JsonText | undefined;
-}
-
-/** Runs the code and says how it ended. Whatever comes after the first ending is dropped. */
-export class Attempt implements EntryAttempt, StepAsker {
-  readonly key: string;
-  readonly delay: number;
+/** One run of user code. It reports its first result; later ones are dropped. */
+export class Attempt implements CodeTools {
   readonly host: AttemptHost;
-  readonly options: AttemptOptions;
-  #ended: ((settled: EntryResult) => void) | undefined;
+  readonly plan: AttemptPlan;
+  readonly entry: EntryCode;
+  #ended: ((result: AttemptResult) => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #controller: AbortController | undefined;
   #abortReason: string | undefined;
+  #abandoned = false;
 
-  constructor(host: AttemptHost, options: AttemptOptions) {
-    this.key = options.key;
-    this.delay = options.delay;
+  constructor(host: AttemptHost, plan: AttemptPlan, entry: EntryCode) {
     this.host = host;
-    this.options = options;
+    this.plan = plan;
+    this.entry = entry;
   }
 
-  run(ended: (settled: EntryResult) => void): void {
+  run(ended: (result: AttemptResult) => void): void {
     this.#ended = ended;
     if (this.#timeoutMs > 0) armSoon(this);
     const { execution, spans } = this.host;
-    const { path: stepId, attempt } = this.options;
+    const { path: stepId, attempt } = this.plan;
     const { id: executionId, workflowId, userId, conversationId } = execution;
-    // The request that happens to be written beside it has nothing to do with it.
+    // A scope of its own: the group commit that starts this attempt runs in the scope of some other request.
     const scope = { workflowId, executionId, stepId, userId, conversationId };
     void runInSpan(spans.open(stepId, attempt), () => this.#run(), scope);
   }
 
   async #run(): Promise<void> {
-    let settled: EntryResult;
+    let result: AttemptResult;
     try {
       const value = await this.#execute();
-      settled = { at: Date.now(), value };
+      result = { at: Date.now(), value };
     } catch (error) {
-      settled = this.#toFailure(error);
+      if (this.#abandoned) return;
+      result = this.#toFailure(error);
     }
-    this.#settle(settled);
+    this.#end(result);
   }
 
   async #execute(): Promise<JsonText | undefined> {
-    const { entry } = this.options;
+    const { code, inputSchema, outputSchema } = this.entry;
     const context = new Context(this);
-    if (entry.inputSchema) context.data = await this.#conform(entry.inputSchema, context.data, "input");
-    let value = await entry.code(context, this);
-    if (entry.outputSchema) value = await this.#conform(entry.outputSchema, value, outputs[entry.suffix ?? ""]);
+    if (inputSchema) context.data = await this.#conform(inputSchema, context.data, "input");
+    let value = await code(context, this);
+    if (outputSchema) value = await this.#conform(outputSchema, value, outputNames[this.plan.suffix]);
     return toJsonText(value, "result", this.host.stepValueBytes);
   }
 
@@ -92,19 +79,28 @@ export class Attempt implements EntryAttempt, StepAsker {
     return ask(agent, prompt, { ...options, execution });
   }
 
-  #settle(settled: EntryResult): void {
+  get argument(): unknown {
+    return this.read(this.plan.argument);
+  }
+
+  /** Parses a value of the plan; every call gives a new copy. */
+  read(value: Value): unknown {
+    return fromJsonText(toText(value, this.host.readRow));
+  }
+
+  #end(result: AttemptResult): void {
     const ended = this.#ended;
     this.#ended = undefined;
     if (this.#timer) clearTimeout(this.#timer);
-    ended?.(settled);
+    ended?.(result);
   }
 
-  #toFailure(error: unknown): EntryResult {
+  #toFailure(error: unknown): AttemptResult {
     return { at: Date.now(), error: toFault(error, this) };
   }
 
   get #timeoutMs(): number {
-    return this.options.entry.timeout ?? this.host.stepTimeoutMs;
+    return this.entry.timeout ?? this.host.stepTimeoutMs;
   }
 
   /** Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
@@ -113,18 +109,26 @@ export class Attempt implements EntryAttempt, StepAsker {
   }
 
   #timeOut(): void {
-    const reason = `Step ${this.options.path} timed out after ${this.#timeoutMs} ms`;
+    const reason = `Step ${this.plan.path} timed out after ${this.#timeoutMs} ms`;
     this.abort(reason);
-    this.#settle(this.#toFailure(new Error(reason)));
+    this.#end(this.#toFailure(new Error(reason)));
   }
 
-  /** The reason is in words: an Error with its stack is dear, and mostly nobody listens. */
+  /** Takes the reason as text: an Error with its stack is expensive, and most steps never read their signal. */
   abort(reason: string): void {
     this.#abortReason ??= reason;
     this.#signalAbort();
   }
 
-  /** Made only when somebody asks for it: most steps never do. */
+  /** Aborts an attempt that will run again, here or elsewhere: neither its result nor its failure is reported. */
+  abandon(reason: string): void {
+    this.#abandoned = true;
+    this.#ended = undefined;
+    clearTimeout(this.#timer);
+    this.abort(reason);
+  }
+
+  /** Created on first use: most steps never read it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     this.#signalAbort();
@@ -136,30 +140,31 @@ export class Attempt implements EntryAttempt, StepAsker {
     this.#controller.abort(new Error(this.#abortReason));
   }
 
-  /** Settles the entry by itself: a try/catch around it in user code cannot swallow it. */
-  suspend(reason = `Suspended by step ${this.options.path}`, data?: unknown): Promise<never> {
-    const { entry, path, suspendSchema } = this.options;
-    if (!entry.suspends) throw new Error(`Step ${path} cannot suspend here`);
+  /** Ends the attempt by itself: a try/catch around it in user code cannot swallow it. */
+  suspend(reason = `Suspended by step ${this.plan.path}`, data?: unknown): Promise<never> {
+    const { path } = this.plan;
+    const { suspends, suspendSchema } = this.entry;
+    if (!suspends) throw new Error(`Step ${path} cannot suspend here`);
     const kept = suspendSchema ? this.#conform(suspendSchema, data, "suspend data") : Promise.resolve(data);
     kept
       .then((value) => toJsonText(value, "suspend data", this.host.stepValueBytes))
-      .then((text) => this.#settle({ at: Date.now(), suspended: { reason: String(reason), data: text } }))
-      .catch((error) => this.#settle(this.#toFailure(error)));
+      .then((text) => this.#end({ at: Date.now(), suspended: { reason: String(reason), data: text } }))
+      .catch((error) => this.#end(this.#toFailure(error)));
     return new Promise<never>(() => {});
   }
 
   async #conform(schema: Schema, value: unknown, what: string): Promise<unknown> {
     const result = await validate(schema, value);
-    if ("problem" in result) throw new Error(`${this.options.path || "Workflow"}: invalid ${what}: ${result.problem}`);
+    if ("problem" in result) throw new Error(`${this.plan.path || "Workflow"}: invalid ${what}: ${result.problem}`);
     return result.value;
   }
 }
 
-const outputs = { "": "output", "?": "condition", "<": "input", ">": "result" };
+const outputNames = { "": "output", "?": "condition", "<": "input", ">": "result" };
 
 let fresh: Attempt[] = [];
 
-/** Most attempts are over within this turn of the event loop: they need no timer. */
+/** Sets the time limit in the next turn of the event loop. Most attempts are over by then and need no timer. */
 function armSoon(attempt: Attempt): void {
   if (fresh.push(attempt) > 1) return;
   runOutOfScope(() => setImmediate(armFresh));
@@ -170,30 +175,31 @@ function armFresh(): void {
   for (const one of attempts) one.arm();
 }
 
-/** A class: most of what it offers is made only when a step reads it. */
+/** The context of a step. A class with getters, so that each part is made only when the step reads it. */
 class Context implements StepContext {
   readonly #attempt: Attempt;
   data: unknown;
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt;
-    this.data = fromJsonText(attempt.options.entry.data);
+    this.data = attempt.read(attempt.plan.data);
   }
 
   get suspend(): StepContext["suspend"] {
     return (reason, data) => this.#attempt.suspend(reason, data);
   }
   get input(): unknown {
-    return fromJsonText(this.#attempt.options.input);
+    return this.#attempt.read(this.#attempt.plan.input);
   }
   get resumeData(): unknown {
-    return fromJsonText(this.#attempt.options.resumed?.data);
+    return this.#attempt.read(this.#attempt.plan.resumed?.data);
   }
   get resumedBy(): StepContext["resumedBy"] {
-    return structuredClone(this.#attempt.options.resumed?.by); // a step that changes it does so for itself
+    return structuredClone(this.#attempt.plan.resumed?.by); // a copy, so that a step cannot change it for others
   }
   get getStepData(): StepContext["getStepData"] {
-    return (id) => fromJsonText(this.#attempt.options.stepData(id));
+    const { host, plan } = this.#attempt;
+    return (id) => this.#attempt.read(host.output(plan.path, id));
   }
   get context(): StepContext["context"] {
     return toContextMap(this.#attempt.host.execution);
@@ -202,13 +208,13 @@ class Context implements StepContext {
     return this.#attempt.host.execution.id;
   }
   get stepId(): string {
-    return this.#attempt.options.path;
+    return this.#attempt.plan.path;
   }
   get attempt(): number {
-    return this.#attempt.options.attempt;
+    return this.#attempt.plan.attempt;
   }
   get idempotencyKey(): string {
-    return this.#attempt.options.idempotencyKey;
+    return this.#attempt.plan.idempotencyKey;
   }
   get signal(): AbortSignal {
     return this.#attempt.signal;
@@ -223,22 +229,22 @@ class Context implements StepContext {
 
 const reserved = /^(workflow|step)-/;
 
-function emitOwn(event: { type: string }, { host, options: { path } }: Attempt): void {
-  const { execution, live, stepValueBytes } = host;
+function emitOwn(event: { type: string }, { host, plan: { path } }: Attempt): void {
+  const { execution, publishLive, stepValueBytes } = host;
   if (typeof event?.type !== "string") throw new TypeError("emit: an event needs a type");
   if (reserved.test(event.type)) throw new TypeError(`emit: the type ${event.type} is the server's own`);
   const own = fromJsonText(toJsonText(event, "event", stepValueBytes)) as { type: string };
-  live({ ...own, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
+  publishLive({ ...own, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
 }
 
-function toStepLogger({ host: { logger, execution }, options: { path } }: Attempt): Logger {
+function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt): Logger {
   const { id: executionId, workflowId, userId, conversationId } = execution;
   return withIds(logger, { workflowId, executionId, stepId: path, userId, conversationId });
 }
 
 function toFault(error: unknown, attempt: Attempt): Fault {
-  attempt.host.spans.failed(attempt.options.path, error);
-  toStepLogger(attempt).error("Step failed", { error, attempt: attempt.options.attempt });
+  attempt.host.spans.failed(attempt.plan.path, error);
+  toStepLogger(attempt).error("Step failed", { error, attempt: attempt.plan.attempt });
   const message = toErrorMessage(error);
   return error instanceof ServeError ? { message, shown: true } : { message };
 }

@@ -4,7 +4,7 @@ import type { Span, SpanIds, Tracer } from "../../core/trace.ts";
 import type { Execution, Transition } from "../execution.ts";
 import type { EventBody } from "../events.ts";
 
-/** The spans of one walk: the execution, and each step that runs, under the step that it stands in. A replay opens none. */
+/** The spans of one walk: the execution, and each step that runs, under the step that contains it. A replay opens none. */
 export class WalkSpans {
   readonly #tracer: Tracer;
   readonly #execution: Execution;
@@ -19,7 +19,7 @@ export class WalkSpans {
     this.#execution = execution;
   }
 
-  /** An attempt begins. */
+  /** The span of the step that an attempt is about to run, opened if need be. */
   open(path: string, attempt: number): Span | undefined {
     if (!this.#tracer.isOn()) return undefined;
     const known = this.#steps.get(path);
@@ -29,7 +29,7 @@ export class WalkSpans {
 
   #start(path: string): Span | undefined {
     const at = this.#execution.steps.findIndex(([other]) => other === path);
-    if (at < 0) return this.#openRoot(); // the check of a workflow's result is nobody's step
+    if (at < 0) return this.#openRoot(); // the check of a workflow's result is not a step
     const [, type, depth] = this.#execution.steps[at]!;
     const outer = this.#execution.steps.slice(0, at).findLast(([, , other]) => other === depth - 1);
     const parent = outer ? (this.#steps.get(outer[0]) ?? this.#start(outer[0])) : this.#openRoot();
@@ -65,10 +65,10 @@ export class WalkSpans {
     return this.#root;
   }
 
-  /** Somebody else has decided. */
-  follow(signal: Transition): void {
-    this.#status = signal.to;
-    if (signal.to === "running") this.#resumedFrom = signal.trace;
+  /** Takes the status of a transition made from outside. */
+  follow(command: Transition<unknown>): void {
+    this.#status = command.to;
+    if (command.to === "running") this.#resumedFrom = command.trace;
   }
 
   failed(path: string, error: unknown): void {
@@ -76,13 +76,13 @@ export class WalkSpans {
     this.#steps.get(path)?.set({ "error.message": toErrorMessage(error) });
   }
 
-  see(events: readonly EventBody[], transition: Transition | undefined): void {
+  see(events: readonly EventBody[], transition: Transition<unknown> | undefined): void {
     if (transition) this.#status = transition.to;
     if (this.#steps.size === 0) return;
     for (const { type, from = "", status } of events) if (type === "step-complete") this.#complete(from, status);
   }
 
-  /** Whatever still runs inside it has lost a race. */
+  /** Ends the span of a step, and those of branches inside it that lost a race. */
   #complete(path: string, status: unknown): void {
     const span = this.#steps.get(path);
     if (!span) return;
@@ -101,7 +101,7 @@ export class WalkSpans {
     this.#steps.delete(path);
   }
 
-  /** The walk is over, for now. */
+  /** Ends all spans: the walk has ended or is suspended. */
   leave(): void {
     const error = this.#status === "error" ? (this.#failure ?? new Error("The execution was cancelled")) : undefined;
     for (const path of [...this.#steps.keys()].toReversed()) this.#end(path, error);
@@ -111,7 +111,7 @@ export class WalkSpans {
   }
 }
 
-/** When nobody listened to its beginning: still one trace, whenever and wherever somebody listens later. */
+/** The trace of an execution that was started without a span: a function of the execution, so it is the same in every process. */
 function toTrace({ id, startAt }: Execution): SpanIds {
   const hash = createHash("sha256").update(`${startAt} ${id}`).digest("hex");
   return { traceId: hash.slice(0, 32), spanId: hash.slice(32, 48) };

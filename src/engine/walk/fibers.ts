@@ -1,8 +1,9 @@
-import type { Branch, EntryAttempt, Outcome, Resumed } from "../definition.ts";
+import type { Branch, ForkMode, Outcome } from "../definition.ts";
 import type { Fault, ParkedBranch, Position } from "../execution.ts";
-import type { EntryResult, Start } from "./walk.ts";
+import type { Value } from "./value.ts";
+import type { AbortPlan, AttemptPlan, EntryResult, ResumeInput } from "./walk.ts";
 
-/** What a branch ends with when a step of it has failed for good. */
+/** Thrown into a branch when one of its steps has failed for good. */
 export class StepFailure extends Error {
   readonly fault: Fault;
 
@@ -12,85 +13,102 @@ export class StepFailure extends Error {
   }
 }
 
+/** One branch in progress. It waits for at most one thing: an entry (`plan`), a resume (`parked`) or a fork (`child`). */
 interface Fiber {
   readonly branch: Branch;
-  /** The fork that it is a branch of; none for the workflow itself. */
+  /** The fork that this is a branch of; undefined for the workflow itself. */
   readonly fork: Fork | undefined;
+  /** The place among the branches of the fork. */
   readonly index: number;
+  /** The branch has ended, or was killed. */
   over: boolean;
-  attempt?: EntryAttempt | undefined;
+  plan?: AttemptPlan | undefined;
   position?: Position | undefined;
-  parked?: ParkedBranch | undefined;
+  parked?: ParkedBranch<Value> | undefined;
   child?: Fork | undefined;
 }
 interface Fork {
-  readonly mode: "all" | "race";
+  readonly mode: ForkMode;
   readonly parent: Fiber;
   branches: Fiber[];
   readonly outcomes: Outcome[];
+  /** The number of branches that have not ended. */
   left: number;
   decided: boolean;
 }
+/** A fiber that can continue, and the value or the error that it continues with. */
 type Ready = { fiber: Fiber; send?: unknown; fail?: unknown };
 
-/** Who waits for what. Everything in here is synchronous and in one order, so a replay repeats it. */
+/**
+ * The scheduler of a walk: a tree of branches, and what each of them waits for.
+ *
+ * It owns the fibers. It never runs user code, reads a clock or decides about a status.
+ * F1. Everything is synchronous and in one order, so a replay repeats it.
+ * F2. After `advance`, every fiber that is not over waits for exactly one thing, and `waiting` has every entry once.
+ * F3. A killed fiber waits for nothing: its entry is not in `waiting`, and its attempt is among the aborts.
+ */
 export class Fibers {
-  /** The entries that somebody waits for. */
+  /** The fibers that wait for an entry, by its key. */
   readonly waiting: Map<string, Fiber> = new Map();
-  /** How the workflow itself ended. */
-  ended: { value: Outcome["value"] } | { error: Fault } | undefined;
-  readonly #start: (start: Start) => void;
+  /** The end of the workflow itself. */
+  ended: { value: Value } | { error: Fault } | undefined;
   #root: Fiber | undefined;
   #ready: Ready[] = [];
+  #starts: AttemptPlan[] = [];
+  #aborts: AbortPlan[] = [];
 
-  constructor(start: (start: Start) => void) {
-    this.#start = start;
-  }
-
-  /** Begins anew; what was there before is aborted and forgotten. */
+  /** Starts from a new root. The tree that was there before is killed. */
   begin(branch: Branch): void {
     this.kill("The execution went back to an earlier step");
-    this.#ready = [];
     this.ended = undefined;
     this.#root = { branch, fork: undefined, index: 0, over: false };
-    this.#ready.push({ fiber: this.#root });
+    this.#ready = [{ fiber: this.#root }];
   }
 
   kill(reason: string): void {
     if (this.#root) this.#kill(this.#root, reason);
   }
 
-  settle(key: string, settled: EntryResult): void {
+  /** Hands the result of an entry to the branch that waits for it. */
+  settle(key: string, result: EntryResult): void {
     const fiber = this.waiting.get(key)!;
     this.waiting.delete(key);
-    this.#ready.push({ fiber, send: settled });
+    this.#ready.push({ fiber, send: result });
   }
 
   /** The branches that wait for a resume, in the order of the definition. */
-  parked(): ParkedBranch[] {
+  parked(): ParkedBranch<Value>[] {
     return [...this.#open()].flatMap(({ parked }) => parked ?? []);
   }
 
-  /** Hands a parked branch what came with the resume. */
-  resume(parked: ParkedBranch, resumed: Resumed): void {
+  /** Hands a parked branch the data of a resume. */
+  resume(parked: ParkedBranch<Value>, resumed: ResumeInput): void {
     const fiber = [...this.#open()].find((one) => one.parked === parked);
     if (fiber) this.#ready.push({ fiber, send: resumed });
   }
 
-  /** The first step in flight, else the first that waits for a resume. */
+  /** The first step in flight, else the first one that waits for a resume. */
   position(): Position | undefined {
-    for (const { attempt, position } of this.#open()) if (attempt) return position;
+    for (const { plan, position } of this.#open()) if (plan) return position;
     return this.parked()[0];
   }
 
-  /** Lets every branch go on until each waits for something. */
+  /** Lets every branch continue until each waits for something. */
   advance(): void {
     for (let ready = this.#ready.shift(); ready; ready = this.#ready.shift()) this.#advance(ready);
   }
 
+  /** The attempts to start and to abort since the last call. */
+  takePlans(): { starts: AttemptPlan[]; aborts: AbortPlan[] } {
+    const plans = { starts: this.#starts, aborts: this.#aborts };
+    this.#starts = [];
+    this.#aborts = [];
+    return plans;
+  }
+
   #advance({ fiber, send, fail }: Ready): void {
     if (fiber.over) return;
-    fiber.attempt = fiber.position = fiber.parked = fiber.child = undefined;
+    fiber.plan = fiber.position = fiber.parked = fiber.child = undefined;
     let next: ReturnType<Branch["next"]>;
     try {
       next = fail === undefined ? fiber.branch.next(send) : fiber.branch.throw(fail);
@@ -101,12 +119,13 @@ export class Fibers {
     const operation = next.value;
     switch (operation.type) {
       case "entry":
-        fiber.attempt = operation.attempt;
+        fiber.plan = operation.plan;
         fiber.position = operation.position;
-        this.waiting.set(operation.attempt.key, fiber);
-        return this.#start(operation.attempt);
+        this.waiting.set(operation.plan.key, fiber);
+        this.#starts.push(operation.plan);
+        return;
       case "park":
-        fiber.parked = operation.parked;
+        fiber.parked = operation.branch;
         return;
       case "fork": {
         const { mode, branches } = operation;
@@ -130,7 +149,7 @@ export class Fibers {
     fork.left--;
     if (outcome) fork.outcomes[fiber.index] = outcome;
     const failed = error !== undefined;
-    // All: a failure decides, or the last value. Race: a value decides, or the last failure.
+    // All: the first failure decides, else the last value. Race: the first value decides, else the last failure.
     if (failed === (fork.mode === "race") && fork.left > 0) return;
     fork.decided = true;
     for (const one of fork.branches) this.#kill(one, failed ? "Another branch failed" : "Another branch won");
@@ -141,8 +160,11 @@ export class Fibers {
   #kill(fiber: Fiber, reason: string): void {
     if (fiber.over) return;
     fiber.over = true;
-    if (fiber.attempt) this.waiting.delete(fiber.attempt.key);
-    fiber.attempt?.abort(reason);
+    if (fiber.plan) {
+      const { key } = fiber.plan;
+      this.waiting.delete(key);
+      this.#aborts.push({ key, reason });
+    }
     for (const one of fiber.child?.branches ?? []) this.#kill(one, reason);
   }
 
@@ -153,7 +175,7 @@ export class Fibers {
   }
 }
 
-export function toFault(error: unknown): Fault {
+function toFault(error: unknown): Fault {
   if (error instanceof StepFailure) return error.fault;
   return { message: error instanceof Error ? error.message : String(error) };
 }

@@ -1,103 +1,129 @@
-import type { JsonText } from "../../core/json.ts";
-import type { Logger } from "../../core/log.ts";
-import type { Tracer } from "../../core/trace.ts";
-import { Attempt, type AttemptHost } from "../attempts/attempt.ts";
-import type { AskAgent } from "../ask.ts";
-import type { Branch, Entry, Outcome, Resumed, Retry, StepRunner, Step, WorkflowDefinition } from "../definition.ts";
-import { toTransitionEvent } from "../events.ts";
+import type { Branch, EntryInput, Outcome, Step, StepRunner, WorkflowDefinition } from "../definition.ts";
+import { findEntry, type EntryTable } from "../entries.ts";
+import type { EventBody } from "../events.ts";
+import type { Execution, ParkedBranch, Position, Transition } from "../execution.ts";
 import { Fibers, StepFailure } from "./fibers.ts";
-import { WalkSpans } from "../attempts/spans.ts";
-import type { Drive, EntryResult, Start, JournalInput, Decision, Walk } from "./walk.ts";
-import type { Execution, Position, Transition } from "../execution.ts";
-import type { EventBody, LiveEvent } from "../events.ts";
+import { prefixOf, toEntryKey, toIdempotencyKey, toStableKey } from "./journal-keys.ts";
+import { inputRow, toValue, type Value } from "./value.ts";
+import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput } from "./walk.ts";
 
-export interface DriveOptions {
-  readonly workflow: WorkflowDefinition;
-  readonly logger: Logger;
-  readonly tracer: Tracer;
-  /** How steps ask agents. */
-  readonly ask: AskAgent;
-  readonly stepTimeoutMs: number;
-  readonly stepValueBytes: number;
-  /** Keeps what the code needs as long as a walk is on it; returns how to let go. */
-  readonly hold: () => () => void;
-}
-
-/** Walks a workflow. Its only source of order is what it is given, so the same journal gives the same walk. */
-export function createDrive(options: DriveOptions): Drive {
-  return (execution, live) => new Interpreter(options, execution, live);
-}
-
-class Interpreter implements Walk {
-  readonly #options: DriveOptions;
-  readonly #execution: Execution;
-  readonly #host: AttemptHost;
-  readonly #fibers: Fibers;
-  readonly #spans: WalkSpans;
-  readonly leave: () => void;
+/**
+ * Walks a workflow: `next` maps each input of the journal to a decision.
+ *
+ * It owns the place of the walk: the branches (`Fibers`), the outputs so far, the events not yet returned.
+ * It never starts code, reads a clock, logs or waits.
+ *
+ * I1. Decisions are a function of the inputs and their order, so a replay of the journal leads to the same place.
+ * I2. The clock is the time of the last input.
+ * I3. While the walk is held (suspended or ended), results of entries are taken in, but no branch continues.
+ * I4. At most one transition per decision. The walk is held once that is confirmed.
+ * I5. Values over 1 KB are references to rows. No text is read here.
+ */
+export class Interpreter {
+  readonly #workflow: WorkflowDefinition;
+  readonly #entries: EntryTable;
+  readonly #executionId: string;
+  readonly #input: Value;
+  readonly #fibers = new Fibers();
   #events: EventBody[] = [];
-  #starts: Start[] = [];
-  /** The transition that the last turn asked for. */
-  #asked: Transition | undefined;
-  /** The time of the last entry or transition consumed. */
   #clock: number;
-  /** How often somebody went back. It stands in the journal's keys from there on, and so in idempotency keys. */
+  /** The number of resumes that went back to an earlier step. */
   #generation = 0;
+  /** The index of the top-level step that the walk has reached. */
   #topIndex = 0;
-  /** What each top-level step was given. */
-  readonly #entered: (JsonText | undefined)[] = [];
-  readonly #outputs = new Map<string, { text: JsonText | undefined; topIndex: number }>();
-  readonly #entries = new Map<string, number>();
-  /** Suspended: entries in flight are still taken in, but nothing goes on. */
+  /** The data that each top-level step was given. */
+  readonly #stepData: Value[] = [];
+  /** The outputs of all steps that have completed, by path. */
+  readonly #outputs = new Map<string, { readonly value: Value; readonly topIndex: number }>();
+  /** The number of journal rows of each stable key. */
+  readonly #counts = new Map<string, number>();
   #held = false;
-  #heldByRequest = false;
+  #heldFromOutside = false;
 
-  constructor(options: DriveOptions, execution: Execution, live: (event: LiveEvent) => void) {
-    this.#options = options;
-    this.#execution = execution;
-    const { logger, tracer, ask, stepTimeoutMs, stepValueBytes } = options;
-    this.#spans = new WalkSpans(tracer, execution);
-    this.#host = { execution, logger, spans: this.#spans, ask, live, stepTimeoutMs, stepValueBytes };
-    this.#clock = execution.startAt;
-    this.#fibers = new Fibers((start) => this.#starts.push(start));
-    const release = options.hold();
-    this.leave = () => {
-      this.#spans.leave();
-      release();
-    };
+  constructor(workflow: WorkflowDefinition, entries: EntryTable, { id, input, startAt }: Execution) {
+    this.#workflow = workflow;
+    this.#entries = entries;
+    this.#executionId = id;
+    this.#input = toValue(input, inputRow);
+    this.#clock = startAt;
   }
 
+  /** Begins the walk, or takes the next input. */
+  next(input?: JournalInput): Decision {
+    if (!input) this.#begin();
+    else if ("key" in input) this.#settle(input.key, input.result);
+    else this.#obey(input.command);
+    if (!this.#held) this.#fibers.advance();
+    const events = this.#events;
+    this.#events = [];
+    const { starts, aborts } = this.#fibers.takePlans();
+    return { events, starts, aborts, transition: this.#held ? undefined : this.#toTransition() };
+  }
+
+  /** The transition of the last decision has been made. */
+  confirmTransition(): void {
+    this.#held = true;
+    this.#heldFromOutside = false;
+  }
+
+  /** The keys of the entries that a branch waits for. */
   get waiting(): ReadonlyMap<string, unknown> {
     return this.#fibers.waiting;
   }
 
-  next(taken?: JournalInput): Decision {
-    if (!taken) this.#begin();
-    else if ("key" in taken) {
-      this.#clock = taken.settled.at;
-      this.#fibers.settle(taken.key, taken.settled);
-    } else this.#follow(taken.signal);
-    if (!this.#held) this.#fibers.advance();
-    this.#asked = this.#held ? undefined : this.#ask();
-    const turn = { events: this.#events, starts: this.#starts, transition: this.#asked };
-    this.#events = [];
-    this.#starts = [];
-    this.#spans.see(turn.events, turn.transition);
-    return turn;
+  /** The step in flight, else the next one. */
+  position(): Position {
+    const { steps } = this.#workflow;
+    const stepIndex = Math.max(0, Math.min(this.#topIndex, steps.length - 1));
+    const found = this.#fibers.position() ?? { stepIndex, stepId: steps[stepIndex]?.id ?? "" };
+    return { stepIndex: found.stepIndex, stepId: found.stepId };
   }
 
-  moved(): void {
-    this.#held = true;
-    this.#heldByRequest = false;
+  /** The recorded output of a step, as the step at `path` names it: a step beside it first, then one of the workflow. */
+  output(path: string, stepId: string): Value {
+    return (this.#outputs.get(prefixOf(path) + stepId) ?? this.#outputs.get(stepId))?.value;
   }
 
   #begin(): void {
     this.#events.push({ type: "workflow-start" });
-    this.#fibers.begin(this.#top(0, this.#execution.input));
+    this.#fibers.begin(this.#runTop(0, this.#input));
   }
 
-  /** The transition that the branches call for: all is done, or only parked branches remain. */
-  #ask(): Transition | undefined {
+  #settle(key: string, result: EntryResult): void {
+    this.#clock = result.at;
+    this.#fibers.settle(key, result);
+  }
+
+  /** Follows a transition made from outside: suspend, resume or cancel. */
+  #obey(command: Transition<Value>): void {
+    this.#clock = command.at;
+    if (command.to === "running") {
+      this.#resume(command.stepId, { data: command.data, by: command.by });
+      this.#held = false;
+      return;
+    }
+    this.#held = this.#heldFromOutside = true;
+    if (command.to === "error") this.#fibers.kill("The execution was cancelled");
+  }
+
+  /** A parked branch continues, or an earlier step begins again. After a suspension from outside all branches continue. */
+  #resume(stepId: string | undefined, resumed: ResumeInput): void {
+    const parked: ParkedBranch<Value>[] = this.#heldFromOutside ? [] : this.#fibers.parked();
+    const target = stepId === undefined ? parked[0] : parked.find((one) => one.stepId === stepId);
+    if (target) return this.#fibers.resume(target, resumed);
+    const index = this.#workflow.steps.findIndex(({ id }) => id === stepId);
+    if (index >= 0 && index in this.#stepData) this.#goBack(index, resumed);
+  }
+
+  /** Forgets the outputs of later steps. The steps from here on run under new journal keys. */
+  #goBack(index: number, resumed: ResumeInput): void {
+    this.#generation++;
+    for (const [path, { topIndex }] of this.#outputs) if (topIndex >= index) this.#outputs.delete(path);
+    this.#fibers.begin(this.#runTop(index, this.#stepData[index], resumed));
+  }
+
+  /** The transition that the branches call for. */
+  #toTransition(): Transition<Value> | undefined {
     const at = this.#clock;
     const { ended, waiting } = this.#fibers;
     if (ended && "error" in ended) return { at, to: "error", error: ended.error };
@@ -107,148 +133,95 @@ class Interpreter implements Walk {
     return { at, to: "suspended", reason: pending[0]!.reason, pending };
   }
 
-  /** Takes in what somebody else decided. */
-  #follow(signal: Transition): void {
-    this.#clock = signal.at;
-    this.#spans.follow(signal);
-    if (signal.to === "running") {
-      this.#resume(signal.stepId, { data: signal.data, by: signal.by });
-      this.#held = false;
-      return;
-    }
-    this.#held = this.#heldByRequest = true;
-    this.#events.push(toTransitionEvent(signal));
-    if (signal.to === "error") this.#fibers.kill("The execution was cancelled");
-  }
-
-  /** A parked branch goes on, or an earlier step begins again. After a suspension by request everything just goes on. */
-  #resume(stepId: string | undefined, resumed: Resumed): void {
-    const parked = this.#heldByRequest ? [] : this.#fibers.parked();
-    const target = stepId === undefined ? parked[0] : parked.find((one) => one.stepId === stepId);
-    if (target) return this.#fibers.resume(target, resumed);
-    const index = this.#options.workflow.steps.findIndex(({ id }) => id === stepId);
-    if (index >= 0 && index in this.#entered) this.#goBack(index, resumed);
-  }
-
-  /** Later outputs are forgotten; what runs from here on is new to the journal. */
-  #goBack(index: number, resumed: Resumed): void {
-    this.#generation++;
-    for (const [path, { topIndex }] of this.#outputs) if (topIndex >= index) this.#outputs.delete(path);
-    this.#fibers.begin(this.#top(index, this.#entered[index], resumed));
-  }
-
-  *#top(from: number, start: JsonText | undefined, resumed?: Resumed): Branch {
-    const { workflow } = this.#options;
-    const scope = this.#scope(workflow, "", this.#execution.input);
+  *#runTop(from: number, start: Value, resumed?: ResumeInput): Branch {
+    const workflow = this.#workflow;
+    const runner = this.#createRunner("", this.#input);
     let data = start;
     for (const [index, step] of workflow.steps.entries()) {
       if (index < from) continue;
       this.#topIndex = index;
-      this.#entered[index] = data;
-      ({ value: data } = yield* scope.step(step, data, index === from ? resumed : undefined));
+      this.#stepData[index] = data;
+      ({ value: data } = yield* runner.step(step, data, index === from ? resumed : undefined));
     }
-    return yield* toResult(scope, workflow, data);
+    return yield* checkResult(runner, workflow, data);
   }
 
-  #scope(workflow: WorkflowDefinition, prefix: string, input: JsonText | undefined): StepRunner {
-    const scope: StepRunner = {
-      step: (step, data, resumed) => this.#step(scope, prefix, step, data, resumed),
-      entry: (entry) => this.#entry(workflow, prefix, input, entry),
+  #createRunner(prefix: string, input: Value): StepRunner {
+    const runner: StepRunner = {
+      step: (step, data, resumed) => this.#runStep(runner, prefix, step, data, resumed),
+      entry: (stepId, entry) => this.#runEntry(prefix + stepId, input, entry),
       *fork(mode, branches): Branch<readonly Outcome[]> {
         return (yield { type: "fork", mode, branches }) as readonly Outcome[]; // as Fibers sends them
       },
-      within: (id, inner, data) => this.#within(scope, `${prefix}${id}/`, id, inner, data),
+      within: (stepId, workflow, data) => this.#runWorkflow(runner, `${prefix}${stepId}/`, stepId, workflow, data),
     };
-    return scope;
+    return runner;
   }
 
-  *#step(scope: StepRunner, prefix: string, step: Step, data: JsonText | undefined, resumed?: Resumed): Branch {
+  *#runStep(runner: StepRunner, prefix: string, step: Step, data: Value, resumed?: ResumeInput): Branch {
     const from = prefix + step.id;
     const stepIndex = this.#topIndex;
     const { type: stepType } = step;
     this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
-    const outcome = yield* step.run(scope, data, resumed);
-    const { value: text, attempt = 1, skipped } = outcome;
-    this.#outputs.set(from, { text, topIndex: stepIndex });
+    const outcome = yield* step.run(runner, data, resumed);
+    const { value, attempt = 1, skipped } = outcome;
+    this.#outputs.set(from, { value, topIndex: stepIndex });
     const status = skipped ? "skipped" : "success";
     this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
     return outcome;
   }
 
-  *#within(
-    outer: StepRunner,
-    prefix: string,
-    id: string,
-    workflow: WorkflowDefinition,
-    start: JsonText | undefined,
-  ): Branch {
+  *#runWorkflow(outer: StepRunner, prefix: string, stepId: string, workflow: WorkflowDefinition, start: Value): Branch {
     let data = start;
-    const { inputSchema } = workflow;
-    if (inputSchema)
-      ({ value: data } = yield* outer.entry({ id, suffix: "<", data, code: asIs, outputSchema: inputSchema }));
-    const scope = this.#scope(workflow, prefix, data);
-    for (const step of workflow.steps) ({ value: data } = yield* scope.step(step, data));
-    return yield* toResult(scope, workflow, data);
+    if (workflow.inputSchema) ({ value: data } = yield* outer.entry(stepId, { suffix: "<", data }));
+    const runner = this.#createRunner(prefix, data);
+    for (const step of workflow.steps) ({ value: data } = yield* runner.step(step, data));
+    return yield* checkResult(runner, workflow, data);
   }
 
-  *#entry(workflow: WorkflowDefinition, prefix: string, input: JsonText | undefined, entry: Entry): Branch {
-    const path = prefix + entry.id;
-    const stable = `${path}${entry.suffix ?? ""}${this.#generation ? `@${this.#generation}` : ""}`;
+  *#runEntry(path: string, input: Value, { suffix = "", data, argument, resumed: first }: EntryInput): Branch {
+    const { attempts, delay = 0, backoff = 1 } = findEntry(this.#entries, path, suffix).retry;
+    const stableKey = toStableKey(path, suffix, this.#generation);
+    const idempotencyKey = toIdempotencyKey(this.#executionId, stableKey);
     const position = { stepIndex: this.#topIndex, stepId: path };
-    const { attempts, delay = 0, backoff = 1 } = entry.retry ?? (entry.suffix ? once : (workflow.retry ?? once));
-    let { resumed } = entry;
-    // A step of a sub-workflow does not know where that stands: its own neighbours come first.
-    const stepData = (id: string): JsonText | undefined =>
-      (this.#outputs.get(prefix + id) ?? this.#outputs.get(id))?.text;
-    const idempotencyKey = `${this.#execution.id}/${stable}`;
-    const suspendSchema = entry.suspendSchema ?? workflow.suspendSchema;
+    let resumed = first;
     for (let attempt = 1; ;) {
-      const key = `${stable}#${this.#count(stable)}`;
+      const key = toEntryKey(stableKey, this.#count(stableKey));
       const wait = attempt === 1 ? 0 : delay * backoff ** (attempt - 2);
-      const options = {
-        entry,
+      const plan: AttemptPlan = {
         key,
         path,
+        suffix,
+        attempt,
         delay: wait,
+        idempotencyKey,
+        data,
+        argument,
         input,
         resumed,
-        attempt,
-        idempotencyKey,
-        suspendSchema,
-        stepData,
       };
-      // What Fibers sends to one who waits for an entry, and to one who is parked.
-      const settled = (yield { type: "entry", position, attempt: new Attempt(this.#host, options) }) as EntryResult;
-      if ("suspended" in settled) {
-        resumed = (yield { type: "park", parked: { ...position, ...settled.suspended } }) as Resumed;
+      const result = (yield { type: "entry", position, plan }) as EntryResult; // as Fibers sends it
+      if ("suspended" in result) {
+        const branch: ParkedBranch<Value> = { ...position, ...result.suspended };
+        resumed = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
         attempt = 1;
-      } else if (!("error" in settled)) {
-        return { value: settled.value, attempt };
+      } else if (!("error" in result)) {
+        return { value: result.value, attempt };
       } else if (attempt++ >= attempts) {
-        throw new StepFailure(settled.error);
+        throw new StepFailure(result.error);
       }
     }
   }
 
-  #count(stable: string): number {
-    const count = (this.#entries.get(stable) ?? 0) + 1;
-    this.#entries.set(stable, count);
+  #count(stableKey: string): number {
+    const count = (this.#counts.get(stableKey) ?? 0) + 1;
+    this.#counts.set(stableKey, count);
     return count;
-  }
-
-  position(): Position {
-    const { steps } = this.#options.workflow;
-    const stepIndex = Math.max(0, Math.min(this.#topIndex, steps.length - 1));
-    const found = this.#fibers.position() ?? { stepIndex, stepId: steps[stepIndex]?.id ?? "" };
-    return { stepIndex: found.stepIndex, stepId: found.stepId };
   }
 }
 
-const once: Retry = { attempts: 1 };
-const asIs = ({ data }: { data: unknown }): unknown => data;
-
-/** What a workflow's `result` schema makes of its last value. */
-function* toResult(scope: StepRunner, { resultSchema }: WorkflowDefinition, data: JsonText | undefined): Branch {
+/** Checks the last value of a workflow against its `result` schema. */
+function* checkResult(runner: StepRunner, { resultSchema }: WorkflowDefinition, data: Value): Branch {
   if (!resultSchema) return { value: data };
-  return yield* scope.entry({ id: "", suffix: ">", data, code: asIs, outputSchema: resultSchema });
+  return yield* runner.entry("", { suffix: ">", data });
 }

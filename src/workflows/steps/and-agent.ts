@@ -2,7 +2,7 @@ import type { Code } from "../../engine/definition.ts";
 import type { OutputOf } from "../../core/schema.ts";
 import type { Agent, Prompt } from "../../engine/ask.ts";
 import type { StepContext } from "../../engine/step-context.ts";
-import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
+import { createStep, type OwnType, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
 
@@ -29,17 +29,20 @@ export function andAgent<
   Output = OutputOf<Answer, string>,
 >(
   options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
-): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
+): TypedStep<Data, Input, Resume, Suspend, OwnType<Output>> {
   const outputSchema = options.map ? undefined : options.schema;
   const { agent, prompt, schema, map } = options;
-  const code: Code = async (context, asker) => {
+  const code: Code = async (context, tools) => {
     const asked = typeof prompt === "function" ? await prompt(context) : prompt;
-    const answer = await asker.ask(agent, asked, { schema, context });
+    const answer = await tools.ask(agent, asked, { schema, context });
     // The agent has checked its answer against the schema.
     return map ? map(answer as OutputOf<Answer, string>, context) : answer;
   };
-  const entry = { ...options, outputSchema: undefined, code };
-  return createStep("andAgent", { ...options, outputSchema }, { agent: "object" }, (scope, data, resumed) =>
-    scope.entry({ ...entry, data, resumed }),
-  );
+  return createStep({
+    type: "andAgent",
+    options: { ...options, outputSchema },
+    needs: { agent: "object" },
+    entries: { "": { ...options, outputSchema: undefined, code } },
+    run: (runner, data, resumed) => runner.entry(options.id, { data, resumed }),
+  });
 }

@@ -1,4 +1,5 @@
 import type { Branch } from "../../engine/definition.ts";
+import { joinValues } from "../../engine/walk/value.ts";
 import { createStep, type OutputOfStep, type StepIn, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface BranchOptions<Steps> extends Omit<StepOptions, "retry" | "timeout"> {
@@ -15,11 +16,14 @@ export function andAll<
   Suspend = never,
   const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputsOf<Steps>> {
-  return createStep("andAll", options, { steps: "object" }, function* (scope, data): Branch {
-    const outcomes = yield* scope.fork(
-      "all",
-      options.steps.map((step) => scope.step(step, data)),
-    );
-    return { value: `[${outcomes.map(({ value }) => value ?? "null").join()}]` };
+  return createStep({
+    type: "andAll",
+    options,
+    needs: { steps: "object" },
+    *run(runner, data): Branch {
+      const branches = options.steps.map((step) => runner.step(step, data));
+      const outcomes = yield* runner.fork("all", branches);
+      return { value: joinValues(outcomes.map(({ value }) => value)) };
+    },
   });
 }

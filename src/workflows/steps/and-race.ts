@@ -11,11 +11,14 @@ export function andRace<
   const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputOfStep<Steps[number]>> {
   if (options.steps?.length === 0) throw new TypeError(`andRace ${options.id}: steps is empty, so nobody could win`);
-  return createStep("andRace", options, { steps: "object" }, function* (scope, data): Branch {
-    const [winner] = yield* scope.fork(
-      "race",
-      options.steps.map((step) => scope.step(step, data)),
-    );
-    return { value: winner?.value };
+  return createStep({
+    type: "andRace",
+    options,
+    needs: { steps: "object" },
+    *run(runner, data): Branch {
+      const branches = options.steps.map((step) => runner.step(step, data));
+      const [winner] = yield* runner.fork("race", branches);
+      return { value: winner?.value };
+    },
   });
 }

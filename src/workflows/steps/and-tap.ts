@@ -1,7 +1,7 @@
 import type { InputOf, OutputOf } from "../../core/schema.ts";
 import type { Branch } from "../../engine/definition.ts";
 import type { StepContext } from "../../engine/step-context.ts";
-import { createStep, type Made, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
+import { createStep, type OwnType, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface TapOptions<Data, Input, Resume, Suspend, In extends MaybeSchema> extends StepOptions {
   inputSchema?: In;
@@ -18,20 +18,21 @@ export function andTap<
   In extends MaybeSchema = undefined,
 >(
   options: TapOptions<Data, Input, Resume, Suspend, In>,
-): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, Made<Data>> {
-  return createStep("andTap", options, { execute: "function" }, function* (scope, data, resumed): Branch {
-    try {
-      yield* scope.entry({
-        ...options,
-        data,
-        resumed,
-        code: (context) => Promise.resolve(options.execute(context)).then(nothing),
-      });
-    } catch {
-      // Logged where it failed.
-    }
-    return { value: data };
+): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, OwnType<Data>> {
+  return createStep({
+    type: "andTap",
+    options,
+    needs: { execute: "function" },
+    entries: { "": { ...options, code: (context) => Promise.resolve(options.execute(context)).then(toNull) } },
+    *run(runner, data, resumed): Branch {
+      try {
+        yield* runner.entry(options.id, { data, resumed });
+      } catch {
+        // The attempt has logged its failure.
+      }
+      return { value: data };
+    },
   });
 }
 
-const nothing = (): null => null;
+const toNull = (): null => null;

@@ -24,7 +24,7 @@ export interface ThenOptions<
   execute: (context: ContextWith<Data, Input, Resume, Suspend, In, Sus, Res>) => Returns<Out, Returned>;
 }
 
-/** What the output schema takes; without one, whatever the code returns. */
+/** The input type of the output schema; without a schema, the type that the code returns. */
 type Returns<Out, Returned> = Out extends Schema ? InputOf<Out, never> | Promise<InputOf<Out, never>> : Returned;
 
 /** Runs code; what it returns is the next `data`. */
@@ -41,7 +41,11 @@ export function andThen<
 >(
   options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, Out, Sus, Res>,
 ): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, OutputOf<Out, Awaited<Returned>>> {
-  return createStep("andThen", options, { execute: "function" }, (scope, data, resumed) =>
-    scope.entry({ ...options, data, resumed, suspends: true, code: options.execute }),
-  );
+  return createStep({
+    type: "andThen",
+    options,
+    needs: { execute: "function" },
+    entries: { "": { ...options, suspends: true, code: options.execute } },
+    run: (runner, data, resumed) => runner.entry(options.id, { data, resumed }),
+  });
 }

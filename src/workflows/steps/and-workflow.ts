@@ -1,7 +1,6 @@
-import { fromJsonText } from "../../core/json.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import type { Branch, Code, WorkflowDefinition } from "../../engine/definition.ts";
-import { createStep, type Made, type StepOptions, type TypedStep } from "./step.ts";
+import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
 /** A workflow as a step sees it: what it takes and what it makes. */
 export interface TypedWorkflow<Start, Result> extends WorkflowDefinition {
@@ -32,18 +31,19 @@ export function andWorkflow<
   Output = Result,
 >(
   options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
-): TypedStep<Data, Input, Resume, Suspend, Made<Output>> {
+): TypedStep<Data, Input, Resume, Suspend, OwnType<Output>> {
   const { inputSchema, steps } = options.workflow ?? {};
   const { id, workflow, map } = options;
-  return createStep(
-    "andWorkflow",
-    { ...options, inputSchema, steps },
-    { workflow: "object" },
-    function* (scope, data): Branch {
-      const { value } = yield* scope.within(id, workflow, data);
-      if (!map) return { value };
-      const code: Code = (context) => map(fromJsonText(value) as Result, context);
-      return yield* scope.entry({ id, suffix: ">", data, code });
+  // The workflow has checked its result against its schema.
+  const code: Code | undefined = map && ((context, { argument }) => map(argument as Result, context));
+  return createStep({
+    type: "andWorkflow",
+    options: { ...options, inputSchema, steps },
+    needs: { workflow: "object" },
+    entries: code ? { ">": { code } } : {},
+    *run(runner, data): Branch {
+      const { value } = yield* runner.within(id, workflow, data);
+      return code ? yield* runner.entry(id, { suffix: ">", data, argument: value }) : { value };
     },
-  );
+  });
 }

@@ -1,23 +1,23 @@
 import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/step-context.ts";
-import type { Retry, Step, StepType } from "../../engine/definition.ts";
+import type { Retry, Step, StepEntries, StepType } from "../../engine/definition.ts";
 
-/** A step that knows its types: what it reads from the workflow around it, and what it makes. */
+/** A step with its types: of the workflow around it, and of its output. */
 export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
   /** For the compiler only. */
   readonly "~types"?: ((context: StepContext<Data, Input, Resume, Suspend>) => Output) | undefined;
 }
-/** A step in a workflow of these types, whatever its output. */
+/** A step in a workflow of these types, with any output. */
 export type StepIn<Data, Input, Resume, Suspend> = TypedStep<Data, Input, Resume, Suspend, unknown>;
 export type OutputOfStep<S> = S extends { "~types"?: ((context: never) => infer Output) | undefined } ? Output : never;
 
-/** `T`, which the compiler must find in what the step is made of, not in the place where it is put. */
-export type Made<T> = [T][T extends unknown ? 0 : never];
+/** `T`, inferred from the options of the step and not from the place where the step is used. */
+export type OwnType<T> = [T][T extends unknown ? 0 : never];
 
 export type MaybeSchema = Schema | undefined;
 
-/** What every kind of step takes. */
+/** The options that every step takes. */
 export interface StepOptions {
   /** Unique within the workflow, nested steps included. */
   id: string;
@@ -26,11 +26,11 @@ export interface StepOptions {
   /** @default "" */
   purpose?: string;
   retry?: Retry;
-  /** Milliseconds that one attempt may take. @default server.limits.stepTimeoutMs */
+  /** The time limit of one attempt, in milliseconds. @default server.limits.stepTimeoutMs */
   timeout?: number;
 }
 
-/** Schemas of a step that runs code of its own. They are checked at run time and give the code its types. */
+/** The schemas of a step with user code. They are checked at run time and give the code its types. */
 export interface StepSchemas<
   In extends MaybeSchema,
   Out extends MaybeSchema,
@@ -43,7 +43,7 @@ export interface StepSchemas<
   resumeSchema?: Res;
 }
 
-/** Everything that is called a schema must be one. */
+/** Refuses options that are named like a schema and are not one. */
 export function checkSchemas(options: object, what: string): void {
   for (const [key, value] of Object.entries(options)) {
     if (value === undefined || !/^(input|result|schema|\w+Schema)$/.test(key) || isSchema(value)) continue;
@@ -51,7 +51,7 @@ export function checkSchemas(options: object, what: string): void {
   }
 }
 
-/** The context of a step's code: its own schemas first, then those of the workflow. */
+/** The context of a step's code: typed by the schemas of the step, else by those of the workflow. */
 export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContext<
   OutputOf<In, Data>,
   Input,
@@ -59,21 +59,30 @@ export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContex
   InputOf<Sus, Suspend>
 >;
 
-/**
- * Fills in the defaults, and refuses what the types of a JavaScript user do not: an id that could not stand in a URL or a
- * journal, a schema that is none, and the absence of what the step is made of.
- */
-export function createStep<const S extends { id: string; name?: string; purpose?: string }>(
-  type: StepType,
-  options: S,
-  needs: { [K in keyof S]?: "function" | "object" },
-  run: Step["run"],
-): S & Pick<Step, "type" | "name" | "purpose" | "run"> {
-  if (!isId(options.id)) throw new TypeError(`${type}: id ${JSON.stringify(options.id)} is not ${idRule}`);
+/** A step without its defaults: the options that the user wrote, the user's code by suffix, and the order in which it runs. */
+interface StepParts<Options> {
+  readonly type: StepType;
+  readonly options: Options;
+  /** The options that must be there, for users without types. */
+  readonly needs: { readonly [K in keyof Options]?: "function" | "object" };
+  readonly entries?: StepEntries;
+  readonly run: Step["run"];
+}
+
+/** Checks the options of a step and fills in the defaults. */
+export function createStep<const Options extends { id: string; name?: string; purpose?: string }>({
+  type,
+  options,
+  needs,
+  entries = {},
+  run,
+}: StepParts<Options>): Options & Pick<Step, "type" | "name" | "purpose" | "entries" | "run"> {
+  const { id, name = id, purpose = "" } = options;
+  if (!isId(id)) throw new TypeError(`${type}: id ${JSON.stringify(id)} is not ${idRule}`);
   for (const [key, kind] of Object.entries(needs)) {
-    const value = options[key as keyof S];
-    if (typeof value !== kind || value === null) throw new TypeError(`${type} ${options.id}: ${key} is missing`);
+    const value = options[key as keyof Options];
+    if (typeof value !== kind || value === null) throw new TypeError(`${type} ${id}: ${key} is missing`);
   }
-  checkSchemas(options, `${type} ${options.id}`);
-  return Object.freeze({ ...options, run, type, name: options.name ?? options.id, purpose: options.purpose ?? "" });
+  checkSchemas(options, `${type} ${id}`);
+  return Object.freeze({ ...options, entries, run, type, name, purpose });
 }

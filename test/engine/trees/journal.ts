@@ -4,9 +4,10 @@ import { expect } from "vitest";
 import { fromEventText } from "../../../src/backends/embedded/event-text.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import { toTransitionEvent } from "../../../src/engine/events.ts";
-import { createDrive } from "../../../src/engine/walk/interpreter.ts";
-import type { Execution, Transition } from "../../../src/engine/execution.ts";
+import { createDrive } from "../../../src/engine/attempts/drive.ts";
+import { resolveTransition, type Execution, type Transition } from "../../../src/engine/execution.ts";
 import type { EventBody, StoredEvent } from "../../../src/engine/events.ts";
+import { toText, toValue } from "../../../src/engine/walk/value.ts";
 import type { JournalInput } from "../../../src/engine/walk/walk.ts";
 import { createTestLogger } from "../../harness/server.ts";
 import { driveOptions, type Book, type Luck } from "./play.ts";
@@ -129,7 +130,9 @@ const legal: Record<string, string[]> = {
 
 /** What rows bring about by themselves: a fresh walk is given them in order, and what it asks for is granted. */
 function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definition: WorkflowDefinition) {
-  const walk = createDrive(driveOptions(definition, createTestLogger([])))(execution, () => {});
+  const readRow = (row: number) => (row === 0 ? execution.input : textOf(rows.find((one) => one.n === row)!));
+  const host = { readRow, publishLive: () => {} };
+  const walk = createDrive(driveOptions(definition, createTestLogger([])))(execution, host);
   const started = new Set<string>();
   const state = { status: "running", epoch: 0, last: null as Transition | null, ended: null as number | null };
   const events = [take()];
@@ -148,20 +151,27 @@ function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definit
     events.push(take(toTaken(row)));
     if (held) assert.deepEqual(events.at(-1), [], `${row.key} lets something go on in a suspended execution`);
   }
-  walk.leave();
+  walk.leave("replayed");
   return { events, state };
 
   function take(taken?: JournalInput): EventBody[] {
-    if (taken && "signal" in taken) reach(taken.signal);
-    const turn = walk.next(taken);
-    for (const { key } of turn.starts) {
+    const decision = walk.next(taken);
+    for (const { key } of decision.starts) {
       assert(!started.has(key), `${key} is started twice`);
       started.add(key);
     }
-    if (!turn.transition) return plain([...turn.events]);
-    reach(plain(turn.transition));
-    walk.moved();
-    return plain([...turn.events, toTransitionEvent(turn.transition)]);
+    const made = [
+      ...(taken && "command" in taken ? [taken.command] : []),
+      ...(decision.transition ? [decision.transition] : []),
+    ];
+    const events: EventBody[] = [...decision.events];
+    for (const one of made) {
+      const transition = resolveTransition(one, (value) => toText(value, readRow));
+      reach(plain(transition));
+      if (transition.to !== "running") events.push(toTransitionEvent(transition));
+    }
+    if (decision.transition) walk.confirmTransition();
+    return plain(events);
   }
 
   function reach(next: Transition): void {
@@ -175,13 +185,15 @@ function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definit
 
 const plain = <T>(value: T): T => JSON.parse(JSON.stringify(value));
 
-function toTaken({ key, kind, at, body }: Row): JournalInput {
-  if (kind === "signal") return { signal: JSON.parse(body!) };
-  if (kind === "error") return { key, settled: { at, error: JSON.parse(body!) } };
-  if (kind === "suspended") return { key, settled: { at, suspended: JSON.parse(body!) } };
+function toTaken({ n, key, kind, at, body }: Row): JournalInput {
+  if (kind === "signal") return { command: JSON.parse(body!) };
+  if (kind === "error") return { key, result: { at, error: JSON.parse(body!) } };
+  if (kind === "suspended") return { key, result: { at, suspended: JSON.parse(body!) } };
   assert.equal(kind, "value");
-  return { key, settled: { at, value: body ?? undefined } };
+  return { key, result: { at, value: toValue(body ?? undefined, n) } };
 }
+
+const textOf = ({ kind, body }: Row) => (kind === "value" ? (body ?? undefined) : JSON.parse(body!).data);
 
 export function duplicates(list: string[]): string[] {
   return list.filter((one, index) => list.indexOf(one) !== index);

@@ -5,12 +5,13 @@ import { embedded } from "agentserve";
 import { ServeError } from "../../../src/core/error.ts";
 import type { Logger } from "../../../src/core/log.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
-import { createDrive, type DriveOptions } from "../../../src/engine/walk/interpreter.ts";
-import type { Drive, Start } from "../../../src/engine/walk/walk.ts";
+import { createDrive, type DriveOptions } from "../../../src/engine/attempts/drive.ts";
+import { listSteps } from "../../../src/engine/changes.ts";
+import type { Drive } from "../../../src/engine/walk/walk.ts";
 import type { Engine } from "../../../src/engine/backend.ts";
 import type { ExecutionState, Transition } from "../../../src/engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../../src/engine/events.ts";
-import { listSteps, resume, type Runnable } from "../../../src/workflows/executions.ts";
+import { resume, type Runnable } from "../../../src/workflows/executions.ts";
 import { createTestLogger, type LogRecord } from "../../harness/server.ts";
 import { answerOf, pause, type Notes } from "./make.ts";
 import { noTracer } from "../../harness/tracer.ts";
@@ -155,38 +156,38 @@ class Durable {
 /** The same drive, with every launch of an entry written down. */
 function watched(drive: Drive, book: Book, durable: Durable): Drive {
   const { late } = book;
-  return (execution, live) => {
-    const walk = drive(execution, live);
-    let taken = 0;
+  return (execution, host) => {
+    const walk = drive(execution, host);
+    let inputs = 0;
+    /** The number of rows that the plan of an attempt follows from, by its key. */
+    const follows = new Map<string, number>();
     return {
       get waiting() {
         return walk.waiting;
       },
-      next(what) {
-        const turn = walk.next(what);
-        const rows = what ? ++taken : 0;
-        return { ...turn, starts: turn.starts.map((start) => counted(start, rows)) };
+      next(input) {
+        const decision = walk.next(input);
+        if (input) inputs++;
+        for (const { key } of decision.starts) follows.set(key, inputs);
+        return decision;
       },
-      position: () => walk.position(),
-      moved: () => walk.moved(),
-      leave: () => walk.leave(),
-    };
-
-    function counted(start: Start, rows: number): Start {
-      const { key } = start;
-      const entry = `${execution.id}/${key}`;
-      const run: Start["run"] = (ended) => {
+      start(plan, ended) {
+        const { key } = plan;
+        const rows = follows.get(key)!;
+        const entry = `${execution.id}/${key}`;
         count(book.byEntry, entry);
         const found = durable.of(execution.id);
         if (found.status !== "running" || found.rows < rows)
           book.wrong(`${entry} follows from row ${rows} and is launched when the file has ${JSON.stringify(found)}`);
-        start.run((settled) => {
+        walk.start(plan, (result) => {
           if (!walk.waiting.has(key)) late.add(entry);
-          ended(settled);
+          ended(result);
         });
-      };
-      return { key, delay: start.delay, run };
-    }
+      },
+      position: () => walk.position(),
+      confirmTransition: () => walk.confirmTransition(),
+      leave: (reason) => walk.leave(reason),
+    };
   };
 }
 

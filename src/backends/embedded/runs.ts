@@ -1,0 +1,295 @@
+import { ServeError } from "../../core/error.ts";
+import type { JsonText } from "../../core/json.ts";
+import { withIds, type Logger } from "../../core/log.ts";
+import type { Program } from "../../engine/backend.ts";
+import { isSameCode } from "../../engine/changes.ts";
+import { toEvent, toTransitionEvent, type LiveEvent } from "../../engine/events.ts";
+import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../engine/execution.ts";
+import { toCommandRow } from "../../engine/runs/journal-row.ts";
+import { Readers } from "../../engine/runs/readers.ts";
+import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
+import { Slots } from "../../engine/runs/slots.ts";
+import { Waiters } from "../../engine/runs/waiters.ts";
+import { toText, type ReadRow } from "../../engine/walk/value.ts";
+import { unavailable } from "./sqlite-error.ts";
+import type { Store, StoredState } from "./store.ts";
+import { Writer } from "./writer.ts";
+
+export interface RunsOptions {
+  readonly store: Store;
+  readonly logger: Logger;
+  readonly sseBufferBytes: number;
+  readonly runningExecutions: number;
+  readonly queuedExecutions: number;
+}
+
+export type EmbeddedRun = Run<StoredState>;
+
+/**
+ * The executions that this process drives, with their readers, waiters and slots.
+ *
+ * It owns the map from id to run, and is the only one that commits changes of executions.
+ * J1. At most one run per execution. An execution that has ended, or is suspended with nothing in flight, has none.
+ * J2. Every change is one job of the writer. `decide` is for executions without a run; all others change through their run.
+ */
+export class Runs implements RunHost<StoredState> {
+  readonly writer: Writer;
+  readonly readers: Readers;
+  readonly waiters: Waiters = new Waiters();
+  readonly slots: Slots;
+  readonly #store: Store;
+  readonly #logger: Logger;
+  readonly #runs = new Map<string, EmbeddedRun>();
+  #closing = false;
+  #whenIdle = (): void => {};
+
+  constructor({ store, logger, sseBufferBytes, runningExecutions, queuedExecutions }: RunsOptions) {
+    this.#store = store;
+    this.#logger = logger;
+    this.readers = new Readers(sseBufferBytes);
+    this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions });
+    this.writer = new Writer({
+      transaction: (work) => store.transaction(work),
+      onFault: (error) => logger.error("The store cannot be written; what runs goes on when it can", { error }),
+      onMended: () => logger.info("The store can be written again"),
+    });
+  }
+
+  get(id: string): EmbeddedRun | undefined {
+    return this.#runs.get(id);
+  }
+  all(): EmbeddedRun[] {
+    return [...this.#runs.values()];
+  }
+
+  /** Starts a new execution. Resolves to false when there is one with this id already. */
+  begin(execution: Execution, program: Program): Promise<boolean> {
+    this.refuseWhenClosing();
+    const release = this.slots.reserve();
+    const run = this.#createRun({ number: this.#store.newNumber(), execution, status: "running", epoch: 0 }, program);
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const end = (): void => {
+      release();
+      run.leave("The execution was not started");
+    };
+    run.begin({
+      done: (commit) => {
+        if (commit) {
+          this.#runs.set(execution.id, run);
+          this.slots.enter(run);
+          release();
+        } else end();
+        resolve(commit !== undefined);
+      },
+      fail: (error) => {
+        end();
+        reject(this.#toAnswer(error));
+      },
+      stalled: (cause) => {
+        end();
+        reject(unavailable("Storage cannot be written: nothing was begun", cause));
+        return true;
+      },
+    });
+    return promise;
+  }
+
+  /** Drives an execution of the file from now on. Resolves to the reason when this code does not fit its journal. */
+  async load(found: StoredState, program: Program): Promise<EmbeddedRun | { change: string }> {
+    const { number } = found;
+    const { steps } = program;
+    const run = this.#createRun({ ...found, execution: { ...found.execution, steps } }, program);
+    const { id } = run.execution;
+    let lost: string | undefined;
+    try {
+      lost = await run.replay(this.#store.journal(number));
+      this.refuseWhenClosing();
+    } catch (error) {
+      run.leave("The execution could not be loaded");
+      throw error;
+    }
+    const other = this.#runs.get(id);
+    if (lost !== undefined || other) run.leave("The execution is driven by another run");
+    if (other) return other;
+    if (lost !== undefined) return { change: `${lost} ended as this code does not expect` };
+    this.#runs.set(id, run);
+    this.slots.enter(run);
+    // From now on steps of this code begin: later code is compared with it.
+    if (!isSameCode(found.execution.steps, steps))
+      this.writer.write({
+        work: () => this.#store.redefine(number, steps),
+        done: () => {},
+        fail: (error) => this.failed(run, error),
+      });
+    return run;
+  }
+
+  /**
+   * Makes a transition of an execution that has a run. Resolves to the new state, or to false when another transition was
+   * first. `mayForget` says that nothing of the run is in flight: if the store cannot be written, it is forgotten again.
+   */
+  command(run: EmbeddedRun, next: Transition, mayForget = false): Promise<ExecutionState | false> {
+    const outcome = mayForget ? "nothing was changed" : "ask for the state";
+    const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${outcome}`, cause);
+    if (this.writer.fault && !mayForget) throw refused(this.writer.fault);
+    const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
+    run.command(next, {
+      done: (commit) => {
+        if (!commit) this.#forget(run); // the execution ended while it was loaded
+        resolve(commit ? commit.states[0]! : false);
+      },
+      fail: (error) => {
+        this.failed(run, error);
+        reject(this.#toAnswer(error));
+      },
+      stalled: (cause) => {
+        if (mayForget) this.#forget(run);
+        reject(refused(cause));
+        return mayForget;
+      },
+    });
+    return promise;
+  }
+
+  /** Makes a transition of an execution that has no run: only its event follows from it. */
+  decide(state: StoredState, next: Transition): Promise<ExecutionState | false> {
+    const { number, execution, epoch } = state;
+    const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
+    const row = toCommandRow(this.#store.newRow(), epoch + 1, next);
+    const toChange = (seq: number): Change => {
+      return { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [] };
+    };
+    this.writer.write<{ change: Change; commit: Commit<StoredState> } | undefined>({
+      work: () => {
+        const change = toChange(this.#store.lastSeq(number) + 1);
+        const commit = this.#save(state, change, noRow);
+        return commit && { change, commit };
+      },
+      done: (saved) => {
+        if (saved) this.#publish(execution.id, saved.change, saved.commit);
+        resolve(saved ? saved.commit.states[0]! : false);
+      },
+      fail: reject,
+      onFault: (cause) => {
+        reject(unavailable("Storage cannot be written: nothing was changed", cause));
+        return true;
+      },
+    });
+    return promise;
+  }
+
+  #createRun(state: StoredState, { drive }: Program): EmbeddedRun {
+    return new Run(state, drive, this);
+  }
+
+  newRow(): number {
+    return this.#store.newRow();
+  }
+
+  readRow(run: EmbeddedRun, row: number): JsonText | undefined {
+    return this.#store.text(run.committed.number, row);
+  }
+
+  commit(run: EmbeddedRun, change: Change, { done, fail, stalled }: Reactions<StoredState>): void {
+    const work = (): Commit<StoredState> | undefined => this.#save(run.committed, change, (row) => run.readRow(row));
+    this.writer.write({ work, done, fail, onFault: stalled });
+  }
+
+  /** Writes a change into the file; undefined when another writer was first. Runs inside a transaction, maybe twice. */
+  #save(state: StoredState, change: Change, readRow: ReadRow): Commit<StoredState> | undefined {
+    const { number, execution } = state;
+    const { row, epoch, seq } = change;
+    const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));
+    const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
+    if (!row && !this.#store.begin(number, execution, events)) return undefined;
+    const states: StoredState[] = [];
+    for (const last of transitions) {
+      const before = epoch + states.length;
+      if (!this.#store.move(number, before, last)) return undefined;
+      states.push({ number, execution, status: last.to, epoch: before + 1, last });
+    }
+    if (row) this.#store.add(number, row, seq, events);
+    return { events, states };
+  }
+
+  publish(run: EmbeddedRun, change: Change, commit: Commit<StoredState>): void {
+    this.#publish(run.execution.id, change, commit);
+  }
+
+  #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>): void {
+    if (this.readers.has(id)) {
+      const first = seq - events.length + 1;
+      for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
+    }
+    for (const state of states) if (state.status !== "running") this.waiters.notify(id, state);
+  }
+
+  publishLive(event: LiveEvent): void {
+    this.readers.publish(event.executionId, event);
+  }
+
+  stalled({ execution: { id } }: EmbeddedRun, cause: unknown): void {
+    this.waiters.refuse(id, unavailable(`Execution ${id} goes on when storage can be written again`, cause));
+  }
+
+  /** Forgets a run that is idle: the file has everything about it. */
+  progressed(run: EmbeddedRun): void {
+    if (run.isIdle) this.#forget(run);
+    this.#checkIdle();
+  }
+
+  #forget(run: EmbeddedRun): void {
+    if (this.#runs.get(run.execution.id) !== run) return;
+    this.#runs.delete(run.execution.id);
+    run.leave("The execution is not driven here any more");
+    this.slots.leave(run);
+  }
+
+  /** Stops a run of which a row can never be written. Its execution stays in the file as it is, for the next start. */
+  failed(run: EmbeddedRun, error: unknown): void {
+    const { id, workflowId, userId, conversationId } = run.execution;
+    this.#forget(run);
+    if (this.#closing) return;
+    const logger = withIds(this.#logger, { executionId: id, workflowId, userId, conversationId });
+    logger.error("An execution stopped", { error });
+    this.waiters.refuse(id, new ServeError(500, `Execution ${id} stopped`));
+    this.readers.close(id);
+  }
+
+  refuseWhenClosing(): void {
+    if (this.#closing) throw shuttingDown();
+  }
+
+  #toAnswer(error: unknown): unknown {
+    return this.#closing ? shuttingDown() : error;
+  }
+
+  /**
+   * Starts no further attempts, and lets those in flight finish within the grace period. What is left continues at the next
+   * start. `beside` is other work that writes to the same file.
+   */
+  async close(drainMs: number, beside?: Promise<unknown>): Promise<void> {
+    this.#closing = true;
+    for (const run of this.#runs.values()) run.stop();
+    this.readers.closeAll();
+    const idle = Promise.withResolvers<void>();
+    this.#whenIdle = idle.resolve;
+    this.#checkIdle();
+    const over = Promise.withResolvers<void>();
+    const timer = setTimeout(over.resolve, drainMs);
+    const ended = Promise.all([idle.promise, beside]);
+    await Promise.race([ended.then(() => this.writer.idle()), over.promise]);
+    clearTimeout(timer);
+    this.waiters.close(shuttingDown());
+    this.writer.close();
+    for (const run of this.#runs.values()) run.leave("The server is shutting down");
+  }
+
+  #checkIdle(): void {
+    if (this.#closing && !this.all().some(({ inFlight }) => inFlight > 0)) this.#whenIdle();
+  }
+}
+
+const noRow = (): undefined => undefined;
+
+const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

@@ -1,0 +1,256 @@
+import type { JsonText } from "../../core/json.ts";
+import type { EventBody, LiveEvent } from "../events.ts";
+import type { Execution, ExecutionState, ExecutionStatus, Position, Transition } from "../execution.ts";
+import { inputRow, type Value } from "../walk/value.ts";
+import type { AttemptPlan, AttemptResult, Drive, JournalInput, Walk } from "../walk/walk.ts";
+import { fromRow, textOf, toCommand, toCommandRow, toEntryResult, toEntryRow, type JournalRow } from "./journal-row.ts";
+
+/** The result of one input: the unit of a commit. */
+export interface Change {
+  /** The journal row of the input; undefined for the start of an execution, which has no row. */
+  readonly row: JournalRow | undefined;
+  readonly at: number;
+  /** The events of the decision. Those of the transitions come after them. */
+  readonly events: readonly EventBody[];
+  /** The transitions, in order: that of a command, then that of the decision. */
+  readonly transitions: readonly Transition<Value>[];
+  /** The epoch before these transitions. */
+  readonly epoch: number;
+  /** The number of the last event, those of the transitions included. */
+  readonly seq: number;
+  readonly starts: readonly AttemptPlan[];
+}
+
+/** A change as it was committed. */
+export interface Commit<State> {
+  readonly events: readonly EventBody[];
+  /** The states that the transitions led to, in order. */
+  readonly states: readonly State[];
+}
+
+/** The outcomes of a commit. */
+export interface Reactions<State> {
+  /** The change is durable; undefined when another writer was first. */
+  readonly done: (commit: Commit<State> | undefined) => void;
+  /** The change can never be written. */
+  readonly fail: (error: unknown) => void;
+  /** The store cannot be written for now. Returns whether to drop the change; otherwise it waits until it can be. */
+  readonly stalled: (cause: unknown) => boolean;
+}
+
+/** The process around a run: its backend, its readers and waiters. */
+export interface RunHost<State extends ExecutionState> {
+  /** Reserves the number of the next journal row. */
+  newRow(): number;
+  readRow(run: Run<State>, row: number): JsonText | undefined;
+  /** Writes a change in one transaction, and calls `done` in the order of the commits. */
+  commit(run: Run<State>, change: Change, reactions: Reactions<State>): void;
+  publish(run: Run<State>, change: Change, commit: Commit<State>): void;
+  publishLive(event: LiveEvent): void;
+  /** A result waits until the store can be written again. */
+  stalled(run: Run<State>, cause: unknown): void;
+  /** A result of the run can never be written. */
+  failed(run: Run<State>, error: unknown): void;
+  /** A change was committed, or an attempt has ended: the run may be idle. */
+  progressed(run: Run<State>): void;
+}
+
+/**
+ * One execution that this process drives.
+ *
+ * It owns the order of the changes of its execution, and the attempts that wait for their start or are in flight.
+ * It never writes by itself, and never answers a caller from what is only decided.
+ *
+ * R1. Every change goes through `#advance`: decide → commit → publish → start.
+ * R2. Nothing of a change is published or started before its commit. `decided` is ahead of `committed` by what is being written.
+ * R3. Changes are committed in the order in which they were decided.
+ * R4. An attempt starts only while the run is admitted, running as decided and as committed, and the entry is waited for.
+ * R5. After `leave` it changes nothing any more.
+ */
+export class Run<State extends ExecutionState = ExecutionState> {
+  readonly execution: Execution;
+  /** The state as committed: the one that callers see. */
+  committed: State;
+  /** Status and epoch as decided. */
+  decided: { readonly status: ExecutionStatus; readonly epoch: number } = { status: "running", epoch: 0 };
+  readonly #host: RunHost<State>;
+  readonly #walk: Walk;
+  /** The number of the last event decided. */
+  #seq = 0;
+  /** The number of changes that are being written. */
+  #writing = 0;
+  /** The rows that are being written, for values that refer to them. */
+  readonly #unwritten = new Map<number, JournalRow>();
+  /** The attempts to start, and the time before which they may not. */
+  readonly #planned = new Map<AttemptPlan, number>();
+  /** The keys of the attempts that run. */
+  readonly #inFlight = new Set<string>();
+  #timer: NodeJS.Timeout | undefined;
+  #admitted = false;
+  #stopped = false;
+  #left = false;
+
+  constructor(state: State, drive: Drive, host: RunHost<State>) {
+    this.execution = state.execution;
+    this.committed = state;
+    this.#host = host;
+    this.#walk = drive(state.execution, {
+      readRow: (row) => this.readRow(row),
+      publishLive: (event) => host.publishLive(event),
+    });
+  }
+
+  /** Starts a new execution. */
+  begin(reactions: Reactions<State>): void {
+    this.#advance(undefined, undefined, reactions);
+  }
+
+  /** Makes a transition from outside: suspend, resume or cancel. */
+  command(next: Transition, reactions: Reactions<State>): void {
+    const row = toCommandRow(this.#host.newRow(), this.decided.epoch + 1, next);
+    this.#advance({ command: toCommand(row.row, next) }, row, reactions);
+  }
+
+  #end(plan: AttemptPlan, result: AttemptResult): void {
+    const { key } = plan;
+    this.#inFlight.delete(key);
+    if (this.#left) return;
+    // The result of an attempt that lost a race, or whose execution was cancelled, is dropped.
+    if (!this.#walk.waiting.has(key)) return this.#host.progressed(this);
+    const row = toEntryRow(this.#host.newRow(), key, result);
+    this.#advance({ key, result: toEntryResult(row.row, result) }, row, this.#onResult);
+  }
+
+  /** The loop of an execution. */
+  #advance(input: JournalInput | undefined, row: JournalRow | undefined, reactions: Reactions<State>): void {
+    // Decide, in memory. The next input may be decided before this change is durable.
+    const change = this.#decide(input, row);
+    this.#writing++;
+    if (row) this.#unwritten.set(row.row, row);
+    // Commit the row, its events and its transitions, in one transaction with the changes of other runs.
+    this.#host.commit(this, change, {
+      ...reactions,
+      done: (commit) => {
+        this.#writing--;
+        if (commit) this.committed = commit.states.at(-1) ?? this.committed;
+        reactions.done(commit);
+        if (!commit) return;
+        // Publish the events to readers, and the states to callers that wait.
+        this.#host.publish(this, change, commit);
+        // Start the attempts that the change calls for.
+        this.#schedule(change.starts);
+        this.#launch();
+        if (row) this.#unwritten.delete(row.row);
+        this.#host.progressed(this);
+      },
+    });
+  }
+
+  #decide(input: JournalInput | undefined, row: JournalRow | undefined): Change {
+    const { events, starts, transition } = this.#walk.next(input);
+    const transitions: Transition<Value>[] = [];
+    if (input && "command" in input) transitions.push(input.command);
+    if (transition) {
+      transitions.push(transition);
+      this.#walk.confirmTransition(); // no other process decides about this execution
+    }
+    const { epoch } = this.decided;
+    this.#seq += events.length;
+    for (const { to } of transitions) {
+      this.decided = { status: to, epoch: this.decided.epoch + 1 };
+      if (to !== "running") this.#seq++; // its event
+    }
+    return { row, at: row?.at ?? this.execution.startAt, events, transitions, epoch, seq: this.#seq, starts };
+  }
+
+  readonly #onResult: Reactions<State> = {
+    done: (commit) => commit ?? this.#host.failed(this, new Error("Another process changed the execution")),
+    fail: (error) => this.#host.failed(this, error),
+    stalled: (cause) => {
+      this.#host.stalled(this, cause);
+      return false;
+    },
+  };
+
+  /**
+   * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the key of the
+   * first row that this code does not lead to, for example because it has fewer retries than the code that wrote it.
+   */
+  async replay(pages: AsyncIterable<readonly JournalRow[]>): Promise<string | undefined> {
+    let last = "the beginning";
+    this.#schedule(this.#decide(undefined, undefined).starts);
+    for await (const rows of pages) {
+      for (const row of rows) {
+        const input = fromRow(row);
+        if ("key" in input && !this.#walk.waiting.has(input.key)) return row.key;
+        this.#schedule(this.#decide(input, row).starts);
+        last = row.key;
+      }
+    }
+    const { status, epoch } = this.committed;
+    return this.decided.status === status && this.decided.epoch === epoch ? undefined : last;
+  }
+
+  /** Allows attempts to start: the run has a slot. */
+  admit(): void {
+    this.#admitted = true;
+    this.#launch();
+  }
+
+  #schedule(starts: readonly AttemptPlan[]): void {
+    for (const plan of starts) this.#planned.set(plan, plan.delay === 0 ? 0 : Date.now() + plan.delay);
+  }
+
+  /** Starts the attempts that are due. */
+  #launch(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    if (!this.#admitted || this.#stopped) return;
+    if (this.committed.status !== "running" || this.decided.status !== "running") return;
+    let nextDue = Infinity;
+    for (const [plan, due] of this.#planned) {
+      if (due > 0 && due > Date.now()) {
+        nextDue = Math.min(due, nextDue);
+        continue;
+      }
+      this.#planned.delete(plan);
+      if (!this.#walk.waiting.has(plan.key)) continue;
+      this.#inFlight.add(plan.key);
+      this.#walk.start(plan, (result) => this.#end(plan, result));
+    }
+    if (nextDue < Infinity) this.#timer = setTimeout(() => this.#launch(), Math.max(0, nextDue - Date.now()));
+  }
+
+  /** Starts no further attempts. */
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** Releases the run; attempts in flight are aborted. */
+  leave(reason: string): void {
+    if (this.#left) return;
+    this.#left = true;
+    this.stop();
+    this.#walk.leave(reason);
+  }
+
+  /** The text of a row of this execution, whether it is written already or not. */
+  readRow(row: number): JsonText | undefined {
+    if (row === inputRow) return this.execution.input;
+    const unwritten = this.#unwritten.get(row);
+    return unwritten ? textOf(unwritten) : this.#host.readRow(this, row);
+  }
+
+  /** Whether the journal has everything: the execution has ended, or is suspended with nothing in flight. */
+  get isIdle(): boolean {
+    const { status, epoch } = this.committed;
+    if (this.#writing > 0 || status === "running" || this.decided.epoch !== epoch) return false;
+    return status !== "suspended" || this.#inFlight.size === 0;
+  }
+  get inFlight(): number {
+    return this.#inFlight.size;
+  }
+  get position(): Position {
+    return this.#walk.position();
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * The grammar of journal keys. A key is unique within its execution, and the same on every replay.
+ *
+ *     entry key         = stable key "#" count       charge#1   sub/verify?@2#1
+ *     stable key        = path [suffix] ["@" generation]
+ *     path              = { step id "/" } step id    the steps of a sub-workflow are under the id of its step
+ *     suffix            = "?" | "<" | ">"            a condition | a check of what comes in | of what goes out, or a map
+ *     command key       = "!" epoch                  !3
+ *     idempotency key   = execution id "/" stable key
+ *
+ * The glossary of counters:
+ * - attempt     counts the tries of one entry that its `retry` allows; a resume begins again at 1. Crashes do not count.
+ * - count       numbers the journal rows of one stable key: retries, and runs after a resume.
+ * - generation  counts how often a resume went back to an earlier step. What runs from there on has new keys.
+ * - epoch       numbers the transitions of an execution, from any side. 0 before the first.
+ * - seq         numbers the stored events of an execution, from 1.
+ * - row         numbers the rows of a journal, in the order in which they were written. Owned by the backend.
+ */
+
+export type EntrySuffix = "" | "?" | "<" | ">";
+
+export function toStableKey(path: string, suffix: EntrySuffix, generation: number): string {
+  return generation === 0 ? path + suffix : `${path}${suffix}@${generation}`;
+}
+
+export const toEntryKey = (stableKey: string, count: number): string => `${stableKey}#${count}`;
+
+export const toCommandKey = (epoch: number): string => `!${epoch}`;
+
+export const toIdempotencyKey = (executionId: string, stableKey: string): string => `${executionId}/${stableKey}`;
+
+/** The part of a path that the steps beside it share: `sub/` of `sub/verify`. */
+export const prefixOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
