@@ -54,6 +54,38 @@ it("keeps h3 out of the engine and node:sqlite out of everything but its backend
   expect(files.filter((file) => !file.startsWith("src/backends/embedded") && uses(file, "node:sqlite"))).toEqual([]);
 });
 
+it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, no clock, nothing async", () => {
+  const walk = files.filter((file) => file.startsWith("src/engine/walk/"));
+  expect(walk).toContain("src/engine/walk/interpreter.ts");
+  for (const file of walk) {
+    const source = readFileSync(file, "utf8").replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, "");
+    const targets = [...source.matchAll(/from "([^"]+)"/g)].map(([, target]) => target!);
+    expect(
+      targets.filter((target) => /log|trace|scope|timers|attempt|^node:|runs\//.test(target)),
+      file,
+    ).toEqual([]);
+    expect(
+      source.match(/\b(Date|Promise|async|await|setTimeout|setImmediate|console|process|crypto|Math\.random)\b/g),
+    ).toBe(null);
+  }
+  // What it imports as values, directly and indirectly, is as pure.
+  const values = new Set<string>();
+  function visit(file: string): void {
+    if (values.has(file)) return;
+    values.add(file);
+    const source = readFileSync(file, "utf8").replace(/import type [^;]+;/g, "");
+    for (const [, target] of source.matchAll(/from "(\.[^"]+)"/g)) visit(relative(".", join(dirname(file), target!)));
+  }
+  visit("src/engine/walk/interpreter.ts");
+  expect([...values].toSorted()).toEqual([
+    "src/engine/entries.ts",
+    "src/engine/walk/fibers.ts",
+    "src/engine/walk/interpreter.ts",
+    "src/engine/walk/journal-keys.ts",
+    "src/engine/walk/value.ts",
+  ]);
+});
+
 function importsOf(file: string): string[] {
   const source = readFileSync(file, "utf8");
   const specifiers = [...source.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, specifier]) => specifier!);

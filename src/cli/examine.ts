@@ -36,7 +36,7 @@ export async function examine(flags: { config?: string; data?: string }): Promis
     const project = await loadVisibly(loader);
     const found = `${counted(project.agents.length, "agent")}, ${counted(project.workflows.length, "workflow")}`;
     note("config", `${show(loader.file)}: ${found}`);
-    findings.push(...examineModels(project), examineStore(project, flags.data));
+    findings.push(...examineModels(project), await examineStore(project, flags.data));
     note("keys", `${findKeys().join(", ") || "none"} ${noValues}`);
     startMs = await examineServer(project, findings);
     if (startMs !== undefined) note("start", `first answer ${Math.round(startMs)} ms after this process began`);
@@ -67,18 +67,17 @@ function examineModels({ agents, root }: Project): Finding[] {
   });
 }
 
-function examineStore(project: Project, data: string | undefined): Finding {
+async function examineStore(project: Project, data: string | undefined): Promise<Finding> {
   const { file } = toSettings({ ...(data !== undefined && { data }) }, project);
   const { backend } = project.config;
   try {
-    const store = backend.inspect?.({ root: project.root, file });
+    const store = await backend.inspect?.({ root: project.root, file });
     if (!store) return { name: "store", status: "ok", message: backend.type };
     const executions = Object.entries(store.executions).map(([status, count]) => `${count} ${status}`);
     const facts = [
       show(store.place),
-      store.bytes === undefined ? "is made at the first start" : toMegabytes(store.bytes),
+      ...store.facts,
       ...(executions.length > 0 ? [`executions: ${executions.join(", ")}`] : []),
-      ...(store.isInUse ? ["in use by a running server"] : []),
     ];
     return { name: "store", status: "ok", message: facts.join("  ·  ") };
   } catch (error) {

@@ -18,6 +18,8 @@ export class ServeError extends Error {
 }
 
 export const badRequest = (message: string, cause?: unknown): ServeError => new ServeError(400, message, { cause });
+/** The answer to a client that has closed its connection; it is never read. */
+export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");
 export const notFound = (message = "Not found"): ServeError => new ServeError(404, message);
 
 /** What an error says, as a text. Whatever was thrown, this does not throw. */

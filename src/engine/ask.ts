@@ -2,7 +2,7 @@ import type { CallContext } from "../core/caller.ts";
 import type { Schema } from "../core/schema.ts";
 import type { StepContext } from "./step-context.ts";
 
-/** What an `andAgent` step asks. The agents themselves stand one floor up. */
+/** An agent as a step refers to it. Agents themselves are defined in `agents/`. */
 export interface Agent {
   readonly type: "agent";
   readonly id: string;
@@ -13,7 +13,7 @@ export interface AskOptions {
   readonly schema?: Schema | undefined;
   readonly context: StepContext;
 }
-/** Of an execution, on whose behalf it runs. */
+/** The part of an execution that says on whose behalf it runs. */
 export interface Asker extends CallContext {
   readonly startAt: number;
 }

@@ -7,59 +7,22 @@ import type { LiveEvent, StoredEvent } from "./events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, StepPlace } from "./execution.ts";
 import type { Drive } from "./walk/walk.ts";
 
-/** The code of a workflow, as a backend needs it. */
-export interface Program {
-  readonly steps: readonly StepPlace[];
-  readonly drive: Drive;
-  /** What becomes of an execution that was running when the process died. */
-  readonly recovery: "resume" | "fail";
-}
-
-/** What a backend is to everything above it. */
-export interface Engine {
-  /**
-   * Continues what was running when the process ended, if its code is still the same. `mayRun` is asked once all is ours, and
-   * before anything runs; what it throws ends the opening.
-   */
-  open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void>;
-  /** Durable when it resolves. One run per id: `created` is false for all but the first. */
-  begin(execution: Execution, program: Program): Promise<{ created: boolean }>;
-  state(id: string): Promise<ExecutionState | undefined>;
-  list(filter: ListFilter): Promise<ExecutionState[]>;
-  /** The next suspension or end after a transition. */
-  settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState>;
-  /**
-   * Stored, then live, from `afterSeq` on; ends after the event of the next suspension or end. It listens from the call on,
-   * so whoever calls it before `begin` misses nothing.
-   */
-  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent>;
-  /** These three answer the new state, or false when somebody else was first or the status does not allow it. */
-  suspend(id: string, reason: string): Promise<ExecutionState | false>;
-  resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
-  cancel(id: string, reason: string): Promise<ExecutionState | false>;
-  /** The paths of the steps that have started; undefined while the execution is driven, which continues on its own code. */
-  startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
-  /** How many executions of a workflow are being driven here. */
-  running(workflowId: string): number;
-  /** What else writes to this backend ends `beside`, within the same time. */
-  close(options: { drainMs: number; beside?: Promise<unknown> }): Promise<void>;
-}
-/** Where executions and conversations live; as it stands in a config, before it is opened. */
+/** A place for executions and conversations, as a config describes it. Inert until it is opened. */
 export interface Backend {
   readonly type: string;
-  /** What it was described with; two of one type are the same when these are. */
+  /** The options of the description. Two backends of one type and equal settings are the same. */
   readonly settings?: Readonly<Record<string, unknown>>;
+  /** Creates the engine. Connects to nothing and writes nothing: that is `Engine.open`. */
   readonly open: (parts: BackendParts) => OpenBackend;
-  /** What there is, without opening it; throws what is wrong with it. */
-  readonly inspect?: (place: Pick<BackendParts, "root" | "file">) => Inspection;
+  /** Reports about the stored data without opening or changing it; rejects with the reason why a server could not use it. */
+  readonly inspect?: (parts: Pick<BackendParts, "root" | "file">) => Promise<Inspection>;
 }
-/** A store, as somebody from outside finds it. */
+/** A backend as it is found from outside. Restate: reachable or not, version, registered URL, counts by SQL. */
 export interface Inspection {
+  /** The place of the data: a file, a URL. */
   readonly place: string;
-  /** Undefined when there is nothing yet. */
-  readonly bytes?: number | undefined;
-  /** Whether a server is using it right now. */
-  readonly isInUse: boolean;
+  /** Short facts for a person, such as `12.0 MB` or `in use by a running server`. */
+  readonly facts: readonly string[];
   readonly executions: Readonly<Partial<Record<ExecutionStatus, number>>>;
 }
 export interface OpenBackend {
@@ -69,13 +32,68 @@ export interface OpenBackend {
 export interface BackendParts {
   /** The folder of the config. */
   readonly root: string;
-  /** A file that was asked for on the command line or in the environment. */
+  /** A data file named on the command line or in the environment. A backend without a file refuses it. */
   readonly file?: string | undefined;
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
   readonly logger: Logger;
 }
+
+/** The code of a workflow, as a backend needs it. */
+export interface Program {
+  readonly steps: readonly StepPlace[];
+  readonly drive: Drive;
+  /** The treatment of an execution that was running when the process died. */
+  readonly recovery: "resume" | "fail";
+}
+
+/** The contract of a backend with everything above it. */
+export interface Engine {
+  /**
+   * Opens the store and continues executions that were running when the process ended, if their code still fits. `mayRun` is
+   * called when the store is open and before any step runs; if it rejects, nothing runs.
+   * Restate: serves and registers the endpoint; Restate itself continues executions, also after this has resolved.
+   */
+  open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void>;
+  /** Starts an execution. Durable when it resolves; `created` is false when the id exists. Restate: the register's `begin`. */
+  begin(execution: Execution, program: Program): Promise<{ created: boolean }>;
+  /** Restate: a shared handler of the register. */
+  state(id: string): Promise<ExecutionState | undefined>;
+  /** Restate: SQL over one small state key. */
+  list(filter: ListFilter): Promise<ExecutionState[]>;
+  /**
+   * Waits for the next suspension or end after a transition. The signal is that of the request: a caller that leaves ends the
+   * wait, not the execution. Restate: an awakeable kept by the register.
+   */
+  settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState>;
+  /**
+   * The events of an execution from `afterSeq` on: stored ones, then live ones; ends after the event of the next suspension or
+   * end. It listens from the call on: called before `begin`, it misses nothing.
+   * Restate: rows of the drive, and an awakeable that the drive resolves at its next row.
+   */
+  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent>;
+  /**
+   * These three resolve to the new state, or to false when another transition was first or the status does not allow it.
+   * Restate: the register's compare-and-set; the drive hears of it by a named signal.
+   */
+  suspend(id: string, reason: string): Promise<ExecutionState | false>;
+  resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
+  cancel(id: string, reason: string): Promise<ExecutionState | false>;
+  /**
+   * The paths of the steps that have started; undefined while the execution is driven, because it continues on its own code.
+   * Restate: from the rows.
+   */
+  startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
+  /** The number of executions of a workflow that this process drives. Restate: this replica only. */
+  running(workflowId: string): number;
+  /**
+   * Lets attempts in flight finish within `drainMs`, then aborts them. `beside` is other work on this backend that ends within
+   * the same time. Restate: moves the rest to another replica.
+   */
+  close(options: { drainMs: number; beside?: Promise<unknown> }): Promise<void>;
+}
+
 export interface Resume {
   readonly data?: JsonText | undefined;
   readonly stepId?: string | undefined;
@@ -85,9 +103,9 @@ export interface Resume {
 export interface ListFilter {
   readonly workflowId: string;
   readonly status?: ExecutionStatus | undefined;
-  /** Those that this user began. */
+  /** Only executions that this user started. */
   readonly userId?: string | undefined;
   readonly limit: number;
-  /** Those that began before this one. */
+  /** Only executions that started before this one. */
   readonly before?: { readonly startAt: number; readonly id: string } | undefined;
 }

@@ -1,13 +1,13 @@
 import { toSuspension } from "./suspension.ts";
 import type { Transition } from "./execution.ts";
 
-/** What happened. Its number and its time follow from its place in the journal. */
+/** An event without its number and time: these follow from its place in the journal. */
 export interface EventBody {
   readonly type: string;
   readonly from?: string;
   readonly [key: string]: unknown;
 }
-/** What happened, as readers see it. `seq` and `timestamp` are functions of the journal. */
+/** An event of the journal, as readers see it. */
 export interface StoredEvent extends EventBody {
   readonly executionId: string;
   readonly seq: number;
@@ -22,13 +22,13 @@ export interface LiveEvent {
   readonly [key: string]: unknown;
 }
 
-/** What readers see of a happening: the `seq`th of its execution, at the time of the row that it follows from. */
-export function toEvent(executionId: string, seq: number, at: number, happening: EventBody): StoredEvent {
-  const { type, ...details } = happening;
+/** An event with its number, at the time of the row that it follows from. */
+export function toEvent(executionId: string, seq: number, at: number, body: EventBody): StoredEvent {
+  const { type, ...details } = body;
   return { type, executionId, seq, timestamp: toIso(at), ...details };
 }
 
-/** Many events have the time of the same row, and writing it out is what costs most about an event. */
+/** Formats a time. Many events share the time of one row, and formatting is the most expensive part of an event. */
 function toIso(at: number): string {
   if (at !== lastIso.at) lastIso = { at, text: new Date(at).toISOString() };
   return lastIso.text;

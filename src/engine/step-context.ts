@@ -1,17 +1,17 @@
 import type { Caller } from "../core/caller.ts";
 import type { Logger } from "../core/log.ts";
 
-/** What a step's own code gets. */
+/** The argument of a step's code. */
 export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, Suspend = never> {
-  /** What the step before returned; in the first step, the workflow's input. */
+  /** The output of the step before; in the first step, the workflow's input. */
   readonly data: Data;
   /** The workflow's input. */
   readonly input: Input;
-  /** Parks the execution until somebody resumes it. Never returns: on resume the step runs again with `resumeData`. */
+  /** Suspends the execution until it is resumed. Never returns: after the resume the step runs again, with `resumeData`. */
   readonly suspend: (reason?: string, data?: Suspend) => Promise<never>;
-  /** What the caller of `resume` sent; undefined until then. */
+  /** The data of the resume; undefined in the first run. */
   readonly resumeData: Resume | undefined;
-  /** Who resumed, when that caller was authenticated. */
+  /** The authenticated caller of the resume. */
   readonly resumedBy: Caller | undefined;
   /** The recorded output of an earlier step, `"sub/verify"` inside a sub-workflow; undefined when there is none. */
   readonly getStepData: (id: string) => unknown;
@@ -21,11 +21,11 @@ export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, 
   readonly stepId: string;
   /** 1 for the first attempt; retries count, crashes do not. */
   readonly attempt: number;
-  /** The same for every run of this step, also after a crash: hand it to whatever must happen once. */
+  /** The same for every run of this step, also after a crash. Pass it to services whose effect must happen once. */
   readonly idempotencyKey: string;
-  /** Aborted by cancel, time-out, a lost race and a failed sibling. */
+  /** Aborted by a cancel, a time-out, a lost race, a failed sibling and the end of the server. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  /** Puts an event of your own on the live stream. */
+  /** Publishes an event of your own on the live stream. */
   readonly emit: (event: { type: string; [key: string]: unknown }) => void;
 }

@@ -20,7 +20,7 @@ export function toSuspension({ at, reason, pending, position }: Transition & { t
   };
 }
 
-/** Until the drive has seen a suspension from outside, a backend may not know where it stands. */
+/** The position of a suspension from outside that the drive has not reported yet. */
 const unknown: Position = { stepIndex: 0, stepId: "" };
 
 function toPending({ stepIndex, stepId, reason, data }: ParkedBranch): Position & { reason: string; data?: unknown } {

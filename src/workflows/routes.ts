@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Identity } from "../core/caller.ts";
-import { badRequest, notFound, ServeError } from "../core/error.ts";
+import { badRequest, clientLeft, notFound, ServeError } from "../core/error.ts";
 import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
@@ -104,7 +104,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, identity);
         if (wantsAsync(request))
           return new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
-        return settle(id, 0);
+        return settle(id, 0, request.signal);
       },
     }),
     defineRoute({
@@ -159,12 +159,12 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         409: "The execution was cancelled, or its workflow has changed",
         ...cannotBegin,
       },
-      async handle({ params, body, identity, snapshot }) {
+      async handle({ params, body, identity, request, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
         const state = await find(engine, params.id, params.executionId, toReach(identity));
         const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
         const resumed = await resume(engine, workflow, state, asked, identity.caller);
-        return settle(params.executionId, resumed.epoch);
+        return settle(params.executionId, resumed.epoch, request.signal);
       },
     }),
     defineRoute({
@@ -234,9 +234,11 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     return { ...detail, status: engine.running(detail.id) > 0 ? "running" : "idle" };
   }
 
-  async function settle(id: string, afterEpoch: number): Promise<Reply> {
+  /** Waits for the next suspension or end. A client that leaves ends the wait; the execution continues. */
+  async function settle(id: string, afterEpoch: number, signal: AbortSignal): Promise<Reply> {
     const headers = idHeader(id);
-    const state = await engine.settled(id, afterEpoch).catch((error: unknown) => {
+    const state = await engine.settled(id, afterEpoch, signal).catch((error: unknown) => {
+      if (signal.aborted) throw clientLeft();
       throw error instanceof ServeError
         ? new ServeError(error.status, error.message, { headers: [...error.headers, ...headers], cause: error })
         : error;

@@ -26,9 +26,6 @@ const clientErrors = [
   "UnsupportedFunctionalityError",
 ] as const;
 
-/** The client has gone: nobody reads this. */
-export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");
-
 /**
  * An error as the log may keep it: providers' errors hold the whole prompt and all that was answered, and the query of a URL
  * may hold a key.

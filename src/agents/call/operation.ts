@@ -1,4 +1,4 @@
-import type { ServeError } from "../../core/error.ts";
+import { clientLeft, type ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import { withData, withIds, type Logger } from "../../core/log.ts";
 import { currentScope } from "../../core/scope.ts";
@@ -6,7 +6,7 @@ import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
 import { toContextMap, type CallContext } from "../../core/caller.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentHooks, ModelSettings } from "../define.ts";
-import { clientLeft, toLogged, toServeError } from "./failure.ts";
+import { toLogged, toServeError } from "./failure.ts";
 import type { Sdk } from "../sdk.ts";
 import { startAgentSpan } from "./spans.ts";
 

@@ -7,16 +7,18 @@ import { lock } from "./lock.ts";
 import { codes, isSqliteError, StoreError, toStoreError } from "./sqlite-error.ts";
 import { format, otherFormat } from "./store.ts";
 
-/** Reads what the file holds, and leaves nothing behind; throws why a server could not use it. */
-export function inspect(path: string): Inspection {
-  if (path === ":memory:") return { place: path, isInUse: false, executions: {} };
+/** Reads the counts of a file and leaves nothing behind; rejects with the reason why a server could not use it. */
+export async function inspect(path: string): Promise<Inspection> {
+  const unused: Inspection = { place: path, facts: ["is made at the first start"], executions: {} };
+  if (path === ":memory:") return unused;
   checkFolder(path);
-  if (!existsSync(path)) return { place: path, isInUse: false, executions: {} };
+  if (!existsSync(path)) return unused;
   try {
     const isInUse = isLocked(path);
-    // Nobody writes it, and all of it is in the one file: then it can be read without a file beside it.
+    // Without a writer and a log beside it, the file can be opened without creating another file.
     const isWhole = !isInUse && !existsSync(`${path}-wal`);
-    return { place: path, bytes: statSync(path).size, isInUse, executions: count(path, isWhole) };
+    const facts = [toMegabytes(statSync(path).size), ...(isInUse ? ["in use by a running server"] : [])];
+    return { place: path, facts, executions: count(path, isWhole) };
   } catch (error) {
     throw toStoreError(path, error);
   }
@@ -56,3 +58,5 @@ function count(path: string, isWhole: boolean): Inspection["executions"] {
     database.close();
   }
 }
+
+const toMegabytes = (bytes: number): string => `${(bytes / 1_048_576).toFixed(1)} MB`;

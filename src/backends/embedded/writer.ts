@@ -2,36 +2,42 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { codes, isSqliteError } from "./sqlite-error.ts";
 import { runOutOfScope } from "../../core/scope.ts";
 
-/** What is to be written together with what others write. */
+/** A unit of work for the group commit. */
 export interface Job<T = unknown> {
-  /** Only writes to the store: it may be run again. */
+  /** Writes to the store and changes nothing else: it may run twice. */
   readonly work: () => T;
-  /** Called in order, at once after the commit. */
+  /** Called in the order of the jobs, directly after the commit. */
   readonly done: (value: T) => void;
   readonly fail: (error: unknown) => void;
-  /** The store cannot be written now. True gives the job up; otherwise it waits until it can be written. */
+  /** Called while the store cannot be written. Returns whether to drop the job; otherwise it waits. */
   readonly onFault?: (error: unknown) => boolean;
 }
 
 export interface WriterOptions {
-  /** All of it becomes durable, or none. */
+  /** Runs the work in one transaction. */
   readonly transaction: <T>(work: () => T) => T;
-  /** The store cannot be written, and that has lasted. Called once, until `onMended`. */
+  /** The store could not be written for `patienceMs`. Called once until `onMended`. */
   readonly onFault: (error: unknown) => void;
   readonly onMended: () => void;
-  /** How long a job waits before that is a fault. */
+  /** The time for which a job waits silently. @default 1000 */
   readonly patienceMs?: number;
 }
 
 /**
- * Group commit: what arrives in one turn of the event loop is one transaction. A job that fails, fails alone. While the
- * store itself fails (full, locked, read-only), what has happened waits, and what is asked for is refused after a while.
+ * Group commit: the jobs of one turn of the event loop are one transaction.
+ *
+ * It owns the queue of jobs and their order. It knows nothing about executions.
+ * W1. Jobs are committed, and their `done` is called, in the order of `write`. That is the order of the journal.
+ * W2. `done` is called only after the commit, and without a pause after it.
+ * W3. A job that fails, fails alone: the others of its transaction are run again one by one.
+ * W4. While the store itself cannot be written (full, locked, read-only), jobs wait. After `patienceMs` each is asked
+ *     (`onFault`) whether it is dropped: results of steps wait on, requests are refused.
  */
 export class Writer {
   readonly #options: WriterOptions;
   #jobs: Job[] = [];
   #closed = false;
-  /** Those of the jobs that the store could not take, and since when. */
+  /** The jobs that the store could not take, and the time of their first try. */
   readonly #waiting = new Map<Job, number>();
   #cause: unknown;
   #faulty = false;
@@ -43,22 +49,22 @@ export class Writer {
 
   write<T>(job: Job<T>): void {
     if (this.#closed) return job.fail(new Error("The store is closed"));
-    // What `work` returns is what `done` gets; the queue holds jobs of every type.
+    // `done` gets the value of `work`; the queue holds jobs of every type.
     if (this.#jobs.push(job as Job) === 1 && !this.#timer) runOutOfScope(() => setImmediate(() => this.#flush()));
   }
 
-  /** Why the store cannot be written now; undefined when it can, as far as anybody knows. */
+  /** The reason why the store cannot be written; undefined when the last commit succeeded. */
   get fault(): unknown {
     return this.#faulty && this.#waiting.size > 0 ? this.#cause : undefined;
   }
 
-  /** Resolves when a turn of the event loop has brought nothing to write. */
+  /** Resolves after a turn of the event loop without jobs. */
   async idle(): Promise<void> {
     do await (this.#waiting.size > 0 ? sleep(10) : nextTurn());
     while (this.#jobs.length > 0 && !this.#closed);
   }
 
-  /** Commits what is left and takes no more. What cannot be written is lost: it runs again after the next start. */
+  /** Commits the remaining jobs and takes no more. A result that cannot be written is lost: its step runs again after the next start. */
   close(): void {
     this.#flush();
     this.#closed = true;
@@ -77,7 +83,7 @@ export class Writer {
     const error = this.#commit(jobs);
     if (error === undefined) return;
     if (isPassing(error)) return this.#wait(jobs, error);
-    // One of them fails, and fails alone. The order stays: it is the order of the journal.
+    // One of them failed. Run again one by one, in the same order.
     for (const [index, job] of jobs.entries()) {
       const own = jobs.length === 1 ? error : this.#commit([job]);
       if (own === undefined) continue;
@@ -86,7 +92,7 @@ export class Writer {
     }
   }
 
-  /** Undefined when all of it is durable, else what went wrong. */
+  /** Returns the error; undefined when the jobs are durable. */
   #commit(jobs: Job[]): unknown {
     let values: unknown[];
     try {
@@ -120,7 +126,7 @@ export class Writer {
       return !givenUp;
     });
     this.#jobs = [...kept, ...this.#jobs];
-    // With nothing left to write, the next request tries by itself.
+    // With no job left, the next one tries again.
     if (this.#jobs.length > 0)
       this.#timer ??= runOutOfScope(() => setTimeout(() => this.#flush(), this.#faulty ? 250 : 25));
   }
@@ -132,7 +138,7 @@ export class Writer {
   }
 }
 
-/** Whether the store has failed, not the job. */
+/** Whether the store failed, not the job. */
 function isPassing(error: unknown): boolean {
   const { busy, locked, noMemory, readOnly, disk, full, cannotOpen } = codes;
   return isSqliteError(error, busy, locked, noMemory, readOnly, disk, full, cannotOpen);

@@ -2,7 +2,7 @@ import type { StoredEvent, LiveEvent } from "../events.ts";
 
 type Event = StoredEvent | LiveEvent;
 
-/** Whoever listens to an execution now. */
+/** The readers of live events, by execution. */
 export class Readers {
   readonly #byId = new Map<string, Set<Reader>>();
   readonly #bufferBytes: number;
@@ -31,7 +31,7 @@ export class Readers {
     if (readers) for (const reader of readers) reader.push(event);
   }
 
-  /** Nothing more will happen to it here. */
+  /** Closes the readers of an execution that this process no longer drives. */
   close(id: string): void {
     for (const reader of this.#byId.get(id) ?? []) reader.close();
   }
@@ -41,7 +41,7 @@ export class Readers {
   }
 }
 
-/** A queue of one reader. What does not fit is dropped; lifecycle events are in the journal, and `next` says to look there. */
+/** The queue of one reader. When it is full, it is emptied; `next` then says `"lagging"`, and the stored events are read again. */
 export class Reader {
   readonly close: () => void;
   readonly #bufferBytes: number;
@@ -74,7 +74,7 @@ export class Reader {
     this.#wake();
   }
 
-  /** The first lifecycle event in the queue. */
+  /** The number of the first stored event in the queue. */
   nextSeq(): number | undefined {
     const first = this.#queue.find((event): event is StoredEvent => "seq" in event);
     return first?.seq;

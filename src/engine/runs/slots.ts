@@ -1,23 +1,23 @@
 import { ServeError } from "../../core/error.ts";
 
-/** A run that waits for its turn. */
+/** A run that may be given a slot. */
 export interface Admissible {
   admit(): void;
 }
 
-/** Who may run: so many at once, and so many who wait for their turn, in order. */
+/** The slots of running executions, and the bounded queue for them, first come first served. */
 export class Slots {
   readonly #most: { readonly running: number; readonly queued: number };
   readonly #running = new Set<Admissible>();
   readonly #queue = new Set<Admissible>();
-  /** Those who have been let in and are being written. */
+  /** The reservations of executions that are being written. */
   #entering = 0;
 
   constructor(most: { running: number; queued: number }) {
     this.#most = most;
   }
 
-  /** Lets one in, or refuses it. Returns how to give the place up. */
+  /** Reserves a place in the slots or the queue, or throws a 503. Returns the release. */
   reserve(): () => void {
     const { running, queued } = this.#most;
     if (this.#running.size + this.#queue.size + this.#entering >= running + queued)

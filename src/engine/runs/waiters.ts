@@ -6,13 +6,15 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-/** Whoever waits for the next suspension or end of an execution. */
+/** The callers that wait for the next suspension or end of an execution. */
 export class Waiters {
   readonly #byId = new Map<string, Set<Waiter>>();
   #refusal: Error | undefined;
 
+  /** Resolves at the next suspension or end after a transition; rejects with the reason of the signal. */
   next(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
     if (this.#refusal) return Promise.reject(this.#refusal);
+    if (signal?.aborted) return Promise.reject(signal.reason);
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState>();
     const waiter: Waiter = { afterEpoch, resolve, reject };
     const waiters = this.#byId.get(id);
@@ -24,12 +26,12 @@ export class Waiters {
 
   #leave(id: string, waiter: Waiter, reason: unknown): void {
     const waiters = this.#byId.get(id);
-    waiters?.delete(waiter);
-    if (waiters?.size === 0) this.#byId.delete(id);
+    if (!waiters?.delete(waiter)) return;
+    if (waiters.size === 0) this.#byId.delete(id);
     waiter.reject(reason);
   }
 
-  /** It has been suspended, or has ended. */
+  /** Tells the waiters of an execution that it is suspended or has ended. */
   notify(id: string, state: ExecutionState): void {
     const waiters = this.#byId.get(id);
     if (!waiters) return;
@@ -41,14 +43,14 @@ export class Waiters {
     if (waiters.size === 0) this.#byId.delete(id);
   }
 
-  /** Those who wait for this one are told that it will take long. */
+  /** Rejects the waiters of an execution. */
   refuse(id: string, error: Error): void {
     const waiters = this.#byId.get(id);
     this.#byId.delete(id);
     for (const { reject } of waiters ?? []) reject(error);
   }
 
-  /** Nobody waits any more, and nobody will. */
+  /** Rejects all waiters, and all that come later. */
   close(error: Error): void {
     this.#refusal = error;
     for (const id of this.#byId.keys()) this.refuse(id, error);

@@ -160,11 +160,9 @@ export class Fibers {
   #kill(fiber: Fiber, reason: string): void {
     if (fiber.over) return;
     fiber.over = true;
-    if (fiber.plan) {
-      const { key } = fiber.plan;
-      this.waiting.delete(key);
-      this.#aborts.push({ key, reason });
-    }
+    const { key } = fiber.plan ?? {};
+    // An entry that ended while the walk was held is not waited for any more.
+    if (key !== undefined && this.waiting.delete(key)) this.#aborts.push({ key, reason });
     for (const one of fiber.child?.branches ?? []) this.#kill(one, reason);
   }
 

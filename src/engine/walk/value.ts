@@ -32,13 +32,11 @@ export function toValue(text: JsonText | undefined, row: number): Value {
 }
 
 /** The JSON array of these values; undefined becomes null, as in `JSON.stringify`. */
-export function joinValues(items: readonly Value[]): Value {
-  let text = "[";
-  for (const item of items) {
-    if (isReference(item) || text.length > maxInlineBytes / 3) return { items };
-    text += (text.length > 1 ? "," : "") + (item ?? "null");
-  }
-  return text.length < maxInlineBytes / 3 ? `${text}]` : { items };
+export function joinValues(values: readonly Value[]): Value {
+  const items = values.map((value) => value ?? "null");
+  const isShort = items.every((item) => typeof item === "string" && item.length * 3 <= maxInlineBytes);
+  const text = isShort ? `[${items.join()}]` : undefined;
+  return text !== undefined && text.length * 3 <= maxInlineBytes ? text : { items };
 }
 
 /** The text of a value. */

@@ -1,0 +1,92 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import type { Execution, Transition } from "../../../src/engine/execution.ts";
+import type { Decision, JournalInput } from "../../../src/engine/walk/walk.ts";
+import { listSteps } from "../../../src/engine/changes.ts";
+import { print, toWorkflow, tree } from "../trees/make.ts";
+import { Luck } from "../trees/play.ts";
+import { interpret, makeJournal } from "./journals.ts";
+
+const noCode = {
+  called: () => expect.unreachable("the interpreter ran user code"),
+  wrong: (message: string) => expect.unreachable(message),
+};
+
+it("maps 1,000 generated journals to the same decisions as a plain function of data, and runs no code", () => {
+  const seen = { journals: 0, inputs: 0, starts: 0, aborts: 0, suspended: 0, completed: 0, error: 0, references: 0 };
+  let example: string | undefined;
+  fc.assert(
+    fc.property(tree, fc.nat(), (nodes, seed) => {
+      const workflow = toWorkflow("tree", nodes, noCode);
+      const execution: Execution = {
+        id: "x",
+        workflowId: "tree",
+        input: JSON.stringify({ seed }),
+        context: {},
+        startAt: 1_000,
+        steps: listSteps(workflow.steps),
+      };
+      const journal = makeJournal(workflow, execution, new Luck(seed));
+      const decisions = interpret(workflow, execution, journal);
+      const copies = interpret(workflow, plain(execution), plain(journal));
+      expect(plain(copies), print(nodes)).toEqual(plain(decisions));
+      // Plain data: nothing is lost on the way through JSON but fields that are undefined.
+      expect(plain(decisions), print(nodes)).toEqual(decisions);
+      checkDecisions(journal, decisions);
+
+      seen.journals++;
+      seen.inputs += journal.length;
+      for (const [index, decision] of decisions.entries()) {
+        const { starts, aborts, transition } = decision;
+        seen.starts += starts.length;
+        seen.aborts += aborts.length;
+        if (transition && transition.to !== "running") seen[transition.to]++;
+        if (starts.some(({ data }) => typeof data === "object")) seen.references++;
+        if (index === 0 || starts.length === 0 || aborts.length === 0) continue;
+        const text = JSON.stringify({ input: journal[index - 1], decision }, null, 1);
+        if (example === undefined || text.length < example.length) example = text;
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+  console.log("one input and its decision:", example);
+  console.log("interpreted", JSON.stringify(seen));
+  expect(seen.journals).toBeGreaterThanOrEqual(1_000);
+  expect(Math.min(...Object.values(seen))).toBeGreaterThan(0);
+  expect(example).toBeDefined();
+});
+
+const plain = <T>(value: T): T => JSON.parse(JSON.stringify(value));
+
+const legal: Record<string, string[]> = {
+  running: ["suspended", "completed", "error"],
+  suspended: ["running", "error"],
+  completed: [],
+  error: [],
+};
+
+/** The rules that hold for the decisions of any journal. */
+function checkDecisions(journal: readonly JournalInput[], decisions: readonly Decision[]): void {
+  const open = new Set<string>();
+  const started = new Set<string>();
+  let status: string = "running";
+  const move = (transition: Transition<unknown>): void => {
+    expect(legal[status], `from ${status} to ${transition.to}`).toContain(transition.to);
+    status = transition.to;
+  };
+  for (const [index, { events, starts, aborts, transition }] of decisions.entries()) {
+    const input = index === 0 ? undefined : journal[index - 1]!;
+    if (input && "key" in input) expect(open.delete(input.key), `${input.key} was waited for`).toBe(true);
+    if (input && "command" in input) move(input.command);
+    const isHeld = status !== "running";
+    if (isHeld) expect({ events, starts, transition }).toEqual({ events: [], starts: [], transition: undefined });
+    for (const { key } of starts) {
+      expect(started.has(key), `${key} is started once`).toBe(false);
+      started.add(key);
+      open.add(key);
+    }
+    for (const { key } of aborts) expect(open.delete(key), `${key} was in flight`).toBe(true);
+    if (transition) move(transition);
+  }
+  expect(["completed", "error"]).toContain(status);
+}
