@@ -24,7 +24,7 @@ export function interpret(
 export function makeJournal(workflow: WorkflowDefinition, execution: Execution, luck: Luck): JournalInput[] {
   const interpreter = new Interpreter(workflow, toEntryTable(workflow), execution);
   const journal: JournalInput[] = [];
-  let status: Transition["to"] = "running";
+  let status = "running" as Transition["to"];
   const take = (input?: JournalInput): void => {
     const { transition } = interpreter.next(input);
     if (input) journal.push(input);

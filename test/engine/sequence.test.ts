@@ -1,0 +1,94 @@
+import { readFileSync } from "node:fs";
+import { Session } from "node:inspector/promises";
+import { defineWorkflow, embedded } from "agentserve";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { Runs } from "../../src/backends/embedded/runs.ts";
+import { Store } from "../../src/backends/embedded/store.ts";
+import { Writer } from "../../src/backends/embedded/writer.ts";
+import { unchecked } from "../../src/core/caller.ts";
+import { Attempt } from "../../src/engine/attempts/attempt.ts";
+import { createDrive } from "../../src/engine/attempts/drive.ts";
+import { listSteps } from "../../src/engine/changes.ts";
+import { Run } from "../../src/engine/runs/run.ts";
+import { Fibers } from "../../src/engine/walk/fibers.ts";
+import { Interpreter } from "../../src/engine/walk/interpreter.ts";
+import { begin, type Runnable } from "../../src/workflows/executions.ts";
+import { createTestLogger } from "../harness/server.ts";
+import { driveOptions } from "./trees/play.ts";
+
+const guide = readFileSync("AGENTS.md", "utf8");
+const [, block = ""] = /\*\*One durable step\*\*[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
+const documented = [...block.matchAll(/^ *(\w+)\.(#?\w+)/gm)].map(([, type, name]) => ({ type: type!, name: name! }));
+
+it("documents in AGENTS.md the functions that a durable step goes through, in their order", async () => {
+  const definition = defineWorkflow({ id: "two" })
+    .andThen({ id: "first", execute: async () => 1 })
+    .andThen({ id: "second", execute: async ({ data }) => data + 1 });
+  const logger = createTestLogger([]);
+  const drive = createDrive(driveOptions(definition, logger));
+  const runnable: Runnable = { definition, drive, recovery: "resume", steps: listSteps(definition.steps) };
+  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000 };
+  const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
+  await engine.open(() => runnable);
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+
+  // Public methods are observed as they are called, private ones by V8's counts of calls.
+  const host = { readRow: () => undefined, publishLive: () => {} };
+  const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
+  const LiveWalk = Object.getPrototypeOf(drive(execution, host)).constructor;
+  const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Runs, Writer, Store };
+  const calls: string[] = [];
+  for (const [type, { prototype }] of Object.entries(classes)) {
+    for (const name of Object.getOwnPropertyNames(prototype)) {
+      const { value } = Object.getOwnPropertyDescriptor(prototype, name)!;
+      if (typeof value !== "function" || name === "constructor") continue;
+      const spy = vi.spyOn(prototype, name).mockImplementation(function (this: unknown, ...args) {
+        calls.push(`${type}.${name}`);
+        return Reflect.apply(value, this, args);
+      });
+      onTestFinished(() => spy.mockRestore());
+    }
+  }
+  const session = new Session();
+  session.connect();
+  await session.post("Profiler.enable");
+  await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
+  const { id } = await begin(engine, runnable, {}, {}, unchecked);
+  expect(await engine.settled(id, 0)).toMatchObject({ status: "completed", last: { result: "2" } });
+  const { result } = await session.post("Profiler.takePreciseCoverage");
+  session.disconnect();
+
+  const isPrivate = (name: string) => name.startsWith("#");
+  expect(documented.length).toBeGreaterThan(10);
+  const shown = new Set(documented.map(({ type, name }) => `${type}.${name}`));
+  // Between the two attempts, the documented public functions are called in the documented order. Only where a status
+  // changes is there a compare-and-set.
+  const between = calls.slice(calls.indexOf("Attempt.run") + 1, calls.lastIndexOf("Attempt.run") + 1);
+  const expected = documented.filter(({ name }) => !isPrivate(name)).map(({ type, name }) => `${type}.${name}`);
+  expect(between.filter((call) => shown.has(call))).toEqual(expected.filter((call) => call !== "Store.move"));
+  expect(calls.slice(calls.lastIndexOf("Attempt.run")), "the last step ends the execution").toContain("Store.move");
+  for (const { type, name } of documented.filter((one) => isPrivate(one.name))) {
+    const found = result.flatMap(({ url, functions }) =>
+      url.includes(files[type]!) ? functions.filter(({ functionName }) => functionName === name) : [],
+    );
+    expect(found[0]?.ranges[0]?.count, `calls of ${type}.${name}`).toBeGreaterThan(0);
+  }
+});
+
+const files: Record<string, string> = {
+  Attempt: "engine/attempts/attempt.ts",
+  Run: "engine/runs/run.ts",
+  Runs: "backends/embedded/runs.ts",
+};
+
+it("has the loop of an execution on one screen of at most 60 lines", () => {
+  const lines = readFileSync("src/engine/runs/run.ts", "utf8").split("\n");
+  const start = lines.findIndex((line) => line.startsWith("  #end("));
+  const end = lines.findIndex((line, index) => index > start && line.startsWith("  #decide("));
+  const close = lines.findIndex((line, index) => index > end && line === "  }");
+  console.log(`the loop, from the end of an attempt over #advance to the end of #decide: ${close - start + 1} lines`);
+  expect(lines.slice(start, close).join("\n")).toMatch(
+    /\/\/ Decide[\s\S]*\/\/ Commit[\s\S]*\/\/ Publish[\s\S]*\/\/ Start/,
+  );
+  expect(close - start + 1).toBeLessThanOrEqual(60);
+});
