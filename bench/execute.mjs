@@ -1,10 +1,11 @@
 // A durable execution of 5 trivial steps over HTTP on a file, beside bare node:http doing the same work in memory.
 // node bench/execute.mjs [rounds] [seconds] (after npm run build)
+// With AGAINST=<folder of another commit, built>, beside that one instead: AGAINST=../before node bench/execute.mjs 10 3
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { compare, measure, startVariants } from "./harness.mjs";
 
 const steps = Array.from(
@@ -37,19 +38,24 @@ const variants = {
     await once(server, "listening");
     return server.address().port;
   },
-  async agentserve() {
-    const { createServer, defineWorkflow, embedded } = await import("../dist/index.mjs");
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-bench-"));
-    process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-    process.on("SIGTERM", () => process.exit());
-    let workflow = defineWorkflow({ id: "five" });
-    for (const [index, execute] of steps.entries()) workflow = workflow.andThen({ id: `s${index}`, execute });
-    const server = createServer({ workflows: [workflow], backend: embedded({ path: join(folder, "data.db") }) });
-    return (await server.listen({ port: 0 })).port;
-  },
+  before: () => serve(resolve(process.env["AGAINST"], "dist/index.mjs")),
+  agentserve: () => serve("../dist/index.mjs"),
 };
 
-const servers = await startVariants(import.meta.filename, variants);
+async function serve(file) {
+  const { createServer, defineWorkflow, embedded } = await import(file);
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-bench-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  process.on("SIGTERM", () => process.exit());
+  let workflow = defineWorkflow({ id: "five" });
+  for (const [index, execute] of steps.entries()) workflow = workflow.andThen({ id: `s${index}`, execute });
+  const server = createServer({ workflows: [workflow], backend: embedded({ path: join(folder, "data.db") }) });
+  return (await server.listen({ port: 0 })).port;
+}
+
+const { AGAINST } = process.env;
+const { bare, before, agentserve } = variants;
+const servers = await startVariants(import.meta.filename, AGAINST ? { before, agentserve } : { bare, agentserve });
 if (servers) {
   const [rounds = 9, seconds = 1] = process.argv.slice(2).map(Number);
   const request = {

@@ -35,22 +35,22 @@ async function cpu(child) {
   return user + system;
 }
 
-/** Loads the servers in turns, and prints each one's figures and its rate beside that of the first. */
+/** Loads the servers in turns, in alternating order, and prints each one's figures and the median of its ratios to the first. */
 export async function compare(servers, request, { rounds, connections }) {
-  const results = Object.fromEntries(Object.keys(servers).map((name) => [name, []]));
+  const names = Object.keys(servers);
+  const results = Object.fromEntries(names.map((name) => [name, []]));
   for (let round = 0; round < rounds; round++) {
-    for (const [name, server] of Object.entries(servers))
-      results[name].push(await measure(server, { ...request, connections }));
+    for (const name of round % 2 === 0 ? names : names.toReversed())
+      results[name].push(await measure(servers[name], { ...request, connections }));
   }
-  const [first] = Object.keys(servers);
-  const of = (name, key) => median(results[name].map((one) => one[key]));
-  for (const name of Object.keys(servers)) {
-    const [rps, p50, p99, used] = ["rps", "p50", "p99", "cpu"].map((key) =>
-      of(name, key).toFixed(key === "rps" ? 0 : 1),
-    );
-    const ratio = (of(name, "rps") / of(first, "rps")).toFixed(3);
+  const [first] = names;
+  for (const name of names) {
+    const of = (key) => median(results[name].map((one) => one[key])).toFixed(key === "rps" ? 0 : 1);
+    const ratios = results[name].map(({ rps }, round) => rps / results[first][round].rps);
+    const [least, most] = [Math.min(...ratios), Math.max(...ratios)].map((ratio) => ratio.toFixed(3));
     console.log(
-      `${connections} connections  ${name.padEnd(10)} ${rps}/s  p50 ${p50} ms  p99 ${p99} ms  ${used} µs CPU  ratio of the medians ${ratio}`,
+      `${connections} connections  ${name.padEnd(10)} ${of("rps")}/s  p50 ${of("p50")} ms  p99 ${of("p99")} ms  ` +
+        `${of("cpu")} µs CPU  median of ${rounds} ratios ${median(ratios).toFixed(3)} (${least} to ${most})`,
     );
   }
 }
