@@ -1,22 +1,22 @@
-/** Who is calling, as the authentication provider said. */
+/** The authenticated user of a request. */
 export interface Caller {
   readonly user: Readonly<Record<string, unknown>>;
   readonly userId?: string | undefined;
 }
 
-/** Who asks, as far as this server knows. */
+/** The identity of a request: the caller, and the rules for what a client may say about itself. */
 export interface Identity {
-  /** Whether there is a provider. Then nothing counts that a client says about itself; without one that is all there is. */
+  /** Whether there is an authentication provider. With one, `user` and `userId` sent by a client are ignored. */
   readonly checked: boolean;
-  /** Whether an execution is there only for the user who began it. */
+  /** Whether an execution is visible only to the user who started it. */
   readonly ownership: boolean;
-  /** Undefined for whoever is not, or cannot be, authenticated. */
+  /** Undefined for an anonymous request. */
   readonly caller: Caller | undefined;
 }
 
 export const unchecked: Identity = { checked: false, ownership: false, caller: undefined };
 
-/** What a caller sent along, and who it is, as steps, tools and hooks see it: a copy of their own. */
+/** The context map of steps, tools and hooks. Every call makes a copy. */
 export function toContextMap({ context, userId, conversationId, user }: CallContext): Map<string, unknown> {
   const map = new Map(Object.entries(structuredClone(context)));
   if (userId !== undefined) map.set("userId", userId);
@@ -29,13 +29,13 @@ export interface CallContext extends Partial<Caller> {
   readonly conversationId?: string | undefined;
 }
 
-/** What a client says of itself and its request. */
+/** The part of a request body in which a client speaks about itself. */
 export interface Claims {
   readonly userId?: string | undefined;
   readonly conversationId?: string | undefined;
   readonly context?: Readonly<Record<string, unknown>> | undefined;
 }
-/** Of these claims, what counts. With a provider, who the user is is only ever what the provider said. */
+/** The claims of a client as far as they are trusted: with a provider, the user is only ever the one that it returned. */
 export function applyIdentity(
   { context = {}, userId, conversationId }: Claims,
   { checked, caller }: Identity,

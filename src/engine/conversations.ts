@@ -1,10 +1,10 @@
 import type { JsonText } from "../core/json.ts";
 
-/** What was said, with which agent and by whom; kept by a backend. */
+/** The stored conversations of users with agents. */
 export interface Conversations {
   /**
-   * The next turn of a conversation. Turns are put in order: it resolves when those before it have ended. It must be
-   * closed.
+   * Opens the next turn of a conversation. Turns run one after the other: it resolves when those before it are closed.
+   * Restate: the conversation's object keeps the order across replicas.
    */
   open(key: ConversationKey, options: TurnOptions): Promise<Turn>;
 }
@@ -14,37 +14,37 @@ export interface ConversationKey {
   readonly conversationId: string;
 }
 export interface TurnOptions {
-  /** A turn that may be run again under this name replaces what it stored before. */
+  /** The name of a turn that may run again. A second run replaces the messages of the first. */
   readonly name?: string | undefined;
-  /** Gives up waiting. */
+  /** Ends the wait. */
   readonly signal: AbortSignal;
 }
 
 export interface Turn {
-  /** What was said before; `until` names the message that this turn begins at, should it be stored already. */
+  /** The messages before this turn. `until` is the id of its first message, which may be stored already. */
   history(until?: string): Promise<History>;
-  /** Stores all of it or nothing, in place of whatever came from `until` on. Durable when it resolves. */
+  /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
   store(messages: readonly StoredMessage[], until?: string): Promise<void>;
   close(): void;
 }
 export interface History {
-  /** Whether anything of this conversation is stored at all. */
+  /** Whether the conversation has any stored message. */
   readonly stored: boolean;
-  /** Whether the message that the turn begins at is stored; if not, it begins after all that is. */
+  /** Whether the message `until` is stored. If not, the turn comes after all stored messages. */
   readonly found: boolean;
-  /** The last messages: those of the window, and further back to one of the user's, as far as the bounds allow. */
+  /** The last messages: the window, extended back to a message of the user, within the bounds below. */
   readonly messages: readonly StoredMessage[];
 }
 export interface StoredMessage {
-  /** As the client knows it. Several messages for the model may be one for the client. */
+  /** The id that the client knows. Several model messages may be one message of the client. */
   readonly id?: string | undefined;
   readonly role: string;
   readonly body: JsonText;
 }
 
-/** How many messages the model is shown. */
+/** The number of messages that a model is shown. */
 export const windowSize = 40;
-/** How far back one turn may reach, when it goes on and on with results of the client's own tools. */
+/** The number of messages that a window may be extended to, where a turn has many results of client-side tools. */
 export const maxMessages = 400;
-/** How much of a conversation is read for one turn. */
+/** The bytes of a conversation that are read for one turn. */
 export const maxBytes: number = 4 * 1024 * 1024;

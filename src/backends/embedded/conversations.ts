@@ -11,13 +11,13 @@ import type { MessageStore, Place } from "./message-store.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Writer } from "./writer.ts";
 
-/** How many requests may wait for their turn in one conversation. Steps of executions have bounds of their own. */
+/** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */
 const maxWaiting = 32;
 
-/** Conversations in the same file. This process is its only writer, so it knows whose turn it is. */
+/** Conversations in the file of the executions. This process is the only writer, so the order of turns is in memory. */
 export class EmbeddedConversations implements Conversations {
   readonly #file: () => { messages: MessageStore; writer: Writer };
-  /** Those who wait, by conversation; there is a list while somebody has the turn. */
+  /** The turns that wait, by conversation. A conversation has a list while one of its turns is open. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
   constructor(file: () => { messages: MessageStore; writer: Writer }) {
@@ -33,10 +33,10 @@ export class EmbeddedConversations implements Conversations {
     const close = async (): Promise<void> => {
       if (!open) return;
       open = false;
-      await stored.catch(() => {}); // whoever comes next must see it
+      await stored.catch(() => {}); // the next turn must see it
       this.#pass(key);
     };
-    if (signal.aborted) void close(); // by the very event that gave it the turn
+    if (signal.aborted) void close(); // aborted while the turn before it closed
     signal.throwIfAborted();
     return {
       history: async (until): Promise<History> => this.#file().messages.history(place(until)),
@@ -45,7 +45,7 @@ export class EmbeddedConversations implements Conversations {
     };
   }
 
-  /** Waits for the turn. */
+  /** Waits until the turns before this one have ended. */
   #take(key: string, signal: AbortSignal, most: number): Promise<void> {
     signal.throwIfAborted();
     const line = this.#waiting.get(key);
@@ -82,7 +82,7 @@ export class EmbeddedConversations implements Conversations {
       done: () => resolve(),
       fail: reject,
       onFault: (cause) => {
-        if (place.turn !== undefined) return false; // a step waits, as its record will
+        if (place.turn !== undefined) return false; // a step waits for the store, like its own result
         reject(unavailable("Storage cannot be written: this turn was not stored", cause));
         return true;
       },

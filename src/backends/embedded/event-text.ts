@@ -1,8 +1,8 @@
 import type { EventBody } from "../../engine/events.ts";
 
-// Most of what a file holds are starts and ends of steps: they are kept without the names of their fields.
-type Started = readonly [0, from: string, stepIndex: number, stepType: string, attempt: number];
-type Completed = readonly [1, from: string, stepIndex: number, stepType: string, attempt: number, status: string];
+// Starts and completions of steps are most of a file. They are stored without the names of their fields.
+type StepStart = readonly [0, from: string, stepIndex: number, stepType: string, attempt: number];
+type StepComplete = readonly [1, from: string, stepIndex: number, stepType: string, attempt: number, status: string];
 
 /** Events as they are stored. */
 export function toEventText(events: readonly EventBody[]): string {
@@ -10,7 +10,7 @@ export function toEventText(events: readonly EventBody[]): string {
 }
 
 export function fromEventText(text: string): EventBody[] {
-  return (JSON.parse(text) as (EventBody | Started | Completed)[]).map(lengthen);
+  return (JSON.parse(text) as (EventBody | StepStart | StepComplete)[]).map(lengthen);
 }
 
 function shorten(event: EventBody): EventBody | readonly unknown[] {
@@ -20,11 +20,12 @@ function shorten(event: EventBody): EventBody | readonly unknown[] {
   return event;
 }
 
-function lengthen(event: EventBody | Started | Completed): EventBody {
+function lengthen(event: EventBody | StepStart | StepComplete): EventBody {
   if (!isShort(event)) return event;
   const [, from, stepIndex, stepType, attempt, status] = event;
   const step = { from, stepIndex, stepType, attempt };
   return event[0] === 0 ? { type: "step-start", ...step } : { type: "step-complete", ...step, status };
 }
 
-const isShort = (event: EventBody | Started | Completed): event is Started | Completed => Array.isArray(event);
+const isShort = (event: EventBody | StepStart | StepComplete): event is StepStart | StepComplete =>
+  Array.isArray(event);

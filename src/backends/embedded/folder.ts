@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Makes the folder of the file, and keeps it out of version control. */
+/** Creates the folder of the file and keeps it out of version control. */
 export function prepareFolder(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder, { recursive: true });

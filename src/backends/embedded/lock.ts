@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { codes, isSqliteError } from "./sqlite-error.ts";
 
 /**
- * One process per file. A file of its own, so that others may read the data or back it up while it is served. SQLite locks
- * it through the system, which forgets the locks of a process that was killed. Returns how to give it up.
+ * Locks a data file for this process, through a separate lock file: the data itself can still be read and backed up. SQLite
+ * uses a lock of the operating system, which ends with the process, however that dies. Returns the unlock.
  */
 export function lock(path: string): () => void {
   const database = new DatabaseSync(`${path}-lock`);
@@ -19,12 +19,12 @@ export function lock(path: string): () => void {
 
 export interface WaitOptions {
   readonly waitMs: number;
-  /** Somebody else has it. */
+  /** Called once, when another process has the lock. */
   readonly onWait: () => void;
   readonly signal: AbortSignal;
 }
 
-/** Tries again while somebody else has what it needs; throws what it threw last when that takes too long. */
+/** Tries again while another process has the file; throws the last error after `waitMs`. */
 export async function whenFree<T>(attempt: () => T, { waitMs, onWait, signal }: WaitOptions): Promise<T> {
   const until = performance.now() + waitMs;
   for (let waiting = false; ; waiting = true) {

@@ -11,14 +11,14 @@ export const messageTables = `
   create index messages_by_turn on messages(conversation, turn) where turn is not null;
 `;
 
-/** Where a turn stands: in which conversation, under which name, and from which message on it replaces what is stored. */
+/** The place of a turn: its conversation, its name, and the first message that it replaces. */
 export interface Place {
   readonly key: string;
   readonly turn: string | undefined;
   readonly until: string | undefined;
 }
 
-/** The messages of all conversations, and every statement on them. */
+/** The messages of all conversations: every statement on their tables. */
 export class MessageStore {
   readonly #statements: Record<keyof typeof statements, StatementSync>;
 
@@ -51,7 +51,7 @@ export class MessageStore {
   #last(conversation: number, own: string, end: number): Row[] {
     const rows: Row[] = [];
     let bytes = 0;
-    // What columns it has stands in its text below.
+    // The columns are in the text of the statement below.
     for (const row of this.#statements.last.iterate(conversation, own, end) as Iterable<unknown> as Iterable<Row>) {
       bytes += row.body.length;
       if (rows.length > 0 && bytes > maxBytes) break;

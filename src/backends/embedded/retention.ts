@@ -1,7 +1,7 @@
 import type { Store } from "./store.ts";
 import type { Writer } from "./writer.ts";
 
-/** Removes what ended long enough ago, a little at a time. Returns how to stop. */
+/** Removes executions whose retention is over, a few at a time. Returns the stop. */
 export function startRetention(store: Store, writer: Writer, retentionMs: number): () => void {
   const pauseMs = Math.min(60_000, Math.max(250, retentionMs / 10));
   let stopped = false;
@@ -30,5 +30,5 @@ export function startRetention(store: Store, writer: Writer, retentionMs: number
   };
 }
 
-/** Few enough that nobody notices the pause. */
+/** The executions of one transaction: few, so that requests do not notice. */
 const atOnce = 100;

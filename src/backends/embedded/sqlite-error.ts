@@ -1,6 +1,6 @@
 import { ServeError } from "../../core/error.ts";
 
-/** SQLite's primary result codes, as far as we tell them apart. */
+/** The primary result codes of SQLite that we tell apart. */
 export const codes = {
   busy: 5,
   locked: 6,
@@ -18,7 +18,7 @@ export function isSqliteError(error: unknown, ...among: number[]): boolean {
   return code === "ERR_SQLITE_ERROR" && among.includes((errcode ?? 0) & 0xff);
 }
 
-/** Why the store cannot be opened, and what to do about it. */
+/** The reason why the store cannot be opened, with a hint. */
 export class StoreError extends Error {
   override readonly name = "StoreError";
   readonly hint: string;
@@ -29,7 +29,7 @@ export class StoreError extends Error {
   }
 }
 
-/** The store cannot be written now. Whoever asks again later may succeed. */
+/** The store cannot be written now; a later request may succeed. */
 export const unavailable = (message: string, cause: unknown): ServeError =>
   new ServeError(503, message, { cause, headers: [["retry-after", "1"]] });
 

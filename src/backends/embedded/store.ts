@@ -16,9 +16,9 @@ export interface StoredState extends ExecutionState {
 }
 
 export const format = 4;
-// A commit costs by the pages that it touches. So executions have numbers (ids may be random), the journal only grows at
-// its end, and what many executions share stands once. In the journal, `events` are those that follow from this very row,
-// and `seq` is the number of the last one so far.
+// The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
+// grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
+// number of the last event so far.
 const schema = `
   create table definitions(definition integer primary key, steps text not null unique) strict;
   create table executions(
@@ -44,7 +44,7 @@ export const otherFormat = (path: string, found: number): StoreError =>
     "use the version that wrote it, or another file with --data",
   );
 
-/** The file: its tables, and every statement on them. */
+/** The file: its tables and every statement on them. Only `Runs` and `Writer` write to it. */
 export class Store {
   readonly messages: MessageStore;
   readonly #db: DatabaseSync;
@@ -57,8 +57,8 @@ export class Store {
   constructor(path: string, durability: "normal" | "full") {
     this.#db = new DatabaseSync(path);
     try {
-      // Nobody may wait inside SQLite: that would stop every request. The writer tries again by itself. The log is moved into
-      // the file when it has 64 MB: rarely, because everybody waits for the disk then.
+      // A wait inside SQLite would block every request, so there is none: the writer tries again by itself. A checkpoint
+      // blocks, too; it runs when the log has 64 MB.
       this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
         pragma wal_autocheckpoint = 16000`);
       this.#prepareTables(path);
@@ -82,7 +82,7 @@ export class Store {
     this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);
   }
 
-  /** All of it becomes durable, or none. */
+  /** Runs the work in one transaction. */
   transaction<T>(work: () => T): T {
     this.#statements.open.run();
     try {
@@ -90,7 +90,7 @@ export class Store {
       this.#statements.commit.run();
       return result;
     } catch (error) {
-      this.#definitions = new WeakMap(); // some may have been written in here
+      this.#definitions = new WeakMap(); // some may have been written in this transaction
       if (this.#db.isTransaction) this.#statements.rollback.run(); // on a full disk SQLite has done so by itself
       throw error;
     }
@@ -103,7 +103,7 @@ export class Store {
     return ++this.#lastRow;
   }
 
-  /** False when there is one with this id already. */
+  /** Adds an execution; false when the id exists. */
   begin(number: number, execution: Execution, events: readonly EventBody[]): boolean {
     const { id, workflowId, startAt, input, steps, userId = null, ...rest } = execution;
     const options = JSON.stringify(rest);
@@ -122,12 +122,12 @@ export class Store {
     return definition;
   }
 
-  /** It goes on with another definition. */
+  /** Sets the definition that an execution continues on. */
   redefine(number: number, steps: Execution["steps"]): void {
     this.#statements.redefine.run(this.#define(steps), number);
   }
 
-  /** The compare-and-set on the number of the last transition. */
+  /** Makes a transition: the compare-and-set on the epoch. */
   move(number: number, epoch: number, next: Transition): boolean {
     const ended = next.to === "completed" || next.to === "error" ? next.at : null;
     return this.#statements.move.run(next.to, JSON.stringify(next), ended, number, epoch).changes === 1;
@@ -144,7 +144,7 @@ export class Store {
     return row && toState(row);
   }
 
-  /** All that are running, in the order in which they began. */
+  /** The running executions, in the order of their start. */
   running(): StoredState[] {
     return rows<StateRow>(this.#statements.running).map(toState);
   }
@@ -176,7 +176,7 @@ export class Store {
     return textOf(found);
   }
 
-  /** The number of its last event. */
+  /** The number of the last event of an execution. */
   lastSeq(number: number): number {
     return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
   }
@@ -199,8 +199,8 @@ export class Store {
   }
 
   /**
-   * Removes what ended before a moment, among the next so many executions. Returns where to go on; undefined when those
-   * that follow began later.
+   * Removes the executions that ended before a time, among the next `count`. Returns the number to continue after; undefined
+   * when all later executions are younger.
    */
   sweep(after: number, before: number, count: number): number | undefined {
     const found = rows<{ number: number; started: number; ended: number | null }>(
@@ -258,7 +258,7 @@ const statements = {
   removeExecution: "delete from executions where number = ?",
 };
 
-/** All rows of a statement. What columns they have stands in its text above, where no compiler looks. */
+/** All rows of a statement. Their type is that of the columns in its text, which the compiler cannot check. */
 function rows<T>(statement: StatementSync, ...values: SQLInputValue[]): T[] {
   return statement.all(...values) as unknown as T[];
 }
@@ -284,7 +284,7 @@ function toState(row: StateRow): StoredState {
   const execution: Execution = { id, workflowId, startAt, input, userId, steps: JSON.parse(row.steps), ...options };
   return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last) };
 }
-/** What most executions say about conversation and context. */
+/** The options of an execution without conversation and context. */
 const none = '{"context":{}}';
 
 interface EventsRow {

@@ -164,14 +164,14 @@ function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definit
       ...(taken && "command" in taken ? [taken.command] : []),
       ...(decision.transition ? [decision.transition] : []),
     ];
-    const events: EventBody[] = [...decision.events];
+    const own: EventBody[] = [...decision.events];
     for (const one of made) {
       const transition = resolveTransition(one, (value) => toText(value, readRow));
       reach(plain(transition));
-      if (transition.to !== "running") events.push(toTransitionEvent(transition));
+      if (transition.to !== "running") own.push(toTransitionEvent(transition));
     }
     if (decision.transition) walk.confirmTransition();
-    return plain(events);
+    return plain(own);
   }
 
   function reach(next: Transition): void {

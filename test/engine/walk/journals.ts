@@ -24,29 +24,29 @@ export function interpret(
 export function makeJournal(workflow: WorkflowDefinition, execution: Execution, luck: Luck): JournalInput[] {
   const interpreter = new Interpreter(workflow, toEntryTable(workflow), execution);
   const journal: JournalInput[] = [];
-  let status = "running" as Transition["to"];
+  const state = { status: "running" as Transition["to"] };
   const take = (input?: JournalInput): void => {
     const { transition } = interpreter.next(input);
     if (input) journal.push(input);
-    if (input && "command" in input) status = input.command.to;
+    if (input && "command" in input) state.status = input.command.to;
     if (!transition) return;
     interpreter.confirmTransition();
-    status = transition.to;
+    state.status = transition.to;
   };
   take();
-  while (status === "running" || status === "suspended") {
+  while (state.status === "running" || state.status === "suspended") {
     const at = execution.startAt + journal.length;
     const keys = [...interpreter.waiting.keys()];
     if (journal.length > 200) take({ command: { at, to: "error", cancellation: { reason: "enough" } } });
-    else if (status === "running" && luck.chance(0.05))
+    else if (state.status === "running" && luck.chance(0.05))
       take({
         command: { at, to: "suspended", reason: "by request", pending: [], position: interpreter.position() },
       });
-    else if (keys.length > 0 && (status === "running" || luck.chance(0.3)))
+    else if (keys.length > 0 && (state.status === "running" || luck.chance(0.3)))
       take({ key: keys[luck.pick(keys.length)]!, result: toResult(at, journal.length, luck) });
-    else if (status === "suspended" && luck.chance(0.97))
+    else if (state.status === "suspended" && luck.chance(0.97))
       take({ command: { at, to: "running", data: toValue(journal.length, luck), stepId: toStepId(workflow, luck) } });
-    else if (status === "suspended" || keys.length > 0)
+    else if (state.status === "suspended" || keys.length > 0)
       take({ command: { at, to: "error", cancellation: { reason: "no more" } } });
   }
   return journal;
