@@ -15,8 +15,8 @@ import { fileURLToPath } from "node:url";
 import { getSystemErrorMessage } from "node:util";
 import { consola } from "consola";
 import manifest from "../../package.json" with { type: "json" };
-import { ConfigError } from "../config/error.ts";
 import { findConfig, hasConfig } from "../config/load.ts";
+import { UserError } from "../core/user-error.ts";
 import { toVisible } from "../core/visible.ts";
 import { colors } from "./colors.ts";
 
@@ -125,7 +125,7 @@ function toPackageName(folder: string): string {
 /** Ends here when a file would be overwritten, or would land outside of the folder. */
 function refuseClashes(root: string, paths: readonly string[]): void {
   if (exists(root) && !isFolder(root)) {
-    throw new ConfigError(`${toVisible(root)} is not a folder`, { hint: "nothing was written; name another one" });
+    throw new UserError(`${toVisible(root)} is not a folder`, { hint: "nothing was written; name another one" });
   }
   const clashes = new Set(paths.map((path) => findClash(root, path)).filter((path) => path !== undefined));
   // Of two configs only one would be served.
@@ -133,7 +133,7 @@ function refuseClashes(root: string, paths: readonly string[]): void {
   if (clashes.size === 0) return;
   const named = [...clashes].toSorted().slice(0, 3).join(", ");
   const more = clashes.size > 3 ? ` and ${clashes.size - 3} more` : "";
-  throw new ConfigError(`${toVisible(root)} already has ${named}${more}`, {
+  throw new UserError(`${toVisible(root)} already has ${named}${more}`, {
     hint: "nothing was written; move that away, or name a folder of its own: npx agentserve init my-app",
   });
 }
@@ -184,7 +184,7 @@ function write(root: string, files: ReadonlyMap<string, string>): void {
 function toReadable(error: unknown, root: string): unknown {
   const { errno } = error as NodeJS.ErrnoException;
   if (errno === undefined) return error;
-  return new ConfigError(`Cannot write into ${toVisible(root)}: ${getSystemErrorMessage(errno)}`, {
+  return new UserError(`Cannot write into ${toVisible(root)}: ${getSystemErrorMessage(errno)}`, {
     hint: "nothing was written; name a folder that you may write to",
     cause: error,
   });

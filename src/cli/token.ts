@@ -2,9 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
 import type { AuthProvider } from "../auth/provider.ts";
-import { ConfigError } from "../config/error.ts";
 import { hasConfig, type Project } from "../config/load.ts";
 import { durationRule, fromDuration } from "../core/duration.ts";
+import { UserError } from "../core/user-error.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 import { UsageError } from "./usage.ts";
@@ -34,7 +34,7 @@ export async function token(flags: TokenFlags): Promise<void> {
     ...(flags.issuer !== undefined && { issuer: flags.issuer }),
   };
   if (!secret && !signer) {
-    throw new ConfigError("There is no secret to sign with", {
+    throw new UserError("There is no secret to sign with", {
       hint: provider
         ? `the auth provider of this project is ${provider.type}, which makes its own tokens; or name a secret with --secret`
         : "run this where agents.config.ts has auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or name it with --secret",

@@ -1,4 +1,4 @@
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 import { UsageError } from "../usage.ts";
 import { showPart } from "./agent-lines.ts";
 import type { Call } from "./call.ts";
@@ -43,9 +43,9 @@ export async function callAgent({ id, input, flags, client, screen }: Call): Pro
   });
 }
 
-function toFailure(last: ServerEvent | undefined): ConfigError {
-  if (last?.type === "error") return new ConfigError(`The agent failed: ${toShort(last["error"], 2_000)}`);
-  return new ConfigError("The answer broke off: expected it to end with finish", {
+function toFailure(last: ServerEvent | undefined): UserError {
+  if (last?.type === "error") return new UserError(`The agent failed: ${toShort(last["error"], 2_000)}`);
+  return new UserError("The answer broke off: expected it to end with finish", {
     hint: "the server's log may say why; ask again",
   });
 }

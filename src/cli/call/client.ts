@@ -1,5 +1,5 @@
 import { $fetch } from "ofetch";
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { readEvents, type ServerEvent } from "./events.ts";
 import { Broken, Refused } from "./failure.ts";
@@ -130,7 +130,7 @@ async function readText(response: Response, target: Target, signal: AbortSignal 
   } catch (error) {
     throw toBroken(error, target, signal);
   }
-  if (bytes > mostBytes) throw new ConfigError(`${target.url} answered with more than 16 MiB: expected less`);
+  if (bytes > mostBytes) throw new UserError(`${target.url} answered with more than 16 MiB: expected less`);
   return Buffer.concat(chunks).toString();
 }
 
@@ -155,25 +155,25 @@ function toRefused(status: number, message: string, { token }: Target): Refused 
   return new Refused(status, `${message} (${status})`, hints[status]);
 }
 
-function redirected({ status, headers }: Response, { url }: Target): ConfigError {
+function redirected({ status, headers }: Response, { url }: Target): UserError {
   const to = URL.parse(headers.get("location") ?? "", url);
   const hint = to ? `should it be --url ${toVisible(to.origin, { most: 300 })}? Nothing was sent there` : undefined;
-  return new ConfigError(`${url} answered with a redirect (${status}): expected agentserve itself`, { hint });
+  return new UserError(`${url} answered with a redirect (${status}): expected agentserve itself`, { hint });
 }
 
-const notOurs = ({ url }: Target): ConfigError =>
-  new ConfigError(`${url} answered, but not as agentserve does: expected its JSON or its events`, {
+const notOurs = ({ url }: Target): UserError =>
+  new UserError(`${url} answered, but not as agentserve does: expected its JSON or its events`, {
     hint: "is another server there? --url or AGENTSERVE_URL says where yours is",
   });
 
 function toBroken(error: unknown, { url }: Target, signal: AbortSignal | undefined): Error {
-  if (signal?.aborted && signal.reason instanceof ConfigError) return signal.reason;
+  if (signal?.aborted && signal.reason instanceof UserError) return signal.reason;
   const { code, message } = innermost(error);
   if (message === "bad port") {
-    return new ConfigError(`${url} has a port that belongs to another protocol: fetch refuses it`);
+    return new UserError(`${url} has a port that belongs to another protocol: fetch refuses it`);
   }
   if (code.startsWith("CERT_") || code.includes("SELF_SIGNED") || code.includes("UNABLE_TO_")) {
-    return new ConfigError(`${url} shows a certificate that is not trusted here (${code})`, {
+    return new UserError(`${url} shows a certificate that is not trusted here (${code})`, {
       hint: "NODE_EXTRA_CA_CERTS=<file> names one that is",
     });
   }

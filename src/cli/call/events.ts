@@ -1,4 +1,4 @@
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 
 export interface ServerEvent {
   readonly type: string;
@@ -44,7 +44,7 @@ async function* toLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
 function toEvent(text: string): ServerEvent {
   const event = parse(text);
   if (typeof event !== "object" || event === null || typeof (event as ServerEvent).type !== "string") {
-    throw new ConfigError("The server sent an event that is none: expected JSON with a type", {
+    throw new UserError("The server sent an event that is none: expected JSON with a type", {
       hint: "is it agentserve, and of this version?",
     });
   }
@@ -59,7 +59,7 @@ function parse(text: string): unknown {
   }
 }
 
-const tooLarge = (): ConfigError =>
-  new ConfigError("The server sent an event of more than 16 MiB: expected smaller ones", {
+const tooLarge = (): UserError =>
+  new UserError("The server sent an event of more than 16 MiB: expected smaller ones", {
     hint: "GET /workflows/<id>/executions/<executionId>/state shows an execution as a whole",
   });

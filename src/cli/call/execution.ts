@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 import type { Client } from "./client.ts";
 import type { ServerEvent } from "./events.ts";
 import { Broken, Refused } from "./failure.ts";
@@ -77,11 +77,11 @@ export class Execution {
 
   #explain(error: unknown): unknown {
     if (!(error instanceof Refused) || error.status !== 404) return error;
-    return new ConfigError(`The server does not know execution ${this.id}: it has not begun, or its data is gone`);
+    return new UserError(`The server does not know execution ${this.id}: it has not begun, or its data is gone`);
   }
 
-  #lost(why: string): ConfigError {
-    return new ConfigError(`Execution ${this.id} is out of sight: ${why}`, {
+  #lost(why: string): UserError {
+    return new UserError(`Execution ${this.id} is out of sight: ${why}`, {
       hint: `it goes on at the server: npx agentserve call workflow ${this.workflowId} --execution ${this.id}${this.#client.target.flag} follows it`,
     });
   }

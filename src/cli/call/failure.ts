@@ -1,7 +1,7 @@
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 
 /** The server has said no. */
-export class Refused extends ConfigError {
+export class Refused extends UserError {
   readonly status: number;
 
   constructor(status: number, message: string, hint?: string) {
@@ -11,7 +11,7 @@ export class Refused extends ConfigError {
 }
 
 /** There is no connection, or no longer. What was asked for may go on at the server, unless nobody has heard it. */
-export class Broken extends ConfigError {
+export class Broken extends UserError {
   readonly heard: boolean;
 
   constructor(message: string, { hint, heard }: { hint?: string; heard: boolean }) {
@@ -21,7 +21,7 @@ export class Broken extends ConfigError {
 }
 
 /** Somebody pressed Ctrl+C. */
-export class Interrupted extends ConfigError {
+export class Interrupted extends UserError {
   constructor() {
     super("Interrupted");
   }

@@ -1,6 +1,6 @@
-import { ConfigError } from "../../config/error.ts";
 import { toErrorMessage } from "../../core/error.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { UserError } from "../../core/user-error.ts";
 import { askChoice, askText, askYesNo } from "./prompt.ts";
 import { toShort } from "./screen.ts";
 
@@ -85,7 +85,7 @@ async function askTyped(field: Field, kind: string, parse: (text: string) => unk
       label = `${toLabel(field, kind)} expected ${error instanceof SyntaxError ? "JSON" : toErrorMessage(error)}`;
     }
   }
-  throw new ConfigError(`${toShort(field.name, 100)}: expected a ${kind}, found none in ${mostTries} tries`);
+  throw new UserError(`${toShort(field.name, 100)}: expected a ${kind}, found none in ${mostTries} tries`);
 }
 
 const leaveOut = "(leave it out)";

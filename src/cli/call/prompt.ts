@@ -1,8 +1,8 @@
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 
 /** Somebody would rather not answer. */
-export class Cancelled extends ConfigError {
+export class Cancelled extends UserError {
   constructor() {
     super("Cancelled: nothing was sent");
   }

@@ -1,6 +1,6 @@
-import { ConfigError } from "../../config/error.ts";
 import { idRule, isId, newId } from "../../core/id.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { exitCodes } from "../fail.ts";
 import { UsageError } from "../usage.ts";
@@ -137,8 +137,8 @@ async function answer(call: Call, execution: Execution, waiting: Waiting, given:
   return false;
 }
 
-function toFailure({ status, error, cancellation, executionId }: ServerEvent): ConfigError {
+function toFailure({ status, error, cancellation, executionId }: ServerEvent): UserError {
   const { reason } = (cancellation ?? {}) as { reason?: unknown };
   const why = cancellation ? `was cancelled: ${toShort(reason, 2_000)}` : `failed: ${toShort(error ?? status, 2_000)}`;
-  return new ConfigError(`The workflow ${why}`, { hint: `execution ${toShort(executionId, 128)}` });
+  return new UserError(`The workflow ${why}`, { hint: `execution ${toShort(executionId, 128)}` });
 }
