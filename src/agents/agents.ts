@@ -5,13 +5,13 @@ import type { AskAgent } from "../engine/ask.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { createAsk } from "./call/ask.ts";
 import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
-import type { AgentDefinition } from "./define.ts";
-import type { ModelLimits } from "./models/timed-model.ts";
 import { Operation } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
+import type { AgentDefinition } from "./define.ts";
+import type { ModelLimits } from "./models/guarded-model.ts";
+import type { SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
-import type { SchemaLimits } from "./schemas/object-shape.ts";
 
 export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
   readonly agentCalls: number;
@@ -58,12 +58,12 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
     return preparing;
   }
 
-  function begin({ agent, options = {}, surroundings, signal, isStep = false }: AgentCall): Operation {
+  function begin({ agent, options = {}, callContext, signal, isStep = false }: AgentCall): Operation {
     if (closing && !isStep) throw shuttingDown();
     if (!isStep && requests.size >= limits.agentCalls) {
       throw new ServeError(503, "Too many calls of agents", { headers: [["retry-after", "1"]] });
     }
-    const operation = new Operation({ agent, options, surroundings, logger, tracer, signal, isStep });
+    const operation = new Operation({ agent, options, callContext, logger, tracer, signal, isStep });
     (isStep ? steps : requests).add(operation);
     return operation;
   }

@@ -4,9 +4,9 @@ import type { AgentContext } from "./context.ts";
 
 /** A schema of valibot, zod, arktype …, or one made by the AI SDK's `jsonSchema()`. */
 export type ToolSchema = Schema | SdkSchema<unknown>;
-type Checked<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
+type ToolInput<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
 
-type Returned<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
+type ToolReturn<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
 
 export interface ToolExecution {
   /** The call that this belongs to. */
@@ -23,7 +23,7 @@ export interface DefineToolOptions<Input extends ToolSchema, Output extends Sche
   inputSchema: Input;
   /** What `execute` must return. */
   outputSchema?: Output;
-  execute: (input: Checked<Input>, execution: ToolExecution) => Returned<Output>;
+  execute: (input: ToolInput<Input>, execution: ToolExecution) => ToolReturn<Output>;
 }
 
 /** A tool, whatever its types. */

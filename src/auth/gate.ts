@@ -1,12 +1,12 @@
 import type { Identity } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
-import type { Asked, Policy } from "./policy.ts";
+import type { AccessRequest, Policy } from "./policy.ts";
 import type { AuthProvider } from "./provider.ts";
 import { extractSocketToken, extractToken } from "./token.ts";
 import { toCaller } from "./user.ts";
 
 /** Who asks. Throws the 401 where a caller is needed and there is none; elsewhere a token that is no good is no token. */
-export type Gate = (request: Request, asked: Asked & { readonly search: URLSearchParams }) => Promise<Identity>;
+export type Gate = (request: Request, asked: AccessRequest & { readonly search: URLSearchParams }) => Promise<Identity>;
 
 /** `report` hears, once a second at most, what is wrong with the provider itself, as text without the token. */
 export function createGate(provider: AuthProvider, policy: Policy, report: (error: string) => void): Gate {

@@ -48,9 +48,9 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   const { audience, issuer } = verifyOptions;
   const allowed = verifyOptions.algorithms ?? ["HS256"];
   const key = toKey(secret, "jwtAuth()");
-  const known = new Map<string, Verified>();
+  const known = new Map<string, VerifiedToken>();
 
-  async function verify(token: string): Promise<Verified> {
+  async function verify(token: string): Promise<VerifiedToken> {
     const rules = { algorithms: [...allowed], ...(audience && { audience }), ...(issuer && { issuer }) };
     const { payload } = await jwtVerify(token, key, rules).catch((error: unknown) => {
       throw toReason(error);
@@ -62,7 +62,7 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
     return verified;
   }
   // A payload of its own for each request: mapUser may change it.
-  const toMapped = ({ payload, user }: Verified) => (mapUser ? mapUser(JSON.parse(payload) as JWTPayload) : user);
+  const toMapped = ({ payload, user }: VerifiedToken) => (mapUser ? mapUser(JSON.parse(payload) as JWTPayload) : user);
 
   const provider: JwtProvider = {
     ...access,
@@ -82,7 +82,7 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   return provider;
 }
 
-interface Verified {
+interface VerifiedToken {
   /** As JSON. */
   readonly payload: string;
   readonly user: object;

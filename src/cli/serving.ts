@@ -18,12 +18,12 @@ export interface ServeFlags {
 }
 
 /** Where to serve, and from which file. A flag beats the environment, which beats the config. */
-export interface Settings {
+export interface ServeSettings {
   readonly host: string;
   readonly port: number | undefined;
   readonly file: string | undefined;
 }
-export function toSettings(flags: ServeFlags, { config: { server } }: Project): Settings {
+export function toSettings(flags: ServeFlags, { config: { server } }: Project): ServeSettings {
   return {
     // `||`: an empty HOST would listen on every address.
     host: flags.host || process.env["HOST"] || server.host || "127.0.0.1",

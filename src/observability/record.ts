@@ -25,7 +25,7 @@ export interface LogRecord extends LogIds {
   readonly error?: string;
 }
 
-export interface Logged {
+export interface LogCall {
   readonly seq: number;
   readonly at: number;
   readonly level: LogLevel;
@@ -35,7 +35,7 @@ export interface Logged {
   readonly ids: LogIds | undefined;
 }
 
-export function toEntry(logged: Logged, redact: Redact): LogEntry {
+export function toEntry(logged: LogCall, redact: Redact): LogEntry {
   const { seq, at, level } = logged;
   const ids: Record<string, string> = {};
   for (const name of logIds) {
@@ -49,7 +49,7 @@ export function toEntry(logged: Logged, redact: Redact): LogEntry {
   return { seq, at, level, ids, text, bytes: Buffer.byteLength(text) };
 }
 
-function toDetails(given: Logged["data"], redact: Redact): Pick<LogRecord, "data" | "error"> {
+function toDetails(given: LogCall["data"], redact: Redact): Pick<LogRecord, "data" | "error"> {
   if (!given) return {};
   try {
     const { error, ...rest } = given;

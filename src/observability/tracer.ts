@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
 import { toErrorMessage } from "../core/error.ts";
 import { runOutOfScope } from "../core/scope.ts";
+import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
 import { findSdk } from "./find-sdk.ts";
 import type { OtelSdk } from "./otel.ts";
 import { createRedact } from "./redact.ts";
@@ -28,12 +28,12 @@ export interface SpanEvent {
   readonly timestamp: string;
   readonly span: SpanView;
 }
-export interface Happened {
+export interface SpanNotice {
   readonly event: SpanEvent;
   /** What its trace is about. */
   readonly root: Entity | undefined;
 }
-export type SpanListener = (happened: readonly Happened[]) => void;
+export type SpanListener = (notices: readonly SpanNotice[]) => void;
 
 export interface Traces {
   readonly tracer: Tracer;
@@ -58,20 +58,20 @@ export function createTraces(): Traces {
   };
   /** What the last traces are about. */
   const roots = new Map<string, Entity>();
-  let happened: Happened[] = [];
+  let notices: SpanNotice[] = [];
 
   function tell(type: SpanEvent["type"], span: SpanView): void {
     if (listeners.size === 0) return;
     const copy = { ...span, attributes: { ...span.attributes } };
     const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
     // Readers are told after those who work, and never by many of them at once.
-    if (happened.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
-    if (happened.length >= mostHappened) flush();
+    if (notices.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
+    if (notices.length >= mostNotices) flush();
   }
 
   function flush(): void {
-    const all = happened;
-    happened = [];
+    const all = notices;
+    notices = [];
     for (const listener of all.length > 0 ? listeners : []) safely(() => listener(all));
   }
 
@@ -154,7 +154,7 @@ function safely<T>(run: () => T): T | undefined {
 
 /** How many traces are remembered, and how much may happen before readers are told in the middle of it. */
 const mostRoots = 10_000;
-const mostHappened = 10_000;
+const mostNotices = 10_000;
 /** The longest text of an attribute. */
 const mostLetters = 4_096;
 

@@ -20,22 +20,22 @@ import { check, toRecord } from "../http/route.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
+import type { BuiltInRoute } from "./built-in-routes.ts";
 import { createCustomApp, inside, methodNotAllowed, type Inside } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { isCrossOrigin, isForeign, isOwn, notAllowed } from "./origins.ts";
 import { answerInScope } from "./request-span.ts";
-import type { Row } from "./built-in-routes.ts";
 
 export type Mode = "dev" | "start";
 export interface AppOptions {
   readonly snapshot: Snapshot;
-  readonly table: Table<Row>;
+  readonly table: Table<BuiltInRoute>;
   readonly streams: Streams;
   readonly mode: Mode;
   readonly logger: Logger;
   readonly tracer: Tracer;
-  /** Hears the body keys that no row knows. */
+  /** Hears the body keys that no route knows. */
   readonly unknownKey: (route: string, key: string) => void;
 }
 /** One snapshot, ready to answer. */
@@ -76,7 +76,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
       if (preflight) return preflight;
       if (isForeign(request, event.url) && !cors.allows(request.headers.get("origin")!)) throw notAllowed();
       const match = table.find(request.method, event.url.pathname);
-      const asked = gate && toAsked(event, request.method, match);
+      const asked = gate && toAccessRequest(event, request.method, match);
       const identity = asked ? await runInScope({ requestId }, () => gate(request, asked)) : unchecked;
       if (match) return await answerRow(match, event, identity, requestId, headers);
       return withHeaders(await askCustom(event, requestId, identity.caller), headers);
@@ -97,15 +97,16 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     let identity: Identity = unchecked;
     let refusal: unknown;
     try {
-      if (gate) identity = await gate(request, toAsked(event, method, match));
+      if (gate) identity = await gate(request, toAccessRequest(event, method, match));
       if (isAsking) refusal = methodNotAllowed(table, url.pathname);
     } catch (error) {
       refusal = error;
     }
     if (!refusal) {
-      const runRow = async (found: Match<Row>) => toWebResponse(await answerRow(found, event, identity, requestId, []));
-      const row = match && { isRefusal: false, run: () => runRow(match) };
-      return askCustom(event, requestId, identity.caller, row);
+      const runRow = async (found: Match<BuiltInRoute>) =>
+        toWebResponse(await answerRow(found, event, identity, requestId, []));
+      const route = match && { isRefusal: false, run: () => runRow(match) };
+      return askCustom(event, requestId, identity.caller, route);
     }
     let isAnswered = true; // by the middleware itself
     async function refuse(): Promise<never> {
@@ -127,13 +128,13 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
   ): Promise<Response> {
     Object.assign(context, { requestId, logger, authenticatedUser: caller?.user, [inside]: around });
     const ids = { requestId, userId: caller?.userId };
-    // A built-in row makes a span of its own.
+    // A built-in route makes a span of its own.
     if (around) return runInScope(ids, async () => custom.fetch(req));
     return answerInScope(tracer, { request: req, ids }, async () => custom.fetch(req));
   }
 
   function answerRow(
-    match: Match<Row>,
+    match: Match<BuiltInRoute>,
     event: H3Event,
     identity: Identity,
     requestId: string,
@@ -141,15 +142,15 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
   ): Promise<Answer> {
     const { req: request } = event;
     const ids = { requestId, userId: identity.caller?.userId };
-    const asked = { request, ids, route: match.row.path, params: match.params };
+    const asked = { request, ids, route: match.route.path, params: match.params };
     return answerInScope(tracer, asked, async () =>
       toAnswer(await run(match, event, identity, requestId), request, headers, identity),
     );
   }
 
-  function run({ row, params }: Match<Row>, event: H3Event, identity: Identity, requestId: string): unknown {
-    if (row.type === "socket") throw new ServeError(426, "Upgrade required", { headers: [["upgrade", "websocket"]] });
-    return row.run({
+  function run({ route, params }: Match<BuiltInRoute>, event: H3Event, identity: Identity, requestId: string): unknown {
+    if (route.type === "socket") throw new ServeError(426, "Upgrade required", { headers: [["upgrade", "websocket"]] });
+    return route.run({
       request: event.req,
       params,
       search: event.url.searchParams,
@@ -157,7 +158,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
       requestId,
       snapshot,
       limits,
-      unknownKey: (key) => unknownKey(`${row.method} ${row.path}`, key),
+      unknownKey: (key) => unknownKey(`${route.method} ${route.path}`, key),
     });
   }
 
@@ -195,9 +196,11 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     const origin = request.headers.get("origin");
     if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) throw notAllowed();
     const match = table.find("GET", event.url.pathname);
-    const identity = gate ? await gate(request, { ...toAsked(event, "GET", match), isUpgrade: true }) : unchecked;
-    if (match?.row.type === "socket") {
-      return { hooks: toHooks(match.row, event.url.searchParams, identity), isBuiltIn: true };
+    const identity = gate
+      ? await gate(request, { ...toAccessRequest(event, "GET", match), isUpgrade: true })
+      : unchecked;
+    if (match?.route.type === "socket") {
+      return { hooks: toHooks(match.route, event.url.searchParams, identity), isBuiltIn: true };
     }
     if (match) throw notFound();
     const response = await askCustom(event, nextRequestId(), identity.caller);
@@ -220,19 +223,23 @@ function toPreflightAnswer({ status, body, headers }: Response, kept: HeaderPair
 
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];
 
-/** What the policy is asked: by the row that matched, and by the path that the routers read. */
-function toAsked({ url }: H3Event, method: string, match: Match<Row> | undefined): Parameters<Gate>[1] {
-  return { method, path: url.pathname, search: url.searchParams, row: match?.row };
+/** What the policy is asked: by the route that matched, and by the path that the routers read. */
+function toAccessRequest(
+  { url }: H3Event,
+  method: string,
+  match: Match<BuiltInRoute> | undefined,
+): Parameters<Gate>[1] {
+  return { method, path: url.pathname, search: url.searchParams, route: match?.route };
 }
 
 /** Whoever asks for what there is not is told so in the socket's own way: a browser shows nobody why a handshake failed. */
-function toHooks(row: SocketRoute, search: URLSearchParams, identity: Identity): Partial<Hooks> {
+function toHooks(route: SocketRoute, search: URLSearchParams, identity: Identity): Partial<Hooks> {
   let connection: Connection | undefined;
   return {
     open(peer) {
       try {
-        const query = row.query && check(row.query, toRecord(search), "query");
-        connection = row.connect(peer, { query, identity });
+        const query = route.query && check(route.query, toRecord(search), "query");
+        connection = route.connect(peer, { query, identity });
       } catch (error) {
         if (!(error instanceof ServeError)) throw error;
         peer.send(JSON.stringify({ type: "ERROR", success: false, error: error.message }));

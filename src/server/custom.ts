@@ -3,15 +3,15 @@ import { ConfigError } from "../config/error.ts";
 import { notFound, ServeError } from "../core/error.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
+import type { BuiltInRoute } from "./built-in-routes.ts";
 import { isCrossOrigin } from "./origins.ts";
-import type { Row } from "./built-in-routes.ts";
 
 declare module "h3" {
   interface H3EventContext {
     [inside]?: Inside | undefined;
   }
 }
-/** With `cors: false`, what the host's middleware stands around: the built-in row that matched, or a refusal. */
+/** With `cors: false`, what the host's middleware stands around: the built-in route that matched, or a refusal. */
 export interface Inside {
   readonly isRefusal: boolean;
   run(): Promise<Response>;
@@ -20,7 +20,7 @@ export const inside: unique symbol = Symbol("inside");
 
 export interface CustomAppOptions {
   readonly configureApp: ((app: H3) => void) | undefined;
-  readonly table: Table<Row>;
+  readonly table: Table<BuiltInRoute>;
   readonly report: (error: unknown, requestId: string | undefined) => void;
 }
 
@@ -30,10 +30,10 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
   sparePaths(app);
   configure(app, configureApp);
   for (const { method = "", route = "" } of app["~routes"]) {
-    const row = table.hides(method, route);
-    if (row) {
+    const builtIn = table.hides(method, route);
+    if (builtIn) {
       throw new ConfigError(
-        `configureApp: ${method} ${route} can never be reached: ${row.method} ${row.path} is built in`,
+        `configureApp: ${method} ${route} can never be reached: ${builtIn.method} ${builtIn.path} is built in`,
       );
     }
   }
@@ -112,7 +112,7 @@ function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): voi
 }
 
 /** 405 with the methods that a built-in path has; 404 where there is none. */
-export function methodNotAllowed(table: Table<Row>, path: string): ServeError {
+export function methodNotAllowed(table: Table<BuiltInRoute>, path: string): ServeError {
   const allowed = table.allowed(path);
   if (allowed.length === 0) return notFound();
   return new ServeError(405, "Method not allowed", { headers: [["allow", allowed.join(", ")]] });

@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from "ai";
 import type { StreamPart } from "../call/call.ts";
-import { messageOf } from "./events.ts";
 import { loadSdk } from "../sdk.ts";
+import { messageOf } from "./stream-events.ts";
 
 /** An answer as chat hooks read it: the UI message stream of the AI SDK. */
 export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator<UIMessageChunk> {

@@ -6,11 +6,11 @@ import { isSchema, validate, type Schema } from "../../core/schema.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { AgentDefinition } from "../define.ts";
 import { findModel } from "../models/find-model.ts";
-import { guardModel, ModelFailure, type ModelLimits } from "../models/timed-model.ts";
-import type { Operation } from "./operation.ts";
+import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
-import { toToolSpan } from "./spans.ts";
 import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "../tool.ts";
+import type { Operation } from "./operation.ts";
+import { toToolSpan } from "./spans.ts";
 
 /** An agent in the terms of the AI SDK; made at its first call. */
 export interface PreparedAgent {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { createModel, toModelParts, toWords, type ModelParts, type PlainAnswer } from "./create-model.ts";
 import { fill } from "./fill.ts";
-import { createModel, toParts, toWords, type Parts, type PlainAnswer } from "./create-model.ts";
 
 export interface EchoModelOptions {
   /** Milliseconds between two words of a stream. @default 0 */
@@ -13,12 +13,12 @@ export interface EchoModelOptions {
  * the prompt is taken as what the tool, or the schema, is to be given.
  */
 export function echoModel({ wordMs = 0 }: EchoModelOptions = {}): LanguageModelV4 {
-  return createModel("echo", async function* (options): Parts {
+  return createModel("echo", async function* (options): ModelParts {
     const { prompt, abortSignal: signal } = options;
     const inputTokens = toWords(prompt.map(textOf).join(" ")).length;
     const answer = toAnswer(options);
     const outputTokens = toWords(answer.text ?? "").length;
-    for await (const part of toParts({ ...answer, usage: { inputTokens, outputTokens } })) {
+    for await (const part of toModelParts({ ...answer, usage: { inputTokens, outputTokens } })) {
       if (wordMs > 0 && part.type === "text-delta") await sleep(wordMs, undefined, { signal });
       yield part;
     }

@@ -2,18 +2,18 @@ import type { JsonSchema } from "../../core/json-schema.ts";
 import { toVisible } from "../../core/visible.ts";
 import type { Execution } from "./execution.ts";
 import { toShape } from "./shape.ts";
-import type { Waiting } from "./suspension.ts";
+import type { PendingStep } from "./suspension.ts";
 import type { Target } from "./target.ts";
 
 /** The lines that say how an execution is answered later. */
 export function toResumeLines(
   execution: Execution,
-  waiting: Waiting,
+  pending: PendingStep,
   schema: JsonSchema | undefined,
   target: Target,
 ): string[] {
   const shape = toShape(schema);
-  const stepId = waiting.others > 0 ? `,"options":{"stepId":${JSON.stringify(waiting.stepId)}}` : "";
+  const stepId = pending.others > 0 ? `,"options":{"stepId":${JSON.stringify(pending.stepId)}}` : "";
   const body = quote(`{"resumeData":${shape}${stepId}}`);
   return [
     `execution ${execution.id} waits for an answer; give it with`,

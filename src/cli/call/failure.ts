@@ -1,7 +1,7 @@
 import { UserError } from "../../core/user-error.ts";
 
 /** The server has said no. */
-export class Refused extends UserError {
+export class RefusalError extends UserError {
   readonly status: number;
 
   constructor(status: number, message: string, hint?: string) {
@@ -11,7 +11,7 @@ export class Refused extends UserError {
 }
 
 /** There is no connection, or no longer. What was asked for may go on at the server, unless nobody has heard it. */
-export class Broken extends UserError {
+export class ConnectionError extends UserError {
   readonly heard: boolean;
 
   constructor(message: string, { hint, heard }: { hint?: string; heard: boolean }) {
@@ -21,7 +21,7 @@ export class Broken extends UserError {
 }
 
 /** Somebody pressed Ctrl+C. */
-export class Interrupted extends UserError {
+export class InterruptError extends UserError {
   constructor() {
     super("Interrupted");
   }

@@ -1,9 +1,9 @@
-import { Interrupted } from "./failure.ts";
+import { InterruptError } from "./failure.ts";
 
-/** Runs something that Ctrl+C aborts, with `Interrupted` as the reason. Pressed twice it ends the process. */
+/** Runs something that Ctrl+C aborts, with `InterruptError` as the reason. Pressed twice it ends the process. */
 export async function interruptible<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
-  const stop = (): void => controller.abort(new Interrupted());
+  const stop = (): void => controller.abort(new InterruptError());
   process.once("SIGINT", stop);
   try {
     return await run(controller.signal);

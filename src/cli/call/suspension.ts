@@ -2,7 +2,7 @@ import type { JsonSchema } from "../../core/json-schema.ts";
 import type { Client } from "./client.ts";
 
 /** Who waits for an answer, and why. */
-export interface Waiting {
+export interface PendingStep {
   readonly stepId: string;
   readonly reason: string;
   readonly data?: unknown;
@@ -12,7 +12,7 @@ export interface Waiting {
 }
 
 /** The first of those who wait. */
-export function toWaiting(suspension: unknown): Waiting {
+export function toPendingStep(suspension: unknown): PendingStep {
   const { pending, suspendedAt, ...first } = toObject(suspension);
   const all = Array.isArray(pending) ? pending : [];
   const { stepId, reason, data } = toObject(all[0] ?? first);

@@ -2,7 +2,7 @@ import { colors } from "../colors.ts";
 import { showPart } from "./agent-lines.ts";
 import type { ServerEvent } from "./events.ts";
 import { dim, toSeconds, toShort, type Screen } from "./screen.ts";
-import { toWaiting } from "./suspension.ts";
+import { toPendingStep } from "./suspension.ts";
 
 const mostSteps = 10_000;
 
@@ -44,7 +44,7 @@ export class WorkflowLines {
   }
 
   #showSuspension({ suspension }: ServerEvent): void {
-    const { stepId, reason, data, others } = toWaiting(suspension);
+    const { stepId, reason, data, others } = toPendingStep(suspension);
     const also = others > 0 ? dim(`, and ${others} more`) : "";
     this.#screen.line(`${colors.yellow("‖")} ${toShort(stepId, 200)} waits${also}: ${toShort(reason, 2_000)}`);
     if (data !== undefined) this.#screen.line(dim(`  ${toShort(data, 2_000)}`));

@@ -1,8 +1,8 @@
 import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
 import type { Span, SpanOptions } from "../../core/trace.ts";
-import type { Sdk } from "../sdk.ts";
 import { fromModelUsage, toModelSpan } from "../call/spans.ts";
+import type { Sdk } from "../sdk.ts";
 
 export interface ModelLimits {
   readonly modelFirstByteMs: number;
