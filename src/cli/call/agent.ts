@@ -1,11 +1,8 @@
 import { UserError } from "../../core/user-error.ts";
 import { UsageError } from "../usage.ts";
-import { showPart } from "./agent-lines.ts";
-import type { Call } from "./call.ts";
+import { interruptible, readInput, withKnownIds, type Call } from "./call.ts";
 import type { ServerEvent } from "./events.ts";
-import { readInput } from "./input.ts";
-import { interruptible } from "./interrupt.ts";
-import { withKnownIds } from "./known.ts";
+import { showPart } from "./lines.ts";
 import { askText } from "./prompt.ts";
 import { dim, toSeconds, toShort } from "./screen.ts";
 

@@ -1,7 +1,6 @@
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { toVisible } from "../../core/visible.ts";
 import type { Execution } from "./execution.ts";
-import { toShape } from "./shape.ts";
 import type { PendingStep } from "./suspension.ts";
 import type { Target } from "./target.ts";
 
@@ -37,6 +36,17 @@ const toFollow = ({ workflowId, id }: Execution, { flag }: Target): string =>
 function toCurl({ path }: Execution, action: string, { url, token }: Target): string {
   const authorization = token === undefined ? "" : ` -H "Authorization: Bearer $AGENTSERVE_TOKEN"`;
   return `curl -X POST ${quote(`${url}${path}/${action}`)}${authorization}`;
+}
+
+/** `{"approved":<boolean>}`: what a schema asks for, at a glance. It is not JSON, so that nobody sends it as it is. */
+export function toShape(schema: unknown, depth = 0): string {
+  const { type, properties } = (schema ?? {}) as JsonSchema;
+  if (type !== "object" || typeof properties !== "object" || properties === null || depth > 2) {
+    return typeof type === "string" ? `<${type.slice(0, 20)}>` : "<json>";
+  }
+  const fields = Object.entries(properties).slice(0, 10);
+  const shown = fields.map(([name, inner]) => `${JSON.stringify(name.slice(0, 60))}:${toShape(inner, depth + 1)}`);
+  return `{${shown.join(",")}}`;
 }
 
 /** One word for a shell, whatever the server wrote into it. */

@@ -4,21 +4,16 @@ import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { exitCodes } from "../fail.ts";
 import { UsageError } from "../usage.ts";
-import type { Call } from "./call.ts";
-import { toLeaveLines, toResumeLines } from "./commands.ts";
+import { InterruptError, interruptible, parseJson, readInput, withKnownIds, type Call } from "./call.ts";
+import { toLeaveLines, toResumeLines, toShape } from "./commands.ts";
 import type { ServerEvent } from "./events.ts";
 import { Execution } from "./execution.ts";
-import { InterruptError, RefusalError } from "./failure.ts";
+import { RefusalError } from "./failure.ts";
 import { fillForm } from "./form.ts";
-import { parseJson, readInput } from "./input.ts";
-import { interruptible } from "./interrupt.ts";
-import { withKnownIds } from "./known.ts";
+import { WorkflowLines } from "./lines.ts";
 import { CancelError } from "./prompt.ts";
-import { resume } from "./resume.ts";
 import { dim, toShort } from "./screen.ts";
-import { toShape } from "./shape.ts";
-import { findResumeSchema, toPendingStep, type PendingStep } from "./suspension.ts";
-import { WorkflowLines } from "./workflow-lines.ts";
+import { findResumeSchema, resume, toPendingStep, type PendingStep } from "./suspension.ts";
 
 const mostRounds = 1_000;
 
