@@ -8,15 +8,15 @@ import { isCrossOrigin } from "./origins.ts";
 
 declare module "h3" {
   interface H3EventContext {
-    [inside]?: Inside | undefined;
+    [innerHandler]?: InnerHandler | undefined;
   }
 }
-/** With `cors: false`, what the host's middleware stands around: the built-in route that matched, or a refusal. */
-export interface Inside {
+/** With `cors: false`, the handler inside the host's middleware: the built-in route that matched, or a refusal. */
+export interface InnerHandler {
   readonly isRefusal: boolean;
   run(): Promise<Response>;
 }
-export const inside: unique symbol = Symbol("inside");
+export const innerHandler: unique symbol = Symbol("innerHandler");
 
 export interface CustomAppOptions {
   readonly configureApp: ((app: H3) => void) | undefined;
@@ -38,7 +38,7 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     }
   }
   // Innermost, so that with `cors: false` the host's middleware can set cross-origin headers on built-in routes.
-  app.use((event, next) => event.context[inside]?.run() ?? next());
+  app.use((event, next) => event.context[innerHandler]?.run() ?? next());
 
   const theirs = app.config.onError;
   app.config.onError = async (error, event) => {
@@ -47,7 +47,7 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     let failed: unknown = ours ?? error;
     try {
       // Theirs to answer are their own routes and unknown paths, not a wrong method of a built-in one.
-      const isTheirs = !context[inside] && ours?.status !== 405;
+      const isTheirs = !context[innerHandler] && ours?.status !== 405;
       const answer = isTheirs ? await theirs?.(error, event) : undefined;
       if (answer !== undefined) return answer;
     } catch (again) {
@@ -85,7 +85,7 @@ function sparePaths(app: H3): void {
       ...added.map(
         (one): typeof one =>
           (event, next) =>
-            event.context[inside]?.isRefusal ? next() : one(event, next),
+            event.context[innerHandler]?.isRefusal ? next() : one(event, next),
       ),
     );
     return app;
