@@ -4,9 +4,10 @@ import type { AgentContext } from "./context.ts";
 
 /** A schema of valibot, zod, arktype …, or one made by the AI SDK's `jsonSchema()`. */
 export type ToolSchema = Schema | SdkSchema<unknown>;
-type ToolInput<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
-
-type ToolReturn<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
+/** The input of `execute`: the output of the tool's input schema. */
+export type ToolInput<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
+/** The value that `execute` may return: the input of the tool's output schema, or anything without one. */
+export type ToolReturn<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
 
 export interface ToolExecution {
   /** The call that this belongs to. */

@@ -36,7 +36,8 @@ export interface DefineWorkflowOptions<
   recovery?: "resume" | "fail";
 }
 
-type AnyInput = Record<string, unknown>;
+/** The input of a workflow without an input schema. */
+export type AnyInput = Record<string, unknown>;
 
 /** Starts a chain. Each call on it returns a new chain; `data` has the type that the step before made. */
 export function defineWorkflow<
@@ -163,7 +164,7 @@ export class Workflow<Start, Input, Data, Resume, Suspend, Out extends MaybeSche
 }
 
 /** A step's `inputSchema` must take what the step before made, or narrow it. */
-type Takes<Data, In> = [Data] extends [InputOf<In, Data>]
+export type Takes<Data, In> = [Data] extends [InputOf<In, Data>]
   ? unknown
   : [InputOf<In, Data>] extends [Data]
     ? unknown
