@@ -1,5 +1,5 @@
 // The config
-export { defineConfig, type Config, type ServerOptions } from "./config/define.ts";
+export { defineConfig, type Config, type CustomApp, type ExactConfig, type ServerOptions } from "./config/define.ts";
 export type { Limits } from "./config/limits.ts";
 export type { CorsOptions } from "./http/cors.ts";
 export { embedded, type EmbeddedBackendOptions } from "./backends/embedded/define.ts";
