@@ -1,4 +1,4 @@
-import { ServeError } from "../core/error.ts";
+import { busy, shuttingDown, type ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
@@ -61,7 +61,7 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
   function begin({ agent, options = {}, callContext, signal, isStep = false }: AgentCall): Operation {
     if (closing && !isStep) throw shuttingDown();
     if (!isStep && requests.size >= limits.agentCalls) {
-      throw new ServeError(503, "Too many calls of agents", { headers: [["retry-after", "1"]] });
+      throw busy("Too many calls of agents", 1);
     }
     const operation = new Operation({ agent, options, callContext, logger, tracer, signal, isStep });
     (isStep ? steps : requests).add(operation);
@@ -148,4 +148,3 @@ const toFailure = async (operation: Operation, error: unknown): Promise<ServeErr
   operation.fail(await loadSdk(), error);
 /** How long a call that is ended may take to say so. */
 const lastWordMs = 100;
-const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

@@ -16,6 +16,7 @@ import { getSystemErrorMessage } from "node:util";
 import { consola } from "consola";
 import manifest from "../../package.json" with { type: "json" };
 import { findConfig, hasConfig } from "../config/load.ts";
+import { toPortableWord } from "../core/shell.ts";
 import { UserError } from "../core/user-error.ts";
 import { toVisible } from "../core/visible.ts";
 import { colors } from "./colors.ts";
@@ -193,11 +194,11 @@ function toReadable(error: unknown, root: string): unknown {
 function describe(root: string, template: Template, paths: readonly string[], kept: readonly string[]): string {
   const folder = relative(".", root);
   const steps = [
-    ...(folder === "" ? [] : [`cd ${toArgument(folder)}`]),
+    ...(folder === "" ? [] : [`cd ${toPortableWord(toVisible(folder))}`]),
     kept.length > 0 ? "npm install agentserve valibot" : "npm install",
     "npx agentserve dev",
   ];
-  const first = `npx agentserve call agent assistant ${toArgument(templates[template].question)}`;
+  const first = `npx agentserve call agent assistant ${toPortableWord(toVisible(templates[template].question))}`;
   const lines = [
     `${colors.green("agentserve")} init  ${colors.cyan(toVisible(root))}  ${colors.dim(`the template ${template}`)}`,
     ...paths.map((path) => colors.dim(`  ${path}`)),
@@ -210,11 +211,4 @@ function describe(root: string, template: Template, paths: readonly string[], ke
     `  ${colors.cyan(first)}`,
   ];
   return `${lines.join("\n")}\n`;
-}
-
-/** As a shell takes it for one word. */
-function toArgument(text: string): string {
-  const word = toVisible(text);
-  if (/^[\w./~@:+-]+$/.test(word)) return word;
-  return /["$`\\!]/.test(word) ? `'${word.replaceAll("'", `'\\''`)}'` : `"${word}"`;
 }

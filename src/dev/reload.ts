@@ -5,6 +5,7 @@ import type { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
 import { missingFiles, withPlace } from "../config/load-error.ts";
 import { dispose, isModule, type Loader, type Project } from "../config/load.ts";
+import { attempt } from "../core/attempt.ts";
 import type { Problem } from "../pages/problem.ts";
 import type { OpenServer } from "../server/create.ts";
 import { describeChange } from "./change.ts";
@@ -147,10 +148,4 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
 }
 
 /** Where a link leads; a file that is gone leads nowhere. */
-function toReal(file: string): string {
-  try {
-    return realpathSync(file);
-  } catch {
-    return file;
-  }
-}
+const toReal = (file: string): string => attempt(() => realpathSync(file)) ?? file;

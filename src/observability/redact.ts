@@ -1,3 +1,5 @@
+import { attempt } from "../core/attempt.ts";
+
 /** The ends of names, without their separators, of what must not be read. */
 const names =
   /(authorization|cookies?|passwords?|passwd|passphrase|secrets?|(?:api|access|private|secret|signing)keys?|credentials?|tokens?)$/;
@@ -81,11 +83,7 @@ export function createRedact(environment: Readonly<Record<string, string | undef
   /** JSON that somebody has put into a text. */
   function redactJson(given: string): string | undefined {
     if (!/^\s{0,8}[[{]/.test(given)) return undefined;
-    try {
-      return JSON.stringify(JSON.parse(given), value);
-    } catch {
-      return undefined;
-    }
+    return attempt(() => JSON.stringify(JSON.parse(given), value));
   }
 
   return { text, value };

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { attempt } from "../core/attempt.ts";
 import { toErrorMessage } from "../core/error.ts";
 import { runOutOfScope } from "../core/scope.ts";
 import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
@@ -72,7 +73,7 @@ export function createTraces(): Traces {
   function flush(): void {
     const all = notices;
     notices = [];
-    for (const listener of all.length > 0 ? listeners : []) safely(() => listener(all));
+    for (const listener of all.length > 0 ? listeners : []) attempt(() => listener(all));
   }
 
   function know(traceId: string, attributes: Attributes): void {
@@ -86,7 +87,7 @@ export function createTraces(): Traces {
     const parent = options.parent ?? currentSpan() ?? sdk?.active();
     const attributes = clean(options.attributes);
     // Whatever is wrong with the application's SDK must not stop what is being traced.
-    const theirs = sdk && safely(() => sdk.start({ name, kind, links, parent, attributes }));
+    const theirs = sdk && attempt(() => sdk.start({ name, kind, links, parent, attributes }));
     const traceId = theirs?.traceId ?? parent?.traceId ?? randomBytes(16).toString("hex");
     const spanId = theirs?.spanId ?? randomBytes(8).toString("hex");
     know(traceId, attributes);
@@ -110,13 +111,13 @@ export function createTraces(): Traces {
       set(more) {
         const cleaned = clean(more);
         Object.assign(attributes, cleaned);
-        safely(() => theirs?.set(cleaned));
+        attempt(() => theirs?.set(cleaned));
       },
       end(error) {
         if (!isOpen) return;
         isOpen = false;
         const message = shorten(toErrorMessage(error));
-        safely(() => theirs?.end(error === undefined ? undefined : message));
+        attempt(() => theirs?.end(error === undefined ? undefined : message));
         const status = error === undefined ? ({ code: "ok" } as const) : ({ code: "error", message } as const);
         tell("span:end", { ...view, endTime: new Date().toISOString(), status });
       },
@@ -142,14 +143,6 @@ export function createTraces(): Traces {
       };
     },
   };
-}
-
-function safely<T>(run: () => T): T | undefined {
-  try {
-    return run();
-  } catch {
-    return undefined;
-  }
 }
 
 /** How many traces are remembered, and how much may happen before readers are told in the middle of it. */

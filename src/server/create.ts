@@ -1,11 +1,11 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { limitRequestBody } from "srvx/body-limit";
 import { createAgents } from "../agents/agents.ts";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
-import { ServeError } from "../core/error.ts";
+import { shuttingDown } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
+import { within } from "../core/within.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
 import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
@@ -141,7 +141,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     routes: () => current().routes(),
     swap: (next) => versions.swap(toApp(next)),
     async fetch(request) {
-      if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
+      if (closing) return toErrorEnvelope(shuttingDown(), [], report).toResponse();
       const app = current();
       const release = app.snapshot.hold("request");
       await recover().catch((error: unknown) => {
@@ -198,10 +198,8 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       ),
     ]);
     // Whoever called `fetch` and never read the answer would hold it for ever.
-    const late = new AbortController();
     const rest = Math.max(answerMs, until - performance.now());
-    await Promise.race([versions.close(), sleep(rest, undefined, { signal: late.signal })]);
-    late.abort();
+    await within(rest, versions.close(), { onLate: () => {} });
   }
 }
 

@@ -1,6 +1,6 @@
 import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
 import { ConfigError } from "../config/error.ts";
-import { notFound, ServeError } from "../core/error.ts";
+import { notFound, ServeError, toErrorMessage } from "../core/error.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
@@ -102,7 +102,7 @@ function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): voi
   try {
     returned = configureApp?.(app);
   } catch (cause) {
-    throw new ConfigError(`configureApp: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    throw new ConfigError(`configureApp: ${toErrorMessage(cause)}`, { cause });
   }
   if (!(returned instanceof Promise)) return;
   returned.catch(() => {}); // the message below is enough

@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from "ai";
+import { toErrorMessage } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 import { loadSdk } from "../sdk.ts";
-import { messageOf } from "./stream-events.ts";
 
 /** An answer as chat hooks read it: the UI message stream of the AI SDK. */
 export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator<UIMessageChunk> {
@@ -22,7 +22,7 @@ export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator
     { highWaterMark: 0 },
   );
   // The tools' errors are meant to be seen, and ours say only what the caller may hear.
-  const chunks = sdk.toUIMessageStream({ stream, sendSources: true, onError: messageOf });
+  const chunks = sdk.toUIMessageStream({ stream, sendSources: true, onError: toErrorMessage });
   for await (const chunk of chunks) yield chunk.type === "start" ? { ...chunk, messageId } : chunk;
 }
 

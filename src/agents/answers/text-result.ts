@@ -1,6 +1,7 @@
+import { toErrorMessage } from "../../core/error.ts";
 import type { Answer } from "../call/call.ts";
 import type { TextResult } from "../shapes.ts";
-import { messageOf, toUsage } from "./stream-events.ts";
+import { toUsage } from "./stream-events.ts";
 
 /** The answer of `POST /agents/:id/text`: the text, and every tool call with its result. */
 export function toTextResult({ text, finishReason, usage, steps }: Answer): TextResult {
@@ -19,7 +20,7 @@ export function toTextResult({ text, finishReason, usage, steps }: Answer): Text
     const call = { toolCallId, toolName, input: sent as unknown };
     if (part.type === "tool-call") result.toolCalls.push(call);
     if (part.type === "tool-result") result.toolResults.push({ ...call, output: part.output as unknown });
-    if (part.type === "tool-error") result.toolResults.push({ ...call, error: messageOf(part.error) });
+    if (part.type === "tool-error") result.toolResults.push({ ...call, error: toErrorMessage(part.error) });
   }
   return result;
 }

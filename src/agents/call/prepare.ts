@@ -1,6 +1,7 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { Validator, type Schema as CfSchema } from "@cfworker/json-schema";
 import type { Schema as SdkSchema, Tool as SdkTool, ToolSet } from "ai";
+import { toErrorMessage } from "../../core/error.ts";
 import { toJsonSchema } from "../../core/json-schema.ts";
 import { isSchema, validate, type Schema } from "../../core/schema.ts";
 import { runInSpan } from "../../core/trace.ts";
@@ -37,7 +38,7 @@ async function toModel(sdk: Sdk, { model }: AgentDefinition, root: string) {
   try {
     return await findModel(sdk, model, root);
   } catch (error) {
-    throw new ModelFailure(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new ModelFailure(toErrorMessage(error), { cause: error });
   }
 }
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import { tryParseJson } from "../../core/json.ts";
 import { createModel, toModelParts, toWords, type ModelParts, type PlainAnswer } from "./create-model.ts";
 import { fill } from "./fill.ts";
 
@@ -52,11 +53,7 @@ const toTopic = (text: string): string =>
 function findJson(text: string): unknown {
   const start = text.search(/[{[]/);
   const end = Math.max(text.lastIndexOf("}"), text.lastIndexOf("]"));
-  try {
-    return end > start && start >= 0 ? JSON.parse(text.slice(start, end + 1)) : undefined;
-  } catch {
-    return undefined;
-  }
+  return end > start && start >= 0 ? tryParseJson(text.slice(start, end + 1)) : undefined;
 }
 
 /** What a message says; of a tool, what it returned. */

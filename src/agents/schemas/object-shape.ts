@@ -1,6 +1,6 @@
 import { badRequest, ServeError } from "../../core/error.ts";
 import { toJsonSchema, type JsonSchema } from "../../core/json-schema.ts";
-import { isDeeper } from "../../core/json.ts";
+import { isDeeper, tryParseJson } from "../../core/json.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import type { SchemaChecker } from "./schema-checker.ts";
 
@@ -51,12 +51,8 @@ function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>
   return {
     schema: isObject(schema) ? schema : wrap(schema),
     read: async (text) => {
-      let value: unknown;
-      try {
-        value = JSON.parse(text);
-      } catch {
-        throw mismatch("it is not JSON");
-      }
+      const value = tryParseJson(text);
+      if (value === undefined) throw mismatch("it is not JSON");
       if (isDeeper(value, maxDepth)) throw mismatch(`it is nested deeper than ${maxDepth} levels`);
       return check(unwrap(schema, value));
     },

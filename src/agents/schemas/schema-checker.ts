@@ -1,5 +1,5 @@
 import { fork, type ChildProcess } from "node:child_process";
-import { ServeError } from "../../core/error.ts";
+import { busy, type ServeError } from "../../core/error.ts";
 
 export interface CheckTask {
   /** As JSON. */
@@ -47,7 +47,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   let closed = false;
 
   async function check(schema: string, value?: string): Promise<SchemaVerdict> {
-    if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw busy();
+    if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw tooMany();
     const { promise, resolve } = Promise.withResolvers<CheckResult>();
     const job: CheckJob = { schema, value, isSlow: schemaMs <= quickMs, isRunning: false, isLate: false, resolve };
     const late = setTimeout(() => {
@@ -60,7 +60,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     clearTimeout(late);
     for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
     if (!("unfinished" in checked)) return checked;
-    if (checked.unfinished === "busy") throw busy();
+    if (checked.unfinished === "busy") throw tooMany();
     return { problem: `checking it takes longer than ${schemaMs} ms` };
   }
 
@@ -146,8 +146,7 @@ function hold(worker: ChildProcess, isBusy: boolean): void {
   }
 }
 
-const busy = (): ServeError =>
-  new ServeError(503, "Too many schemas wait to be checked", { headers: [["retry-after", "1"]] });
+const tooMany = (): ServeError => busy("Too many schemas wait to be checked", 1);
 
 // Nothing of this process's environment is its business, but for what Windows needs to start it.
 const { SystemRoot } = process.env;

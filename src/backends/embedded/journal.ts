@@ -1,4 +1,4 @@
-import { ServeError } from "../../core/error.ts";
+import { ServeError, shuttingDown } from "../../core/error.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import { isSameCode } from "../../engine/changes.ts";
 import { toTransitionEvent } from "../../engine/events.ts";
@@ -281,5 +281,3 @@ interface Reactions {
   readonly fail: (error: unknown) => void;
   readonly onFault: NonNullable<Job["onFault"]>;
 }
-
-const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

@@ -1,5 +1,6 @@
 import { describe, nearest } from "../../core/explain.ts";
 import { isId } from "../../core/id.ts";
+import { tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { UsageError } from "../usage.ts";
@@ -34,13 +35,11 @@ export async function readInput(argument: string | undefined): Promise<string | 
 }
 
 export function parseJson(text: string, from: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new UsageError(`${from}: expected JSON, found ${toVisible(describe(text))}`, {
-      hint: `single quotes keep it whole in a shell: '{"amount":500}'`,
-    });
-  }
+  const value = tryParseJson(text);
+  if (value !== undefined) return value;
+  throw new UsageError(`${from}: expected JSON, found ${toVisible(describe(text))}`, {
+    hint: `single quotes keep it whole in a shell: '{"amount":500}'`,
+  });
 }
 
 /** The user pressed Ctrl+C. */

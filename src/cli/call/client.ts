@@ -1,4 +1,5 @@
 import { $fetch } from "ofetch";
+import { toObject, tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { readEvents, type ServerEvent } from "./events.ts";
@@ -119,9 +120,9 @@ async function toJsonAnswer(response: Response, target: Target, signal: AbortSig
     await response.body?.cancel();
     throw notOurs(target);
   }
-  const answer = toObject(await readText(response, target, signal));
-  if (answer?.["success"] === true) return { success: true, data: answer["data"] };
-  if (answer?.["success"] === false && typeof answer["error"] === "string") {
+  const answer = toObject(tryParseJson(await readText(response, target, signal)));
+  if (answer["success"] === true) return { success: true, data: answer["data"] };
+  if (answer["success"] === false && typeof answer["error"] === "string") {
     return { success: false, error: toVisible(answer["error"], { most: 2_000 }) };
   }
   throw notOurs(target);
@@ -141,15 +142,6 @@ async function readText(response: Response, target: Target, signal: AbortSignal 
   }
   if (bytes > mostBytes) throw new UserError(`${target.url} answered with more than 16 MiB: expected less`);
   return Buffer.concat(chunks).toString();
-}
-
-function toObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 const isType = ({ headers }: Response, type: string): boolean =>

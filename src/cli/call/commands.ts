@@ -1,4 +1,5 @@
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { quote } from "../../core/shell.ts";
 import { toVisible } from "../../core/visible.ts";
 import type { Execution } from "./execution.ts";
 import type { PendingStep } from "./suspension.ts";
@@ -13,10 +14,10 @@ export function toResumeLines(
 ): string[] {
   const shape = toShape(schema);
   const stepId = pending.others > 0 ? `,"options":{"stepId":${JSON.stringify(pending.stepId)}}` : "";
-  const body = quote(`{"resumeData":${shape}${stepId}}`);
+  const body = toWord(`{"resumeData":${shape}${stepId}}`);
   return [
     `execution ${execution.id} waits for an answer; give it with`,
-    `  ${toFollow(execution, target)} --resume ${quote(shape)}`,
+    `  ${toFollow(execution, target)} --resume ${toWord(shape)}`,
     `  ${toCurl(execution, "resume", target)} -H 'content-type: application/json' -d ${body}`,
   ];
 }
@@ -35,7 +36,7 @@ const toFollow = ({ workflowId, id }: Execution, { flag }: Target): string =>
 
 function toCurl({ path }: Execution, action: string, { url, token }: Target): string {
   const authorization = token === undefined ? "" : ` -H "Authorization: Bearer $AGENTSERVE_TOKEN"`;
-  return `curl -X POST ${quote(`${url}${path}/${action}`)}${authorization}`;
+  return `curl -X POST ${toWord(`${url}${path}/${action}`)}${authorization}`;
 }
 
 /** `{"approved":<boolean>}`: what a schema asks for, at a glance. It is not JSON, so that nobody sends it as it is. */
@@ -50,4 +51,4 @@ export function toShape(schema: unknown, depth = 0): string {
 }
 
 /** One word for a shell, whatever the server wrote into it. */
-const quote = (text: string): string => `'${toVisible(text).replaceAll("'", `'\\''`)}'`;
+const toWord = (text: string): string => quote(toVisible(text));

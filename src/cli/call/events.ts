@@ -1,3 +1,4 @@
+import { isObject, tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 
 export interface ServerEvent {
@@ -42,21 +43,13 @@ async function* toLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
 }
 
 function toEvent(text: string): ServerEvent {
-  const event = parse(text);
-  if (typeof event !== "object" || event === null || typeof (event as ServerEvent).type !== "string") {
+  const event = tryParseJson(text);
+  if (!isObject(event) || typeof event["type"] !== "string") {
     throw new UserError("The server sent an event that is none: expected JSON with a type", {
       hint: "is it agentserve, and of this version?",
     });
   }
   return event as ServerEvent;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const tooLarge = (): UserError =>

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { isObject, toObject } from "../../core/json.ts";
 import type { Client } from "./client.ts";
 import type { Execution } from "./execution.ts";
 import { ConnectionError, RefusalError } from "./failure.ts";
@@ -38,7 +39,7 @@ export async function findResumeSchema(
   const own = findStep(detail["steps"], stepId.split("/"), 0)?.["resumeSchema"];
   // A step of a workflow inside may answer to that one's schema, which nobody is shown.
   const schema = own ?? (stepId.includes("/") ? undefined : detail["resumeSchema"]);
-  return typeof schema === "object" && schema !== null ? (schema as JsonSchema) : undefined;
+  return isObject(schema) ? schema : undefined;
 }
 
 function findStep(steps: unknown, path: readonly string[], depth: number): Record<string, unknown> | undefined {
@@ -92,6 +93,3 @@ function hasMoved(state: unknown, { suspendedAt }: PendingStep): boolean {
   const { status, suspension } = (state ?? {}) as { status?: unknown; suspension?: { suspendedAt?: unknown } };
   return status !== "suspended" || suspension?.suspendedAt !== suspendedAt;
 }
-
-const toObject = (value: unknown): Record<string, unknown> =>
-  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};

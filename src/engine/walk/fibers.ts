@@ -1,3 +1,4 @@
+import { toErrorMessage } from "../../core/error.ts";
 import type { Branch, EntryAttempt, Outcome, Resumed } from "../definition.ts";
 import type { Fault, ParkedBranch, Position } from "../execution.ts";
 import type { EntryResult, Start } from "./walk.ts";
@@ -155,5 +156,5 @@ export class Fibers {
 
 export function toFault(error: unknown): Fault {
   if (error instanceof StepFailure) return error.fault;
-  return { message: error instanceof Error ? error.message : String(error) };
+  return { message: toErrorMessage(error) };
 }
