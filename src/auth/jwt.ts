@@ -2,6 +2,7 @@ import { createSecretKey, type KeyObject } from "node:crypto";
 import { errors, jwtVerify, SignJWT, type JWTPayload } from "jose";
 import { durationRule, fromDuration } from "../core/duration.ts";
 import { describe } from "../core/explain.ts";
+import { isObject } from "../core/json.ts";
 import { algorithms, checkJwtOptions, kindOf } from "./options.ts";
 import type { AccessOptions, AuthProvider } from "./provider.ts";
 import { toUser } from "./user.ts";
@@ -113,8 +114,7 @@ export async function createToken(
 async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOptions): Promise<string> {
   const { expiresIn, audience, issuer, algorithm = "HS256" } = options;
   const lifetime = expiresIn === undefined ? undefined : fromDuration(expiresIn);
-  if (typeof payload !== "object" || payload === null || Array.isArray(payload))
-    throw mistake("createToken(payload)", "an object", payload);
+  if (!isObject(payload)) throw mistake("createToken(payload)", "an object", payload);
   if (expiresIn !== undefined && !lifetime) throw mistake("createToken({ expiresIn })", durationRule, expiresIn);
   if (!algorithms.includes(algorithm)) throw mistake("createToken({ algorithm })", algorithms.join(", "), algorithm);
   const issuedAt = Math.floor(Date.now() / 1_000);

@@ -15,7 +15,7 @@ import { fileURLToPath } from "node:url";
 import { getSystemErrorMessage } from "node:util";
 import { consola } from "consola";
 import manifest from "../../package.json" with { type: "json" };
-import { findConfig, hasConfig } from "../config/load.ts";
+import { findConfig, hasConfig, isFolder } from "../config/load.ts";
 import { toPortableWord } from "../core/shell.ts";
 import { UserError } from "../core/user-error.ts";
 import { toVisible } from "../core/visible.ts";
@@ -152,7 +152,6 @@ function findClash(root: string, path: string): string | undefined {
 // Not existsSync, for which a link to nothing is nothing: writing to one makes a file elsewhere.
 const exists = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /** Writes all files, or takes back what it has written. */
 function write(root: string, files: ReadonlyMap<string, string>): void {

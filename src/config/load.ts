@@ -40,7 +40,7 @@ export function findConfig(asked: string | undefined, folder: string): string {
   });
 }
 
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+export const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /** A project's files, to be loaded as often as they change. */
 export interface Loader {

@@ -2,11 +2,11 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import { getTitle, type GenericSchema } from "valibot";
 import type { Media, Route } from "../http/route.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
+import { adoptSchema } from "./adopt-schema.ts";
 import { askPolicy, toPath, type Catalog, type Json, type AnyRoute, type WorkflowEntry } from "./catalog.ts";
 import { toExample } from "./example.ts";
 import { ownTag, tags, toLabels } from "./labels.ts";
 import { toOwnOperations, type OwnOperation } from "./own-operations.ts";
-import { adoptSchema } from "./refs.ts";
 
 export interface OpenApi extends Json {
   openapi: string;

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import type { JsonSchema } from "../../core/json-schema.ts";
 import { tryParseJson } from "../../core/json.ts";
+import { sampleSchema } from "../../core/schema-sample.ts";
 import { createModel, toModelParts, toWords, type ModelParts, type PlainAnswer } from "./create-model.ts";
-import { fill } from "./fill.ts";
 
 export interface EchoModelOptions {
   /** Milliseconds between two words of a stream. @default 0 */
@@ -32,13 +33,27 @@ function toAnswer({ prompt, tools = [], responseFormat }: LanguageModelV4CallOpt
   const tool = last?.role === "user" ? tools.find(({ name }) => isNamed(name, said)) : undefined;
   if (tool?.type === "function") {
     const [, about = ""] = said.split(new RegExp(escape(tool.name), "i"));
-    return { toolCalls: [{ toolName: tool.name, input: findJson(said) ?? fill(tool.inputSchema, toTopic(about)) }] };
+    return {
+      toolCalls: [
+        { toolName: tool.name, input: findJson(said) ?? fill(tool.inputSchema as JsonSchema, toTopic(about)) },
+      ],
+    };
   }
   if (responseFormat?.type === "json") {
-    return { text: JSON.stringify(findJson(said) ?? fill(responseFormat.schema ?? {}, said)) };
+    return { text: JSON.stringify(findJson(said) ?? fill((responseFormat.schema ?? {}) as JsonSchema, said)) };
   }
   return { text: last?.role === "tool" ? textOf(last) : said };
 }
+
+/** Optional properties are filled near the root only: a schema that refers to itself has no end. */
+const fill = (schema: JsonSchema, text: string): unknown =>
+  sampleSchema(schema, {
+    text: text.slice(0, 1_000),
+    optionalDepth: 4,
+    maxValues: 1_000,
+    maxDepth: 64,
+    maxText: 10_000,
+  });
 
 const isNamed = (name: string, text: string): boolean => new RegExp(`\\b${escape(name)}\\b`, "i").test(text);
 const escape = (text: string): string => text.replace(/[^\w]/g, "\\$&");

@@ -4,6 +4,7 @@ import { tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { UsageError } from "../usage.ts";
+import { mostBytes, readUpTo } from "./bytes.ts";
 import type { Client } from "./client.ts";
 import { RefusalError } from "./failure.ts";
 import type { Screen } from "./screen.ts";
@@ -19,19 +20,12 @@ export interface Call {
   readonly screen: Screen;
 }
 
-const mostBytes = 16 * 1_024 * 1_024;
-
 /** An argument, or with `-` what stdin holds. */
 export async function readInput(argument: string | undefined): Promise<string | undefined> {
   if (argument !== "-") return argument;
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > mostBytes) throw new UsageError("stdin: expected at most 16 MiB");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
+  const text = await readUpTo(mostBytes, process.stdin as AsyncIterable<Buffer>);
+  if (text === undefined) throw new UsageError("stdin: expected at most 16 MiB");
+  return text;
 }
 
 export function parseJson(text: string, from: string): unknown {

@@ -2,6 +2,7 @@ import { $fetch } from "ofetch";
 import { toObject, tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
+import { mostBytes, readUpTo } from "./bytes.ts";
 import { readEvents, type ServerEvent } from "./events.ts";
 import { notOurs, redirected, toConnectionError, toRefusalError } from "./failure.ts";
 import type { Target } from "./target.ts";
@@ -24,7 +25,6 @@ const slowMs = 3_000;
 const answerMs = 10_000;
 // A server that lives says something every 15 seconds.
 const silenceMs = 60_000;
-const mostBytes = 16 * 1_024 * 1_024;
 
 /** `report` hears that a server takes its time. */
 export function createClient(target: Target, report: (line: string) => void): Client {
@@ -129,19 +129,11 @@ async function toJsonAnswer(response: Response, target: Target, signal: AbortSig
 }
 
 async function readText(response: Response, target: Target, signal: AbortSignal | undefined): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of response.body ?? []) {
-      bytes += chunk.length;
-      if (bytes > mostBytes) break;
-      chunks.push(chunk);
-    }
-  } catch (error) {
+  const text = await readUpTo(mostBytes, response.body ?? []).catch((error: unknown) => {
     throw toConnectionError(error, target, signal);
-  }
-  if (bytes > mostBytes) throw new UserError(`${target.url} answered with more than 16 MiB: expected less`);
-  return Buffer.concat(chunks).toString();
+  });
+  if (text === undefined) throw new UserError(`${target.url} answered with more than 16 MiB: expected less`);
+  return text;
 }
 
 const isType = ({ headers }: Response, type: string): boolean =>

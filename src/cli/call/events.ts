@@ -1,12 +1,11 @@
 import { isObject, tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
+import { mostBytes } from "./bytes.ts";
 
 export interface ServerEvent {
   readonly type: string;
   readonly [key: string]: unknown;
 }
-
-const mostLetters = 16 * 1_024 * 1_024;
 
 /** The events of a `text/event-stream`. What stands after the last blank line was cut off, and does not count. */
 export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
@@ -21,7 +20,7 @@ export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerat
     if (!line.startsWith("data:")) continue; // an id, a comment that keeps proxies awake
     data.push(line.slice(line[5] === " " ? 6 : 5));
     letters += line.length;
-    if (letters > mostLetters) throw tooLarge();
+    if (letters > mostBytes) throw tooLarge();
   }
 }
 
@@ -33,7 +32,7 @@ async function* toLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
     const [first = "", ...rest] = decoder.decode(bytes, { stream: true }).split("\n");
     pieces.push(first);
     letters += first.length;
-    if (letters > mostLetters) throw tooLarge();
+    if (letters > mostBytes) throw tooLarge();
     for (const next of rest) {
       yield pieces.join("").replace(/\r$/, "");
       pieces = [next];
