@@ -13,7 +13,7 @@ import type { SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
 
-export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
+interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
   readonly agentCalls: number;
 }
 export interface AgentsOptions {

@@ -5,7 +5,7 @@ import type { AccessOptions } from "./provider.ts";
 import { readingsOf } from "./readings.ts";
 
 /** What the policy knows of a built-in route. */
-export interface PolicyRoute {
+interface PolicyRoute {
   readonly type: "route" | "socket";
   readonly access: Access;
 }
@@ -18,7 +18,7 @@ export interface AccessRequest {
   readonly isUpgrade?: boolean | undefined;
 }
 /** Whether a caller is needed, and what says so. */
-export interface Decision {
+interface Decision {
   readonly access: Access;
   readonly why: string;
 }

@@ -62,11 +62,11 @@ export interface Inspection {
   readonly isInUse: boolean;
   readonly executions: Readonly<Partial<Record<ExecutionStatus, number>>>;
 }
-export interface OpenBackend {
+interface OpenBackend {
   readonly engine: Engine;
   readonly conversations: Conversations;
 }
-export interface BackendParts {
+interface BackendParts {
   /** The folder of the config. */
   readonly root: string;
   /** A file that was asked for on the command line or in the environment. */

@@ -66,7 +66,7 @@ export interface Outcome {
   readonly skipped?: boolean;
 }
 
-export type Operation =
+type Operation =
   | { readonly type: "entry"; readonly position: Position; readonly attempt: EntryAttempt }
   | { readonly type: "park"; readonly parked: ParkedBranch }
   | { readonly type: "fork"; readonly mode: "all" | "race"; readonly branches: readonly Branch[] };

@@ -40,7 +40,7 @@ export interface Route<Snapshot> {
 }
 
 /** A request, once a route has matched it. */
-export interface RouteRequest<Snapshot> {
+interface RouteRequest<Snapshot> {
   readonly request: Request;
   readonly params: Record<string, string>;
   readonly search: URLSearchParams;

@@ -13,7 +13,7 @@ export interface Entity {
   readonly id: string;
 }
 /** A span as listeners get it. */
-export interface SpanView extends SpanIds {
+interface SpanView extends SpanIds {
   readonly parentSpanId?: string | undefined;
   readonly name: string;
   readonly kind: SpanOptions["kind"];
@@ -29,12 +29,12 @@ export interface SpanEvent {
   readonly timestamp: string;
   readonly span: SpanView;
 }
-export interface SpanNotice {
+interface SpanNotice {
   readonly event: SpanEvent;
   /** What its trace is about. */
   readonly root: Entity | undefined;
 }
-export type SpanListener = (notices: readonly SpanNotice[]) => void;
+type SpanListener = (notices: readonly SpanNotice[]) => void;
 
 export interface Traces {
   readonly tracer: Tracer;

@@ -43,7 +43,7 @@ interface Verdict {
 }
 
 /** The route with this pattern; of one agent or workflow, if an id is given. */
-export interface Place {
+interface Place {
   readonly method: Method;
   readonly pattern: string;
   readonly id?: string | undefined;

@@ -10,7 +10,7 @@ export interface CheckTask {
   readonly ms: number;
 }
 /** What is wrong with the schema, or with the value. */
-export type SchemaVerdict =
+type SchemaVerdict =
   | { readonly problem: string }
   | { readonly root: "object" | "array"; readonly mismatch?: string | undefined };
 /** `busy`: the machine had no time for it. */

@@ -7,7 +7,7 @@ import { readEvents, type ServerEvent } from "./events.ts";
 import { notOurs, redirected, toConnectionError, toRefusalError } from "./failure.ts";
 import type { Target } from "./target.ts";
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly body?: object;
   readonly signal?: AbortSignal;
 }

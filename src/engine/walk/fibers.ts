@@ -154,7 +154,7 @@ export class Fibers {
   }
 }
 
-export function toFault(error: unknown): Fault {
+function toFault(error: unknown): Fault {
   if (error instanceof StepFailure) return error.fault;
   return { message: toErrorMessage(error) };
 }

@@ -11,7 +11,7 @@ import type { JournalInput } from "../../../src/engine/walk/walk.ts";
 import { createTestLogger } from "../../harness/server.ts";
 import { driveOptions, type Book, type Luck } from "./play.ts";
 
-export interface Row {
+interface Row {
   n: number;
   number: number;
   key: string;
@@ -183,7 +183,7 @@ function toTaken({ key, kind, at, body }: Row): JournalInput {
   return { key, settled: { at, value: body ?? undefined } };
 }
 
-export function duplicates(list: string[]): string[] {
+function duplicates(list: string[]): string[] {
   return list.filter((one, index) => list.indexOf(one) !== index);
 }
 
