@@ -1,5 +1,6 @@
 import { limitRequestBody } from "srvx/body-limit";
 import { createAgents } from "../agents/agents.ts";
+import { embedded } from "../backends/embedded/define.ts";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
@@ -75,9 +76,10 @@ export interface OpenServer extends Server {
   complain(problem: Problem | undefined): void;
 }
 
-/** What the routes of a config would be. Opens nothing. */
+/** The routes that a config has. The configured backend is not opened. */
 export function toRoutes(project: Project): ListedRoute[] {
-  const { toApp } = assemble(project, { mode: "start" });
+  const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
+  const { toApp } = assemble({ ...project, config }, { mode: "start" });
   return toApp(project).routes();
 }
 

@@ -53,6 +53,13 @@ describe("agentserve doctor", () => {
     expect(readdirSync(report.cwd)).not.toContain("opened");
   });
 
+  it("lists routes without opening the configured backend, too: agentserve routes", async () => {
+    const backend = `{ type: "shared", open() { throw new Error("opened"); } }`;
+    const cwd = createProject({ "agents.config.ts": toConfig(`backend: ${backend}`) });
+    const { code, stderr } = await agentserve(["routes"], { cwd }).ended;
+    expect([code, stderr]).toEqual([0, ""]);
+  });
+
   it("says that a backend cannot be inspected", async () => {
     const backend = `{ type: "shared", open() {}, inspect: () => Promise.reject(new Error("No connection to it")) }`;
     const report = await examine({ "agents.config.ts": toConfig(`backend: ${backend}`) });
