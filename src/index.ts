@@ -44,7 +44,7 @@ export {
   defineWorkflow,
   type AnyInput,
   type DefineWorkflowOptions,
-  type Takes,
+  type InputSchemaCheck,
   type Workflow,
 } from "./workflows/define.ts";
 export type { TypedWorkflow } from "./workflows/steps/and-workflow.ts";
@@ -55,12 +55,12 @@ export { andAgent, type AgentOptions as AndAgentOptions, type PromptContext } fr
 export { andAll, type BranchOptions, type OutputsOf } from "./workflows/steps/and-all.ts";
 export { andRace } from "./workflows/steps/and-race.ts";
 export { andTap, type TapOptions as AndTapOptions } from "./workflows/steps/and-tap.ts";
-export { andThen, type Returns, type ThenOptions as AndThenOptions } from "./workflows/steps/and-then.ts";
+export { andThen, type Returns as ThenReturn, type ThenOptions as AndThenOptions } from "./workflows/steps/and-then.ts";
 export { andWhen, type WhenOptions as AndWhenOptions } from "./workflows/steps/and-when.ts";
 export { andWorkflow, type WorkflowOptions as AndWorkflowOptions } from "./workflows/steps/and-workflow.ts";
 export type {
-  ContextWith,
-  Made,
+  ContextWith as ThenContext,
+  Made as FixedOutput,
   MaybeSchema,
   OutputOfStep,
   StepIn,

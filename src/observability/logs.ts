@@ -1,7 +1,7 @@
 import { toLogger, type Logger } from "../core/log.ts";
 import { currentScope, runOutOfScope } from "../core/scope.ts";
 import { toEntry, type LogEntry } from "./record.ts";
-import { createRedact } from "./redact.ts";
+import { createRedactor } from "./redact.ts";
 import { Ring, type RingLimits } from "./ring.ts";
 
 export interface LogsOptions extends RingLimits {
@@ -20,7 +20,7 @@ export interface Logs {
 
 export function createLogs({ output, ...limits }: LogsOptions): Logs {
   const ring = new Ring(limits);
-  const redact = createRedact(process.env);
+  const redact = createRedactor(process.env);
   const listeners = new Set<() => void>();
   let isWaking = false;
   function wake(): void {

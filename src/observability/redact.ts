@@ -46,13 +46,13 @@ const shapes: readonly [RegExp, string | ((found: string, ...groups: string[]) =
 const atob = (text: string): string => Buffer.from(text, "base64").toString();
 
 /** Takes out tokens, keys and secrets: those that are called or look so, and those that the environment holds. */
-export interface Redact {
+export interface Redactor {
   text(text: string): string;
   /** For `JSON.stringify`: what is left of a value of this name. */
   value(name: string, value: unknown): unknown;
 }
 
-export function createRedact(environment: Readonly<Record<string, string | undefined>>): Redact {
+export function createRedactor(environment: Readonly<Record<string, string | undefined>>): Redactor {
   const secrets = Object.entries(environment)
     .filter(([name, secret = ""]) => /(KEY|TOKEN|SECRET|PASSWORD)S?$/i.test(name) && secret.length >= 8)
     .flatMap(([, secret = ""]) => [secret, JSON.stringify(secret).slice(1, -1)])

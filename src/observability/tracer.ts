@@ -5,7 +5,7 @@ import { runOutOfScope } from "../core/scope.ts";
 import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
 import { findSdk } from "./find-sdk.ts";
 import type { OtelSdk } from "./otel.ts";
-import { createRedact } from "./redact.ts";
+import { createRedactor } from "./redact.ts";
 
 /** What a trace is about: the first agent or workflow in it. */
 export interface Entity {
@@ -49,7 +49,7 @@ export interface Traces {
 export function createTraces(): Traces {
   const listeners = new Set<SpanListener>();
   const found = findSdk();
-  const redact = createRedact(process.env);
+  const redact = createRedactor(process.env);
   const shorten = (text: string): string => redact.text(text.slice(0, mostLetters));
   const clean = (attributes: Attributes = {}): Record<string, Attributes[string]> => {
     const entries = Object.entries(attributes).filter(([, value]) => value !== undefined);

@@ -114,7 +114,7 @@ export class Workflow<
     Sus extends MaybeSchema = undefined,
     Res extends MaybeSchema = undefined,
   >(
-    options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, StepOut, Sus, Res> & Takes<Data, In>,
+    options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, StepOut, Sus, Res> & InputSchemaCheck<Data, In>,
   ): Workflow<Start, Input, OutputOf<StepOut, Awaited<Returned>>, Resume, Suspend, Out, Id> {
     return this.#with(andThen(options));
   }
@@ -142,7 +142,7 @@ export class Workflow<
 
   /** A side effect: `data` goes on unchanged. */
   andTap<In extends MaybeSchema = undefined>(
-    options: TapOptions<Data, Input, Resume, Suspend, In> & Takes<Data, In>,
+    options: TapOptions<Data, Input, Resume, Suspend, In> & InputSchemaCheck<Data, In>,
   ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
     return this.#with(andTap(options));
   }
@@ -172,7 +172,7 @@ export class Workflow<
 }
 
 /** A step's `inputSchema` must take what the step before made, or narrow it. */
-export type Takes<Data, In> = [Data] extends [InputOf<In, Data>]
+export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
   ? unknown
   : [InputOf<In, Data>] extends [Data]
     ? unknown
