@@ -19,15 +19,15 @@ const variants = {
     await once(server, "listening");
     return server.address().port;
   },
-  // A row of the table, as every built-in endpoint is.
+  // A route of the table, as every built-in endpoint is.
   async table() {
     const { openServer } = await import("../src/server/create.ts");
     const { toProject } = await import("../src/config/load.ts");
     const { testRows } = await import("../test/harness/rows.ts");
-    const server = openServer(toProject({}), { mode: "start", rows: testRows, file: ":memory:" });
+    const server = openServer(toProject({}), { mode: "start", extraRoutes: testRows, file: ":memory:" });
     return (await server.listen({ port: 0 })).port;
   },
-  // The same row as an h3 route: h3's router, events and Response around the row's own `run`.
+  // The same route in h3: its router, events and Response around the route's own `run`.
   async h3() {
     const { openServer } = await import("../src/server/create.ts");
     const { toProject } = await import("../src/config/load.ts");

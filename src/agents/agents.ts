@@ -1,19 +1,19 @@
-import { ServeError } from "../core/error.ts";
+import { busy, shuttingDown, type ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { createAsk } from "./call/ask.ts";
 import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
-import type { AgentDefinition } from "./define.ts";
-import type { ModelLimits } from "./models/timed-model.ts";
 import { Operation } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
+import type { AgentDefinition } from "./define.ts";
+import type { ModelLimits } from "./models/guarded-model.ts";
+import type { SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
-import type { SchemaLimits } from "./schemas/object-shape.ts";
 
-export interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
+interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
   readonly agentCalls: number;
 }
 export interface AgentsOptions {
@@ -58,12 +58,12 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
     return preparing;
   }
 
-  function begin({ agent, options = {}, surroundings, signal, isStep = false }: AgentCall): Operation {
+  function begin({ agent, options = {}, callContext, signal, isStep = false }: AgentCall): Operation {
     if (closing && !isStep) throw shuttingDown();
     if (!isStep && requests.size >= limits.agentCalls) {
-      throw new ServeError(503, "Too many calls of agents", { headers: [["retry-after", "1"]] });
+      throw busy("Too many calls of agents", 1);
     }
-    const operation = new Operation({ agent, options, surroundings, logger, tracer, signal, isStep });
+    const operation = new Operation({ agent, options, callContext, logger, tracer, signal, isStep });
     (isStep ? steps : requests).add(operation);
     return operation;
   }
@@ -148,4 +148,3 @@ const toFailure = async (operation: Operation, error: unknown): Promise<ServeErr
   operation.fail(await loadSdk(), error);
 /** How long a call that is ended may take to say so. */
 const lastWordMs = 100;
-const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

@@ -18,9 +18,9 @@ export interface ModelSettings {
   providerOptions?: Record<string, Record<string, unknown>>;
 }
 
-export interface DefineAgentOptions extends ModelSettings {
-  /** Unique; stands in the URL. */
-  id: string;
+export interface DefineAgentOptions<Id extends string = string> extends ModelSettings {
+  /** Unique; a part of the URL. */
+  id: Id;
   /** @default the id */
   name?: string;
   /** @default "" */
@@ -40,26 +40,52 @@ export interface DefineAgentOptions extends ModelSettings {
   hooks?: AgentHooks;
 }
 
-type Hook<Event> = (event: Event & { agent: AgentDefinition; context: AgentContext }) => void | Promise<void>;
-/** What throws in one of them fails the call; a `ServeError`'s status and message reach the client. */
+/** Every event of a hook: the agent, and the call that the event belongs to. */
+export interface AgentEvent {
+  agent: AgentDefinition;
+  context: AgentContext;
+}
+export interface AgentStartEvent extends AgentEvent {
+  messages: readonly ModelMessage[];
+}
+export interface AgentStepEndEvent extends AgentEvent {
+  step: StepResult<ToolSet>;
+}
+export interface ToolStartEvent extends AgentEvent {
+  toolName: string;
+  toolCallId: string;
+  input: unknown;
+}
+export interface ToolEndEvent extends ToolStartEvent {
+  output?: unknown;
+  error?: unknown;
+}
+export interface AgentEndEvent extends AgentEvent {
+  text: string;
+  finishReason: string;
+  usage: LanguageModelUsage;
+  steps: readonly StepResult<ToolSet>[];
+}
+export interface AgentErrorEvent extends AgentEvent {
+  error: unknown;
+}
+export type AgentHook<Event extends AgentEvent> = (event: Event) => void | Promise<void>;
+
+/** An error thrown by a hook fails the call; the status and message of a `ServeError` reach the client. */
 export interface AgentHooks {
-  onStart?: Hook<{ messages: readonly ModelMessage[] }>;
-  /** After each answer of the model, with what its tools returned. */
-  onStepEnd?: Hook<{ step: StepResult<ToolSet> }>;
-  onToolStart?: Hook<{ toolName: string; toolCallId: string; input: unknown }>;
-  onToolEnd?: Hook<{ toolName: string; toolCallId: string; input: unknown; output?: unknown; error?: unknown }>;
-  onEnd?: Hook<{
-    text: string;
-    finishReason: string;
-    usage: LanguageModelUsage;
-    steps: readonly StepResult<ToolSet>[];
-  }>;
-  /** Hears what went wrong, before the client does. */
-  onError?: Hook<{ error: unknown }>;
+  onStart?: AgentHook<AgentStartEvent>;
+  /** Runs after each answer of the model, with the results of its tools. */
+  onStepEnd?: AgentHook<AgentStepEndEvent>;
+  onToolStart?: AgentHook<ToolStartEvent>;
+  onToolEnd?: AgentHook<ToolEndEvent>;
+  onEnd?: AgentHook<AgentEndEvent>;
+  /** Runs before the client gets the error. */
+  onError?: AgentHook<AgentErrorEvent>;
 }
 
 /** An agent: a model, its instructions and its tools. */
-export interface AgentDefinition extends Agent {
+export interface AgentDefinition<Id extends string = string> extends Agent {
+  readonly id: Id;
   readonly name: string;
   readonly description: string;
   readonly instructions: DefineAgentOptions["instructions"];
@@ -72,7 +98,7 @@ export interface AgentDefinition extends Agent {
   readonly settings: ModelSettings;
 }
 
-export function defineAgent(options: DefineAgentOptions): AgentDefinition {
+export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
   const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
   const { memory = true, maxRetries, hooks = {}, ...rest } = options;
   if (!isId(id)) throw new TypeError(`defineAgent: id ${JSON.stringify(id)} is not ${idRule}`);

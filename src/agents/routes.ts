@@ -1,20 +1,19 @@
 import * as v from "valibot";
-import type { Identity } from "../core/caller.ts";
+import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
 import { notFound } from "../core/error.ts";
-import { applyIdentity, type Claims } from "../core/caller.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
 import type { Agents } from "./agents.ts";
-import type { Answer } from "./call/call.ts";
 import { toChat } from "./answers/chat.ts";
+import { toObjectEvents } from "./answers/object-events.ts";
+import { toStreamEvent } from "./answers/stream-events.ts";
+import { toTextResult } from "./answers/text-result.ts";
+import { invalid } from "./call/messages.ts";
+import type { AgentCallOptions } from "./call/operation.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
-import { messageOf, toStreamEvent, toUsage } from "./answers/events.ts";
-import { invalid } from "./call/messages.ts";
-import { toObjectEvents } from "./answers/object-events.ts";
-import type { AgentCallOptions } from "./call/operation.ts";
-import { fromClientSchema, type Shape } from "./schemas/object-shape.ts";
-import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape, type TextResult } from "./shapes.ts";
+import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
+import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
 /** What the routes need of a snapshot. */
 export interface AgentsOfSnapshot {
@@ -109,9 +108,9 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: TextShape },
       errors,
       handle: async ({ params, body, identity, request, snapshot }) => {
-        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
+        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
         return toTextResult(
-          await agents.generate({ ...asked, question: { input: body.input }, signal: request.signal }),
+          await agents.generate({ ...call, question: { input: body.input }, signal: request.signal }),
         );
       },
     }),
@@ -124,9 +123,9 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: v.union([AnyObject, v.array(v.unknown())]) },
       errors: objectErrors,
       handle: async ({ params, body, identity, request, snapshot }) => {
-        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
+        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
         const question = { input: body.input, toShape: () => toShape(body.schema) };
-        const { object } = await agents.generate({ ...asked, question, signal: request.signal });
+        const { object } = await agents.generate({ ...call, question, signal: request.signal });
         return object as unknown[]; // or an object, as the schema says
       },
     }),
@@ -139,10 +138,10 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(StreamEventShape) },
       errors,
       handle({ params, body, identity, snapshot }) {
-        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
+        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
         return new EventStream(
           async function* (signal) {
-            const parts = agents.stream({ ...asked, question: { input: body.input }, signal });
+            const parts = agents.stream({ ...call, question: { input: body.input }, signal });
             for await (const part of parts) yield toStreamEvent(part);
           },
           [],
@@ -159,10 +158,10 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(ObjectEventShape) },
       errors: objectErrors,
       handle({ params, body, identity, snapshot }) {
-        const asked = toAsked(findAgent(snapshot, params.id), body.options, identity);
+        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
         const question = { input: body.input, toShape: () => toShape(body.schema) };
         return new EventStream(
-          (signal) => toObjectEvents(agents.stream({ ...asked, question, signal }), body.schema),
+          (signal) => toObjectEvents(agents.stream({ ...call, question, signal }), body.schema),
           [],
           {
             drains: true,
@@ -182,11 +181,11 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         const sent = body.input ?? body.messages;
         if (!sent) throw invalid("input", "expected an array of messages");
         const conversationId = body.options?.conversationId ?? body.id;
-        const asked = toAsked(findAgent(snapshot, params.id), { ...body.options, conversationId }, identity);
+        const call = toCall(findAgent(snapshot, params.id), { ...body.options, conversationId }, identity);
         const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
         const question = { input: sent, regenerate };
         return new EventStream(
-          (signal) => toChat(agents.stream({ ...asked, question, signal })),
+          (signal) => toChat(agents.stream({ ...call, question, signal })),
           [["x-vercel-ai-ui-message-stream", "v1"]],
           { drains: true, last: "[DONE]" },
         );
@@ -198,14 +197,14 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     return { ...detail, status: agents.running(detail.id) > 0 ? "running" : "idle" };
   }
 
-  function toShape(schema: Record<string, unknown>): Promise<Shape> {
+  function toShape(schema: Record<string, unknown>): Promise<ObjectShape> {
     return fromClientSchema(schema, agents.checker, agents.limits);
   }
 }
 
-/** Who is asked, how, and on whose behalf. */
-function toAsked(agent: AgentDefinition, options: AgentCallOptions & Claims = {}, identity: Identity) {
-  return { agent, options, surroundings: applyIdentity(options, identity) };
+/** The parts of a call that every endpoint makes in the same way: the agent, its options and the context of the caller. */
+function toCall(agent: AgentDefinition, options: AgentCallOptions & Claims = {}, identity: Identity) {
+  return { agent, options, callContext: applyIdentity(options, identity) };
 }
 
 function findAgent(snapshot: AgentsOfSnapshot, agentId: string): AgentDefinition {
@@ -216,25 +215,4 @@ function findRegistered({ agents }: AgentsOfSnapshot, agentId: string): Register
   const agent = agents.get(agentId);
   if (!agent) throw notFound(`Agent ${agentId} not found`);
   return agent;
-}
-
-function toTextResult({ text, finishReason, usage, steps }: Answer): TextResult {
-  const content = steps.flatMap((step) => step.content);
-  const result: TextResult = {
-    text,
-    finishReason,
-    usage: toUsage(usage),
-    toolCalls: [],
-    toolResults: [],
-    steps: steps.length,
-  };
-  for (const part of content) {
-    if (part.type !== "tool-call" && part.type !== "tool-result" && part.type !== "tool-error") continue;
-    const { toolCallId, toolName, input: sent } = part;
-    const call = { toolCallId, toolName, input: sent as unknown };
-    if (part.type === "tool-call") result.toolCalls.push(call);
-    if (part.type === "tool-result") result.toolResults.push({ ...call, output: part.output as unknown });
-    if (part.type === "tool-error") result.toolResults.push({ ...call, error: messageOf(part.error) });
-  }
-  return result;
 }

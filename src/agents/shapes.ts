@@ -31,7 +31,7 @@ export interface Usage {
   reasoningTokens?: number | undefined;
   cachedInputTokens?: number | undefined;
 }
-export const UsageShape: v.GenericSchema<Usage> = v.object({
+const UsageShape: v.GenericSchema<Usage> = v.object({
   inputTokens: Tokens,
   outputTokens: Tokens,
   totalTokens: Tokens,

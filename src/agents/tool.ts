@@ -4,9 +4,10 @@ import type { AgentContext } from "./context.ts";
 
 /** A schema of valibot, zod, arktype …, or one made by the AI SDK's `jsonSchema()`. */
 export type ToolSchema = Schema | SdkSchema<unknown>;
-type Checked<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
-
-type Returned<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
+/** The input of `execute`: the output of the tool's input schema. */
+export type ToolInput<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
+/** The value that `execute` may return: the input of the tool's output schema, or anything without one. */
+export type ToolReturn<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
 
 export interface ToolExecution {
   /** The call that this belongs to. */
@@ -23,7 +24,7 @@ export interface DefineToolOptions<Input extends ToolSchema, Output extends Sche
   inputSchema: Input;
   /** What `execute` must return. */
   outputSchema?: Output;
-  execute: (input: Checked<Input>, execution: ToolExecution) => Returned<Output>;
+  execute: (input: ToolInput<Input>, execution: ToolExecution) => ToolReturn<Output>;
 }
 
 /** A tool, whatever its types. */

@@ -1,12 +1,13 @@
 import type { Identity } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
-import type { Asked, Policy } from "./policy.ts";
+import { within } from "../core/within.ts";
+import type { AccessRequest, Policy } from "./policy.ts";
 import type { AuthProvider } from "./provider.ts";
 import { extractSocketToken, extractToken } from "./token.ts";
 import { toCaller } from "./user.ts";
 
 /** Who asks. Throws the 401 where a caller is needed and there is none; elsewhere a token that is no good is no token. */
-export type Gate = (request: Request, asked: Asked & { readonly search: URLSearchParams }) => Promise<Identity>;
+export type Gate = (request: Request, asked: AccessRequest & { readonly search: URLSearchParams }) => Promise<Identity>;
 
 /** `report` hears, once a second at most, what is wrong with the provider itself, as text without the token. */
 export function createGate(provider: AuthProvider, policy: Policy, report: (error: string) => void): Gate {
@@ -27,7 +28,10 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
       token = asked.isUpgrade ? extractSocketToken(provider, request, asked.search) : extractToken(provider, request);
       if (token !== undefined) {
         const user = provider.verifyToken(token, request);
-        return { ...anonymous, caller: toCaller(isThenable(user) ? await within(verifyMs, user) : user) };
+        return {
+          ...anonymous,
+          caller: toCaller(isThenable(user) ? await within(verifyMs, user, { onLate: refuseLate }) : user),
+        };
       }
     } catch (error) {
       if (error instanceof Error && isFault(error)) reportFault(error, token);
@@ -40,6 +44,10 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
 
 /** How long a provider may take. */
 const verifyMs = 5_000;
+
+function refuseLate(): never {
+  throw new Error("it took too long to verify");
+}
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof (value as PromiseLike<unknown> | undefined)?.then === "function";
@@ -84,11 +92,4 @@ function redact(text: string, token = ""): string {
   const parts = [token, ...token.split(".").filter((part) => part.length >= 8)];
   const escaped = parts.map((part) => part.replace(/\W/g, String.raw`\$&`));
   return text.replace(new RegExp(escaped.join("|"), "gi"), "[token]");
-}
-
-function within<T>(ms: number, value: PromiseLike<T>): Promise<T> {
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const timer = setTimeout(() => reject(new Error("it took too long to verify")), ms);
-  value.then(resolve, reject);
-  return promise.finally(() => clearTimeout(timer));
 }

@@ -2,6 +2,7 @@ import { createSecretKey, type KeyObject } from "node:crypto";
 import { errors, jwtVerify, SignJWT, type JWTPayload } from "jose";
 import { durationRule, fromDuration } from "../core/duration.ts";
 import { describe } from "../core/explain.ts";
+import { isObject } from "../core/json.ts";
 import { algorithms, checkJwtOptions, kindOf } from "./options.ts";
 import type { AccessOptions, AuthProvider } from "./provider.ts";
 import { toUser } from "./user.ts";
@@ -48,9 +49,9 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   const { audience, issuer } = verifyOptions;
   const allowed = verifyOptions.algorithms ?? ["HS256"];
   const key = toKey(secret, "jwtAuth()");
-  const known = new Map<string, Verified>();
+  const known = new Map<string, VerifiedToken>();
 
-  async function verify(token: string): Promise<Verified> {
+  async function verify(token: string): Promise<VerifiedToken> {
     const rules = { algorithms: [...allowed], ...(audience && { audience }), ...(issuer && { issuer }) };
     const { payload } = await jwtVerify(token, key, rules).catch((error: unknown) => {
       throw toReason(error);
@@ -62,7 +63,7 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
     return verified;
   }
   // A payload of its own for each request: mapUser may change it.
-  const toMapped = ({ payload, user }: Verified) => (mapUser ? mapUser(JSON.parse(payload) as JWTPayload) : user);
+  const toMapped = ({ payload, user }: VerifiedToken) => (mapUser ? mapUser(JSON.parse(payload) as JWTPayload) : user);
 
   const provider: JwtProvider = {
     ...access,
@@ -82,7 +83,7 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   return provider;
 }
 
-interface Verified {
+interface VerifiedToken {
   /** As JSON. */
   readonly payload: string;
   readonly user: object;
@@ -113,8 +114,7 @@ export async function createToken(
 async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOptions): Promise<string> {
   const { expiresIn, audience, issuer, algorithm = "HS256" } = options;
   const lifetime = expiresIn === undefined ? undefined : fromDuration(expiresIn);
-  if (typeof payload !== "object" || payload === null || Array.isArray(payload))
-    throw mistake("createToken(payload)", "an object", payload);
+  if (!isObject(payload)) throw mistake("createToken(payload)", "an object", payload);
   if (expiresIn !== undefined && !lifetime) throw mistake("createToken({ expiresIn })", durationRule, expiresIn);
   if (!algorithms.includes(algorithm)) throw mistake("createToken({ algorithm })", algorithms.join(", "), algorithm);
   const issuedAt = Math.floor(Date.now() / 1_000);

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { explain, nearest } from "../core/explain.ts";
+import { isObject } from "../core/json.ts";
 import { readEntry } from "./entry.ts";
 
 // The message of each schema is what was expected.
@@ -49,7 +50,7 @@ const JwtOptions = v.strictObject(
  * Texts are not shown where a secret may have been meant for something else.
  */
 export function findProviderMistakes(provider: unknown, place: string): string[] {
-  if (typeof provider !== "object" || provider === null || Array.isArray(provider))
+  if (!isObject(provider))
     return [`${place}: expected an authentication provider such as jwtAuth(), found ${kindOf(provider)}`];
   const known = Object.keys(Provider.entries);
   // Asked by name: a provider may be an instance of a class, and have more than we know.

@@ -4,28 +4,28 @@ import { readEntry, type Entry } from "./entry.ts";
 import type { AccessOptions } from "./provider.ts";
 import { readingsOf } from "./readings.ts";
 
-/** What the policy knows of a built-in row. */
-export interface PolicyRow {
+/** What the policy knows of a built-in route. */
+interface PolicyRoute {
   readonly type: "route" | "socket";
   readonly access: Access;
 }
-export interface Asked {
+export interface AccessRequest {
   readonly method: string;
   /** The very path that the router used, or a route's pattern. */
   readonly path: string;
-  /** The built-in row that matched. The row, not the URL: every spelling of a path that reaches it is one request. */
-  readonly row: PolicyRow | undefined;
+  /** The built-in route that matched. The route, not the URL: every spelling of a path that reaches it is one request. */
+  readonly route: PolicyRoute | undefined;
   readonly isUpgrade?: boolean | undefined;
 }
 /** Whether a caller is needed, and what says so. */
-export interface Decision {
+interface Decision {
   readonly access: Access;
   readonly why: string;
 }
 export interface Policy {
-  decide(asked: Asked): Decision;
+  decide(asked: AccessRequest): Decision;
   /** What holds for all paths of a route, and the entries that make an exception for some of them. */
-  describe(asked: Asked): Decision & { readonly except: readonly string[] };
+  describe(asked: AccessRequest): Decision & { readonly except: readonly string[] };
 }
 
 export function createPolicy(options: AccessOptions): Policy {
@@ -35,26 +35,26 @@ export function createPolicy(options: AccessOptions): Policy {
   const closing = toRouter(closers);
   const byMode: Decision = options.defaultPrivate ? decisions.optOut : decisions.optIn;
 
-  function byRow({ row, isUpgrade }: Asked): Decision {
+  function byRoute({ route, isUpgrade }: AccessRequest): Decision {
     if (isUpgrade && options.webSockets) return decisions.webSockets;
-    if (row?.type === "socket") return decisions.socket;
-    return row?.access === "protected" ? decisions.row : byMode;
+    if (route?.type === "socket") return decisions.socket;
+    return route?.access === "protected" ? decisions.route : byMode;
   }
 
   return {
     decide(asked) {
       const { method, path } = asked;
-      if (!opening && !closing) return byRow(asked);
+      if (!opening && !closing) return byRoute(asked);
       // A wildcard route may take a path for another than the router does. Opened is what is open in every reading.
       const readings = readingsOf(path);
       const open = readings.map((reading) => find(opening, method, reading));
       const closed = readings.map((reading) => find(closing, method, reading));
-      return (open.every(Boolean) && open[0]) || closed.find(Boolean) || byRow(asked);
+      return (open.every(Boolean) && open[0]) || closed.find(Boolean) || byRoute(asked);
     },
     describe(asked) {
       const meeting = [...openers, ...closers].filter((rule) => meets(rule, asked));
       const whole = meeting.find((rule) => covers(rule, asked));
-      const decision = whole?.decision ?? byRow(asked);
+      const decision = whole?.decision ?? byRoute(asked);
       // An entry behind the one that holds for all is never asked.
       const before = whole ? meeting.slice(0, meeting.indexOf(whole)) : meeting;
       const except = before.filter((rule) => rule.decision.access !== decision.access).map(({ text }) => text);
@@ -66,7 +66,7 @@ export function createPolicy(options: AccessOptions): Policy {
 const decisions = {
   optIn: { access: "public", why: "opt-in mode" },
   optOut: { access: "protected", why: "opt-out mode" },
-  row: { access: "protected", why: "protected by default" },
+  route: { access: "protected", why: "protected by default" },
   socket: { access: "public", why: "a WebSocket" },
   webSockets: { access: "protected", why: "webSockets" },
 } satisfies Record<string, Decision>;
@@ -99,8 +99,8 @@ function toRouted(method: string): string {
 }
 
 // Without a method: a route of `app.all()`, an entry for `ALL`.
-const meets = (rule: Rule, { method, path }: Asked): boolean =>
+const meets = (rule: Rule, { method, path }: AccessRequest): boolean =>
   (method === "" || rule.method === "" || rule.method === toRouted(method)) &&
   compareRoutes(rule.path, path) !== "disjoint";
-const covers = (rule: Rule, { method, path }: Asked): boolean =>
+const covers = (rule: Rule, { method, path }: AccessRequest): boolean =>
   (method !== "" || rule.method === "") && ["equal", "superset"].includes(compareRoutes(rule.path, path));

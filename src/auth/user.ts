@@ -1,4 +1,5 @@
 import type { Caller } from "../core/caller.ts";
+import { isObject } from "../core/json.ts";
 
 const made = new WeakSet<object>();
 
@@ -7,8 +8,8 @@ const made = new WeakSet<object>();
  * and what one request adds to it must not be there in the next one.
  */
 export function toUser(user: unknown): Caller["user"] {
-  if (typeof user !== "object" || user === null || Array.isArray(user)) throw new Error("the provider gave no user");
-  if (made.has(user)) return user as Caller["user"];
+  if (!isObject(user)) throw new Error("the provider gave no user");
+  if (made.has(user)) return user;
   const copy = freeze(JSON.parse(JSON.stringify(user)) as Caller["user"]);
   made.add(copy);
   return copy;

@@ -1,11 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { findSource } from "../agents/models/find-model.ts";
+import { embedded } from "../backends/embedded/define.ts";
 import { show } from "../config/load-error.ts";
 import { dispose, type Project } from "../config/load.ts";
 import { toVisible } from "../core/visible.ts";
+import { within } from "../core/within.ts";
 import { openServer, type OpenServer } from "../server/create.ts";
 import { findRisks } from "../server/risks.ts";
 import { disposeMs, loadVisibly, openLoader } from "./project.ts";
@@ -26,7 +24,10 @@ export interface Examination {
   readonly memory: number;
 }
 
-/** Does all that a start does, on a file of its own, and says how it went. */
+/**
+ * Makes every step of a start and reports the results. The configured backend is inspected, never opened: opening one may
+ * create files, and one that is shared would send requests of production here. The server runs on a store in memory.
+ */
 export async function examine(flags: { config?: string; data?: string }): Promise<Examination> {
   const findings: Finding[] = [{ name: "node", status: "ok", message: process.versions.node }];
   const note = (name: Finding["name"], message: string): void => void findings.push({ name, status: "ok", message });
@@ -78,6 +79,7 @@ async function examineStore(project: Project, data: string | undefined): Promise
       show(store.place),
       ...store.facts,
       ...(executions.length > 0 ? [`executions: ${executions.join(", ")}`] : []),
+      ...(store.isInUse ? ["in use by a running server"] : []),
     ];
     return { name: "store", status: "ok", message: facts.join("  ·  ") };
   } catch (error) {
@@ -86,10 +88,10 @@ async function examineStore(project: Project, data: string | undefined): Promise
 }
 
 async function examineServer(project: Project, findings: Finding[]): Promise<number | undefined> {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-doctor-"));
+  const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
   let server: OpenServer | undefined;
   try {
-    server = openServer(project, { mode: "start", file: join(folder, "data.db") });
+    server = openServer({ ...project, config }, { mode: "start" });
     const routes = server.routes();
     findings.push({ name: "routes", status: "ok", message: countRoutes(routes) });
     const { host } = toSettings({}, project);
@@ -102,8 +104,7 @@ async function examineServer(project: Project, findings: Finding[]): Promise<num
     findings.push(toFailure("start", error));
     return undefined;
   } finally {
-    await Promise.race([server ? server.close() : dispose(project.config), sleep(disposeMs)]);
-    rmSync(folder, { recursive: true, force: true });
+    await within(disposeMs, server ? server.close() : dispose(config), { onLate: () => {} });
   }
 }
 

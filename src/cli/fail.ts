@@ -1,5 +1,6 @@
 import { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
+import type { UserError } from "../core/user-error.ts";
 import { toVisible } from "../core/visible.ts";
 import { colors } from "./colors.ts";
 import { UsageError } from "./usage.ts";
@@ -16,7 +17,7 @@ export interface FailOptions {
 
 /** Says what is wrong and what to do about it; the exit code says so, too. */
 export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
-  const { message = String(error), hint, stack, cause } = (error ?? {}) as Partial<ConfigError>;
+  const { message = String(error), hint, stack, cause } = (error ?? {}) as Partial<UserError>;
   const place = frame && error instanceof ConfigError ? error.place : undefined;
   writeError({ message, hint, frame: place && toFrame(place) });
   // What the user's own code threw says more than where we noticed.

@@ -15,8 +15,9 @@ import { fileURLToPath } from "node:url";
 import { getSystemErrorMessage } from "node:util";
 import { consola } from "consola";
 import manifest from "../../package.json" with { type: "json" };
-import { ConfigError } from "../config/error.ts";
-import { findConfig, hasConfig } from "../config/load.ts";
+import { findConfig, hasConfig, isFolder } from "../config/load.ts";
+import { toPortableWord } from "../core/shell.ts";
+import { UserError } from "../core/user-error.ts";
 import { toVisible } from "../core/visible.ts";
 import { colors } from "./colors.ts";
 
@@ -125,7 +126,7 @@ function toPackageName(folder: string): string {
 /** Ends here when a file would be overwritten, or would land outside of the folder. */
 function refuseClashes(root: string, paths: readonly string[]): void {
   if (exists(root) && !isFolder(root)) {
-    throw new ConfigError(`${toVisible(root)} is not a folder`, { hint: "nothing was written; name another one" });
+    throw new UserError(`${toVisible(root)} is not a folder`, { hint: "nothing was written; name another one" });
   }
   const clashes = new Set(paths.map((path) => findClash(root, path)).filter((path) => path !== undefined));
   // Of two configs only one would be served.
@@ -133,7 +134,7 @@ function refuseClashes(root: string, paths: readonly string[]): void {
   if (clashes.size === 0) return;
   const named = [...clashes].toSorted().slice(0, 3).join(", ");
   const more = clashes.size > 3 ? ` and ${clashes.size - 3} more` : "";
-  throw new ConfigError(`${toVisible(root)} already has ${named}${more}`, {
+  throw new UserError(`${toVisible(root)} already has ${named}${more}`, {
     hint: "nothing was written; move that away, or name a folder of its own: npx agentserve init my-app",
   });
 }
@@ -151,7 +152,6 @@ function findClash(root: string, path: string): string | undefined {
 // Not existsSync, for which a link to nothing is nothing: writing to one makes a file elsewhere.
 const exists = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /** Writes all files, or takes back what it has written. */
 function write(root: string, files: ReadonlyMap<string, string>): void {
@@ -184,7 +184,7 @@ function write(root: string, files: ReadonlyMap<string, string>): void {
 function toReadable(error: unknown, root: string): unknown {
   const { errno } = error as NodeJS.ErrnoException;
   if (errno === undefined) return error;
-  return new ConfigError(`Cannot write into ${toVisible(root)}: ${getSystemErrorMessage(errno)}`, {
+  return new UserError(`Cannot write into ${toVisible(root)}: ${getSystemErrorMessage(errno)}`, {
     hint: "nothing was written; name a folder that you may write to",
     cause: error,
   });
@@ -193,11 +193,11 @@ function toReadable(error: unknown, root: string): unknown {
 function describe(root: string, template: Template, paths: readonly string[], kept: readonly string[]): string {
   const folder = relative(".", root);
   const steps = [
-    ...(folder === "" ? [] : [`cd ${toArgument(folder)}`]),
+    ...(folder === "" ? [] : [`cd ${toPortableWord(toVisible(folder))}`]),
     kept.length > 0 ? "npm install agentserve valibot" : "npm install",
     "npx agentserve dev",
   ];
-  const first = `npx agentserve call agent assistant ${toArgument(templates[template].question)}`;
+  const first = `npx agentserve call agent assistant ${toPortableWord(toVisible(templates[template].question))}`;
   const lines = [
     `${colors.green("agentserve")} init  ${colors.cyan(toVisible(root))}  ${colors.dim(`the template ${template}`)}`,
     ...paths.map((path) => colors.dim(`  ${path}`)),
@@ -210,11 +210,4 @@ function describe(root: string, template: Template, paths: readonly string[], ke
     `  ${colors.cyan(first)}`,
   ];
   return `${lines.join("\n")}\n`;
-}
-
-/** As a shell takes it for one word. */
-function toArgument(text: string): string {
-  const word = toVisible(text);
-  if (/^[\w./~@:+-]+$/.test(word)) return word;
-  return /["$`\\!]/.test(word) ? `'${word.replaceAll("'", `'\\''`)}'` : `"${word}"`;
 }

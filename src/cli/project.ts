@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { show } from "../config/load-error.ts";
 import { createLoader, dispose, findConfig, type Loader, type Project } from "../config/load.ts";
+import { within } from "../core/within.ts";
 import * as agentserve from "../index.ts";
 import * as models from "../models.ts";
 import { colors } from "./colors.ts";
@@ -27,7 +27,7 @@ export async function loadVisibly(loader: Loader): Promise<Project> {
 
 /** A command that only looks at a project ends when it has written. What the project has opened gets a moment to close. */
 export async function leaveProject(project: Project | undefined): Promise<never> {
-  if (project) await Promise.race([dispose(project.config), sleep(disposeMs)]);
+  if (project) await within(disposeMs, dispose(project.config), { onLate: () => {} });
   return leave();
 }
 export const disposeMs = 2_000;

@@ -1,7 +1,7 @@
-import { ConfigError } from "../config/error.ts";
 import { withPlace } from "../config/load-error.ts";
 import type { Loader, Project } from "../config/load.ts";
 import type { Logger } from "../core/log.ts";
+import { UserError } from "../core/user-error.ts";
 import { openServer, type OpenServer, type ServerParts } from "../server/create.ts";
 import { findRisks, type Risk } from "../server/risks.ts";
 import { colors } from "./colors.ts";
@@ -18,12 +18,12 @@ export interface ServeFlags {
 }
 
 /** Where to serve, and from which file. A flag beats the environment, which beats the config. */
-export interface Settings {
+export interface ServeSettings {
   readonly host: string;
   readonly port: number | undefined;
   readonly file: string | undefined;
 }
-export function toSettings(flags: ServeFlags, { config: { server } }: Project): Settings {
+export function toSettings(flags: ServeFlags, { config: { server } }: Project): ServeSettings {
   return {
     // `||`: an empty HOST would listen on every address.
     host: flags.host || process.env["HOST"] || server.host || "127.0.0.1",
@@ -74,7 +74,7 @@ function toPort(text: string | undefined, from: string): number | undefined {
   if (text === undefined || text === "") return undefined;
   const port = Number(text);
   if (/^\d+$/.test(text) && port <= 65_535) return port;
-  const Mistake = from.startsWith("--") ? UsageError : ConfigError;
+  const Mistake = from.startsWith("--") ? UsageError : UserError;
   throw new Mistake(`${from}: expected a port number from 0 to 65535, found ${JSON.stringify(text)}`);
 }
 

@@ -1,4 +1,4 @@
-import { ConfigError } from "../config/error.ts";
+import { UserError } from "../core/user-error.ts";
 import { findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { colors } from "./colors.ts";
@@ -19,11 +19,11 @@ export async function start(flags: ServeFlags & { strict?: boolean; allowWeakSec
   const project = await loadVisibly(loader);
   const { host, port, file } = toSettings(flags, project);
   const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
-  if (weak) throw new ConfigError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
+  if (weak) throw new UserError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
   const server = openWithPlace(project, loader, { mode, json: flags.json, file });
   const risks = risksOf(server, project, host);
   if (flags.strict && risks.length > 0) {
-    throw new ConfigError(risks.map(({ message }) => message).join("\n"), {
+    throw new UserError(risks.map(({ message }) => message).join("\n"), {
       hint: `${risks.map(({ hint }) => hint).join("; ")}; or start without --strict`,
     });
   }

@@ -1,10 +1,12 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
 import type { AuthProvider } from "../auth/provider.ts";
-import { ConfigError } from "../config/error.ts";
 import { hasConfig, type Project } from "../config/load.ts";
 import { durationRule, fromDuration } from "../core/duration.ts";
+import { toErrorMessage } from "../core/error.ts";
+import { tryParseJson } from "../core/json.ts";
+import { UserError } from "../core/user-error.ts";
+import { within } from "../core/within.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 import { UsageError } from "./usage.ts";
@@ -34,7 +36,7 @@ export async function token(flags: TokenFlags): Promise<void> {
     ...(flags.issuer !== undefined && { issuer: flags.issuer }),
   };
   if (!secret && !signer) {
-    throw new ConfigError("There is no secret to sign with", {
+    throw new UserError("There is no secret to sign with", {
       hint: provider
         ? `the auth provider of this project is ${provider.type}, which makes its own tokens; or name a secret with --secret`
         : "run this where agents.config.ts has auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or name it with --secret",
@@ -76,11 +78,8 @@ function toClaims(texts: readonly string[] = []): Record<string, unknown> {
 
 /** JSON where it parses, else the text itself. */
 function toValue(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const value = tryParseJson(text);
+  return value === undefined ? text : value;
 }
 
 async function describe(made: string, provider: AuthProvider | undefined): Promise<string[]> {
@@ -105,7 +104,6 @@ async function describe(made: string, provider: AuthProvider | undefined): Promi
 }
 
 async function refusalOf(provider: AuthProvider, made: string): Promise<string | undefined> {
-  const late = sleep(5_000, "it took too long to verify", { ref: false });
-  const verified = async () => void (await provider.verifyToken(made));
-  return Promise.race([verified(), late]).catch((error: unknown) => (error as Error).message);
+  const verify = async (): Promise<undefined> => void (await provider.verifyToken(made));
+  return within(5_000, verify(), { onLate: () => "it took too long to verify" }).catch(toErrorMessage);
 }

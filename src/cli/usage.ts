@@ -1,4 +1,4 @@
-import { ConfigError } from "../config/error.ts";
+import { UserError } from "../core/user-error.ts";
 
 /** The command line is wrong. */
-export class UsageError extends ConfigError {}
+export class UsageError extends UserError {}

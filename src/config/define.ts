@@ -6,10 +6,10 @@ import type { AuthProvider } from "../auth/provider.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import { explain } from "../core/explain.ts";
 import type { Logger } from "../core/log.ts";
-import type { WorkflowDefinition } from "../engine/definition.ts";
 import type { Backend } from "../engine/backend.ts";
+import type { WorkflowDefinition } from "../engine/definition.ts";
 import type { CorsOptions } from "../http/cors.ts";
-import type { HostLogger } from "../observability/outward.ts";
+import type { HostLogger } from "../observability/log-output.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
 import { findKey } from "./frame.ts";
@@ -33,10 +33,12 @@ export interface Config {
   /** Where executions and conversations live. @default embedded() */
   backend?: Backend;
   /** Adds routes, groups and middleware of your own to an H3 app; they come after the built-in routes. */
-  configureApp?: (app: H3) => void;
+  configureApp?: (app: CustomApp) => void;
   /** Called once nobody uses this version of the config any more. */
   onDispose?: () => void | Promise<void>;
 }
+/** The H3 app of `configureApp`. It has a name of its own, so that the type of a config can be written without h3. */
+export interface CustomApp extends H3 {}
 declare module "h3" {
   /** What a custom route finds in `event.context`. */
   interface H3EventContext {
@@ -71,9 +73,17 @@ export interface ResolvedConfig extends Omit<Config, "server"> {
 }
 
 /** Gives `agents.config.ts` its types. Mistakes are reported when the file is loaded, with file and place. */
-export function defineConfig(config: Config): Config {
+export function defineConfig<const C extends Config>(config: C & ExactConfig<C>): C {
   return config;
 }
+/** `never` for each key that a config does not have. The compiler reports no unknown keys of a type parameter by itself. */
+export type ExactConfig<T, Known = Config> = {
+  [K in keyof T]: K extends keyof Known
+    ? K extends "server" | "limits" | "cors"
+      ? ExactConfig<T[K], Exclude<Known[K], false | undefined>>
+      : unknown
+    : never;
+};
 
 /** Checks a config; the messages name the key, what was expected and what was found, and where in its `file` it stands. */
 export function parseConfig(config: unknown, origin: string, file?: string): ResolvedConfig {

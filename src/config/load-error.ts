@@ -1,5 +1,6 @@
 import { basename, dirname, relative, resolve, sep } from "node:path";
 import { inspect } from "node:util";
+import { UserError } from "../core/user-error.ts";
 import { ConfigError, type Place } from "./error.ts";
 import { isOwnFile } from "./own-file.ts";
 
@@ -43,9 +44,10 @@ const toUnreadJson = /^(?<file>\/.+?\.json): (?<problem>.*?)(?: \(line (?<line>\
 
 /** What a version of the config cannot be served for: with its place, if it came out of the user's own code. */
 export function withPlace(error: unknown, file: string, root: string): ConfigError {
-  if (!(error instanceof ConfigError)) return toLoadError(error, file, root);
+  if (!(error instanceof UserError)) return toLoadError(error, file, root);
   const { message, hint, cause } = error;
-  const place = error.place ?? (cause instanceof Error ? placeOf(cause, root) : undefined);
+  const known = error instanceof ConfigError ? error.place : undefined;
+  const place = known ?? (cause instanceof Error ? placeOf(cause, root) : undefined);
   return new ConfigError(message, { hint, cause, place });
 }
 

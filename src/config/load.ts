@@ -14,10 +14,10 @@ export interface Project {
   /** The folder that relative paths of the config start from. */
   readonly root: string;
   readonly config: ResolvedConfig;
-  readonly agents: readonly Found<AgentDefinition>[];
-  readonly workflows: readonly Found<WorkflowDefinition>[];
+  readonly agents: readonly ProjectEntry<AgentDefinition>[];
+  readonly workflows: readonly ProjectEntry<WorkflowDefinition>[];
 }
-export interface Found<T> {
+export interface ProjectEntry<T> {
   readonly value: T;
   /** The file that it came from. */
   readonly origin: string;
@@ -40,7 +40,7 @@ export function findConfig(asked: string | undefined, folder: string): string {
   });
 }
 
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+export const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /** A project's files, to be loaded as often as they change. */
 export interface Loader {
@@ -79,9 +79,9 @@ export function createLoader(asked: string, own: OwnModules): Loader {
     const config = parseConfig(await module["default"], show(file), file);
     if (number === loads) folders = whats.map((what) => resolve(root, config[`${what}Dir`] ?? what));
     try {
-      const found: Found<unknown>[] = [];
+      const found: ProjectEntry<unknown>[] = [];
       for (const what of whats) found.push(...(await discover(modules, root, what, config[`${what}Dir`])));
-      return toFound(root, config, show(file), found);
+      return createProject(root, config, show(file), found);
     } catch (error) {
       void dispose(config); // it may take its time
       throw error;
@@ -109,15 +109,20 @@ export function toProject(config: unknown): Project {
       hint: `import them and list them in ${what}`,
     });
   }
-  return toFound(process.cwd(), resolved, "config", []);
+  return createProject(process.cwd(), resolved, "config", []);
 }
 
 /** What the config lists, and what files export: an agent may stand in any of them, and so may a workflow. */
-function toFound(root: string, config: ResolvedConfig, origin: string, exported: Found<unknown>[]): Project {
-  const listed = [...config.agents, ...config.workflows].map((value): Found<unknown> => ({ value, origin }));
+function createProject(
+  root: string,
+  config: ResolvedConfig,
+  origin: string,
+  exported: ProjectEntry<unknown>[],
+): Project {
+  const listed = [...config.agents, ...config.workflows].map((value): ProjectEntry<unknown> => ({ value, origin }));
   const all = [...listed, ...exported];
-  const isA = <T>(is: (value: unknown) => value is T): Found<T>[] =>
-    all.filter((one): one is Found<T> => is(one.value));
+  const isA = <T>(is: (value: unknown) => value is T): ProjectEntry<T>[] =>
+    all.filter((one): one is ProjectEntry<T> => is(one.value));
   return { root, config, agents: isA(isAgent), workflows: isA(isWorkflow) };
 }
 
@@ -127,13 +132,13 @@ async function discover(
   root: string,
   what: string,
   asked: string | undefined,
-): Promise<Found<unknown>[]> {
+): Promise<ProjectEntry<unknown>[]> {
   const folder = resolve(root, asked ?? what);
   if (!isFolder(folder)) {
     if (asked === undefined) return [];
     throw new ConfigError(`${what}Dir: ${show(folder)} is not a folder`);
   }
-  const found: Found<unknown>[] = [];
+  const found: ProjectEntry<unknown>[] = [];
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).toSorted()) {
     if (!isModule(name)) continue;
     const file = join(folder, name);

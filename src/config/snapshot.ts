@@ -12,7 +12,7 @@ import type { RegisteredWorkflow } from "../workflows/routes.ts";
 import type { ResolvedConfig } from "./define.ts";
 import { ConfigError } from "./error.ts";
 import { findId } from "./frame.ts";
-import type { Found, Project } from "./load.ts";
+import type { ProjectEntry, Project } from "./load.ts";
 
 /**
  * What one version of the config says; it never changes. Whoever works with it holds it, so that a reload can swap in
@@ -108,8 +108,8 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
 }
 
 /** The same object met twice is one; two objects with one id are a mistake, and both places are named. */
-function unique<T extends { id: string }>(found: readonly Found<T>[], what: string): T[] {
-  const byId = new Map<string, Found<T>>();
+function unique<T extends { id: string }>(found: readonly ProjectEntry<T>[], what: string): T[] {
+  const byId = new Map<string, ProjectEntry<T>>();
   for (const one of found) {
     const other = byId.get(one.value.id);
     if (other && other.value !== one.value) {

@@ -21,6 +21,11 @@ export const badRequest = (message: string, cause?: unknown): ServeError => new 
 /** The answer to a client that has closed its connection; it is never read. */
 export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");
 export const notFound = (message = "Not found"): ServeError => new ServeError(404, message);
+/** 503 with the number of seconds after which the caller may try again. */
+export const busy = (message: string, seconds: number, cause?: unknown): ServeError =>
+  new ServeError(503, message, { cause, headers: [["retry-after", String(seconds)]] });
+export const shuttingDown = (headers: ServeErrorOptions["headers"] = []): ServeError =>
+  new ServeError(503, "Server is shutting down", { headers });
 
 /** What an error says, as a text. Whatever was thrown, this does not throw. */
 export function toErrorMessage(error: unknown): string {

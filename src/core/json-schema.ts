@@ -1,6 +1,8 @@
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
 import { toJsonSchema as fromValibot } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";
+import { attempt } from "./attempt.ts";
+import { toErrorMessage } from "./error.ts";
 import type { Schema } from "./schema.ts";
 
 export type JsonSchema = Record<string, unknown>;
@@ -17,7 +19,7 @@ export function toJsonSchema(schema: Schema, side: Side, warn: (reason: string) 
   try {
     json = convert("throw");
   } catch (error) {
-    warn(error instanceof Error ? error.message : String(error));
+    warn(toErrorMessage(error));
     json = attempt(() => convert("ignore")) ?? {};
   }
   const { $schema: _, ...rest } = json;
@@ -58,12 +60,4 @@ const libraryOptions: Record<"throw" | "ignore", Record<string, Record<string, u
 
 function refuse({ code }: { code: string }): never {
   throw new Error(`a ${code} cannot be represented in JSON Schema`);
-}
-
-function attempt<T>(convert: () => T): T | undefined {
-  try {
-    return convert();
-  } catch {
-    return undefined;
-  }
 }

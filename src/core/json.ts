@@ -1,3 +1,5 @@
+import { attempt } from "./attempt.ts";
+
 /** JSON as text: it is written to the journal as it is, and whoever reads it gets a copy of their own. */
 export type JsonText = string;
 
@@ -5,6 +7,14 @@ export type JsonText = string;
 export function fromJsonText(text: JsonText | undefined): unknown {
   return text === undefined ? undefined : JSON.parse(text);
 }
+
+/** The value of a text, or undefined when it is not JSON. JSON itself has no undefined. */
+export const tryParseJson = (text: string): unknown => attempt(() => JSON.parse(text) as unknown);
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+/** An object as it is; an empty one in place of anything else. */
+export const toObject = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {});
 
 /**
  * A value as JSON text. Top-level undefined has none, undefined properties are dropped. What JSON would lose or change is

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname, relative } from "node:path";
 import { show } from "../config/load-error.ts";
-import type { Found, Project } from "../config/load.ts";
+import type { ProjectEntry, Project } from "../config/load.ts";
 import { toVisible } from "../core/visible.ts";
 
 export interface Change {
@@ -44,6 +44,6 @@ function toChange(was: boolean, is: boolean, isTouched: boolean): string | undef
 }
 
 /** Where each id stands: in a file of its own, rather than in the config that lists it. */
-function toOrigins(found: readonly Found<{ id: string }>[]): Map<string, string> {
+function toOrigins(found: readonly ProjectEntry<{ id: string }>[]): Map<string, string> {
   return new Map(found.map(({ value, origin }) => [value.id, origin]));
 }

@@ -2,7 +2,7 @@ import { ConfigError } from "../config/error.ts";
 import { dispose, type Loader, type Project } from "../config/load.ts";
 
 /** A load was given up for the next one. */
-export class GivenUp extends Error {}
+export class SupersededLoad extends Error {}
 
 export interface PatientLoad {
   readonly loaded: Promise<Project>;
@@ -28,7 +28,7 @@ export function loadPatiently(loader: Loader, { loadMs, onSlow }: Patience): Pat
   let isHurried = false;
   const slow = setTimeout(() => {
     isSlow = true;
-    if (isHurried) reject(new GivenUp());
+    if (isHurried) reject(new SupersededLoad());
     else onSlow();
   }, slowMs);
   const late = setTimeout(() => {
@@ -44,7 +44,7 @@ export function loadPatiently(loader: Loader, { loadMs, onSlow }: Patience): Pat
     loaded,
     hurry() {
       isHurried = true;
-      if (isSlow) reject(new GivenUp());
+      if (isSlow) reject(new SupersededLoad());
     },
   };
 }

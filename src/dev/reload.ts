@@ -5,10 +5,11 @@ import type { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
 import { missingFiles, withPlace } from "../config/load-error.ts";
 import { dispose, isModule, type Loader, type Project } from "../config/load.ts";
+import { attempt } from "../core/attempt.ts";
 import type { Problem } from "../pages/problem.ts";
 import type { OpenServer } from "../server/create.ts";
 import { describeChange } from "./change.ts";
-import { GivenUp, loadPatiently, type PatientLoad } from "./patience.ts";
+import { SupersededLoad, loadPatiently, type PatientLoad } from "./patience.ts";
 import { createWatch } from "./watch.ts";
 
 export interface ReloadOptions {
@@ -111,7 +112,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       if (keys.join() !== told && keys.length > 0) say.restart(keys);
       told = keys.join();
     } catch (error) {
-      if (error instanceof GivenUp) for (const file of files) pending.add(file);
+      if (error instanceof SupersededLoad) for (const file of files) pending.add(file);
       else refuse(withPlace(error, loader.file, root));
     }
     load = undefined;
@@ -147,10 +148,4 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
 }
 
 /** Where a link leads; a file that is gone leads nowhere. */
-function toReal(file: string): string {
-  try {
-    return realpathSync(file);
-  } catch {
-    return file;
-  }
-}
+const toReal = (file: string): string => attempt(() => realpathSync(file)) ?? file;

@@ -14,7 +14,7 @@ export interface AskOptions {
   readonly context: StepContext;
 }
 /** The part of an execution that says on whose behalf it runs. */
-export interface Asker extends CallContext {
+interface Asker extends CallContext {
   readonly startAt: number;
 }
 export type Prompt = string | readonly { role: string; [key: string]: unknown }[];

@@ -21,15 +21,17 @@ export interface Backend {
 export interface Inspection {
   /** The place of the data: a file, a URL. */
   readonly place: string;
-  /** Short facts for a person, such as `12.0 MB` or `in use by a running server`. */
+  /** Short facts for a person, such as `12.0 MB`. */
   readonly facts: readonly string[];
+  /** Whether a server uses it at the moment. */
+  readonly isInUse: boolean;
   readonly executions: Readonly<Partial<Record<ExecutionStatus, number>>>;
 }
-export interface OpenBackend {
+interface OpenBackend {
   readonly engine: Engine;
   readonly conversations: Conversations;
 }
-export interface BackendParts {
+interface BackendParts {
   /** The folder of the config. */
   readonly root: string;
   /** A data file named on the command line or in the environment. A backend without a file refuses it. */

@@ -91,7 +91,7 @@ export interface Outcome {
   readonly skipped?: boolean;
 }
 
-export type Operation =
+type Operation =
   | { readonly type: "entry"; readonly position: Position; readonly plan: AttemptPlan }
   | { readonly type: "park"; readonly branch: ParkedBranch<Value> }
   | { readonly type: "fork"; readonly mode: ForkMode; readonly branches: readonly Branch[] };

@@ -20,7 +20,7 @@ export interface Media {
 export const events = (schema: ValueSchema): Media => ({ media: "text/event-stream", schema });
 export const page = (media: string): Media => ({ media });
 
-/** One endpoint. The router, the policy, OpenAPI and the test client read this row and nothing else. */
+/** One endpoint. The router, the policy, OpenAPI and the test client read this route and nothing else. */
 export interface Route<Snapshot> {
   readonly type: "route";
   readonly method: Method;
@@ -31,16 +31,16 @@ export interface Route<Snapshot> {
   readonly body?: ObjectSchema;
   readonly responses: Responses;
   /**
-   * What goes wrong in this row's own way, by status. What the kit answers by itself (413, 415 …) is not listed. `default`
+   * What goes wrong in this route's own way, by status. What the kit answers by itself (413, 415 …) is not listed. `default`
    * is for what the author's own code refuses, with whatever status.
    */
   readonly errors?: Readonly<Record<number, string> & { default?: string }>;
   /** Checks what came in and runs the handler. */
-  readonly run: (asked: Asked<Snapshot>) => unknown;
+  readonly run: (asked: RouteRequest<Snapshot>) => unknown;
 }
 
-/** A request, once a row has matched it. */
-export interface Asked<Snapshot> {
+/** A request, once a route has matched it. */
+interface RouteRequest<Snapshot> {
   readonly request: Request;
   readonly params: Record<string, string>;
   readonly search: URLSearchParams;
@@ -49,7 +49,7 @@ export interface Asked<Snapshot> {
   /** What the config said when this request began. */
   readonly snapshot: Snapshot;
   readonly limits: BodyLimits;
-  /** Hears the keys of a body that the row does not know. */
+  /** Hears the keys of a body that the route does not know. */
   readonly unknownKey: (key: string) => void;
 }
 
@@ -58,9 +58,9 @@ type ParamsOf<Path extends string> = Path extends `${string}:${infer Name}/${inf
   : Path extends `${string}:${infer Name}`
     ? Name
     : never;
-type Checked<S> = S extends ValueSchema ? v.InferOutput<S> : undefined;
+type SchemaOutput<S> = S extends ValueSchema ? v.InferOutput<S> : undefined;
 type Data<R extends Responses> = R[200] extends ValueSchema ? v.InferInput<R[200]> : never;
-type Answered<R extends Responses> = Data<R> | Reply | EventStream | Response;
+type HandlerResult<R extends Responses> = Data<R> | Reply | EventStream | Response;
 
 interface RouteOptions<Snapshot, Path extends string, Q, B, R extends Responses> extends Omit<
   Route<Snapshot>,
@@ -72,13 +72,13 @@ interface RouteOptions<Snapshot, Path extends string, Q, B, R extends Responses>
   responses: R;
   handle(input: {
     params: Record<ParamsOf<Path>, string>;
-    query: Checked<Q>;
-    body: Checked<B>;
+    query: SchemaOutput<Q>;
+    body: SchemaOutput<B>;
     identity: Identity;
     request: Request;
     requestId: string;
     snapshot: Snapshot;
-  }): Answered<R> | Promise<Answered<R>>;
+  }): HandlerResult<R> | Promise<HandlerResult<R>>;
 }
 
 export function defineRoute<
@@ -87,10 +87,10 @@ export function defineRoute<
   R extends Responses,
   Q extends ObjectSchema | undefined = undefined,
   B extends ObjectSchema | undefined = undefined,
->({ handle, ...row }: RouteOptions<Snapshot, Path, Q, B, R>): Route<Snapshot> {
-  const { query, body } = row;
+>({ handle, ...route }: RouteOptions<Snapshot, Path, Q, B, R>): Route<Snapshot> {
+  const { query, body } = route;
   return {
-    ...row,
+    ...route,
     type: "route",
     run({ request, params, search, identity, requestId, snapshot, limits, unknownKey }) {
       const checked = {

@@ -1,5 +1,5 @@
 import { FastResponse } from "srvx";
-import { ServeError } from "../core/error.ts";
+import { busy, shuttingDown } from "../core/error.ts";
 import type { HeaderPairs } from "./envelope.ts";
 
 /** What a handler returns to answer with events. The signal is aborted when the reader leaves or the server closes. */
@@ -89,9 +89,9 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
   let closed = false;
 
   async function open({ generate, headers, options }: EventStream, gone: AbortSignal): Promise<Response> {
-    if (closed) throw new ServeError(503, "Server is shutting down");
+    if (closed) throw shuttingDown();
     if (streams.size + starting.size >= sseStreams) {
-      throw new ServeError(503, "Too many open streams", { headers: [["retry-after", "5"]] });
+      throw busy("Too many open streams", 5);
     }
     const leaving = new AbortController();
     const leave = (): void => {
@@ -107,7 +107,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       const first = await events.next();
       const isCut = closed && !options.drains;
       if (isCut) void events.return(undefined).catch(report);
-      if (isCut) throw new ServeError(503, "Server is shutting down", { headers });
+      if (isCut) throw shuttingDown(headers);
       const frame = first.done ? undefined : encode(first.value, options.ids);
       return new FastResponse(toBody(frame, options, events, leave), { headers: [...sseHeaders, ...headers] });
     } catch (error) {

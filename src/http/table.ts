@@ -1,34 +1,34 @@
 import { addRoute, compareRoutes, createRouter, findRoute } from "rou3";
 import { badRequest } from "../core/error.ts";
 
-interface Row {
+interface TableRoute {
   readonly method: string;
   readonly path: string;
 }
 export interface Match<R> {
-  readonly row: R;
+  readonly route: R;
   readonly params: Record<string, string>;
 }
 export interface Table<R> {
-  readonly rows: readonly R[];
+  readonly routes: readonly R[];
   /** HEAD is GET. */
   find(method: string, path: string): Match<R> | undefined;
   /** The methods under which this path would have matched; empty when it is unknown. */
   allowed(path: string): string[];
-  /** The row that hides another route for every path it could match. */
+  /** The route that hides another route for every path it could match. */
   hides(method: string, pattern: string): R | undefined;
 }
 
-/** The built-in rows behind the router that h3 itself uses, so both read a path in the same way. */
-export function createTable<R extends Row>(rows: readonly R[]): Table<R> {
+/** The built-in routes behind the router that h3 itself uses, so both read a path in the same way. */
+export function createTable<R extends TableRoute>(routes: readonly R[]): Table<R> {
   const router = createRouter<R>();
-  for (const row of rows) addRoute(router, row.method, row.path, row);
-  const methods = [...new Set(rows.map((row) => row.method))];
+  for (const route of routes) addRoute(router, route.method, route.path, route);
+  const methods = [...new Set(routes.map((route) => route.method))];
   return {
-    rows,
+    routes,
     find(method, path) {
       const match = findRoute(router, method === "HEAD" ? "GET" : method, path);
-      return match && { row: match.data, params: decode(match.params) };
+      return match && { route: match.data, params: decode(match.params) };
     },
     allowed(path) {
       const matching = methods.filter((method) => findRoute(router, method, path, { params: false }));
@@ -36,7 +36,7 @@ export function createTable<R extends Row>(rows: readonly R[]): Table<R> {
     },
     hides(method, pattern) {
       const wanted = method === "HEAD" ? "GET" : method;
-      return rows.find((row) => row.method === wanted && hiding.has(compareRoutes(row.path, pattern)));
+      return routes.find((route) => route.method === wanted && hiding.has(compareRoutes(route.path, pattern)));
     },
   };
 }

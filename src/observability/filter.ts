@@ -15,7 +15,7 @@ export interface LogFilter {
   /** How many of the newest. */
   readonly limit?: number | undefined;
 }
-type Sent = { readonly [K in keyof LogFilter]?: string | undefined };
+type LogQueryInput = { readonly [K in keyof LogFilter]?: string | undefined };
 
 const timeRule = "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970";
 const isoTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
@@ -36,7 +36,7 @@ const time = v.optional(
 const limitRule = "expected 1 to 1000";
 
 /** The filters of `/api/logs` and `/ws/logs`, as they stand in a query. */
-export const LogQuery: v.GenericSchema<Sent, LogFilter> = v.object({
+export const LogQuery: v.GenericSchema<LogQueryInput, LogFilter> = v.object({
   level: v.optional(v.picklist(logLevels, `expected ${logLevels.join(", ")}`)),
   agentId: v.optional(v.string()),
   workflowId: v.optional(v.string()),

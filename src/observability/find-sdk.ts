@@ -1,13 +1,13 @@
 import type { OtelSdk } from "./otel.ts";
 
 /** The SDK that the application has registered, now or later. For those who have none nothing is imported. */
-export interface FoundSdk {
+export interface SdkFinder {
   get(): OtelSdk | undefined;
   /** Resolves when one that is registered already can be used. */
   readonly ready: Promise<unknown>;
 }
 
-export function findSdk(): FoundSdk {
+export function findSdk(): SdkFinder {
   let sdk: OtelSdk | undefined;
   let loading: Promise<unknown> | undefined;
   function get(): OtelSdk | undefined {

@@ -1,12 +1,12 @@
 import { toLogger, type Logger } from "../core/log.ts";
 import { currentScope, runOutOfScope } from "../core/scope.ts";
 import { toEntry, type LogEntry } from "./record.ts";
-import { createRedact } from "./redact.ts";
+import { createRedactor } from "./redact.ts";
 import { Ring, type RingLimits } from "./ring.ts";
 
 export interface LogsOptions extends RingLimits {
   /** Where records go besides: the terminal, a file, a logger of the host's. */
-  readonly outward: (entry: LogEntry, message: string, data: Readonly<Record<string, unknown>> | undefined) => void;
+  readonly output: (entry: LogEntry, message: string, data: Readonly<Record<string, unknown>> | undefined) => void;
 }
 
 /** Everything that one server logs. */
@@ -18,9 +18,9 @@ export interface Logs {
   listen(listener: () => void): () => void;
 }
 
-export function createLogs({ outward, ...limits }: LogsOptions): Logs {
+export function createLogs({ output, ...limits }: LogsOptions): Logs {
   const ring = new Ring(limits);
-  const redact = createRedact(process.env);
+  const redact = createRedactor(process.env);
   const listeners = new Set<() => void>();
   let isWaking = false;
   function wake(): void {
@@ -33,7 +33,7 @@ export function createLogs({ outward, ...limits }: LogsOptions): Logs {
       const logged = { seq: ring.next, at: Date.now(), level, message: String(message), data, ids: currentScope() };
       const entry = toEntry(logged, redact);
       ring.add(entry);
-      outward(entry, message, data);
+      output(entry, message, data);
     } catch {
       // What cannot be logged must not stop what is being logged about.
     }

@@ -1,7 +1,7 @@
 import type { Attributes, SpanIds, SpanOptions } from "../core/trace.ts";
 
 /** A span of the OpenTelemetry SDK that the application has registered. */
-export interface SdkSpan extends SpanIds {
+interface SdkSpan extends SpanIds {
   set(attributes: Attributes): void;
   /** With what is wrong, if anything is. */
   end(error: string | undefined): void;

@@ -1,6 +1,6 @@
 import type { LogLevel } from "../core/log.ts";
 import { logIds, type LogIds } from "../core/scope.ts";
-import type { Redact } from "./redact.ts";
+import type { Redactor } from "./redact.ts";
 
 /** What was logged, as it is kept: written once, filtered by its fields, sent as its text. */
 export interface LogEntry {
@@ -25,7 +25,7 @@ export interface LogRecord extends LogIds {
   readonly error?: string;
 }
 
-export interface Logged {
+export interface LogCall {
   readonly seq: number;
   readonly at: number;
   readonly level: LogLevel;
@@ -35,7 +35,7 @@ export interface Logged {
   readonly ids: LogIds | undefined;
 }
 
-export function toEntry(logged: Logged, redact: Redact): LogEntry {
+export function toEntry(logged: LogCall, redact: Redactor): LogEntry {
   const { seq, at, level } = logged;
   const ids: Record<string, string> = {};
   for (const name of logIds) {
@@ -49,7 +49,7 @@ export function toEntry(logged: Logged, redact: Redact): LogEntry {
   return { seq, at, level, ids, text, bytes: Buffer.byteLength(text) };
 }
 
-function toDetails(given: Logged["data"], redact: Redact): Pick<LogRecord, "data" | "error"> {
+function toDetails(given: LogCall["data"], redact: Redactor): Pick<LogRecord, "data" | "error"> {
   if (!given) return {};
   try {
     const { error, ...rest } = given;
@@ -67,10 +67,10 @@ const mostOfId = 256;
 const mostLetters = 16_384;
 const cut = (text: string): string => (text.length <= mostLetters ? text : `${text.slice(0, mostLetters)}…`);
 /** Cut afterwards: of a secret that stands across the end nothing must be left. */
-const toText = (text: string, redact: Redact): string => cut(redact.text(text.slice(0, mostLetters + 8_192)));
+const toText = (text: string, redact: Redactor): string => cut(redact.text(text.slice(0, mostLetters + 8_192)));
 
 /** An error may be its own cause, and may fail to say what it is. */
-function toErrorText(error: unknown, redact: Redact, depth = 0): string {
+function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
   try {
     if (!(error instanceof Error))
       return typeof error === "string" ? error : (JSON.stringify(error, redact.value) ?? String(error));
@@ -84,7 +84,7 @@ function toErrorText(error: unknown, redact: Redact, depth = 0): string {
 const mostCauses = 4;
 
 /** What JSON can hold of it, now: it may change later. */
-function toJson(value: unknown, redact: Redact): unknown {
+function toJson(value: unknown, redact: Redactor): unknown {
   try {
     const text = JSON.stringify(value, (name, inner: unknown) => {
       if (typeof inner === "bigint") return String(inner);

@@ -1,3 +1,5 @@
+import { attempt } from "../core/attempt.ts";
+
 /** The ends of names, without their separators, of what must not be read. */
 const names =
   /(authorization|cookies?|passwords?|passwd|passphrase|secrets?|(?:api|access|private|secret|signing)keys?|credentials?|tokens?)$/;
@@ -44,13 +46,13 @@ const shapes: readonly [RegExp, string | ((found: string, ...groups: string[]) =
 const atob = (text: string): string => Buffer.from(text, "base64").toString();
 
 /** Takes out tokens, keys and secrets: those that are called or look so, and those that the environment holds. */
-export interface Redact {
+export interface Redactor {
   text(text: string): string;
   /** For `JSON.stringify`: what is left of a value of this name. */
   value(name: string, value: unknown): unknown;
 }
 
-export function createRedact(environment: Readonly<Record<string, string | undefined>>): Redact {
+export function createRedactor(environment: Readonly<Record<string, string | undefined>>): Redactor {
   const secrets = Object.entries(environment)
     .filter(([name, secret = ""]) => /(KEY|TOKEN|SECRET|PASSWORD)S?$/i.test(name) && secret.length >= 8)
     .flatMap(([, secret = ""]) => [secret, JSON.stringify(secret).slice(1, -1)])
@@ -81,11 +83,7 @@ export function createRedact(environment: Readonly<Record<string, string | undef
   /** JSON that somebody has put into a text. */
   function redactJson(given: string): string | undefined {
     if (!/^\s{0,8}[[{]/.test(given)) return undefined;
-    try {
-      return JSON.stringify(JSON.parse(given), value);
-    } catch {
-      return undefined;
-    }
+    return attempt(() => JSON.stringify(JSON.parse(given), value));
   }
 
   return { text, value };

@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
+import { attempt } from "../core/attempt.ts";
 import { toErrorMessage } from "../core/error.ts";
 import { runOutOfScope } from "../core/scope.ts";
+import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
 import { findSdk } from "./find-sdk.ts";
 import type { OtelSdk } from "./otel.ts";
-import { createRedact } from "./redact.ts";
+import { createRedactor } from "./redact.ts";
 
 /** What a trace is about: the first agent or workflow in it. */
 export interface Entity {
@@ -12,7 +13,7 @@ export interface Entity {
   readonly id: string;
 }
 /** A span as listeners get it. */
-export interface SpanView extends SpanIds {
+interface SpanView extends SpanIds {
   readonly parentSpanId?: string | undefined;
   readonly name: string;
   readonly kind: SpanOptions["kind"];
@@ -28,12 +29,12 @@ export interface SpanEvent {
   readonly timestamp: string;
   readonly span: SpanView;
 }
-export interface Happened {
+interface SpanNotice {
   readonly event: SpanEvent;
   /** What its trace is about. */
   readonly root: Entity | undefined;
 }
-export type SpanListener = (happened: readonly Happened[]) => void;
+type SpanListener = (notices: readonly SpanNotice[]) => void;
 
 export interface Traces {
   readonly tracer: Tracer;
@@ -48,7 +49,7 @@ export interface Traces {
 export function createTraces(): Traces {
   const listeners = new Set<SpanListener>();
   const found = findSdk();
-  const redact = createRedact(process.env);
+  const redact = createRedactor(process.env);
   const shorten = (text: string): string => redact.text(text.slice(0, mostLetters));
   const clean = (attributes: Attributes = {}): Record<string, Attributes[string]> => {
     const entries = Object.entries(attributes).filter(([, value]) => value !== undefined);
@@ -58,21 +59,21 @@ export function createTraces(): Traces {
   };
   /** What the last traces are about. */
   const roots = new Map<string, Entity>();
-  let happened: Happened[] = [];
+  let notices: SpanNotice[] = [];
 
   function tell(type: SpanEvent["type"], span: SpanView): void {
     if (listeners.size === 0) return;
     const copy = { ...span, attributes: { ...span.attributes } };
     const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
     // Readers are told after those who work, and never by many of them at once.
-    if (happened.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
-    if (happened.length >= mostHappened) flush();
+    if (notices.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
+    if (notices.length >= mostNotices) flush();
   }
 
   function flush(): void {
-    const all = happened;
-    happened = [];
-    for (const listener of all.length > 0 ? listeners : []) safely(() => listener(all));
+    const all = notices;
+    notices = [];
+    for (const listener of all.length > 0 ? listeners : []) attempt(() => listener(all));
   }
 
   function know(traceId: string, attributes: Attributes): void {
@@ -86,7 +87,7 @@ export function createTraces(): Traces {
     const parent = options.parent ?? currentSpan() ?? sdk?.active();
     const attributes = clean(options.attributes);
     // Whatever is wrong with the application's SDK must not stop what is being traced.
-    const theirs = sdk && safely(() => sdk.start({ name, kind, links, parent, attributes }));
+    const theirs = sdk && attempt(() => sdk.start({ name, kind, links, parent, attributes }));
     const traceId = theirs?.traceId ?? parent?.traceId ?? randomBytes(16).toString("hex");
     const spanId = theirs?.spanId ?? randomBytes(8).toString("hex");
     know(traceId, attributes);
@@ -110,13 +111,13 @@ export function createTraces(): Traces {
       set(more) {
         const cleaned = clean(more);
         Object.assign(attributes, cleaned);
-        safely(() => theirs?.set(cleaned));
+        attempt(() => theirs?.set(cleaned));
       },
       end(error) {
         if (!isOpen) return;
         isOpen = false;
         const message = shorten(toErrorMessage(error));
-        safely(() => theirs?.end(error === undefined ? undefined : message));
+        attempt(() => theirs?.end(error === undefined ? undefined : message));
         const status = error === undefined ? ({ code: "ok" } as const) : ({ code: "error", message } as const);
         tell("span:end", { ...view, endTime: new Date().toISOString(), status });
       },
@@ -144,17 +145,9 @@ export function createTraces(): Traces {
   };
 }
 
-function safely<T>(run: () => T): T | undefined {
-  try {
-    return run();
-  } catch {
-    return undefined;
-  }
-}
-
 /** How many traces are remembered, and how much may happen before readers are told in the middle of it. */
 const mostRoots = 10_000;
-const mostHappened = 10_000;
+const mostNotices = 10_000;
 /** The longest text of an attribute. */
 const mostLetters = 4_096;
 

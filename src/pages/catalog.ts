@@ -2,7 +2,7 @@ import type { Access, Method, Route } from "../http/route.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
 
 export type Json = Record<string, unknown>;
-export type Row = Route<never> | SocketRoute;
+export type AnyRoute = Route<never> | SocketRoute;
 
 /** What the pages and the document need of a snapshot: what there is, and who may call it. */
 export interface Catalog {
@@ -34,7 +34,7 @@ export interface StepEntry {
   readonly steps?: readonly StepEntry[] | undefined;
 }
 interface Policy {
-  describe(asked: { method: string; path: string; row: Row; isUpgrade: boolean }): Verdict;
+  describe(asked: { method: string; path: string; route: AnyRoute; isUpgrade: boolean }): Verdict;
 }
 /** `except`: what says otherwise for some paths of a pattern. */
 interface Verdict {
@@ -42,8 +42,8 @@ interface Verdict {
   readonly except: readonly string[];
 }
 
-/** The row with this pattern; of one agent or workflow, if an id is given. */
-export interface Place {
+/** The route with this pattern; of one agent or workflow, if an id is given. */
+interface Place {
   readonly method: Method;
   readonly pattern: string;
   readonly id?: string | undefined;
@@ -51,34 +51,38 @@ export interface Place {
 /** Whether a request without a token may be refused here. */
 export type NeedsToken = (place: Place) => boolean;
 
-export function toNeedsToken(rows: readonly Row[], { policy }: Catalog): NeedsToken {
+export function toNeedsToken(routes: readonly AnyRoute[], { policy }: Catalog): NeedsToken {
   return ({ method, pattern, id }) => {
-    const row = rows.find((one) => one.method === method && one.path === pattern);
-    if (!policy || !row) return false;
-    const { access, except } = askPolicy(policy, row, id);
+    const route = routes.find((one) => one.method === method && one.path === pattern);
+    if (!policy || !route) return false;
+    const { access, except } = askPolicy(policy, route, id);
     return access === "protected" || except.length > 0;
   };
 }
 
-/** Who may call a row; for one agent or workflow, if an id is given. */
-export function askPolicy(policy: Policy, row: Row, id: string | undefined): Verdict {
-  const { method, path, type } = row;
+/** Who may call a route; for one agent or workflow, if an id is given. */
+export function askPolicy(policy: Policy, route: AnyRoute, id: string | undefined): Verdict {
+  const { method, path, type } = route;
   // A colon in an id begins no parameter.
   const asked = toPath(path, id?.replaceAll(":", String.raw`\:`));
-  return policy.describe({ method, path: asked, row, isUpgrade: type === "socket" });
+  return policy.describe({ method, path: asked, route, isUpgrade: type === "socket" });
 }
 
 export const toPath = (pattern: string, id: string | undefined): string =>
   id === undefined ? pattern : pattern.replace(":id", id);
 
 /** What somebody is shown. Undefined stands for a list that is closed to them. */
-export interface Shown {
+export interface VisibleEntries {
   readonly agents: readonly AgentEntry[] | undefined;
   readonly workflows: readonly WorkflowEntry[] | undefined;
 }
 
 /** A page that is open to all must not tell what `GET /agents` and `GET /workflows` would refuse to tell. */
-export function toShown({ agents, workflows }: Catalog, needsToken: NeedsToken, isKnown: boolean): Shown {
+export function toVisibleEntries(
+  { agents, workflows }: Catalog,
+  needsToken: NeedsToken,
+  isKnown: boolean,
+): VisibleEntries {
   const isHidden = (pattern: string, id?: string): boolean => !isKnown && needsToken({ method: "GET", pattern, id });
   function list<E extends { id: string }>(entries: Iterable<{ detail: E }>, pattern: string): E[] | undefined {
     if (isHidden(pattern)) return undefined;

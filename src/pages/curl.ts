@@ -1,3 +1,5 @@
+import { toShellWord } from "../core/shell.ts";
+
 export interface Call {
   readonly url: string;
   /** Follows the URL as it is: what the shell is to fill in. */
@@ -9,16 +11,13 @@ export interface Call {
 /** A command that a shell runs just as it stands here, whatever is in it. */
 export function toCurl({ url, rest = "", needsToken, body }: Call): string {
   const lines = [
-    `curl ${toWord(url)}${rest}`,
+    `curl ${toShellWord(url)}${rest}`,
     needsToken && `-H "authorization: Bearer $TOKEN"`,
     `-H 'content-type: application/json'`,
-    `-d ${toWord(toJson(body))}`,
+    `-d ${toShellWord(toJson(body))}`,
   ];
   return lines.filter(Boolean).join(" \\\n  ");
 }
-
-const toWord = (text: string): string =>
-  /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /** What cannot be seen, or would reorder what can, is escaped: it would not survive being copied. */
 function toJson(value: unknown): string {

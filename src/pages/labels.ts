@@ -1,12 +1,12 @@
-import type { Row } from "./catalog.ts";
+import type { AnyRoute } from "./catalog.ts";
 
 export interface Labels {
   readonly operationId: string;
   readonly tags: readonly [string];
 }
 
-/** How a reader of the document finds a row: by a name of its own, and among its kind. */
-export function toLabels({ type, method, path }: Row): Labels {
+/** How a reader of the document finds a route: by a name of its own, and among its kind. */
+export function toLabels({ type, method, path }: AnyRoute): Labels {
   const words = path.replace(/:(\w+)/g, "by/$1").match(/\w+/g) ?? ["overview"];
   return {
     operationId: [method.toLowerCase(), ...words].join("-"),

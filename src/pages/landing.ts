@@ -1,5 +1,5 @@
 import { toAgentCard, toWorkflowCard, type CardOptions } from "./cards.ts";
-import type { NeedsToken, Shown } from "./catalog.ts";
+import type { NeedsToken, VisibleEntries } from "./catalog.ts";
 import { html, Html, type Content } from "./html.ts";
 import { style } from "./landing-style.ts";
 import { toPanel, type Problem } from "./problem.ts";
@@ -38,7 +38,7 @@ export function toLandingPage(lists: Html, version: string, problem: Problem | u
 const styleElement = new Html(`<style>${style}</style>`);
 
 /** All that is served, and what to call. */
-export function toLists({ agents, workflows }: Shown, origin: string, needsToken: NeedsToken): Html {
+export function toLists({ agents, workflows }: VisibleEntries, origin: string, needsToken: NeedsToken): Html {
   if (agents?.length === 0 && workflows?.length === 0) return firstSteps;
   const count = (agents?.length ?? 0) + (workflows?.length ?? 0);
   const options: CardOptions = { origin, needsToken, isOpen: count <= 20 };

@@ -2,11 +2,11 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import { getTitle, type GenericSchema } from "valibot";
 import type { Media, Route } from "../http/route.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
-import { askPolicy, toPath, type Catalog, type Json, type Row, type WorkflowEntry } from "./catalog.ts";
+import { adoptSchema } from "./adopt-schema.ts";
+import { askPolicy, toPath, type Catalog, type Json, type AnyRoute, type WorkflowEntry } from "./catalog.ts";
 import { toExample } from "./example.ts";
 import { ownTag, tags, toLabels } from "./labels.ts";
 import { toOwnOperations, type OwnOperation } from "./own-operations.ts";
-import { adoptSchema } from "./refs.ts";
 
 export interface OpenApi extends Json {
   openapi: string;
@@ -21,8 +21,8 @@ export interface DocumentParts {
 }
 type Side = "input" | "output";
 
-/** OpenAPI 3.1 from the rows: what is not in a row is not in the document. */
-export function toOpenApi(rows: readonly Row[], { version, policy, workflows }: DocumentParts): OpenApi {
+/** OpenAPI 3.1 from the routes: what is not in a route is not in the document. */
+export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workflows }: DocumentParts): OpenApi {
   const schemas: Record<string, Json> = { Error: errorSchema };
   const paths: Record<string, Json> = {};
   const used = new Set<string>();
@@ -31,10 +31,11 @@ export function toOpenApi(rows: readonly Row[], { version, policy, workflows }: 
     (paths[path.replace(/\/:(\w+)/g, "/{$1}")] ??= {})[method.toLowerCase()] = operation;
     for (const tag of operation["tags"] as string[]) used.add(tag);
   }
-  for (const row of rows) add(row.path, row.method, row.type === "route" ? toOperation(row) : toSocketOperation(row));
+  for (const route of routes)
+    add(route.path, route.method, route.type === "route" ? toOperation(route) : toSocketOperation(route));
   for (const own of workflows.flatMap(toOwnOperations)) {
-    const row = rows.find(({ method, path }) => method === own.method && path === own.pattern);
-    if (row?.type === "route") add(toPath(row.path, own.id), row.method, toOwnOperation(row, own));
+    const route = routes.find(({ method, path }) => method === own.method && path === own.pattern);
+    if (route?.type === "route") add(toPath(route.path, own.id), route.method, toOwnOperation(route, own));
   }
   return {
     openapi: "3.1.0",
@@ -44,40 +45,40 @@ export function toOpenApi(rows: readonly Row[], { version, policy, workflows }: 
     components: { schemas, securitySchemes: policy ? { bearer: { type: "http", scheme: "bearer" } } : {} },
   };
 
-  function toOperation(row: Route<never>, id?: string): Json {
-    const params = [...toPath(row.path, id).matchAll(/\/:(\w+)/g)].map(([, name]) => name);
+  function toOperation(route: Route<never>, id?: string): Json {
+    const params = [...toPath(route.path, id).matchAll(/\/:(\w+)/g)].map(([, name]) => name);
     const responses: Json = {};
-    for (const [status, response] of Object.entries(row.responses)) responses[status] = toResponse(response);
-    const secured = toSecurity(row, id);
-    const errors = { ...errorsOfKit(row, params.length > 0), ...row.errors, ...secured.errors };
+    for (const [status, response] of Object.entries(route.responses)) responses[status] = toResponse(response);
+    const secured = toSecurity(route, id);
+    const errors = { ...errorsOfKit(route, params.length > 0), ...route.errors, ...secured.errors };
     for (const [status, description] of Object.entries<string>(errors)) responses[status] = toError(description);
     return {
-      ...toLabels(row),
-      summary: row.summary,
+      ...toLabels(route),
+      summary: route.summary,
       ...secured.security,
       parameters: [
         ...params.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
-        ...toParameters(row.query),
+        ...toParameters(route.query),
       ],
-      ...(row.body && { requestBody: { content: { "application/json": { schema: convert(row.body, "input") } } } }),
+      ...(route.body && { requestBody: { content: { "application/json": { schema: convert(route.body, "input") } } } }),
       responses,
     };
   }
 
-  /** The row as it is for one workflow. */
-  function toOwnOperation(row: Route<never>, own: OwnOperation): Json {
+  /** The route as it is for one workflow. */
+  function toOwnOperation(route: Route<never>, own: OwnOperation): Json {
     const { property, operationId, summary, description } = own;
     const kinds = own.schemas.map((schema) => adopt(schema, `workflow.${own.id}.${property}`));
     const schema = kinds.length === 1 ? kinds[0]! : { anyOf: kinds };
-    const body = row.body && convert(row.body, "input");
+    const body = route.body && convert(route.body, "input");
     const properties = { ...(body?.["properties"] as Json), [property]: schema };
     const json = {
       schema: { ...body, properties, required: property === "input" ? [property] : [] },
       example: { [property]: toExample(own.schemas[0]!) },
     };
     const requestBody = { required: true, content: { "application/json": json } };
-    const operation = toOperation(row, own.id);
-    const responses = shareSchemas(operation["responses"] as Json, toLabels(row).operationId);
+    const operation = toOperation(route, own.id);
+    const responses = shareSchemas(operation["responses"] as Json, toLabels(route).operationId);
     return { ...operation, operationId, tags: [ownTag], summary, description, requestBody, responses };
   }
 
@@ -106,8 +107,8 @@ export function toOpenApi(rows: readonly Row[], { version, policy, workflows }: 
     return { $ref: place };
   }
 
-  function toSocketOperation(row: SocketRoute): Json {
-    const { security, errors } = toSecurity(row);
+  function toSocketOperation(route: SocketRoute): Json {
+    const { security, errors } = toSecurity(route);
     const responses: Json = {
       101: { description: "WebSocket" },
       400: toError("The handshake or a filter is malformed"),
@@ -116,13 +117,19 @@ export function toOpenApi(rows: readonly Row[], { version, policy, workflows }: 
       503: toError("Too many sockets"),
     };
     for (const [status, description] of Object.entries(errors)) responses[status] = toError(description);
-    return { ...toLabels(row), summary: row.summary, ...security, parameters: toParameters(row.query), responses };
+    return {
+      ...toLabels(route),
+      summary: route.summary,
+      ...security,
+      parameters: toParameters(route.query),
+      responses,
+    };
   }
 
   /** Where there is a provider, a token is needed or at least looked at. */
-  function toSecurity(row: Row, id?: string): { security?: Json; errors: Record<string, string> } {
+  function toSecurity(route: AnyRoute, id?: string): { security?: Json; errors: Record<string, string> } {
     if (!policy) return { errors: {} };
-    const { access, except } = askPolicy(policy, row, id);
+    const { access, except } = askPolicy(policy, route, id);
     const isNeeded = access === "protected" && except.length === 0;
     const security = { security: isNeeded ? [bearer] : [{}, bearer] };
     const mayRefuse = access === "protected" || except.length > 0;
@@ -206,11 +213,11 @@ function toError(description: string): Json {
 }
 
 /** What the kit answers before or instead of the handler. */
-function errorsOfKit(row: Route<never>, hasParams: boolean): Record<string, string> {
-  const streams = Object.values(row.responses).some((response) => "media" in response && response.media === sse);
+function errorsOfKit(route: Route<never>, hasParams: boolean): Record<string, string> {
+  const streams = Object.values(route.responses).some((response) => "media" in response && response.media === sse);
   const errors: Record<string, string> = { 500: "Something failed on the server" };
-  if (row.body || row.query || hasParams) errors["400"] = "The request is malformed";
-  if (row.body) Object.assign(errors, { 413: "The body is too large", 415: "The body is not JSON" });
+  if (route.body || route.query || hasParams) errors["400"] = "The request is malformed";
+  if (route.body) Object.assign(errors, { 413: "The body is too large", 415: "The body is not JSON" });
   if (streams) errors["503"] = "Too many open streams";
   return errors;
 }

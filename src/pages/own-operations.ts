@@ -1,7 +1,7 @@
 import { toVisible } from "../core/visible.ts";
 import type { Json, StepEntry, WorkflowEntry } from "./catalog.ts";
 
-/** A row, for one workflow: one property of its body has a schema of its own. */
+/** A route, for one workflow: one property of its body has a schema of its own. */
 export interface OwnOperation {
   readonly method: "POST";
   readonly pattern: string;

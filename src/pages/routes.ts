@@ -3,20 +3,20 @@ import { FastResponse } from "srvx";
 import * as v from "valibot";
 import { toPage } from "../http/envelope.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
-import { toNeedsToken, toShown, type Catalog, type Row } from "./catalog.ts";
+import { toNeedsToken, toVisibleEntries, type Catalog, type AnyRoute } from "./catalog.ts";
 import type { Html } from "./html.ts";
-import { toLandingPage, toLists } from "./landing.ts";
 import { style } from "./landing-style.ts";
+import { toLandingPage, toLists } from "./landing.ts";
 import { toOpenApi } from "./openapi.ts";
 import { toPageHeaders } from "./page-headers.ts";
 import type { Problem } from "./problem.ts";
-import { toUiPage } from "./ui.ts";
 import { createUiFiles, fileNames } from "./ui-files.ts";
+import { toUiPage } from "./ui.ts";
 
 export interface PageParts {
   readonly version: string;
   /** Whose access the pages tell. */
-  readonly rows: readonly Row[];
+  readonly routes: readonly AnyRoute[];
   /** Why the last save could not be loaded. */
   readonly problem?: (() => Problem | undefined) | undefined;
 }
@@ -24,7 +24,7 @@ export interface PageParts {
 const UiQuery = v.object({ file: v.optional(v.picklist(fileNames)), v: v.optional(v.string()) });
 
 /** `GET /` and `GET /ui`: pages for people. */
-export function pageRoutes({ version, rows, problem = () => undefined }: PageParts): readonly Route<Catalog>[] {
+export function pageRoutes({ version, routes, problem = () => undefined }: PageParts): readonly Route<Catalog>[] {
   const kept = { known: new WeakMap<Catalog, Lists>(), unknown: new WeakMap<Catalog, Lists>() };
   const read = createUiFiles();
   return [
@@ -41,8 +41,8 @@ export function pageRoutes({ version, rows, problem = () => undefined }: PagePar
         const lists = identity.caller ? kept.known : kept.unknown;
         const made = lists.get(snapshot);
         if (made?.origin === origin) return toLanding(made.html, shown);
-        const needsToken = toNeedsToken(rows, snapshot);
-        const html = toLists(toShown(snapshot, needsToken, identity.caller !== undefined), origin, needsToken);
+        const needsToken = toNeedsToken(routes, snapshot);
+        const html = toLists(toVisibleEntries(snapshot, needsToken, identity.caller !== undefined), origin, needsToken);
         lists.set(snapshot, { origin, html });
         return toLanding(html, shown);
       },
@@ -88,10 +88,10 @@ const uiHeaders = toPageHeaders("text/html", {
   "connect-src": "'self'",
 });
 
-/** `GET /doc`: the bare OpenAPI document, of the other rows and of itself. */
-export function docRoute(others: readonly Row[], version: string): Route<Catalog> {
+/** `GET /doc`: the bare OpenAPI document, of the other routes and of itself. */
+export function docRoute(others: readonly AnyRoute[], version: string): Route<Catalog> {
   const kept = { known: new WeakMap<Catalog, string>(), unknown: new WeakMap<Catalog, string>() };
-  const row: Route<Catalog> = defineRoute({
+  const route: Route<Catalog> = defineRoute({
     method: "GET",
     path: "/doc",
     summary: "This document",
@@ -105,11 +105,11 @@ export function docRoute(others: readonly Row[], version: string): Route<Catalog
       return toPage(document, "application/json");
     },
   });
-  return row;
+  return route;
 
   function toDocument(snapshot: Catalog, isKnown: boolean): string {
-    const rows = [...others, row];
-    const { workflows = [] } = toShown(snapshot, toNeedsToken(rows, snapshot), isKnown);
-    return JSON.stringify(toOpenApi(rows, { version, policy: snapshot.policy, workflows }));
+    const routes = [...others, route];
+    const { workflows = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
+    return JSON.stringify(toOpenApi(routes, { version, policy: snapshot.policy, workflows }));
   }
 }

@@ -2,23 +2,23 @@ import manifest from "../../package.json" with { type: "json" };
 import type { Agents } from "../agents/agents.ts";
 import { agentRoutes } from "../agents/routes.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import type { Problem } from "../pages/problem.ts";
-import { docRoute, pageRoutes } from "../pages/routes.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { Route } from "../http/route.ts";
 import { createTable, type Table } from "../http/table.ts";
+import { logSocket } from "../observability/log-socket.ts";
 import type { Logs } from "../observability/logs.ts";
 import { logRoutes } from "../observability/routes.ts";
-import { logSocket } from "../observability/log-socket.ts";
 import { spanSocket } from "../observability/span-socket.ts";
 import type { Traces } from "../observability/tracer.ts";
+import type { Problem } from "../pages/problem.ts";
+import { docRoute, pageRoutes } from "../pages/routes.ts";
 import { echoSocket } from "../sockets/echo.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
 
-export type Row = Route<Snapshot> | SocketRoute;
+export type BuiltInRoute = Route<Snapshot> | SocketRoute;
 
-export interface RowParts {
+export interface BuiltInRoutesOptions {
   readonly engine: Engine;
   readonly agents: Agents;
   readonly logs: Logs;
@@ -31,11 +31,11 @@ export interface RowParts {
 }
 
 /** Every built-in endpoint, and the document of them all. */
-export function createRows(
-  { engine, agents, logs, traces, limits, isDev, problem }: RowParts,
-  more: readonly Row[] = [],
-): Table<Row> {
-  const called: readonly Row[] = [
+export function createBuiltInRoutes(
+  { engine, agents, logs, traces, limits, isDev, problem }: BuiltInRoutesOptions,
+  more: readonly BuiltInRoute[] = [],
+): Table<BuiltInRoute> {
+  const called: readonly BuiltInRoute[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
     ...workflowRoutes({ engine, showErrors: isDev }),
     ...logRoutes(logs),
@@ -45,6 +45,6 @@ export function createRows(
     ...more,
   ];
   const { version } = manifest;
-  const rows = [...called, ...pageRoutes({ version, rows: called, problem })];
-  return createTable([...rows, docRoute(rows, version)]);
+  const routes = [...called, ...pageRoutes({ version, routes: called, problem })];
+  return createTable([...routes, docRoute(routes, version)]);
 }

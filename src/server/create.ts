@@ -1,32 +1,33 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import type { Problem } from "../pages/problem.ts";
 import { limitRequestBody } from "srvx/body-limit";
+import { createAgents } from "../agents/agents.ts";
+import { embedded } from "../backends/embedded/define.ts";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
-import { ServeError } from "../core/error.ts";
+import { shuttingDown } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
+import { within } from "../core/within.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
-import { createAgents } from "../agents/agents.ts";
+import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
 import { createLogs, type Logs } from "../observability/logs.ts";
 import { createTraces, type Traces } from "../observability/tracer.ts";
-import { toHost, toPlain, toTerminal, type Outward } from "../observability/outward.ts";
+import type { Problem } from "../pages/problem.ts";
 import { createApp, type App, type Mode } from "./app.ts";
+import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
-import { answerMs, listen as openPort, type Listening, type ListenOptions } from "./listen.ts";
+import { answerMs, listen as openPort, type ListeningServer, type ListenOptions } from "./listen.ts";
 import { toListener } from "./listener.ts";
 import type { ListedRoute } from "./listing.ts";
 import { freePort } from "./port.ts";
 import { findWeakSecret } from "./risks.ts";
-import { createRows, type Row } from "./built-in-routes.ts";
 import { createVersions } from "./versions.ts";
 
 export interface Server {
   /** The whole server as a web-standard handler, for embedding and tests. */
   fetch(request: Request): Promise<Response>;
   /** Opens the port of the config. */
-  listen(options?: { port?: number | undefined; host?: string | undefined }): Promise<Listening>;
+  listen(options?: { port?: number | undefined; host?: string | undefined }): Promise<ListeningServer>;
   /** Ends streams and sockets, lets requests finish within `limits.drainMs`, then disposes of the config. */
   close(): Promise<void>;
 }
@@ -42,8 +43,8 @@ export interface ServerParts {
   readonly traces?: Traces;
   /** The file of the embedded store, before what the config says. */
   readonly file?: string | undefined;
-  /** Rows beside the built-in ones. */
-  readonly rows?: readonly Row[];
+  /** Routes beside the built-in ones. */
+  readonly extraRoutes?: readonly BuiltInRoute[];
   /** How long an older version of the config may be in use before that is said. @default 5 minutes */
   readonly heldMs?: number;
 }
@@ -65,7 +66,7 @@ export interface OpenServer extends Server {
   readonly snapshot: Snapshot;
   readonly logger: Logger;
   routes(): ListedRoute[];
-  listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https">): Promise<Listening>;
+  listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https">): Promise<ListeningServer>;
   /**
    * Serves another version of the config from now on. What has begun ends on the one that it began with. Backend, limits
    * and port stay as they are. Throws, and changes nothing, when it cannot be served.
@@ -75,21 +76,22 @@ export interface OpenServer extends Server {
   complain(problem: Problem | undefined): void;
 }
 
-/** What the routes of a config would be. Opens nothing. */
+/** The routes that a config has. The configured backend is not opened. */
 export function toRoutes(project: Project): ListedRoute[] {
-  const { toApp } = assemble(project, { mode: "start" });
+  const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
+  const { toApp } = assemble({ ...project, config }, { mode: "start" });
   return toApp(project).routes();
 }
 
 /** Everything that a server is made of, and how it makes an app of a version of the config. Nothing of it is open yet. */
 function assemble(project: Project, parts: ServerParts) {
-  const { mode, logger: own, json, rows, file } = parts;
+  const { mode, logger: own, json, extraRoutes, file } = parts;
   const { config, root } = project;
   const { limits } = config.server;
-  const toOutward = ({ config: { logger: theirs } }: Project): Outward => (theirs ? toHost(theirs) : terminal);
+  const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput => (theirs ? toHost(theirs) : terminal);
   const terminal = toTerminal({ json });
-  let outward = toOutward(project);
-  const logs = parts.logs ?? createLogs({ ...limits, outward: own ? toPlain(own) : (...entry) => outward(...entry) });
+  let output = toLogOutput(project);
+  const logs = parts.logs ?? createLogs({ ...limits, output: own ? toPlain(own) : (...entry) => output(...entry) });
   const traces = parts.traces ?? createTraces();
   const { logger } = logs;
   const { tracer } = traces;
@@ -98,7 +100,10 @@ function assemble(project: Project, parts: ServerParts) {
   const agents = createAgents({ conversations, limits, logger, tracer, root });
   let problem: Problem | undefined;
   const isDev = mode === "dev";
-  const table = createRows({ engine, agents, logs, traces, limits, isDev, problem: () => problem }, rows);
+  const table = createBuiltInRoutes(
+    { engine, agents, logs, traces, limits, isDev, problem: () => problem },
+    extraRoutes,
+  );
   const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
 
@@ -107,7 +112,7 @@ function assemble(project: Project, parts: ServerParts) {
     const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
     const snapshot = createSnapshot(version, { logger, tracer, ask: agents.ask });
     const app = createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey });
-    outward = toOutward(next);
+    output = toLogOutput(next);
     return app;
   }
   function complain(next: Problem | undefined): void {
@@ -126,7 +131,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   /** What was running when the process ended goes on, before anybody is answered. */
   const recover = (mayRun?: () => Promise<unknown>): Promise<void> =>
     (recovering ??= traced.then(() => engine.open((id) => current().snapshot.workflows.get(id), mayRun)));
-  let listening: Promise<Listening> | undefined;
+  let listening: Promise<ListeningServer> | undefined;
   let closing: Promise<void> | undefined;
 
   return {
@@ -138,7 +143,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     routes: () => current().routes(),
     swap: (next) => versions.swap(toApp(next)),
     async fetch(request) {
-      if (closing) return toErrorEnvelope(new ServeError(503, "Server is shutting down"), [], report).toResponse();
+      if (closing) return toErrorEnvelope(shuttingDown(), [], report).toResponse();
       const app = current();
       const release = app.snapshot.hold("request");
       await recover().catch((error: unknown) => {
@@ -195,10 +200,8 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       ),
     ]);
     // Whoever called `fetch` and never read the answer would hold it for ever.
-    const late = new AbortController();
     const rest = Math.max(answerMs, until - performance.now());
-    await Promise.race([versions.close(), sleep(rest, undefined, { signal: late.signal })]);
-    late.abort();
+    await within(rest, versions.close(), { onLate: () => {} });
   }
 }
 

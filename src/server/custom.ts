@@ -1,26 +1,26 @@
 import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
 import { ConfigError } from "../config/error.ts";
-import { notFound, ServeError } from "../core/error.ts";
+import { notFound, ServeError, toErrorMessage } from "../core/error.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
+import type { BuiltInRoute } from "./built-in-routes.ts";
 import { isCrossOrigin } from "./origins.ts";
-import type { Row } from "./built-in-routes.ts";
 
 declare module "h3" {
   interface H3EventContext {
-    [inside]?: Inside | undefined;
+    [innerHandler]?: InnerHandler | undefined;
   }
 }
-/** With `cors: false`, what the host's middleware stands around: the built-in row that matched, or a refusal. */
-export interface Inside {
+/** With `cors: false`, the handler inside the host's middleware: the built-in route that matched, or a refusal. */
+export interface InnerHandler {
   readonly isRefusal: boolean;
   run(): Promise<Response>;
 }
-export const inside: unique symbol = Symbol("inside");
+export const innerHandler: unique symbol = Symbol("innerHandler");
 
 export interface CustomAppOptions {
   readonly configureApp: ((app: H3) => void) | undefined;
-  readonly table: Table<Row>;
+  readonly table: Table<BuiltInRoute>;
   readonly report: (error: unknown, requestId: string | undefined) => void;
 }
 
@@ -30,15 +30,15 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
   sparePaths(app);
   configure(app, configureApp);
   for (const { method = "", route = "" } of app["~routes"]) {
-    const row = table.hides(method, route);
-    if (row) {
+    const builtIn = table.hides(method, route);
+    if (builtIn) {
       throw new ConfigError(
-        `configureApp: ${method} ${route} can never be reached: ${row.method} ${row.path} is built in`,
+        `configureApp: ${method} ${route} can never be reached: ${builtIn.method} ${builtIn.path} is built in`,
       );
     }
   }
   // Innermost, so that with `cors: false` the host's middleware can set cross-origin headers on built-in routes.
-  app.use((event, next) => event.context[inside]?.run() ?? next());
+  app.use((event, next) => event.context[innerHandler]?.run() ?? next());
 
   const theirs = app.config.onError;
   app.config.onError = async (error, event) => {
@@ -47,7 +47,7 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     let failed: unknown = ours ?? error;
     try {
       // Theirs to answer are their own routes and unknown paths, not a wrong method of a built-in one.
-      const isTheirs = !context[inside] && ours?.status !== 405;
+      const isTheirs = !context[innerHandler] && ours?.status !== 405;
       const answer = isTheirs ? await theirs?.(error, event) : undefined;
       if (answer !== undefined) return answer;
     } catch (again) {
@@ -85,7 +85,7 @@ function sparePaths(app: H3): void {
       ...added.map(
         (one): typeof one =>
           (event, next) =>
-            event.context[inside]?.isRefusal ? next() : one(event, next),
+            event.context[innerHandler]?.isRefusal ? next() : one(event, next),
       ),
     );
     return app;
@@ -102,7 +102,7 @@ function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): voi
   try {
     returned = configureApp?.(app);
   } catch (cause) {
-    throw new ConfigError(`configureApp: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    throw new ConfigError(`configureApp: ${toErrorMessage(cause)}`, { cause });
   }
   if (!(returned instanceof Promise)) return;
   returned.catch(() => {}); // the message below is enough
@@ -112,7 +112,7 @@ function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): voi
 }
 
 /** 405 with the methods that a built-in path has; 404 where there is none. */
-export function methodNotAllowed(table: Table<Row>, path: string): ServeError {
+export function methodNotAllowed(table: Table<BuiltInRoute>, path: string): ServeError {
   const allowed = table.allowed(path);
   if (allowed.length === 0) return notFound();
   return new ServeError(405, "Method not allowed", { headers: [["allow", allowed.join(", ")]] });

@@ -6,8 +6,8 @@ import type { Limits } from "../config/limits.ts";
 import { createUpgrade, type UpgradeOptions } from "../sockets/upgrade.ts";
 import type { Mode } from "./app.ts";
 import { trackConnections } from "./connections.ts";
-import { freePort, portTaken } from "./port.ts";
 import type { Listener } from "./listener.ts";
+import { freePort, portTaken } from "./port.ts";
 import { answerUnparsed } from "./unparsed.ts";
 
 export interface ListenOptions {
@@ -24,14 +24,14 @@ export interface ListenOptions {
   readonly report: (error: unknown) => void;
   readonly limits: Limits;
 }
-export interface Listening {
+export interface ListeningServer {
   readonly url: string;
   readonly port: number;
   /** Sockets hear 1001, requests get their grace; then whatever is left is cut, but not before `answered`. */
   close(answered?: Promise<unknown>): Promise<void>;
 }
 
-export async function listen(options: ListenOptions): Promise<Listening> {
+export async function listen(options: ListenOptions): Promise<ListeningServer> {
   const { listener, host, limits, report } = options;
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve });
   const port = await freePort(options);

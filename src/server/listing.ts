@@ -2,7 +2,7 @@ import type { H3 } from "h3";
 import type { Policy } from "../auth/policy.ts";
 import type { Access } from "../http/route.ts";
 import type { Table } from "../http/table.ts";
-import type { Row } from "./built-in-routes.ts";
+import type { BuiltInRoute } from "./built-in-routes.ts";
 
 /** A route, and who may call it. */
 export interface ListedRoute {
@@ -16,13 +16,13 @@ export interface ListedRoute {
   readonly from: "agentserve" | "configureApp";
 }
 
-export function listRoutes(table: Table<Row>, custom: H3, policy: Policy | undefined): ListedRoute[] {
-  function list(method: string, path: string, row: Row | undefined): ListedRoute {
-    const decision = policy?.describe({ method, path, row, isUpgrade: row?.type === "socket" }) ?? open;
-    return { method: method || "ALL", path, ...decision, from: row ? "agentserve" : "configureApp" };
+export function listRoutes(table: Table<BuiltInRoute>, custom: H3, policy: Policy | undefined): ListedRoute[] {
+  function list(method: string, path: string, route: BuiltInRoute | undefined): ListedRoute {
+    const decision = policy?.describe({ method, path, route, isUpgrade: route?.type === "socket" }) ?? open;
+    return { method: method || "ALL", path, ...decision, from: route ? "agentserve" : "configureApp" };
   }
   return [
-    ...table.rows.map((row) => list(row.method, row.path, row)),
+    ...table.routes.map((route) => list(route.method, route.path, route)),
     ...custom["~routes"].map(({ method = "", route = "" }) => list(method, route, undefined)),
   ];
 }

@@ -6,7 +6,7 @@ import type { Answer } from "../http/envelope.ts";
 export interface RequestSpanOptions {
   readonly request: Request;
   readonly ids: LogIds;
-  /** The pattern of the row that matched; of the host's own routes it is known only when they have run. */
+  /** The pattern of the built-in route that matched; of the host's own routes it is known only when they have run. */
   readonly route?: string | undefined;
   readonly params?: Readonly<Record<string, string>> | undefined;
 }

@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import type { Hooks, Peer } from "crossws";
 import nodeAdapter from "crossws/adapters/node";
 import { NodeRequest } from "srvx/node";
-import { ServeError } from "../core/error.ts";
+import { busy, ServeError } from "../core/error.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import { refuse } from "../http/refuse.ts";
 import { tokenProtocol } from "./socket.ts";
@@ -48,7 +48,7 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
     open.add(socket);
     socket.once("close", () => open.delete(socket));
     try {
-      if (isOver) throw new ServeError(503, "Too many sockets", { headers: [["retry-after", "5"]] });
+      if (isOver) throw busy("Too many sockets", 5);
       if (!isHandshake(req)) throw new ServeError(400, "Not a WebSocket handshake");
       const request = new NodeRequest({ req });
       const hooks = await resolve(request, socket);

@@ -15,9 +15,10 @@ export interface DefineWorkflowOptions<
   Out extends MaybeSchema,
   Sus extends MaybeSchema,
   Res extends MaybeSchema,
+  Id extends string = string,
 > {
-  /** Stands in the URL: `/workflows/<id>`. */
-  id: string;
+  /** A part of the URL: `/workflows/<id>`. */
+  id: Id;
   /** @default the id */
   name?: string;
   /** @default "" */
@@ -36,7 +37,8 @@ export interface DefineWorkflowOptions<
   recovery?: "resume" | "fail";
 }
 
-type AnyInput = Record<string, unknown>;
+/** The input of a workflow without an input schema. */
+export type AnyInput = Record<string, unknown>;
 
 /** Starts a chain. Each call on it returns a new chain; `data` has the type that the step before made. */
 export function defineWorkflow<
@@ -44,15 +46,17 @@ export function defineWorkflow<
   Out extends MaybeSchema = undefined,
   Sus extends MaybeSchema = undefined,
   Res extends MaybeSchema = undefined,
+  const Id extends string = string,
 >(
-  options: DefineWorkflowOptions<In, Out, Sus, Res>,
+  options: DefineWorkflowOptions<In, Out, Sus, Res, Id>,
 ): Workflow<
   InputOf<In, object>,
   OutputOf<In, AnyInput>,
   OutputOf<In, AnyInput>,
   OutputOf<Res, unknown>,
   InputOf<Sus, unknown>,
-  Out
+  Out,
+  Id
 > {
   const { id, name = id, purpose = "", recovery = "resume", retry, suspendSchema, resumeSchema } = options;
   if (!isId(id)) throw new TypeError(`defineWorkflow: id ${JSON.stringify(id)} is not ${idRule}`);
@@ -74,14 +78,19 @@ export function defineWorkflow<
 
 /**
  * A workflow, as far as it is written. `Start` is what a caller sends, `Input` what the input schema makes of it, `Data`
- * what the last step made. The fields of its definition are its own.
+ * what the last step made, `Id` its id as a literal. The fields of its definition are its own.
  */
-export class Workflow<Start, Input, Data, Resume, Suspend, Out extends MaybeSchema> implements TypedWorkflow<
+export class Workflow<
   Start,
-  OutputOf<Out, Data>
-> {
+  Input,
+  Data,
+  Resume,
+  Suspend,
+  Out extends MaybeSchema,
+  Id extends string = string,
+> implements TypedWorkflow<Start, OutputOf<Out, Data>> {
   declare readonly type: "workflow";
-  declare readonly id: string;
+  declare readonly id: Id;
   declare readonly name: string;
   declare readonly purpose: string;
   declare readonly inputSchema: Schema | undefined;
@@ -105,54 +114,54 @@ export class Workflow<Start, Input, Data, Resume, Suspend, Out extends MaybeSche
     Sus extends MaybeSchema = undefined,
     Res extends MaybeSchema = undefined,
   >(
-    options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, StepOut, Sus, Res> & Takes<Data, In>,
-  ): Workflow<Start, Input, OutputOf<StepOut, Awaited<Returned>>, Resume, Suspend, Out> {
+    options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, StepOut, Sus, Res> & InputSchemaCheck<Data, In>,
+  ): Workflow<Start, Input, OutputOf<StepOut, Awaited<Returned>>, Resume, Suspend, Out, Id> {
     return this.#with(andThen(options));
   }
 
   /** Runs a step if a condition holds; otherwise `data` stays as it was. */
   andWhen<Output>(
     options: WhenOptions<Data, Input, Resume, Suspend, Output>,
-  ): Workflow<Start, Input, Data | Output, Resume, Suspend, Out> {
+  ): Workflow<Start, Input, Data | Output, Resume, Suspend, Out, Id> {
     return this.#with(andWhen(options));
   }
 
   /** Runs all branches at once; the next `data` is the list of their results, in order. */
   andAll<const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[]>(
     options: BranchOptions<Steps>,
-  ): Workflow<Start, Input, OutputsOf<Steps>, Resume, Suspend, Out> {
+  ): Workflow<Start, Input, OutputsOf<Steps>, Resume, Suspend, Out, Id> {
     return this.#with(andAll<Data, Input, Resume, Suspend, Steps>(options));
   }
 
   /** Runs all branches at once; the first to fulfil gives the next `data`. */
   andRace<const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[]>(
     options: BranchOptions<Steps>,
-  ): Workflow<Start, Input, OutputOfStep<Steps[number]>, Resume, Suspend, Out> {
+  ): Workflow<Start, Input, OutputOfStep<Steps[number]>, Resume, Suspend, Out, Id> {
     return this.#with(andRace<Data, Input, Resume, Suspend, Steps>(options));
   }
 
   /** A side effect: `data` goes on unchanged. */
   andTap<In extends MaybeSchema = undefined>(
-    options: TapOptions<Data, Input, Resume, Suspend, In> & Takes<Data, In>,
-  ): Workflow<Start, Input, Data, Resume, Suspend, Out> {
+    options: TapOptions<Data, Input, Resume, Suspend, In> & InputSchemaCheck<Data, In>,
+  ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
     return this.#with(andTap(options));
   }
 
   /** Asks an agent; its answer is the next `data`. */
   andAgent<Answer extends MaybeSchema = undefined, Output = OutputOf<Answer, string>>(
     options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
-  ): Workflow<Start, Input, Output, Resume, Suspend, Out> {
+  ): Workflow<Start, Input, Output, Resume, Suspend, Out, Id> {
     return this.#with(andAgent(options));
   }
 
   /** Runs another workflow inside this execution; its result is the next `data`. */
   andWorkflow<Result, Output = Result>(
     options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
-  ): Workflow<Start, Input, Output, Resume, Suspend, Out> {
+  ): Workflow<Start, Input, Output, Resume, Suspend, Out, Id> {
     return this.#with(andWorkflow(options));
   }
 
-  #with<Next>(step: Step): Workflow<Start, Input, Next, Resume, Suspend, Out> {
+  #with<Next>(step: Step): Workflow<Start, Input, Next, Resume, Suspend, Out, Id> {
     const taken = new Set(this.steps.flatMap(idsOf));
     for (const id of idsOf(step)) {
       if (taken.has(id)) throw new TypeError(`Workflow ${this.id}: two steps have the id ${id}`);
@@ -163,7 +172,7 @@ export class Workflow<Start, Input, Data, Resume, Suspend, Out extends MaybeSche
 }
 
 /** A step's `inputSchema` must take what the step before made, or narrow it. */
-type Takes<Data, In> = [Data] extends [InputOf<In, Data>]
+export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
   ? unknown
   : [InputOf<In, Data>] extends [Data]
     ? unknown

@@ -10,7 +10,8 @@ const socket = { type: "socket", access: "public" } as const;
 
 describe("an entry of publicRoutes or protect", () => {
   const opens = (entry: string, method: string, path: string) =>
-    createPolicy({ defaultPrivate: true, publicRoutes: [entry] }).decide({ method, path, row }).access === "public";
+    createPolicy({ defaultPrivate: true, publicRoutes: [entry] }).decide({ method, path, route: row }).access ===
+    "public";
 
   it.each([
     ["GET /x", ["/x", "/x/"], ["/", "/xy", "/x/y", "/X", "//x"]],
@@ -50,19 +51,19 @@ describe("an entry of publicRoutes or protect", () => {
 
 describe("the policy", () => {
   const access = (options: object, asked: object) =>
-    createPolicy(options).decide({ method: "GET", path: "/x", row: undefined, ...asked }).access;
+    createPolicy(options).decide({ method: "GET", path: "/x", route: undefined, ...asked }).access;
 
   it("lets publicRoutes beat protect, and protect beat all else", () => {
     expect(access({ protect: ["GET /x"] }, {})).toBe("protected");
     expect(access({ protect: ["GET /x"], publicRoutes: ["GET /x"] }, {})).toBe("public");
     expect(access({ publicRoutes: ["GET /x"], defaultPrivate: true }, { row })).toBe("public");
-    expect(access({ protect: ["GET /x"] }, { row: socket, isUpgrade: true })).toBe("protected");
+    expect(access({ protect: ["GET /x"] }, { route: socket, isUpgrade: true })).toBe("protected");
   });
   it("leaves WebSockets open in both modes, unless they are asked for", () => {
-    const asked = { row: socket, isUpgrade: true };
+    const asked = { route: socket, isUpgrade: true };
     expect([{}, { defaultPrivate: true }].map((options) => access(options, asked))).toEqual(["public", "public"]);
     expect(access({ webSockets: true }, asked)).toBe("protected");
-    expect(access({ webSockets: true }, { row: socket })).toBe("public"); // a plain GET on it is a 426
+    expect(access({ webSockets: true }, { route: socket })).toBe("public"); // a plain GET on it is a 426
     expect(access({ webSockets: true, publicRoutes: ["GET /x"] }, asked)).toBe("public");
   });
   it("takes ALL for every method", () => {
@@ -120,11 +121,11 @@ it("says of a route what it will say of each of its paths, but for the exception
     fc.constantFrom(row, undefined),
     (publicRoutes, protect, defaultPrivate, method, route, paths, asked) => {
       const policy = createPolicy({ publicRoutes, protect, defaultPrivate });
-      const said = policy.describe({ method, path: route, row: asked });
+      const said = policy.describe({ method, path: route, route: asked });
       for (const one of paths.filter((candidate) => matches(route, candidate))) {
         for (const used of method === "" ? ["GET", "POST", "PUT"] : [method]) {
           met++;
-          const { access } = policy.decide({ method: used, path: one, row: asked });
+          const { access } = policy.decide({ method: used, path: one, route: asked });
           const isNamed = said.except.some(
             (text) =>
               /^(\S+)/.exec(text)!.some((name) => name === used || name === "ALL") && matches(text.split(" ")[1]!, one),

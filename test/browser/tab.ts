@@ -6,11 +6,11 @@ export interface Init extends Omit<RequestInit, "body" | "headers"> {
   headers?: Record<string, string>;
 }
 /** All that a script may read of an answer; or, in Chromium's words, why it may not. */
-export type Read =
+type Read =
   | { type: ResponseType; status: number; headers: Record<string, string>; body: unknown }
   | { blocked: string };
 /** What a socket came to; or, in Chromium's words, why it did not open. */
-export type Talk = { protocol: string; heard: unknown[] } | { refused: string };
+type Talk = { protocol: string; heard: unknown[] } | { refused: string };
 
 export interface Tab {
   readonly page: Page;
@@ -21,7 +21,7 @@ export interface Tab {
   /** A WebSocket that says hello and leaves once it has heard two messages. */
   talk(url: string, protocols?: string[]): Promise<Talk>;
 }
-export interface Stream {
+interface Stream {
   /** Reads on until this text has come, and no further; resolves to all that has come. */
   until(text: string): Promise<string>;
 }

@@ -38,6 +38,35 @@ describe("agentserve doctor", () => {
     expect(left).toEqual([]);
   });
 
+  it("inspects the configured backend, and never opens it", async () => {
+    const backend = `{
+      type: "shared",
+      open() { writeFileSync("opened", ""); throw new Error("opened"); },
+      inspect: async () => ({ place: "/somewhere", facts: ["1.0 MB"], isInUse: true, executions: { running: 2 } }),
+    }`;
+    const config = `import { writeFileSync } from "node:fs";\n${toConfig(`backend: ${backend}`)}`;
+    const report = await examine({ "agents.config.ts": config });
+    expect(report).toMatchObject({ code: 0, ok: true, startMs: expect.any(Number) });
+    expect(found("store", report)).toMatchObject([
+      { status: "ok", message: "/somewhere  ·  1.0 MB  ·  executions: 2 running  ·  in use by a running server" },
+    ]);
+    expect(readdirSync(report.cwd)).not.toContain("opened");
+  });
+
+  it("lists routes without opening the configured backend, too: agentserve routes", async () => {
+    const backend = `{ type: "shared", open() { throw new Error("opened"); } }`;
+    const cwd = createProject({ "agents.config.ts": toConfig(`backend: ${backend}`) });
+    const { code, stderr } = await agentserve(["routes"], { cwd }).ended;
+    expect([code, stderr]).toEqual([0, ""]);
+  });
+
+  it("says that a backend cannot be inspected", async () => {
+    const backend = `{ type: "shared", open() {}, inspect: () => Promise.reject(new Error("No connection to it")) }`;
+    const report = await examine({ "agents.config.ts": toConfig(`backend: ${backend}`) });
+    expect(report).toMatchObject({ code: 1, ok: false });
+    expect(found("store", report)).toMatchObject([{ status: "failed", message: "No connection to it" }]);
+  });
+
   it("is for people without --json", async () => {
     const cwd = createProject({ "agents.config.ts": toConfig("") });
     const { code, stdout } = await agentserve(["doctor"], { cwd }).ended;

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { Reply } from "../../src/http/envelope.ts";
 import { defineRoute, events } from "../../src/http/route.ts";
 import { EventStream } from "../../src/http/sse.ts";
-import type { Row } from "../../src/server/built-in-routes.ts";
+import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { defineSocket } from "../../src/sockets/socket.ts";
 
 /** What the rows below did, for tests to look at. */
@@ -12,7 +12,7 @@ const Tick = v.object({ type: v.literal("tick"), n: v.number(), pad: v.optional(
 const toNumber = v.pipe(v.string(), v.regex(/^\d+$/, "expected a whole number"), v.transform(Number));
 
 /** Rows with a body and with events, before real ones exist. */
-export const testRows: readonly Row[] = [
+export const testRows: readonly BuiltInRoute[] = [
   defineRoute({
     method: "POST",
     path: "/test/echo",

@@ -7,7 +7,7 @@ import { toProject } from "../../src/config/load.ts";
 import type { Snapshot } from "../../src/config/snapshot.ts";
 import type { Logger, LogLevel } from "../../src/core/log.ts";
 import { openServer } from "../../src/server/create.ts";
-import type { Row } from "../../src/server/built-in-routes.ts";
+import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { createClient, type Client, type Send } from "./client.ts";
 
 export const targets = ["in process", "dev", "start"] as const;
@@ -32,7 +32,7 @@ export interface LogRecord {
 }
 export interface Options {
   config?: Config;
-  rows?: readonly Row[];
+  rows?: readonly BuiltInRoute[];
   only?: readonly Target[];
 }
 
@@ -59,7 +59,7 @@ export async function startServer(target: Target, { config = {}, rows = [] }: Op
   const mode = target === "dev" ? "dev" : "start";
   const server = openServer(toProject({ backend: embedded({ path: ":memory:" }), ...config }), {
     mode,
-    rows,
+    extraRoutes: rows,
     logger: createTestLogger(logs),
   });
   const base = target === "in process" ? "http://localhost" : (await server.listen({ port: 0 })).url;

@@ -4,14 +4,14 @@ import { createGates } from "../harness/gates.ts";
 
 export const gates = createGates();
 /** How often each step of each execution ran: `<execution>/<step>`. */
-export const ran = new Map<string, number>();
+const ran = new Map<string, number>();
 export const timesRan = (execution: string, step: string): number => ran.get(`${execution}/${step}`) ?? 0;
 const count = ({ executionId, stepId }: { executionId: string; stepId: string }): void => {
   const key = `${executionId}/${stepId}`;
   ran.set(key, (ran.get(key) ?? 0) + 1);
 };
 
-export const double = defineWorkflow({
+const double = defineWorkflow({
   id: "double",
   input: v.object({ n: v.number() }),
   result: v.object({ n: v.number() }),
@@ -20,7 +20,7 @@ export const double = defineWorkflow({
   .andTap({ id: "look", execute: () => "ignored" });
 
 /** Runs to its second step, which asks a person. */
-export const ask = defineWorkflow({
+const ask = defineWorkflow({
   id: "ask",
   input: v.object({ amount: v.number() }),
   suspendSchema: v.object({ question: v.string() }),
@@ -56,7 +56,7 @@ export const ask = defineWorkflow({
   });
 
 /** Its second step waits for the test. */
-export const gated = defineWorkflow({ id: "gated" })
+const gated = defineWorkflow({ id: "gated" })
   .andThen({ id: "first", execute: (context) => count(context) })
   .andThen({
     id: "second",
@@ -75,13 +75,13 @@ export const gated = defineWorkflow({ id: "gated" })
     },
   });
 
-export const broken = defineWorkflow({ id: "broken" }).andThen({
+const broken = defineWorkflow({ id: "broken" }).andThen({
   id: "breaks",
   execute() {
     throw new Error("a detail that nobody may see");
   },
 });
-export const teapot = defineWorkflow({ id: "teapot" }).andThen({
+const teapot = defineWorkflow({ id: "teapot" }).andThen({
   id: "pours",
   execute() {
     throw new ServeError(418, "I am a teapot");
@@ -100,7 +100,7 @@ const approve = defineWorkflow({ id: "approve", resumeSchema: v.object({ ok: v.b
   .andThen({ id: "after", execute: ({ data }) => ({ decided: data }) });
 
 /** A sub-workflow that suspends inside a branch of andAll inside andWhen. */
-export const deep = defineWorkflow({ id: "deep" })
+const deep = defineWorkflow({ id: "deep" })
   .andThen({ id: "start", execute: () => ({ go: true }) })
   .andWhen({
     id: "when",
@@ -131,7 +131,7 @@ const waits = (id: string) =>
     },
   });
 /** Two branches that both ask. */
-export const two = defineWorkflow({ id: "two" }).andAll({
+const two = defineWorkflow({ id: "two" }).andAll({
   id: "all",
   steps: [
     waits("left"),

@@ -54,6 +54,30 @@ describe("defineWorkflow", () => {
   });
 });
 
+describe("the id of a workflow", () => {
+  it("stays a literal through the whole chain", () => {
+    const create = () =>
+      defineWorkflow({ id: "approval", input: v.object({ n: v.number() }) })
+        .andThen({ id: "then", execute: ({ data }) => data.n })
+        .andWhen({ id: "when", condition: () => true, step: andThen({ id: "inner", execute: () => 1 }) })
+        .andTap({ id: "tap", execute: () => {} })
+        .andAll({ id: "all", steps: [andThen({ id: "a", execute: () => 1 })] })
+        .andRace({ id: "race", steps: [andThen({ id: "b", execute: () => 1 })] })
+        .andAgent({ id: "agent", agent, prompt: "Hello" });
+    expectTypeOf<ReturnType<typeof create>["id"]>().toEqualTypeOf<"approval">();
+    // @ts-expect-error the id is another one
+    () => create().id === "other";
+    const nested = () =>
+      defineWorkflow({ id: "outer" }).andWorkflow({ id: "sub", workflow: defineWorkflow({ id: "sub" }) });
+    expectTypeOf<ReturnType<typeof nested>["id"]>().toEqualTypeOf<"outer">();
+  });
+
+  it("is a string where it is known only at run time", () => {
+    const create = (id: string) => defineWorkflow({ id }).andThen({ id: "s", execute: () => 1 });
+    expectTypeOf<ReturnType<typeof create>["id"]>().toEqualTypeOf<string>();
+  });
+});
+
 describe("andThen", () => {
   it("makes the next data of what it returns, awaited, without what suspends", () => {
     dataOf(() => start().andThen({ id: "s", execute: () => 1 })).toEqualTypeOf<number>();

@@ -1,6 +1,6 @@
 import type { UIMessageChunk } from "ai";
+import { toErrorMessage } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
-import { messageOf } from "./events.ts";
 import { loadSdk } from "../sdk.ts";
 
 /** An answer as chat hooks read it: the UI message stream of the AI SDK. */
@@ -22,7 +22,7 @@ export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator
     { highWaterMark: 0 },
   );
   // The tools' errors are meant to be seen, and ours say only what the caller may hear.
-  const chunks = sdk.toUIMessageStream({ stream, sendSources: true, onError: messageOf });
+  const chunks = sdk.toUIMessageStream({ stream, sendSources: true, onError: toErrorMessage });
   for await (const chunk of chunks) yield chunk.type === "start" ? { ...chunk, messageId } : chunk;
 }
 

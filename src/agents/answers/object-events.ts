@@ -1,9 +1,9 @@
-import { isDeeper } from "../../core/json.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
-import { toUsage } from "./events.ts";
+import { isDeeper } from "../../core/json.ts";
 import type { StreamPart } from "../call/call.ts";
-import { loadSdk } from "../sdk.ts";
 import { maxDepth, unwrap } from "../schemas/object-shape.ts";
+import { loadSdk } from "../sdk.ts";
+import { toUsage } from "./stream-events.ts";
 
 /** An answer as an object that grows, and at its end is whole and checked. */
 export async function* toObjectEvents(

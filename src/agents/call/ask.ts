@@ -1,9 +1,9 @@
 import type { AskAgent } from "../../engine/ask.ts";
 import type { StepContext } from "../../engine/step-context.ts";
-import type { AgentCall, StreamPart } from "./call.ts";
+import { toStreamEvent } from "../answers/stream-events.ts";
 import { isAgent } from "../define.ts";
-import { toStreamEvent } from "../answers/events.ts";
 import { fromSchema } from "../schemas/object-shape.ts";
+import type { AgentCall, StreamPart } from "./call.ts";
 
 /** How a step of a workflow asks an agent: on behalf of whoever began the execution, and in its conversation. */
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {
@@ -14,7 +14,7 @@ export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart
       agent,
       // An id may be used again once its execution is forgotten: the time tells them apart.
       question: { input: prompt, toShape, trusted: true, turnName: `${execution.startAt} ${step.idempotencyKey}` },
-      surroundings: execution,
+      callContext: execution,
       signal: step.signal,
       isStep: true,
     });

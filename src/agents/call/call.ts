@@ -1,22 +1,22 @@
 import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
+import type { CallContext } from "../../core/caller.ts";
 import type { ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
-import type { CallContext } from "../../core/caller.ts";
 import type { Conversations } from "../../engine/conversations.ts";
-import { toMessages, type Input } from "./messages.ts";
 import type { AgentDefinition } from "../define.ts";
+import type { ObjectShape } from "../schemas/object-shape.ts";
+import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
-import type { Shape } from "../schemas/object-shape.ts";
-import { toSettings } from "./settings.ts";
+import { toSdkSettings } from "./sdk-settings.ts";
 import { toUsageAttributes } from "./spans.ts";
 import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
 
 /** What is asked. */
 export interface Question extends Omit<TurnInput, "messages"> {
-  readonly input: Input;
+  readonly input: AgentInput;
   /** When the answer must be an object: which. Made once the call has begun, because it may take a while. */
-  readonly toShape?: (() => Promise<Shape>) | undefined;
+  readonly toShape?: (() => Promise<ObjectShape>) | undefined;
   /** A turn that may be run again under this name is stored once. */
   readonly turnName?: string | undefined;
 }
@@ -37,7 +37,7 @@ export interface Answer {
   readonly steps: readonly StepResult<ToolSet>[];
 }
 /** A part of an answer. The first one says by which id the answer is known, the last one is the whole of it. */
-export type Part =
+export type AnswerPart =
   | Exclude<TextStreamPart<ToolSet>, { type: "start" | "finish" | "error" }>
   | { readonly type: "start"; readonly messageId: string }
   | { readonly type: "finish"; readonly answer: Answer };
@@ -48,21 +48,21 @@ export interface AgentCall {
   readonly question: Question;
   readonly options?: AgentCallOptions | undefined;
   /** On whose behalf, and in which conversation. */
-  readonly surroundings: CallContext;
+  readonly callContext: CallContext;
   /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
   /** Whether a step of a workflow asks. */
   readonly isStep?: boolean | undefined;
 }
 /** A part of a stream that has begun; an error is its last. */
-export type StreamPart = Part | { readonly type: "error"; readonly error: ServeError };
+export type StreamPart = AnswerPart | { readonly type: "error"; readonly error: ServeError };
 
 /** Asks for the whole answer. */
 export async function generate(parts: CallParts, question: Question): Promise<Answer> {
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   try {
-    const settings = await toSettings(parts.agent, parts.operation, turn.prompt, shape);
+    const settings = await toSdkSettings(parts.agent, parts.operation, turn.prompt, shape);
     return await finish(parts, shape, turn, await parts.agent.sdk.generateText(settings));
   } finally {
     turn.close();
@@ -70,12 +70,12 @@ export async function generate(parts: CallParts, question: Question): Promise<An
 }
 
 /** Hands on the parts of an answer as they come. The turn is stored before the last one says that it is finished. */
-export async function* stream(parts: CallParts, question: Question): AsyncGenerator<Part> {
+export async function* stream(parts: CallParts, question: Question): AsyncGenerator<AnswerPart> {
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   try {
-    const settings = await toSettings(parts.agent, parts.operation, turn.prompt, shape);
-    let result: Result | undefined;
+    const settings = await toSdkSettings(parts.agent, parts.operation, turn.prompt, shape);
+    let result: SdkResult | undefined;
     const { stream: answer } = parts.agent.sdk.experimental_streamTextLowMemory({
       ...settings,
       onEnd: (event) => void (result = event),
@@ -103,8 +103,8 @@ interface HeldTurn extends OpenTurn {
 async function openTurn({ agent, operation, conversations }: CallParts, question: Question): Promise<HeldTurn> {
   const messages = await toMessages(agent.sdk, question.input, question.trusted);
   const input = { ...question, messages };
-  const { signal, surroundings } = operation;
-  const { userId, conversationId } = surroundings;
+  const { signal, callContext } = operation;
+  const { userId, conversationId } = callContext;
   const { id: agentId, memory } = operation.agent;
   if (!memory || conversationId === undefined) {
     return toHeld(freeTurn(input), () => {});
@@ -126,7 +126,7 @@ function toHeld(turn: OpenTurn, close: () => void): HeldTurn {
 }
 
 /** Of what the SDK gives back, what we use. */
-interface Result {
+interface SdkResult {
   readonly text: string;
   readonly finishReason: FinishReason;
   readonly totalUsage: LanguageModelUsage;
@@ -136,9 +136,9 @@ interface Result {
 
 async function finish(
   { operation }: CallParts,
-  shape: Shape | undefined,
+  shape: ObjectShape | undefined,
   turn: HeldTurn,
-  result: Result,
+  result: SdkResult,
 ): Promise<Answer> {
   const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
   for (const { warnings } of steps)

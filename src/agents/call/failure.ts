@@ -1,5 +1,5 @@
 import { badRequest, ServeError } from "../../core/error.ts";
-import { isModelError, ModelTimeout } from "../models/timed-model.ts";
+import { isModelError, ModelTimeout } from "../models/guarded-model.ts";
 import type { Sdk } from "../sdk.ts";
 
 /** What went wrong in a call of an agent, as the caller may see it. */

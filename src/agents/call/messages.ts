@@ -1,22 +1,22 @@
-import type { ModelMessage, UIMessage } from "ai";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { ModelMessage, UIMessage } from "ai";
 import { badRequest, type ServeError } from "../../core/error.ts";
 import { maxMessages } from "../../engine/conversations.ts";
 import type { Sdk } from "../sdk.ts";
 
 /** A message for the model, and the id under which the client knows it. */
-export interface Message {
+export interface PromptMessage {
   readonly id?: string | undefined;
   readonly message: ModelMessage;
 }
 /** One message of a client: several for the model when it tells of tools. */
-export type ClientMessage = readonly Message[];
+export type ClientMessage = readonly PromptMessage[];
 
 /** What a client may send: text, UI messages (`parts`) and model messages (`content`). */
-export type Input = string | readonly unknown[];
+export type AgentInput = string | readonly unknown[];
 
 /** The last of them, ready for the model. `trusted` ones were written by the author. */
-export async function toMessages(sdk: Sdk, input: Input, trusted = false): Promise<ClientMessage[]> {
+export async function toMessages(sdk: Sdk, input: AgentInput, trusted = false): Promise<ClientMessage[]> {
   if (typeof input === "string") return [[{ message: { role: "user", content: input } }]];
   if (input.length === 0) throw invalid("input", "expected at least one message");
   const first = Math.max(input.length - maxMessages, 0);
@@ -54,8 +54,8 @@ function refuseReferences(message: ModelMessage): void {
 }
 
 /** What a tool returned, where that is a list of texts and files. */
-const toContent = ({ output }: Part): readonly Part[] =>
-  output?.type === "content" ? (output.value as readonly Part[]) : [];
+const toContent = ({ output }: MessagePart): readonly MessagePart[] =>
+  output?.type === "content" ? (output.value as readonly MessagePart[]) : [];
 
 async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<ClientMessage> {
   if (typeof message !== "object" || message === null) throw invalid(where, "expected a message");
@@ -86,7 +86,7 @@ async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string): Promi
 const maxId = 256;
 export const invalid = (where: string, why: string): ServeError => badRequest(`Invalid request body: ${where}: ${why}`);
 
-interface Part {
+interface MessagePart {
   readonly type: string;
   readonly toolName?: string;
   readonly toolCallId?: string;
@@ -97,8 +97,8 @@ interface Part {
   readonly output?: { readonly type: string; readonly value?: unknown };
 }
 /** The parts of a message; text is one that says nothing of tools. */
-export const partsOf = ({ content }: ModelMessage): readonly Part[] =>
-  typeof content === "string" ? [] : (content as readonly Part[]);
+export const partsOf = ({ content }: ModelMessage): readonly MessagePart[] =>
+  typeof content === "string" ? [] : (content as readonly MessagePart[]);
 
 /** What tools were called in these messages and not answered, by the id of the call. */
 export interface OpenCalls {
@@ -128,7 +128,7 @@ export function toPrompt(messages: readonly ModelMessage[]): ModelMessage[] {
   for (const { type, approvalId } of parts) {
     if (type === "tool-approval-response") calls.delete(approvals.get(approvalId!) ?? "");
   }
-  const isLoose = ({ type, toolCallId }: Part): boolean =>
+  const isLoose = ({ type, toolCallId }: MessagePart): boolean =>
     type === "tool-result"
       ? !made.has(toolCallId)
       : (type === "tool-call" || type === "tool-approval-request") && calls.has(toolCallId!);

@@ -1,13 +1,13 @@
+import { toContextMap, type CallContext } from "../../core/caller.ts";
 import { clientLeft, type ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import { withData, withIds, type Logger } from "../../core/log.ts";
 import { currentScope } from "../../core/scope.ts";
 import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
-import { toContextMap, type CallContext } from "../../core/caller.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentHooks, ModelSettings } from "../define.ts";
-import { toLogged, toServeError } from "./failure.ts";
 import type { Sdk } from "../sdk.ts";
+import { toLogged, toServeError } from "./failure.ts";
 import { startAgentSpan } from "./spans.ts";
 
 export interface AgentCallOptions extends ModelSettings {
@@ -17,7 +17,7 @@ export interface AgentCallOptions extends ModelSettings {
 export interface OperationOptions {
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
-  readonly surroundings: CallContext;
+  readonly callContext: CallContext;
   readonly logger: Logger;
   readonly tracer: Tracer;
   /** Aborted when the caller leaves. */
@@ -31,7 +31,7 @@ export class Operation {
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
   /** On whose behalf, and in which conversation. */
-  readonly surroundings: CallContext;
+  readonly callContext: CallContext;
   /** Whether a step of a workflow asks. */
   readonly isStep: boolean;
   readonly span: Span | undefined;
@@ -44,12 +44,12 @@ export class Operation {
   #abandon: ((error: unknown) => void) | undefined;
 
   constructor(parts: OperationOptions) {
-    const { agent, options, surroundings, isStep, signal } = parts;
+    const { agent, options, callContext, isStep, signal } = parts;
     this.agent = agent;
     this.options = options;
-    this.surroundings = surroundings;
+    this.callContext = callContext;
     this.isStep = isStep;
-    this.span = startAgentSpan(parts.tracer, agent, surroundings);
+    this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
     if (signal.aborted) this.#leave();
     else signal.addEventListener("abort", this.#leave, { once: true });
@@ -61,8 +61,8 @@ export class Operation {
   }
 
   #toContext(): AgentContext {
-    const { agent, surroundings, signal } = this;
-    const { userId, conversationId } = surroundings;
+    const { agent, callContext, signal } = this;
+    const { userId, conversationId } = callContext;
     const operationId = newId();
     // Parts of a stream are asked for from elsewhere: the scope is that of its beginning.
     const ids = { ...this.#scope, ...this.#spanIds(), agentId: agent.id, userId, conversationId };
@@ -70,7 +70,7 @@ export class Operation {
       operationId,
       userId,
       conversationId,
-      context: toContextMap(surroundings),
+      context: toContextMap(callContext),
       signal,
       logger: withData(withIds(this.#parts.logger, ids), { operationId }),
     };
@@ -140,7 +140,7 @@ export class Operation {
     if (!span) return undefined;
     const inner = this.#parts.tracer.start(() => {
       const options = toOptions(span);
-      return { ...options, attributes: { ...options.attributes, "user.id": this.surroundings.userId } };
+      return { ...options, attributes: { ...options.attributes, "user.id": this.callContext.userId } };
     });
     if (inner) this.#spans.push(inner);
     return inner;

@@ -1,16 +1,17 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { Validator, type Schema as CfSchema } from "@cfworker/json-schema";
 import type { Schema as SdkSchema, Tool as SdkTool, ToolSet } from "ai";
+import { toErrorMessage } from "../../core/error.ts";
 import { toJsonSchema } from "../../core/json-schema.ts";
 import { isSchema, validate, type Schema } from "../../core/schema.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { AgentDefinition } from "../define.ts";
 import { findModel } from "../models/find-model.ts";
-import { guardModel, ModelFailure, type ModelLimits } from "../models/timed-model.ts";
-import type { Operation } from "./operation.ts";
+import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
-import { toToolSpan } from "./spans.ts";
 import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "../tool.ts";
+import type { Operation } from "./operation.ts";
+import { toToolSpan } from "./spans.ts";
 
 /** An agent in the terms of the AI SDK; made at its first call. */
 export interface PreparedAgent {
@@ -37,7 +38,7 @@ async function toModel(sdk: Sdk, { model }: AgentDefinition, root: string) {
   try {
     return await findModel(sdk, model, root);
   } catch (error) {
-    throw new ModelFailure(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new ModelFailure(toErrorMessage(error), { cause: error });
   }
 }
 

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { maxMessages, windowSize, type History, type StoredMessage, type Turn } from "../../engine/conversations.ts";
-import { invalid, openCalls, partsOf, toPrompt, type ClientMessage, type Message } from "./messages.ts";
+import { invalid, openCalls, partsOf, toPrompt, type ClientMessage, type PromptMessage } from "./messages.ts";
 
 /** What a client asks for within a conversation. */
 export interface TurnInput {
@@ -63,7 +63,12 @@ async function findPlace(
   return { history: await turn.history(), until: undefined };
 }
 
-function toFresh(history: History, before: Message[], last: ClientMessage, input: TurnInput): readonly Message[] {
+function toFresh(
+  history: History,
+  before: PromptMessage[],
+  last: ClientMessage,
+  input: TurnInput,
+): readonly PromptMessage[] {
   const sent = input.messages.flat();
   if (input.trusted) return sent;
   if (!history.stored) {
@@ -89,7 +94,7 @@ const continuedBy = ([first]: ClientMessage): string | undefined =>
   first?.message.role === "assistant" ? first.id : undefined;
 
 /** Of what the client says about tools, only what answers a call that we know. */
-function toAnswers(before: readonly Message[], last: ClientMessage): Message[] {
+function toAnswers(before: readonly PromptMessage[], last: ClientMessage): PromptMessage[] {
   // The user's next message has closed what was open before it.
   const since = before.findLastIndex(({ message }) => message.role === "user");
   const { calls, approvals } = openCalls(before.slice(since + 1).map(({ message }) => message));
@@ -115,14 +120,14 @@ const resultOf = ({ type, toolCallId }: { type: string; toolCallId?: string }): 
   type === "tool-result" ? toolCallId : undefined;
 
 /** An approval runs a tool with the input that stands beside it: that must be one of ours. */
-function refuseApprovals(messages: readonly Message[]): void {
+function refuseApprovals(messages: readonly PromptMessage[]): void {
   const types = messages.flatMap(({ message }) => partsOf(message)).map(({ type }) => type);
   if (types.includes("tool-approval-response")) {
     throw invalid("input", "a tool can be approved only in a stored conversation");
   }
 }
 
-function toWindow(messages: readonly Message[]): readonly Message[] {
+function toWindow(messages: readonly PromptMessage[]): readonly PromptMessage[] {
   const last = messages.slice(-windowSize);
   const user = last.findIndex(({ message }) => message.role === "user");
   if (user >= 0) return last.slice(user);
@@ -137,8 +142,8 @@ function toWindow(messages: readonly Message[]): readonly Message[] {
   return turn;
 }
 
-const fromStored = ({ id, body }: StoredMessage): Message => ({ id, message: JSON.parse(body) as ModelMessage });
-const toStored = ({ id, message }: Message): StoredMessage => ({
+const fromStored = ({ id, body }: StoredMessage): PromptMessage => ({ id, message: JSON.parse(body) as ModelMessage });
+const toStored = ({ id, message }: PromptMessage): StoredMessage => ({
   id,
   role: message.role,
   body: JSON.stringify(message, toText),

@@ -8,10 +8,13 @@ import type {
   LanguageModelV4Usage,
 } from "@ai-sdk/provider";
 
-export type Parts = AsyncGenerator<LanguageModelV4StreamPart>;
+export type ModelParts = AsyncGenerator<LanguageModelV4StreamPart>;
 
 /** A model of the AI SDK, made of a function that gives the parts of an answer. */
-export function createModel(modelId: string, answer: (options: LanguageModelV4CallOptions) => Parts): LanguageModelV4 {
+export function createModel(
+  modelId: string,
+  answer: (options: LanguageModelV4CallOptions) => ModelParts,
+): LanguageModelV4 {
   return {
     specificationVersion: "v4",
     provider: "agentserve",
@@ -28,7 +31,7 @@ export function createModel(modelId: string, answer: (options: LanguageModelV4Ca
 
 function toStream(
   first: IteratorResult<LanguageModelV4StreamPart>,
-  parts: Parts,
+  parts: ModelParts,
 ): ReadableStream<LanguageModelV4StreamPart> {
   let next: typeof first | undefined = first;
   return new ReadableStream({
@@ -43,7 +46,7 @@ function toStream(
 }
 
 /** The whole answer, for a caller who does not want it streamed. */
-async function collect(parts: Parts): Promise<LanguageModelV4GenerateResult> {
+async function collect(parts: ModelParts): Promise<LanguageModelV4GenerateResult> {
   const content: LanguageModelV4Content[] = [];
   const open = new Map<string, { text: string }>();
   let usage = toUsage(0, 0);
@@ -88,7 +91,7 @@ export interface PlainAnswer {
 }
 
 /** An answer in parts: text word by word, then the calls. */
-export async function* toParts({ reasoning = "", text = "", toolCalls = [], usage }: PlainAnswer): Parts {
+export async function* toModelParts({ reasoning = "", text = "", toolCalls = [], usage }: PlainAnswer): ModelParts {
   yield { type: "stream-start", warnings: [] };
   yield* toBlock("reasoning", "r", reasoning);
   yield* toBlock("text", "t", text);
@@ -100,7 +103,7 @@ export async function* toParts({ reasoning = "", text = "", toolCalls = [], usag
   yield { type: "finish", finishReason: { unified, raw: unified }, usage: toUsage(inputTokens, outputTokens) };
 }
 
-async function* toBlock(kind: "text" | "reasoning", id: string, text: string): Parts {
+async function* toBlock(kind: "text" | "reasoning", id: string, text: string): ModelParts {
   if (text === "") return;
   yield { type: `${kind}-start`, id };
   for (const delta of toWords(text)) yield { type: `${kind}-delta`, id, delta };

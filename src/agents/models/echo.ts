@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
-import { fill } from "./fill.ts";
-import { createModel, toParts, toWords, type Parts, type PlainAnswer } from "./create-model.ts";
+import type { JsonSchema } from "../../core/json-schema.ts";
+import { tryParseJson } from "../../core/json.ts";
+import { sampleSchema } from "../../core/schema-sample.ts";
+import { createModel, toModelParts, toWords, type ModelParts, type PlainAnswer } from "./create-model.ts";
 
 export interface EchoModelOptions {
   /** Milliseconds between two words of a stream. @default 0 */
@@ -13,12 +15,12 @@ export interface EchoModelOptions {
  * the prompt is taken as what the tool, or the schema, is to be given.
  */
 export function echoModel({ wordMs = 0 }: EchoModelOptions = {}): LanguageModelV4 {
-  return createModel("echo", async function* (options): Parts {
+  return createModel("echo", async function* (options): ModelParts {
     const { prompt, abortSignal: signal } = options;
     const inputTokens = toWords(prompt.map(textOf).join(" ")).length;
     const answer = toAnswer(options);
     const outputTokens = toWords(answer.text ?? "").length;
-    for await (const part of toParts({ ...answer, usage: { inputTokens, outputTokens } })) {
+    for await (const part of toModelParts({ ...answer, usage: { inputTokens, outputTokens } })) {
       if (wordMs > 0 && part.type === "text-delta") await sleep(wordMs, undefined, { signal });
       yield part;
     }
@@ -31,13 +33,27 @@ function toAnswer({ prompt, tools = [], responseFormat }: LanguageModelV4CallOpt
   const tool = last?.role === "user" ? tools.find(({ name }) => isNamed(name, said)) : undefined;
   if (tool?.type === "function") {
     const [, about = ""] = said.split(new RegExp(escape(tool.name), "i"));
-    return { toolCalls: [{ toolName: tool.name, input: findJson(said) ?? fill(tool.inputSchema, toTopic(about)) }] };
+    return {
+      toolCalls: [
+        { toolName: tool.name, input: findJson(said) ?? fill(tool.inputSchema as JsonSchema, toTopic(about)) },
+      ],
+    };
   }
   if (responseFormat?.type === "json") {
-    return { text: JSON.stringify(findJson(said) ?? fill(responseFormat.schema ?? {}, said)) };
+    return { text: JSON.stringify(findJson(said) ?? fill((responseFormat.schema ?? {}) as JsonSchema, said)) };
   }
   return { text: last?.role === "tool" ? textOf(last) : said };
 }
+
+/** Optional properties are filled near the root only: a schema that refers to itself has no end. */
+const fill = (schema: JsonSchema, text: string): unknown =>
+  sampleSchema(schema, {
+    text: text.slice(0, 1_000),
+    optionalDepth: 4,
+    maxValues: 1_000,
+    maxDepth: 64,
+    maxText: 10_000,
+  });
 
 const isNamed = (name: string, text: string): boolean => new RegExp(`\\b${escape(name)}\\b`, "i").test(text);
 const escape = (text: string): string => text.replace(/[^\w]/g, "\\$&");
@@ -52,11 +68,7 @@ const toTopic = (text: string): string =>
 function findJson(text: string): unknown {
   const start = text.search(/[{[]/);
   const end = Math.max(text.lastIndexOf("}"), text.lastIndexOf("]"));
-  try {
-    return end > start && start >= 0 ? JSON.parse(text.slice(start, end + 1)) : undefined;
-  } catch {
-    return undefined;
-  }
+  return end > start && start >= 0 ? tryParseJson(text.slice(start, end + 1)) : undefined;
 }
 
 /** What a message says; of a tool, what it returned. */

@@ -2,6 +2,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { LanguageModel } from "ai";
+import { attempt } from "../../core/attempt.ts";
 import type { Sdk } from "../sdk.ts";
 
 /**
@@ -28,13 +29,9 @@ export function findSource(name: string, root: string): { packageName: string; f
   );
 }
 
-function resolve(packageName: string, root: string): string | undefined {
-  try {
-    return createRequire(join(root, "agents.config.ts")).resolve(packageName);
-  } catch {
-    return undefined; // not installed, or no name of a package
-  }
-}
+/** The file of a package; undefined when it is not installed, or when this is not the name of a package. */
+const resolve = (packageName: string, root: string): string | undefined =>
+  attempt(() => createRequire(join(root, "agents.config.ts")).resolve(packageName));
 
 interface Provider {
   languageModel(modelId: string): Exclude<LanguageModel, string>;

@@ -1,11 +1,11 @@
 import { badRequest, ServeError } from "../../core/error.ts";
-import { isDeeper } from "../../core/json.ts";
 import { toJsonSchema, type JsonSchema } from "../../core/json-schema.ts";
+import { isDeeper, tryParseJson } from "../../core/json.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import type { SchemaChecker } from "./schema-checker.ts";
 
 /** What the model's text must be. */
-export interface Shape {
+export interface ObjectShape {
   /** The JSON Schema that the model is given; its root is an object. */
   readonly schema: JsonSchema;
   /** The value that the text holds; throws what is wrong with it. */
@@ -22,7 +22,7 @@ export async function fromClientSchema(
   schema: JsonSchema,
   checker: SchemaChecker,
   { schemaBytes, schemaDepth }: SchemaLimits,
-): Promise<Shape> {
+): Promise<ObjectShape> {
   const text = JSON.stringify(schema);
   if (Buffer.byteLength(text) > schemaBytes) throw invalidSchema(`larger than ${schemaBytes} bytes`);
   if (isDeeper(schema, schemaDepth)) throw invalidSchema(`nested deeper than ${schemaDepth} levels`);
@@ -37,7 +37,7 @@ export async function fromClientSchema(
 }
 
 /** The shape that an author asks for. */
-export function fromSchema(schema: Schema): Shape {
+export function fromSchema(schema: Schema): ObjectShape {
   const json = toJsonSchema(schema, "input", () => {}); // said once already, when the step was described
   return toShape(json, async (value) => {
     const result = await validate(schema, value);
@@ -47,16 +47,12 @@ export function fromSchema(schema: Schema): Shape {
 }
 
 /** Providers want an object at the root, so anything else is wrapped in one. */
-function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>): Shape {
+function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>): ObjectShape {
   return {
     schema: isObject(schema) ? schema : wrap(schema),
     read: async (text) => {
-      let value: unknown;
-      try {
-        value = JSON.parse(text);
-      } catch {
-        throw mismatch("it is not JSON");
-      }
+      const value = tryParseJson(text);
+      if (value === undefined) throw mismatch("it is not JSON");
       if (isDeeper(value, maxDepth)) throw mismatch(`it is nested deeper than ${maxDepth} levels`);
       return check(unwrap(schema, value));
     },

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from "node:child_process";
-import { ServeError } from "../../core/error.ts";
+import { busy, type ServeError } from "../../core/error.ts";
 
-export interface Task {
+export interface CheckTask {
   /** As JSON. */
   readonly schema: string;
   /** As JSON; without it only the schema is checked. */
@@ -10,15 +10,15 @@ export interface Task {
   readonly ms: number;
 }
 /** What is wrong with the schema, or with the value. */
-export type Verdict =
+type SchemaVerdict =
   | { readonly problem: string }
   | { readonly root: "object" | "array"; readonly mismatch?: string | undefined };
 /** `busy`: the machine had no time for it. */
-export type Checked = Verdict | { readonly unfinished: "slow" | "busy" };
+export type CheckResult = SchemaVerdict | { readonly unfinished: "slow" | "busy" };
 
 export interface SchemaChecker {
   /** Whatever they are, this process does not wait for them. */
-  check(schema: string, value?: string): Promise<Verdict>;
+  check(schema: string, value?: string): Promise<SchemaVerdict>;
   close(): Promise<void>;
 }
 export interface CheckerOptions {
@@ -40,16 +40,16 @@ const patienceMs = 900;
  * no rule about the text of a schema can tell. A thread would take the server with it.
  */
 export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker {
-  const waiting: Job[] = [];
-  const waitingSlow: Job[] = [];
+  const waiting: CheckJob[] = [];
+  const waitingSlow: CheckJob[] = [];
   /** All that have not ended, and what each is doing. */
-  const workers = new Map<ChildProcess, "starting" | "idle" | Job>();
+  const workers = new Map<ChildProcess, "starting" | "idle" | CheckJob>();
   let closed = false;
 
-  async function check(schema: string, value?: string): Promise<Verdict> {
-    if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw busy();
-    const { promise, resolve } = Promise.withResolvers<Checked>();
-    const job: Job = { schema, value, isSlow: schemaMs <= quickMs, isRunning: false, isLate: false, resolve };
+  async function check(schema: string, value?: string): Promise<SchemaVerdict> {
+    if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw tooMany();
+    const { promise, resolve } = Promise.withResolvers<CheckResult>();
+    const job: CheckJob = { schema, value, isSlow: schemaMs <= quickMs, isRunning: false, isLate: false, resolve };
     const late = setTimeout(() => {
       job.isLate = true;
       if (!job.isRunning) resolve({ unfinished: "busy" });
@@ -60,7 +60,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     clearTimeout(late);
     for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
     if (!("unfinished" in checked)) return checked;
-    if (checked.unfinished === "busy") throw busy();
+    if (checked.unfinished === "busy") throw tooMany();
     return { problem: `checking it takes longer than ${schemaMs} ms` };
   }
 
@@ -75,12 +75,12 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     next();
   }
 
-  function run(worker: ChildProcess, job: Job): void {
+  function run(worker: ChildProcess, job: CheckJob): void {
     workers.set(worker, job);
     job.isRunning = true;
     // It stops by itself, but for what nothing stops: the compiler of regular expressions.
     const timer = setTimeout(() => worker.kill("SIGKILL"), schemaMs * 4);
-    const end = (checked: Checked): void => {
+    const end = (checked: CheckResult): void => {
       clearTimeout(timer);
       worker.off("message", onMessage).off("exit", onExit);
       hold(worker, false);
@@ -90,7 +90,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
       job.isSlow = true;
       waitingSlow.push(job);
     };
-    const onMessage = (checked: Checked): void => {
+    const onMessage = (checked: CheckResult): void => {
       workers.set(worker, "idle");
       end(checked);
       next();
@@ -99,7 +99,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     hold(worker, true);
     worker.on("message", onMessage).on("exit", onExit);
     const { schema, value, isSlow } = job;
-    const task: Task = { schema, value, ms: isSlow ? schemaMs : quickMs };
+    const task: CheckTask = { schema, value, ms: isSlow ? schemaMs : quickMs };
     worker.send(task, (error) => error && worker.kill("SIGKILL"));
   }
 
@@ -129,13 +129,13 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   };
 }
 
-interface Job extends Omit<Task, "ms"> {
+interface CheckJob extends Omit<CheckTask, "ms"> {
   /** Whether it has been tried, and was not done at once. */
   isSlow: boolean;
   isRunning: boolean;
   /** Whether it has waited for so long that it must not wait again. */
   isLate: boolean;
-  readonly resolve: (checked: Checked) => void;
+  readonly resolve: (checked: CheckResult) => void;
 }
 
 /** A worker that has nothing to do must not keep this process alive. */
@@ -146,8 +146,7 @@ function hold(worker: ChildProcess, isBusy: boolean): void {
   }
 }
 
-const busy = (): ServeError =>
-  new ServeError(503, "Too many schemas wait to be checked", { headers: [["retry-after", "1"]] });
+const tooMany = (): ServeError => busy("Too many schemas wait to be checked", 1);
 
 // Nothing of this process's environment is its business, but for what Windows needs to start it.
 const { SystemRoot } = process.env;

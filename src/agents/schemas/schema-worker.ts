@@ -2,21 +2,21 @@ import { setPriority } from "node:os";
 import { Script } from "node:vm";
 import { dereference, Validator, type Schema } from "@cfworker/json-schema";
 import { metaSchema } from "./meta-schema.ts";
-import type { Checked, Task } from "./schema-checker.ts";
+import type { CheckResult, CheckTask } from "./schema-checker.ts";
 
 // Whatever a schema does, the server comes first; but on a busy machine an honest one must have its turn, too.
 setPriority(4);
 
 const meta = new Validator(metaSchema as Schema, "2020-12");
 
-process.on("message", (task: Task) => process.send!(checkWithin(task)));
+process.on("message", (task: CheckTask) => process.send!(checkWithin(task)));
 process.send!({ ready: true });
 
 /**
  * Checks until the time is over. It is this process's own time that counts: on a busy machine an honest schema may have to
  * wait.
  */
-function checkWithin(task: Task): Checked {
+function checkWithin(task: CheckTask): CheckResult {
   const since = process.cpuUsage();
   const used = (): number => (process.cpuUsage(since).user + process.cpuUsage(since).system) / 1_000;
   for (const patience of [1, 2]) {
@@ -42,7 +42,7 @@ const toProblem = (error: unknown): string =>
   error instanceof RangeError ? "it refers to itself without end" : "it cannot be evaluated";
 
 /** Whether the schema is one, and whether the value fits it. */
-function check({ schema: text, value }: Task): Checked {
+function check({ schema: text, value }: CheckTask): CheckResult {
   const schema = JSON.parse(text) as Schema;
   const wrong = meta.validate(schema);
   if (!wrong.valid) return { problem: explain(wrong.errors) };
@@ -72,7 +72,7 @@ function explain(errors: { instanceLocation: string; error: string }[]): string 
 }
 
 /** A reference that leads out of the schema, or to nothing, or that the validator does not follow. */
-function findWrongRef(known: Known): string | undefined {
+function findWrongRef(known: SchemaIndex): string | undefined {
   for (const part of Object.values(known)) {
     if (typeof part !== "object") continue;
     const other = ["$dynamicRef", "$recursiveRef"].find((name) => Object.hasOwn(part, name));
@@ -86,12 +86,12 @@ function findWrongRef(known: Known): string | undefined {
 }
 
 /** The type of the root, through a few references. */
-function rootOf(schema: Schema, known: Known): unknown {
+function rootOf(schema: Schema, known: SchemaIndex): unknown {
   let at: Schema | boolean | undefined = schema;
   for (let hops = 0; hops < 32 && typeof at === "object" && at.$ref !== undefined; hops++) at = known[targetOf(at)];
   return typeof at === "object" ? at.type : undefined;
 }
 
-type Known = ReturnType<typeof dereference>;
+type SchemaIndex = ReturnType<typeof dereference>;
 /** Where a `$ref` points, as `dereference` has noted it there. */
 const targetOf = (schema: Schema): string => String(schema["__absolute_ref__"] ?? schema.$ref);

@@ -1,4 +1,4 @@
-import { ServeError } from "../../core/error.ts";
+import { busy } from "../../core/error.ts";
 import type {
   ConversationKey,
   Conversations,
@@ -52,7 +52,7 @@ export class EmbeddedConversations implements Conversations {
     if (!line) this.#waiting.set(key, []);
     if (!line) return Promise.resolve();
     if (line.length >= most) {
-      throw new ServeError(503, "Too many turns wait in this conversation", { headers: [["retry-after", "5"]] });
+      throw busy("Too many turns wait in this conversation", 5);
     }
     return new Promise((resolve, reject) => {
       const next = (): void => {

@@ -9,7 +9,7 @@ import { format, otherFormat } from "./store.ts";
 
 /** Reads the counts of a file and leaves nothing behind; rejects with the reason why a server could not use it. */
 export async function inspect(path: string): Promise<Inspection> {
-  const unused: Inspection = { place: path, facts: ["is made at the first start"], executions: {} };
+  const unused: Inspection = { place: path, facts: ["is made at the first start"], isInUse: false, executions: {} };
   if (path === ":memory:") return unused;
   checkFolder(path);
   if (!existsSync(path)) return unused;
@@ -17,8 +17,7 @@ export async function inspect(path: string): Promise<Inspection> {
     const isInUse = isLocked(path);
     // Without a writer and a log beside it, the file can be opened without creating another file.
     const isWhole = !isInUse && !existsSync(`${path}-wal`);
-    const facts = [toMegabytes(statSync(path).size), ...(isInUse ? ["in use by a running server"] : [])];
-    return { place: path, facts, executions: count(path, isWhole) };
+    return { place: path, facts: [toMegabytes(statSync(path).size)], isInUse, executions: count(path, isWhole) };
   } catch (error) {
     throw toStoreError(path, error);
   }

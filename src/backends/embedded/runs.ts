@@ -1,4 +1,4 @@
-import { ServeError } from "../../core/error.ts";
+import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
@@ -291,5 +291,3 @@ export class Runs implements RunHost<StoredState> {
 }
 
 const noRow = (): undefined => undefined;
-
-const shuttingDown = (): ServeError => new ServeError(503, "Server is shutting down");

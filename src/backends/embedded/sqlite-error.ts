@@ -1,4 +1,4 @@
-import { ServeError } from "../../core/error.ts";
+import { busy, toErrorMessage, type ServeError } from "../../core/error.ts";
 
 /** The primary result codes of SQLite that we tell apart. */
 export const codes = {
@@ -30,12 +30,11 @@ export class StoreError extends Error {
 }
 
 /** The store cannot be written now; a later request may succeed. */
-export const unavailable = (message: string, cause: unknown): ServeError =>
-  new ServeError(503, message, { cause, headers: [["retry-after", "1"]] });
+export const unavailable = (message: string, cause: unknown): ServeError => busy(message, 1, cause);
 
 export function toStoreError(path: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;
-  const reason = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ");
+  const reason = toErrorMessage(error).replace(/\s+/g, " ");
   const explain = (what: string, hint: string) => new StoreError(`${path} ${what}`, hint, error);
   if (isSqliteError(error, codes.busy))
     return explain("is in use by another process", "stop that one, or use another file with --data");

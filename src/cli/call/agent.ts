@@ -1,11 +1,8 @@
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 import { UsageError } from "../usage.ts";
-import { showPart } from "./agent-lines.ts";
-import type { Call } from "./call.ts";
+import { interruptible, readInput, withKnownIds, type Call } from "./call.ts";
 import type { ServerEvent } from "./events.ts";
-import { readInput } from "./input.ts";
-import { interruptible } from "./interrupt.ts";
-import { withKnownIds } from "./known.ts";
+import { showPart } from "./lines.ts";
 import { askText } from "./prompt.ts";
 import { dim, toSeconds, toShort } from "./screen.ts";
 
@@ -43,9 +40,9 @@ export async function callAgent({ id, input, flags, client, screen }: Call): Pro
   });
 }
 
-function toFailure(last: ServerEvent | undefined): ConfigError {
-  if (last?.type === "error") return new ConfigError(`The agent failed: ${toShort(last["error"], 2_000)}`);
-  return new ConfigError("The answer broke off: expected it to end with finish", {
+function toFailure(last: ServerEvent | undefined): UserError {
+  if (last?.type === "error") return new UserError(`The agent failed: ${toShort(last["error"], 2_000)}`);
+  return new UserError("The answer broke off: expected it to end with finish", {
     hint: "the server's log may say why; ask again",
   });
 }

@@ -1,4 +1,12 @@
+import { describe, nearest } from "../../core/explain.ts";
+import { isId } from "../../core/id.ts";
+import { tryParseJson } from "../../core/json.ts";
+import { UserError } from "../../core/user-error.ts";
+import { toVisible } from "../../core/visible.ts";
+import { UsageError } from "../usage.ts";
+import { mostBytes, readUpTo } from "./bytes.ts";
 import type { Client } from "./client.ts";
+import { RefusalError } from "./failure.ts";
 import type { Screen } from "./screen.ts";
 import type { CallFlags } from "./target.ts";
 
@@ -10,4 +18,57 @@ export interface Call {
   readonly flags: CallFlags;
   readonly client: Client;
   readonly screen: Screen;
+}
+
+/** An argument, or with `-` what stdin holds. */
+export async function readInput(argument: string | undefined): Promise<string | undefined> {
+  if (argument !== "-") return argument;
+  const text = await readUpTo(mostBytes, process.stdin as AsyncIterable<Buffer>);
+  if (text === undefined) throw new UsageError("stdin: expected at most 16 MiB");
+  return text;
+}
+
+export function parseJson(text: string, from: string): unknown {
+  const value = tryParseJson(text);
+  if (value !== undefined) return value;
+  throw new UsageError(`${from}: expected JSON, found ${toVisible(describe(text))}`, {
+    hint: `single quotes keep it whole in a shell: '{"amount":500}'`,
+  });
+}
+
+/** The user pressed Ctrl+C. */
+export class InterruptError extends UserError {
+  constructor() {
+    super("Interrupted");
+  }
+}
+
+/** Runs something that Ctrl+C aborts, with `InterruptError` as the reason. Pressed twice it ends the process. */
+export async function interruptible<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const stop = (): void => controller.abort(new InterruptError());
+  process.once("SIGINT", stop);
+  try {
+    return await run(controller.signal);
+  } finally {
+    process.off("SIGINT", stop);
+  }
+}
+
+/** The error of an id that the server does not know, with those that it does as a hint. */
+export async function withKnownIds(
+  refusal: unknown,
+  client: Client,
+  nouns: "workflows" | "agents",
+  id: string,
+): Promise<unknown> {
+  if (!(refusal instanceof RefusalError) || refusal.status !== 404) return refusal;
+  const listed = await client.get(`/${nouns}`).catch(() => undefined);
+  if (!Array.isArray(listed)) return refusal;
+  const ids = listed.map((one: { id?: unknown } | null) => one?.id).filter(isId);
+  if (ids.includes(id)) return refusal; // it is an execution that is not there
+  const near = nearest(id, ids);
+  const known = ids.slice(0, 10).join(", ") + (ids.length > 10 ? ` and ${ids.length - 10} more` : "");
+  if (near.length > 0) return new RefusalError(404, refusal.message, `did you mean ${near.slice(0, 3).join(" or ")}?`);
+  return new RefusalError(404, refusal.message, ids.length > 0 ? `there are ${known}` : `this server has no ${nouns}`);
 }

@@ -1,11 +1,13 @@
 import { $fetch } from "ofetch";
-import { ConfigError } from "../../config/error.ts";
+import { toObject, tryParseJson } from "../../core/json.ts";
+import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
+import { mostBytes, readUpTo } from "./bytes.ts";
 import { readEvents, type ServerEvent } from "./events.ts";
-import { Broken, Refused } from "./failure.ts";
+import { notOurs, redirected, toConnectionError, toRefusalError } from "./failure.ts";
 import type { Target } from "./target.ts";
 
-export interface Asked {
+interface RequestOptions {
   readonly body?: object;
   readonly signal?: AbortSignal;
 }
@@ -14,20 +16,24 @@ export interface Client {
   readonly target: Target;
   /** The `data` of an answer. */
   get(path: string): Promise<unknown>;
-  post(path: string, asked: Asked): Promise<unknown>;
-  /** Resolves when the server has begun to answer. Throws `Broken` when it breaks off. */
-  stream(method: "GET" | "POST", path: string, asked: Asked): Promise<AsyncGenerator<ServerEvent>>;
+  post(path: string, options: RequestOptions): Promise<unknown>;
+  /** Resolves when the server has begun to answer. Throws `ConnectionError` when it breaks off. */
+  stream(method: "GET" | "POST", path: string, options: RequestOptions): Promise<AsyncGenerator<ServerEvent>>;
 }
 
 const slowMs = 3_000;
 const answerMs = 10_000;
 // A server that lives says something every 15 seconds.
 const silenceMs = 60_000;
-const mostBytes = 16 * 1_024 * 1_024;
 
 /** `report` hears that a server takes its time. */
 export function createClient(target: Target, report: (line: string) => void): Client {
-  async function send(method: string, path: string, { body, signal }: Asked, accept: string): Promise<Response> {
+  async function send(
+    method: string,
+    path: string,
+    { body, signal }: RequestOptions,
+    accept: string,
+  ): Promise<Response> {
     const headers = { accept, ...(target.token !== undefined && { authorization: `Bearer ${target.token}` }) };
     const slow = setTimeout(() => report(`${target.url} has not answered yet`), slowMs);
     try {
@@ -42,31 +48,35 @@ export function createClient(target: Target, report: (line: string) => void): Cl
         retry: 0,
       });
     } catch (error) {
-      throw toBroken(error, target, signal);
+      throw toConnectionError(error, target, signal);
     } finally {
       clearTimeout(slow);
     }
   }
 
-  async function ask(method: string, path: string, asked: Asked): Promise<unknown> {
-    const response = await send(method, path, asked, "application/json");
-    const answer = await toAnswer(response, target, asked.signal);
+  async function ask(method: string, path: string, options: RequestOptions): Promise<unknown> {
+    const response = await send(method, path, options, "application/json");
+    const answer = await toJsonAnswer(response, target, options.signal);
     if (answer.success) return answer.data;
-    throw toRefused(response.status, answer.error, target);
+    throw toRefusalError(response.status, answer.error, target);
   }
 
-  async function stream(method: string, path: string, { body, signal }: Asked): Promise<AsyncGenerator<ServerEvent>> {
+  async function stream(
+    method: string,
+    path: string,
+    { body, signal }: RequestOptions,
+  ): Promise<AsyncGenerator<ServerEvent>> {
     const silence = new AbortController();
     const both = AbortSignal.any([silence.signal, ...(signal ? [signal] : [])]);
     const response = await send(method, path, { ...(body && { body }), signal: both }, "text/event-stream");
     if (response.ok && response.body && isType(response, "text/event-stream")) {
       return guard(response.body, silence, signal);
     }
-    const answer = await toAnswer(response, target, signal);
-    throw answer.success ? notOurs(target) : toRefused(response.status, answer.error, target);
+    const answer = await toJsonAnswer(response, target, signal);
+    throw answer.success ? notOurs(target) : toRefusalError(response.status, answer.error, target);
   }
 
-  /** The events of a body; whatever is wrong with the connection is `Broken`. */
+  /** The events of a body; whatever is wrong with the connection is `ConnectionError`. */
   async function* guard(
     body: ReadableStream<Uint8Array>,
     silence: AbortController,
@@ -80,7 +90,7 @@ export function createClient(target: Target, report: (line: string) => void): Cl
           yield bytes;
         }
       } catch (error) {
-        throw toBroken(error, target, signal);
+        throw toConnectionError(error, target, signal);
       }
     }
     try {
@@ -93,15 +103,15 @@ export function createClient(target: Target, report: (line: string) => void): Cl
   return {
     target,
     get: (path) => ask("GET", path, { signal: AbortSignal.timeout(answerMs) }),
-    post: (path, asked) => ask("POST", path, asked),
+    post: (path, options) => ask("POST", path, options),
     stream,
   };
 }
 
-type Answer = { success: true; data: unknown } | { success: false; error: string };
+type JsonAnswer = { success: true; data: unknown } | { success: false; error: string };
 
 /** The envelope that every JSON answer of agentserve has. */
-async function toAnswer(response: Response, target: Target, signal: AbortSignal | undefined): Promise<Answer> {
+async function toJsonAnswer(response: Response, target: Target, signal: AbortSignal | undefined): Promise<JsonAnswer> {
   if (response.status >= 300 && response.status < 400) {
     await response.body?.cancel();
     throw redirected(response, target);
@@ -110,91 +120,21 @@ async function toAnswer(response: Response, target: Target, signal: AbortSignal 
     await response.body?.cancel();
     throw notOurs(target);
   }
-  const answer = toObject(await readText(response, target, signal));
-  if (answer?.["success"] === true) return { success: true, data: answer["data"] };
-  if (answer?.["success"] === false && typeof answer["error"] === "string") {
+  const answer = toObject(tryParseJson(await readText(response, target, signal)));
+  if (answer["success"] === true) return { success: true, data: answer["data"] };
+  if (answer["success"] === false && typeof answer["error"] === "string") {
     return { success: false, error: toVisible(answer["error"], { most: 2_000 }) };
   }
   throw notOurs(target);
 }
 
 async function readText(response: Response, target: Target, signal: AbortSignal | undefined): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of response.body ?? []) {
-      bytes += chunk.length;
-      if (bytes > mostBytes) break;
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    throw toBroken(error, target, signal);
-  }
-  if (bytes > mostBytes) throw new ConfigError(`${target.url} answered with more than 16 MiB: expected less`);
-  return Buffer.concat(chunks).toString();
-}
-
-function toObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
+  const text = await readUpTo(mostBytes, response.body ?? []).catch((error: unknown) => {
+    throw toConnectionError(error, target, signal);
+  });
+  if (text === undefined) throw new UserError(`${target.url} answered with more than 16 MiB: expected less`);
+  return text;
 }
 
 const isType = ({ headers }: Response, type: string): boolean =>
   (headers.get("content-type") ?? "").toLowerCase().startsWith(type);
-
-function toRefused(status: number, message: string, { token }: Target): Refused {
-  const make = "npx agentserve token --sub ada makes one for a server of this folder";
-  const hints: Record<number, string> = {
-    401: `${token ? "pass another one" : "say who is asking"} with --token or AGENTSERVE_TOKEN; ${make}`,
-    503: "try again in a moment",
-  };
-  return new Refused(status, `${message} (${status})`, hints[status]);
-}
-
-function redirected({ status, headers }: Response, { url }: Target): ConfigError {
-  const to = URL.parse(headers.get("location") ?? "", url);
-  const hint = to ? `should it be --url ${toVisible(to.origin, { most: 300 })}? Nothing was sent there` : undefined;
-  return new ConfigError(`${url} answered with a redirect (${status}): expected agentserve itself`, { hint });
-}
-
-const notOurs = ({ url }: Target): ConfigError =>
-  new ConfigError(`${url} answered, but not as agentserve does: expected its JSON or its events`, {
-    hint: "is another server there? --url or AGENTSERVE_URL says where yours is",
-  });
-
-function toBroken(error: unknown, { url }: Target, signal: AbortSignal | undefined): Error {
-  if (signal?.aborted && signal.reason instanceof ConfigError) return signal.reason;
-  const { code, message } = innermost(error);
-  if (message === "bad port") {
-    return new ConfigError(`${url} has a port that belongs to another protocol: fetch refuses it`);
-  }
-  if (code.startsWith("CERT_") || code.includes("SELF_SIGNED") || code.includes("UNABLE_TO_")) {
-    return new ConfigError(`${url} shows a certificate that is not trusted here (${code})`, {
-      hint: "NODE_EXTRA_CA_CERTS=<file> names one that is",
-    });
-  }
-  if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code)) {
-    const hint = "npx agentserve dev starts a server; --url or AGENTSERVE_URL says where another one is";
-    return new Broken(`No server answers at ${url} (${code})`, { hint, heard: false });
-  }
-  return new Broken(`${url} closed the connection or fell silent${code && ` (${code})`}: expected an answer`, {
-    heard: true,
-  });
-}
-
-/** What happened really: `ofetch` wraps the error of `fetch`, which wraps that of the socket. */
-function innermost(error: unknown): { code: string; message: unknown } {
-  let code = "";
-  let message: unknown;
-  let one = error as { code?: unknown; message?: unknown; cause?: unknown; errors?: unknown[] } | undefined;
-  for (let depth = 0; one && depth < 8; depth++) {
-    if (typeof one.code === "string") code = one.code;
-    message = one.message;
-    one = (one.cause ?? one.errors?.[0]) as typeof one;
-  }
-  return { code: toVisible(code, { most: 60 }), message };
-}

@@ -1,23 +1,23 @@
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { quote } from "../../core/shell.ts";
 import { toVisible } from "../../core/visible.ts";
 import type { Execution } from "./execution.ts";
-import { toShape } from "./shape.ts";
-import type { Waiting } from "./suspension.ts";
+import type { PendingStep } from "./suspension.ts";
 import type { Target } from "./target.ts";
 
 /** The lines that say how an execution is answered later. */
 export function toResumeLines(
   execution: Execution,
-  waiting: Waiting,
+  pending: PendingStep,
   schema: JsonSchema | undefined,
   target: Target,
 ): string[] {
   const shape = toShape(schema);
-  const stepId = waiting.others > 0 ? `,"options":{"stepId":${JSON.stringify(waiting.stepId)}}` : "";
-  const body = quote(`{"resumeData":${shape}${stepId}}`);
+  const stepId = pending.others > 0 ? `,"options":{"stepId":${JSON.stringify(pending.stepId)}}` : "";
+  const body = toWord(`{"resumeData":${shape}${stepId}}`);
   return [
     `execution ${execution.id} waits for an answer; give it with`,
-    `  ${toFollow(execution, target)} --resume ${quote(shape)}`,
+    `  ${toFollow(execution, target)} --resume ${toWord(shape)}`,
     `  ${toCurl(execution, "resume", target)} -H 'content-type: application/json' -d ${body}`,
   ];
 }
@@ -36,8 +36,19 @@ const toFollow = ({ workflowId, id }: Execution, { flag }: Target): string =>
 
 function toCurl({ path }: Execution, action: string, { url, token }: Target): string {
   const authorization = token === undefined ? "" : ` -H "Authorization: Bearer $AGENTSERVE_TOKEN"`;
-  return `curl -X POST ${quote(`${url}${path}/${action}`)}${authorization}`;
+  return `curl -X POST ${toWord(`${url}${path}/${action}`)}${authorization}`;
+}
+
+/** `{"approved":<boolean>}`: what a schema asks for, at a glance. It is not JSON, so that nobody sends it as it is. */
+export function toShape(schema: unknown, depth = 0): string {
+  const { type, properties } = (schema ?? {}) as JsonSchema;
+  if (type !== "object" || typeof properties !== "object" || properties === null || depth > 2) {
+    return typeof type === "string" ? `<${type.slice(0, 20)}>` : "<json>";
+  }
+  const fields = Object.entries(properties).slice(0, 10);
+  const shown = fields.map(([name, inner]) => `${JSON.stringify(name.slice(0, 60))}:${toShape(inner, depth + 1)}`);
+  return `{${shown.join(",")}}`;
 }
 
 /** One word for a shell, whatever the server wrote into it. */
-const quote = (text: string): string => `'${toVisible(text).replaceAll("'", `'\\''`)}'`;
+const toWord = (text: string): string => quote(toVisible(text));

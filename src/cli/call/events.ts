@@ -1,11 +1,11 @@
-import { ConfigError } from "../../config/error.ts";
+import { isObject, tryParseJson } from "../../core/json.ts";
+import { UserError } from "../../core/user-error.ts";
+import { mostBytes } from "./bytes.ts";
 
 export interface ServerEvent {
   readonly type: string;
   readonly [key: string]: unknown;
 }
-
-const mostLetters = 16 * 1_024 * 1_024;
 
 /** The events of a `text/event-stream`. What stands after the last blank line was cut off, and does not count. */
 export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
@@ -20,7 +20,7 @@ export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerat
     if (!line.startsWith("data:")) continue; // an id, a comment that keeps proxies awake
     data.push(line.slice(line[5] === " " ? 6 : 5));
     letters += line.length;
-    if (letters > mostLetters) throw tooLarge();
+    if (letters > mostBytes) throw tooLarge();
   }
 }
 
@@ -32,7 +32,7 @@ async function* toLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
     const [first = "", ...rest] = decoder.decode(bytes, { stream: true }).split("\n");
     pieces.push(first);
     letters += first.length;
-    if (letters > mostLetters) throw tooLarge();
+    if (letters > mostBytes) throw tooLarge();
     for (const next of rest) {
       yield pieces.join("").replace(/\r$/, "");
       pieces = [next];
@@ -42,24 +42,16 @@ async function* toLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
 }
 
 function toEvent(text: string): ServerEvent {
-  const event = parse(text);
-  if (typeof event !== "object" || event === null || typeof (event as ServerEvent).type !== "string") {
-    throw new ConfigError("The server sent an event that is none: expected JSON with a type", {
+  const event = tryParseJson(text);
+  if (!isObject(event) || typeof event["type"] !== "string") {
+    throw new UserError("The server sent an event that is none: expected JSON with a type", {
       hint: "is it agentserve, and of this version?",
     });
   }
   return event as ServerEvent;
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-const tooLarge = (): ConfigError =>
-  new ConfigError("The server sent an event of more than 16 MiB: expected smaller ones", {
+const tooLarge = (): UserError =>
+  new UserError("The server sent an event of more than 16 MiB: expected smaller ones", {
     hint: "GET /workflows/<id>/executions/<executionId>/state shows an execution as a whole",
   });

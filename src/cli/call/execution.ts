@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 import type { Client } from "./client.ts";
 import type { ServerEvent } from "./events.ts";
-import { Broken, Refused } from "./failure.ts";
+import { ConnectionError, RefusalError } from "./failure.ts";
 
 export interface ExecutionOptions {
   readonly client: Client;
@@ -76,12 +76,12 @@ export class Execution {
   }
 
   #explain(error: unknown): unknown {
-    if (!(error instanceof Refused) || error.status !== 404) return error;
-    return new ConfigError(`The server does not know execution ${this.id}: it has not begun, or its data is gone`);
+    if (!(error instanceof RefusalError) || error.status !== 404) return error;
+    return new UserError(`The server does not know execution ${this.id}: it has not begun, or its data is gone`);
   }
 
-  #lost(why: string): ConfigError {
-    return new ConfigError(`Execution ${this.id} is out of sight: ${why}`, {
+  #lost(why: string): UserError {
+    return new UserError(`Execution ${this.id} is out of sight: ${why}`, {
       hint: `it goes on at the server: npx agentserve call workflow ${this.workflowId} --execution ${this.id}${this.#client.target.flag} follows it`,
     });
   }
@@ -89,8 +89,8 @@ export class Execution {
 
 /** Why another try may help; undefined when it would not. */
 function reasonToRetry(error: unknown, isFirst: boolean): string | undefined {
-  const isPassing = error instanceof Refused ? error.status === 503 && !isFirst : error instanceof Broken;
-  const isUnheard = isFirst && error instanceof Broken && !error.heard;
+  const isPassing = error instanceof RefusalError ? error.status === 503 && !isFirst : error instanceof ConnectionError;
+  const isUnheard = isFirst && error instanceof ConnectionError && !error.heard;
   return isPassing && !isUnheard ? (error as Error).message : undefined;
 }
 

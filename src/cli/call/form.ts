@@ -1,6 +1,7 @@
-import { ConfigError } from "../../config/error.ts";
 import { toErrorMessage } from "../../core/error.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { isObject, toObject } from "../../core/json.ts";
+import { UserError } from "../../core/user-error.ts";
 import { askChoice, askText, askYesNo } from "./prompt.ts";
 import { toShort } from "./screen.ts";
 
@@ -13,7 +14,7 @@ interface Field {
 
 /** Asks for a value that a JSON Schema describes, field by field. Undefined when it was left out. */
 export function fillForm(schema: unknown, name: string, isRequired: boolean): Promise<unknown> {
-  return askFor({ name, schema: isObject(schema) ? schema : {}, isRequired, depth: 0 });
+  return askFor({ name, schema: toObject(schema), isRequired, depth: 0 });
 }
 
 const mostFields = 50;
@@ -48,7 +49,7 @@ async function askObject(field: Field, properties: [string, unknown][]): Promise
   const values: [string, unknown][] = [];
   for (const [key, inner] of properties) {
     const name = depth === 0 ? key : `${field.name}.${key}`;
-    const one = { name, schema: isObject(inner) ? inner : {}, isRequired: required.includes(key), depth: depth + 1 };
+    const one = { name, schema: toObject(inner), isRequired: required.includes(key), depth: depth + 1 };
     const value = await askFor(one);
     if (value !== undefined) values.push([key, value]);
   }
@@ -85,7 +86,7 @@ async function askTyped(field: Field, kind: string, parse: (text: string) => unk
       label = `${toLabel(field, kind)} expected ${error instanceof SyntaxError ? "JSON" : toErrorMessage(error)}`;
     }
   }
-  throw new ConfigError(`${toShort(field.name, 100)}: expected a ${kind}, found none in ${mostTries} tries`);
+  throw new UserError(`${toShort(field.name, 100)}: expected a ${kind}, found none in ${mostTries} tries`);
 }
 
 const leaveOut = "(leave it out)";
@@ -109,6 +110,3 @@ function toInteger(text: string): number {
   if (!Number.isSafeInteger(number)) throw new TypeError("a whole number");
   return number;
 }
-
-const isObject = (value: unknown): value is JsonSchema =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

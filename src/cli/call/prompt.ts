@@ -1,8 +1,8 @@
-import { ConfigError } from "../../config/error.ts";
+import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 
 /** Somebody would rather not answer. */
-export class Cancelled extends ConfigError {
+export class CancelError extends UserError {
   constructor() {
     super("Cancelled: nothing was sent");
   }
@@ -24,15 +24,15 @@ export async function askChoice(message: string, labels: readonly string[], init
   return Number(await ask(message, { type: "select", options, initial: String(initial) }));
 }
 
-type Options =
+type PromptOptions =
   | { type: "text"; placeholder: string; default: string }
   | { type: "confirm"; initial: boolean }
   | { type: "select"; options: { label: string; value: string }[]; initial: string };
 
-async function ask(message: string, options: Options): Promise<unknown> {
+async function ask(message: string, options: PromptOptions): Promise<unknown> {
   const { consola } = await import("consola");
   const shown = toVisible(message, { most: 500 });
   const answer: unknown = await consola.prompt(shown, { ...options, cancel: "symbol" } as never); // its types lag behind
-  if (typeof answer === "symbol") throw new Cancelled();
+  if (typeof answer === "symbol") throw new CancelError();
   return answer;
 }

@@ -1,8 +1,12 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { isObject, toObject } from "../../core/json.ts";
 import type { Client } from "./client.ts";
+import type { Execution } from "./execution.ts";
+import { ConnectionError, RefusalError } from "./failure.ts";
 
 /** Who waits for an answer, and why. */
-export interface Waiting {
+export interface PendingStep {
   readonly stepId: string;
   readonly reason: string;
   readonly data?: unknown;
@@ -12,7 +16,7 @@ export interface Waiting {
 }
 
 /** The first of those who wait. */
-export function toWaiting(suspension: unknown): Waiting {
+export function toPendingStep(suspension: unknown): PendingStep {
   const { pending, suspendedAt, ...first } = toObject(suspension);
   const all = Array.isArray(pending) ? pending : [];
   const { stepId, reason, data } = toObject(all[0] ?? first);
@@ -35,7 +39,7 @@ export async function findResumeSchema(
   const own = findStep(detail["steps"], stepId.split("/"), 0)?.["resumeSchema"];
   // A step of a workflow inside may answer to that one's schema, which nobody is shown.
   const schema = own ?? (stepId.includes("/") ? undefined : detail["resumeSchema"]);
-  return typeof schema === "object" && schema !== null ? (schema as JsonSchema) : undefined;
+  return isObject(schema) ? schema : undefined;
 }
 
 function findStep(steps: unknown, path: readonly string[], depth: number): Record<string, unknown> | undefined {
@@ -50,5 +54,42 @@ function findStep(steps: unknown, path: readonly string[], depth: number): Recor
   return undefined;
 }
 
-const toObject = (value: unknown): Record<string, unknown> =>
-  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+/**
+ * Hands the answer over. The server replies only when the execution stops again: it is asked beside that whether it goes
+ * on, so that it can be followed from then. Resolves to why the answer was refused, or to nothing.
+ */
+export async function resume(
+  client: Client,
+  execution: Execution,
+  pending: PendingStep,
+  resumeData: unknown,
+  signal: AbortSignal,
+): Promise<RefusalError | undefined> {
+  const leaving = new AbortController();
+  const both = AbortSignal.any([leaving.signal, signal]);
+  // Named, so that it reaches no other branch should somebody else have answered this one meanwhile.
+  const body = { resumeData, ...(pending.others > 0 && { options: { stepId: pending.stepId } }) };
+  const answered = client.post(`${execution.path}/resume`, { body, signal: both }).then(
+    () => ({ error: undefined as unknown }),
+    (error: unknown) => ({ error }),
+  );
+  const goesOn = async (): Promise<boolean> => hasMoved(await client.get(`${execution.path}/state`), pending);
+  try {
+    for (let wait = 25; ; wait = Math.min(wait * 2, 1_000)) {
+      const pause = sleep(wait, undefined, { signal: both }).catch(() => undefined);
+      const answer = await Promise.race([answered, pause]);
+      const { error } = answer ?? {};
+      if (error !== undefined && !(error instanceof RefusalError) && !(error instanceof ConnectionError)) throw error;
+      const isDone = answer && !(error instanceof RefusalError); // a connection that broke is made again by who follows it
+      if (isDone || (await goesOn().catch(() => false))) return undefined;
+      if (error instanceof RefusalError) return error;
+    }
+  } finally {
+    leaving.abort(); // who leaves cancels nothing
+  }
+}
+
+function hasMoved(state: unknown, { suspendedAt }: PendingStep): boolean {
+  const { status, suspension } = (state ?? {}) as { status?: unknown; suspension?: { suspendedAt?: unknown } };
+  return status !== "suspended" || suspension?.suspendedAt !== suspendedAt;
+}

@@ -1,24 +1,19 @@
-import { ConfigError } from "../../config/error.ts";
 import { idRule, isId, newId } from "../../core/id.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
+import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { exitCodes } from "../fail.ts";
 import { UsageError } from "../usage.ts";
-import type { Call } from "./call.ts";
-import { toLeaveLines, toResumeLines } from "./commands.ts";
+import { InterruptError, interruptible, parseJson, readInput, withKnownIds, type Call } from "./call.ts";
+import { toLeaveLines, toResumeLines, toShape } from "./commands.ts";
 import type { ServerEvent } from "./events.ts";
 import { Execution } from "./execution.ts";
-import { Interrupted, Refused } from "./failure.ts";
+import { RefusalError } from "./failure.ts";
 import { fillForm } from "./form.ts";
-import { parseJson, readInput } from "./input.ts";
-import { interruptible } from "./interrupt.ts";
-import { withKnownIds } from "./known.ts";
-import { Cancelled } from "./prompt.ts";
-import { resume } from "./resume.ts";
+import { WorkflowLines } from "./lines.ts";
+import { CancelError } from "./prompt.ts";
 import { dim, toShort } from "./screen.ts";
-import { toShape } from "./shape.ts";
-import { findResumeSchema, toWaiting, type Waiting } from "./suspension.ts";
-import { WorkflowLines } from "./workflow-lines.ts";
+import { findResumeSchema, resume, toPendingStep, type PendingStep } from "./suspension.ts";
 
 const mostRounds = 1_000;
 
@@ -51,8 +46,8 @@ export async function callWorkflow(call: Call): Promise<void> {
   try {
     let result = await begin(call, execution, run);
     for (let rounds = 0; result["status"] === "suspended" && rounds < mostRounds; rounds++) {
-      const waiting = toWaiting(result["suspension"]);
-      if (!(await answer(call, execution, waiting, given))) {
+      const pending = toPendingStep(result["suspension"]);
+      if (!(await answer(call, execution, pending, given))) {
         process.exitCode = exitCodes.suspended;
         return;
       }
@@ -61,7 +56,7 @@ export async function callWorkflow(call: Call): Promise<void> {
     if (result["status"] !== "completed") throw toFailure(result);
     await screen.result(result["result"]);
   } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
+    if (!(error instanceof InterruptError)) throw error;
     screen.endLine();
     for (const line of toLeaveLines(execution, client.target)) screen.note(line);
     process.exitCode = exitCodes.failed;
@@ -74,7 +69,7 @@ type Run = (open: (signal: AbortSignal) => Promise<AsyncGenerator<ServerEvent>>)
 async function begin({ id, input, flags, client, screen }: Call, execution: Execution, run: Run): Promise<ServerEvent> {
   if (input === undefined && flags.execution !== undefined) {
     const found = await run((signal) => execution.attach(signal)).catch((error: unknown) => {
-      if (!(error instanceof Refused && error.status === 404)) throw error;
+      if (!(error instanceof RefusalError && error.status === 404)) throw error;
     });
     if (found) return found;
   }
@@ -88,14 +83,14 @@ async function begin({ id, input, flags, client, screen }: Call, execution: Exec
         : parseJson(text, "<input>");
     return await run((signal) => execution.begin(sent, flags.conversation, signal));
   } catch (error) {
-    if (error instanceof Refused && error.status === 409) {
-      throw new Refused(409, error.message, "without an input, --execution follows one that exists");
+    if (error instanceof RefusalError && error.status === 409) {
+      throw new RefusalError(409, error.message, "without an input, --execution follows one that exists");
     }
-    if (error instanceof Refused && error.status === 400) {
+    if (error instanceof RefusalError && error.status === 400) {
       const detail = (await client.get(`/workflows/${id}`).catch(() => undefined)) as
         | { inputSchema?: unknown }
         | undefined;
-      throw new Refused(400, error.message, `its input is ${toVisible(toShape(detail?.inputSchema))}`);
+      throw new RefusalError(400, error.message, `its input is ${toVisible(toShape(detail?.inputSchema))}`);
     }
     throw await withKnownIds(error, client, "workflows", id);
   }
@@ -107,38 +102,38 @@ async function askInput(detail: unknown): Promise<unknown> {
 }
 
 /** Hands over the answer that was given or is asked for. False when there is none. */
-async function answer(call: Call, execution: Execution, waiting: Waiting, given: unknown[]): Promise<boolean> {
+async function answer(call: Call, execution: Execution, pending: PendingStep, given: unknown[]): Promise<boolean> {
   const { id, client, screen } = call;
-  const hand = (data: unknown) => interruptible((signal) => resume(client, execution, waiting, data, signal));
+  const hand = (data: unknown) => interruptible((signal) => resume(client, execution, pending, data, signal));
   const sayHow = (schema: JsonSchema | undefined): void => {
-    for (const line of toResumeLines(execution, waiting, schema, client.target)) screen.note(line);
+    for (const line of toResumeLines(execution, pending, schema, client.target)) screen.note(line);
   };
   if (given.length > 0) {
     const refused = await hand(given.shift());
     if (!refused) return true;
     if (!screen.canAsk || refused.status !== 400) {
-      sayHow(await findResumeSchema(client, id, waiting.stepId));
+      sayHow(await findResumeSchema(client, id, pending.stepId));
       throw refused;
     }
     screen.line(refused.message);
   }
-  const schema = await findResumeSchema(client, id, waiting.stepId);
+  const schema = await findResumeSchema(client, id, pending.stepId);
   try {
     for (let tries = 0; screen.canAsk && tries < 20; tries++) {
-      const refused = await hand(await fillForm(schema, `answer for ${waiting.stepId}`, schema !== undefined));
+      const refused = await hand(await fillForm(schema, `answer for ${pending.stepId}`, schema !== undefined));
       if (!refused) return true;
       if (refused.status !== 400) throw refused;
       screen.line(refused.message);
     }
   } catch (error) {
-    if (!(error instanceof Cancelled)) throw error;
+    if (!(error instanceof CancelError)) throw error;
   }
   sayHow(schema);
   return false;
 }
 
-function toFailure({ status, error, cancellation, executionId }: ServerEvent): ConfigError {
+function toFailure({ status, error, cancellation, executionId }: ServerEvent): UserError {
   const { reason } = (cancellation ?? {}) as { reason?: unknown };
   const why = cancellation ? `was cancelled: ${toShort(reason, 2_000)}` : `failed: ${toShort(error ?? status, 2_000)}`;
-  return new ConfigError(`The workflow ${why}`, { hint: `execution ${toShort(executionId, 128)}` });
+  return new UserError(`The workflow ${why}`, { hint: `execution ${toShort(executionId, 128)}` });
 }

@@ -17,7 +17,7 @@ export interface JournalRow {
   readonly bytes?: number;
 }
 /** `signal` is the stored name of a transition made from outside. */
-export type RowKind = "value" | "error" | "suspended" | "signal";
+type RowKind = "value" | "error" | "suspended" | "signal";
 
 export function toEntryRow(row: number, key: string, result: AttemptResult): JournalRow {
   const { at } = result;

@@ -1,4 +1,4 @@
-import { ServeError } from "../../core/error.ts";
+import { busy } from "../../core/error.ts";
 
 /** A run that may be given a slot. */
 export interface Admissible {
@@ -21,7 +21,7 @@ export class Slots {
   reserve(): () => void {
     const { running, queued } = this.#most;
     if (this.#running.size + this.#queue.size + this.#entering >= running + queued)
-      throw new ServeError(503, "Too many executions are running", { headers: [["retry-after", "1"]] });
+      throw busy("Too many executions are running", 1);
     this.#entering++;
     return () => void this.#entering--;
   }

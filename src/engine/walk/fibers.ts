@@ -1,3 +1,4 @@
+import { toErrorMessage } from "../../core/error.ts";
 import type { Branch, ForkMode, Outcome } from "../definition.ts";
 import type { Fault, ParkedBranch, Position } from "../execution.ts";
 import type { Value } from "./value.ts";
@@ -175,5 +176,5 @@ export class Fibers {
 
 function toFault(error: unknown): Fault {
   if (error instanceof StepFailure) return error.fault;
-  return { message: error instanceof Error ? error.message : String(error) };
+  return { message: toErrorMessage(error) };
 }

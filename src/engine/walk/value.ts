@@ -7,12 +7,12 @@ import type { JsonText } from "../../core/json.ts";
 export type Value = JsonText | undefined | StoredValue | JoinedValue;
 
 /** A text in the journal. Row 0 is the execution's input. */
-export interface StoredValue {
+interface StoredValue {
   readonly row: number;
   readonly bytes: number;
 }
 /** The array of other values, in order. */
-export interface JoinedValue {
+interface JoinedValue {
   readonly items: readonly Value[];
 }
 

@@ -4,7 +4,7 @@ import type { Agent, Prompt } from "../../engine/ask.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type OwnType, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
-type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
+export type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
 
 export interface AgentOptions<Data, Input, Resume, Suspend, Answer extends MaybeSchema, Output> extends StepOptions {
   agent: Agent;

@@ -25,7 +25,7 @@ export interface ThenOptions<
 }
 
 /** The input type of the output schema; without a schema, the type that the code returns. */
-type Returns<Out, Returned> = Out extends Schema ? InputOf<Out, never> | Promise<InputOf<Out, never>> : Returned;
+export type Returns<Out, Returned> = Out extends Schema ? InputOf<Out, never> | Promise<InputOf<Out, never>> : Returned;
 
 /** Runs code; what it returns is the next `data`. */
 export function andThen<

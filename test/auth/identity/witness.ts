@@ -73,7 +73,7 @@ export const witness = defineAgent({
     onEnd: ({ context }) => lookAt("onEnd", context),
   },
 });
-export const failing = defineAgent({
+const failing = defineAgent({
   id: "failing",
   model: scriptedModel([]),
   ...common,
@@ -125,11 +125,11 @@ export const tour = defineWorkflow({ id: "tour", input: v.object({ wait: v.optio
 
 /** What agents see when asked to `look`, and what workflows see. */
 export const agentPlaces = ["instructions", "onEnd", "onStart", "onStepEnd", "onToolEnd", "onToolStart", "tool"];
-export const stepPlaces = ["branch", "condition", "last", "map", "other-branch", "person", "prompt", "racer", "sub"];
+const stepPlaces = ["branch", "condition", "last", "map", "other-branch", "person", "prompt", "racer", "sub"];
 export const tourPlaces = [...agentPlaces, ...stepPlaces, "tap", "then"].toSorted();
 
 /** Custom routes that answer with their user. */
-export function configureApp(app: H3): void {
+function configureApp(app: H3): void {
   const tell = (event: { context: { authenticatedUser?: unknown } }) => ({
     user: event.context.authenticatedUser ?? null,
   });
@@ -156,7 +156,7 @@ export const base: Config = {
 
 // Every way to ask.
 
-export const schema = { type: "object", properties: { title: { type: "string" } } };
+const schema = { type: "object", properties: { title: { type: "string" } } };
 export const agentWays = ["text", "object", "stream", "stream-object", "chat"] as const;
 export type AgentWay = (typeof agentWays)[number];
 /** What each endpoint needs to be asked to look; `options` come from the test. */

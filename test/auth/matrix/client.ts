@@ -3,7 +3,7 @@ import { embedded } from "../../../src/backends/embedded/define.ts";
 import type { Config } from "../../../src/config/define.ts";
 import { toProject } from "../../../src/config/load.ts";
 import { openServer } from "../../../src/server/create.ts";
-import type { Row } from "../../../src/server/built-in-routes.ts";
+import type { BuiltInRoute } from "../../../src/server/built-in-routes.ts";
 import { createTestLogger, type LogRecord, type Target } from "../../harness/server.ts";
 
 export interface Wire {
@@ -25,11 +25,11 @@ export interface Running {
 }
 
 /** Not the harness's `startServer`: that one reads `/doc` first, which opt-out mode does not let it. */
-export async function start(target: Target, config: Config, rows: readonly Row[]): Promise<Running> {
+export async function start(target: Target, config: Config, rows: readonly BuiltInRoute[]): Promise<Running> {
   const logs: LogRecord[] = [];
   const project = toProject({ backend: embedded({ path: ":memory:" }), ...config });
   const mode = target === "dev" ? "dev" : "start";
-  const server = openServer(project, { mode, rows, logger: createTestLogger(logs) });
+  const server = openServer(project, { mode, extraRoutes: rows, logger: createTestLogger(logs) });
   if (target === "in process") {
     const send = async (wire: Wire): Promise<Answer> => {
       const headers = new Headers();

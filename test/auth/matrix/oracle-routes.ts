@@ -1,5 +1,5 @@
 /** In opt-in mode. `socket`: an endpoint of SPEC's rule 2, unauthenticated in both modes. */
-export type Access = "closed" | "open" | "socket";
+type Access = "closed" | "open" | "socket";
 
 export interface Route {
   /** `METHOD path`, and after a bar what else is special. UPGRADE is a GET that wants a WebSocket, PREFLIGHT an OPTIONS. */

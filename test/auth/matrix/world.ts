@@ -4,7 +4,7 @@ import * as v from "valibot";
 import { defineAgent, defineWorkflow, jwtAuth, ServeError, type AuthProvider, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { defineRoute } from "../../../src/http/route.ts";
-import type { Row } from "../../../src/server/built-in-routes.ts";
+import type { BuiltInRoute } from "../../../src/server/built-in-routes.ts";
 import { createGates } from "../../harness/gates.ts";
 import type { Mode } from "./oracle-modes.ts";
 import { audience, issuer, minted, secret } from "./tokens.ts";
@@ -99,8 +99,8 @@ function createWorkflows(see: See, pass: (key: string) => Promise<void>) {
 }
 
 /** Built-in rows whose handlers can be seen to run. */
-function createRows(see: See): readonly Row[] {
-  const toRow = (method: "GET" | "PATCH" | "DELETE", access: "public" | "protected", path: string): Row =>
+function createRows(see: See): readonly BuiltInRoute[] {
+  const toRow = (method: "GET" | "PATCH" | "DELETE", access: "public" | "protected", path: string): BuiltInRoute =>
     defineRoute({
       method,
       path,

@@ -2,7 +2,7 @@ import { embedded, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import * as v from "valibot";
 import { defineRoute } from "../../../src/http/route.ts";
-import type { Row } from "../../../src/server/built-in-routes.ts";
+import type { BuiltInRoute } from "../../../src/server/built-in-routes.ts";
 
 const ran: string[] = [];
 
@@ -12,7 +12,7 @@ export const note = (name: string): string => (ran.push(name), name);
 export const take = (): string[] => ran.splice(0);
 
 /** A built-in row that needs a caller. */
-export const rows: readonly Row[] = [
+export const rows: readonly BuiltInRoute[] = [
   defineRoute({
     method: "GET",
     path: "/test/closed/:id",

@@ -215,7 +215,7 @@ function useServer(world: World, mode: "dev" | "start") {
   let server: OpenServer;
   let port: number;
   beforeAll(async () => {
-    server = openServer(toProject(toConfig(world)), { mode, rows, logger: createTestLogger(logs) });
+    server = openServer(toProject(toConfig(world)), { mode, extraRoutes: rows, logger: createTestLogger(logs) });
     ({ port } = await server.listen({ port: 0 }));
   });
   afterAll(() => server.close());

@@ -2,7 +2,7 @@ import { createInterface } from "node:readline";
 import type { Client } from "./client.ts";
 import { within } from "./within.ts";
 
-export interface StreamEvent {
+interface StreamEvent {
   readonly type: string;
   readonly seq?: number;
   readonly [key: string]: any;

@@ -19,7 +19,7 @@ export interface Kind {
 }
 
 /** What an example is, and how it is run. There is no other kind: whoever writes one says here how it is run. */
-export const kinds: readonly Kind[] = [
+const kinds: readonly Kind[] = [
   { name: "ts, a file", is: (block) => toFileName(block) !== undefined, run: runFile },
   { name: "ts, part of a config", is: isPartOfConfig, run: runFile },
   { name: "ts, a provider", is: isTypeScript(/: AuthProvider =/), run: runFile },

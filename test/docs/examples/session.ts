@@ -35,7 +35,7 @@ function toFilesBefore(block: Block, { blocks }: World): Record<string, string> 
 }
 
 /** Each command, its lines joined, and what stands below it. */
-export function toSteps(text: string): { command: string; shown: string }[] {
+function toSteps(text: string): { command: string; shown: string }[] {
   const steps = text.split(/^\$ /m).slice(1);
   if (!text.startsWith("$ ")) throw new Error(`a console begins with "$ ", not with ${JSON.stringify(text)}`);
   return steps.map((step) => {

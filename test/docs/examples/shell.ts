@@ -8,7 +8,7 @@ export interface Shell {
   /** Types a command that serves, lets `ask` ask the server, then presses Ctrl-C. */
   serve(command: string, ask: (url: string) => Promise<void>): Promise<Typed>;
 }
-export interface Typed {
+interface Typed {
   readonly code: number;
   readonly output: string;
 }

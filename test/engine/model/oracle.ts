@@ -12,7 +12,7 @@ export interface Shape {
 const has = (key: string, type: string) => (data: any) =>
   typeof data === "object" && data !== null && typeof data[key] === type;
 
-export const shapes = {
+const shapes = {
   line: {
     tops: ["a", "b", "c", "d"].map((id) => ({ id, leaves: [id] })),
     // `a` and `d` have no schema of their own: the workflow's.
@@ -47,7 +47,7 @@ type Leaf =
   | { is: "failed" };
 
 /** One run of a step's code, as that code sees it. */
-export interface ExpectedRun {
+interface ExpectedRun {
   step: string;
   /** `@1` … after going back. */
   suffix: string;
@@ -59,7 +59,7 @@ export interface ExpectedRun {
   stepData: Record<string, unknown>;
 }
 
-export interface Suspension {
+interface Suspension {
   by: "request" | "step";
   reason: string;
   stepIndex: number;

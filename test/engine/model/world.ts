@@ -416,7 +416,7 @@ function isTold(story: readonly string[], events: readonly string[]): boolean {
 }
 
 /** What `execute` and `resume` answer once the execution has settled. */
-export function checkResult(model: Model, { status, headers, body }: Answer): void {
+function checkResult(model: Model, { status, headers, body }: Answer): void {
   const view = toView(model, {}) as any;
   expect(headers.get("x-execution-id")).toBe(model.id);
   if (model.status === "error") {

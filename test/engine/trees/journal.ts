@@ -12,7 +12,7 @@ import type { JournalInput } from "../../../src/engine/walk/walk.ts";
 import { createTestLogger } from "../../harness/server.ts";
 import { driveOptions, type Book, type Luck } from "./play.ts";
 
-export interface Row {
+interface Row {
   n: number;
   number: number;
   key: string;
@@ -195,7 +195,7 @@ function toTaken({ n, key, kind, at, body }: Row): JournalInput {
 
 const textOf = ({ kind, body }: Row) => (kind === "value" ? (body ?? undefined) : JSON.parse(body!).data);
 
-export function duplicates(list: string[]): string[] {
+function duplicates(list: string[]): string[] {
   return list.filter((one, index) => list.indexOf(one) !== index);
 }
 

@@ -5,7 +5,7 @@ import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import type { StepIn } from "../../../src/workflows/steps/step.ts";
 
 /** A step of a tree, as data. `wait`: 0 returns at once, up to 5 are turns of the event loop, above are milliseconds. */
-export type Node = { id: string } & (
+type Node = { id: string } & (
   | { type: "andThen"; how: How; wait: number }
   | { type: "andTap"; fails: boolean; wait: number }
   | { type: "andWhen"; holds: boolean | "throws"; wait: number; step: Node }

@@ -304,6 +304,6 @@ function pendingOf({ last }: ExecutionState) {
   return last?.to === "suspended" ? last.pending : [];
 }
 
-export function count(map: Map<string, number>, key: string): void {
+function count(map: Map<string, number>, key: string): void {
   map.set(key, (map.get(key) ?? 0) + 1);
 }

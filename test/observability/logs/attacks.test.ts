@@ -4,12 +4,12 @@ import { createToken, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { toLogger } from "../../../src/core/log.ts";
 import { runInScope } from "../../../src/core/scope.ts";
 import { createLogs, type LogsOptions } from "../../../src/observability/logs.ts";
-import { toHost } from "../../../src/observability/outward.ts";
+import { toHost } from "../../../src/observability/log-output.ts";
 import { bySize } from "../../harness/size.ts";
 import { startServer } from "../../harness/server.ts";
 
-const create = (outward: LogsOptions["outward"] = () => {}, limits = { logRecords: 1_000, logBytes: 10_000_000 }) =>
-  createLogs({ ...limits, outward });
+const create = (output: LogsOptions["output"] = () => {}, limits = { logRecords: 1_000, logBytes: 10_000_000 }) =>
+  createLogs({ ...limits, output });
 const lastOf = ({ ring }: ReturnType<typeof create>) => JSON.parse(ring.get(ring.next - 1)!.text);
 
 describe("whatever is logged", () => {

@@ -29,7 +29,7 @@ export async function openWorld(limits: WorldLimits = {}, target: "in process" |
   const { socketBufferBytes = 1_048_576, logRecords = 10_000, logBytes = 16_777_216 } = limits;
   let now = began;
   const clock = vi.spyOn(Date, "now").mockImplementation(() => now);
-  const inner = createLogs({ logRecords, logBytes, outward: () => {} });
+  const inner = createLogs({ logRecords, logBytes, output: () => {} });
   let listening = 0;
   const logs: Logs = {
     ...inner,

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createToken } from "agentserve";
 import { runInScope } from "../../../src/core/scope.ts";
 import { createLogs } from "../../../src/observability/logs.ts";
-import { toHost } from "../../../src/observability/outward.ts";
+import { toHost } from "../../../src/observability/log-output.ts";
 import { bySize } from "../../harness/size.ts";
 
 /** Nothing about it says what it is. */
@@ -15,7 +15,7 @@ const secret = "h8Kq2zW9vT4xLm7R";
 type Data = Record<string, unknown>;
 /** The JSON of the record that this becomes. */
 function record(message: string, data?: Data): string {
-  const { logger, ring } = createLogs({ logRecords: 10, logBytes: 1e6, outward: () => {} });
+  const { logger, ring } = createLogs({ logRecords: 10, logBytes: 1e6, output: () => {} });
   logger.info(message, data);
   return ring.get(1)!.text;
 }
@@ -198,8 +198,8 @@ describe("a text that holds what nobody may read", () => {
   it("hides it from the host's own logger, too", () => {
     const got: unknown[] = [];
     const take = (...args: unknown[]) => void got.push(args);
-    const outward = toHost({ info: take, warn: take, error: take });
-    const { logger } = createLogs({ logRecords: 10, logBytes: 1e6, outward });
+    const output = toHost({ info: take, warn: take, error: take });
+    const { logger } = createLogs({ logRecords: 10, logBytes: 1e6, output });
     logger.info(`Bearer ${secret}`, { token: secret, n: 1 });
     logger.error(`GET "https://a.test/?token=${secret}"`, { error: new Error(`Authorization: Bearer ${secret}`) });
     expect(got).toHaveLength(2);

@@ -1,10 +1,10 @@
 import { createConsola } from "consola";
 import { logLevels, type Logger, type LogLevel } from "../core/log.ts";
 import { toVisible } from "../core/visible.ts";
-import type { LogEntry, LogRecord } from "./record.ts";
 import type { LogsOptions } from "./logs.ts";
+import type { LogEntry, LogRecord } from "./record.ts";
 
-export type Outward = LogsOptions["outward"];
+export type LogOutput = LogsOptions["output"];
 
 /** A logger that somebody has already: pino, winston, consola, or anything that is called like one of them. */
 export interface HostLogger {
@@ -16,7 +16,7 @@ export interface HostLogger {
 const isShown = (level: LogLevel): boolean => logLevels.indexOf(level) >= logLevels.indexOf("info");
 
 /** To stderr: for people where it is a terminal, else one JSON record a line. What is below `info` stays inside. */
-export function toTerminal(options: { json?: boolean | undefined } = {}): Outward {
+export function toTerminal(options: { json?: boolean | undefined } = {}): LogOutput {
   if (options.json || !process.stderr.isTTY) {
     return ({ level, text }) => void (isShown(level) && process.stderr.write(`${text}\n`));
   }
@@ -33,7 +33,7 @@ const toLines = (detail: unknown): unknown =>
   typeof detail === "string" ? toVisible(detail, { allowed: "\t\n" }) : detail;
 
 /** To a logger of the host's. */
-export function toHost(logger: HostLogger): Outward {
+export function toHost(logger: HostLogger): LogOutput {
   // Which levels it has besides is asked below.
   const levels = logger as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
   const isPino = typeof levels["bindings"] === "function"; // it alone takes the data first
@@ -56,7 +56,7 @@ export function toHost(logger: HostLogger): Outward {
 }
 
 /** As it was written. */
-export function toPlain(logger: Logger): Outward {
+export function toPlain(logger: Logger): LogOutput {
   return ({ level, ids }, message, data) => {
     const all = { ...data, ...ids };
     logger[level](message, Object.keys(all).length > 0 ? all : undefined);

@@ -1,4 +1,5 @@
 import type { LanguageModelUsage } from "ai";
+import { toErrorMessage } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 import { EventShapes, type Usage } from "../shapes.ts";
 
@@ -31,7 +32,7 @@ function toKnown(part: StreamPart): Record<string, unknown> {
       return { ...part, mediaType: part.file.mediaType, data: part.file.base64 };
     case "error":
     case "tool-error":
-      return { ...part, error: messageOf(part.error) };
+      return { ...part, error: toErrorMessage(part.error) };
     case "tool-call":
       return toCall(part);
     case "tool-approval-request":
@@ -43,9 +44,7 @@ function toKnown(part: StreamPart): Record<string, unknown> {
 }
 
 const toCall = ({ error, ...call }: Record<string, unknown>): Record<string, unknown> =>
-  error === undefined ? call : { ...call, error: messageOf(error) };
-
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+  error === undefined ? call : { ...call, error: toErrorMessage(error) };
 
 /** Tokens, as far as the provider says how many they were. */
 export function toUsage(usage: LanguageModelUsage): Usage {

@@ -3,24 +3,24 @@ import { badRequest } from "../../core/error.ts";
 import { currentSpan, toTraceparent } from "../../core/trace.ts";
 import type { AgentContext } from "../context.ts";
 import { toModelSettings, type ModelSettings } from "../define.ts";
-import type { Shape } from "../schemas/object-shape.ts";
+import type { ObjectShape } from "../schemas/object-shape.ts";
+import type { Sdk } from "../sdk.ts";
 import type { Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
-import type { Sdk } from "../sdk.ts";
 
 /** What the SDK is told for one call. */
-export type Settings = Parameters<Sdk["generateText"]>[0];
+export type SdkSettings = Parameters<Sdk["generateText"]>[0];
 
-export async function toSettings(
+export async function toSdkSettings(
   agent: PreparedAgent,
   operation: Operation,
   messages: ModelMessage[],
-  shape: Shape | undefined,
-): Promise<Settings> {
+  shape: ObjectShape | undefined,
+): Promise<SdkSettings> {
   const { instructions, maxSteps, maxRetries, hooks, settings, tools } = operation.agent;
   const { providerOptions, ...asked } = toModelSettings(operation.options);
   await operation.hook("onStart", { messages });
-  const all: Settings = {
+  const all: SdkSettings = {
     ...settings,
     ...asked,
     // Whatever a provider takes is JSON.
@@ -67,7 +67,7 @@ function mergeOptions(client: ProviderOptions, author: ProviderOptions): Provide
 }
 
 /** Only tells the model what is wanted: the answer is read and checked by the shape. */
-const toOutput = ({ schema }: Shape): NonNullable<Settings["output"]> => ({
+const toOutput = ({ schema }: ObjectShape): NonNullable<SdkSettings["output"]> => ({
   name: "object",
   responseFormat: Promise.resolve({ type: "json", schema }),
   parseCompleteOutput: async ({ text }) => text,
@@ -77,7 +77,7 @@ const toOutput = ({ schema }: Shape): NonNullable<Settings["output"]> => ({
 });
 
 /** The server fetches nothing that a client names: the provider does, or nobody. */
-const refuseToFetch: NonNullable<Settings["experimental_download"]> = async (files) =>
+const refuseToFetch: NonNullable<SdkSettings["experimental_download"]> = async (files) =>
   files.map(({ url, isUrlSupportedByModel }) => {
     if (isUrlSupportedByModel) return null;
     const { protocol } = new URL(url); // the SDK's type says URL, but it may be text

@@ -1,16 +1,6 @@
+import { isObject } from "../core/json.ts";
+import { resolveRef } from "../core/schema-ref.ts";
 import type { Json } from "./catalog.ts";
-
-/** What a `$ref` of this schema means; undefined when that is not inside of it. */
-export function resolveRef(root: Json, ref: string): unknown {
-  if (ref !== "#" && !ref.startsWith("#/")) return undefined;
-  let found: unknown = root;
-  for (const part of ref.split("/").slice(1)) {
-    const key = decode(part);
-    if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined;
-    found = (found as Json)[key];
-  }
-  return found;
-}
 
 /**
  * A schema of its own as a part of the document, where it stands at `place`: what it says of itself goes, and its references,
@@ -45,19 +35,3 @@ const identifiers = new Set(["$schema", "$id", "$anchor", "$dynamicAnchor", "$dy
 const data = new Set(["const", "enum", "default", "examples", "example", "required", "type"]);
 /** Whose keys are names of the author's. */
 const named = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-function decode(part: string): string {
-  const plain = /%(?![\da-f]{2})/i.test(part) ? part : safely(part);
-  return plain.replaceAll("~1", "/").replaceAll("~0", "~");
-}
-
-function safely(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
-}

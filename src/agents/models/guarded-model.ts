@@ -1,8 +1,9 @@
 import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
 import type { Span, SpanOptions } from "../../core/trace.ts";
-import type { Sdk } from "../sdk.ts";
+import { within } from "../../core/within.ts";
 import { fromModelUsage, toModelSpan } from "../call/spans.ts";
+import type { Sdk } from "../sdk.ts";
 
 export interface ModelLimits {
   readonly modelFirstByteMs: number;
@@ -34,7 +35,12 @@ export function guardModel(
   { modelFirstByteMs, modelGapMs }: ModelLimits,
   host: ModelHost,
 ): LanguageModelV4 {
-  const abort = (error: Error): void => host.abort(error);
+  const limit = <T>(ms: number, answer: PromiseLike<T>): Promise<T> => within(ms, answer, { onLate, keepAlive: false });
+  function onLate(): never {
+    const error = new ModelTimeout("Model call timed out");
+    host.abort(error);
+    throw error;
+  }
   return sdk.wrapLanguageModel({
     model,
     middleware: {
@@ -42,7 +48,7 @@ export function guardModel(
       async wrapGenerate({ doGenerate, model: asked }) {
         const span = host.trace((parent) => toModelSpan(parent, asked));
         try {
-          const answer = await within(modelFirstByteMs, span ? span.enter(doGenerate) : doGenerate(), abort);
+          const answer = await limit(modelFirstByteMs, span ? span.enter(doGenerate) : doGenerate());
           span?.set(fromModelUsage(answer.usage));
           span?.end();
           return answer;
@@ -56,16 +62,14 @@ export function guardModel(
         const since = performance.now();
         const firstByte = (): number => modelFirstByteMs - (performance.now() - since);
         try {
-          const opened = await within(firstByte(), span ? span.enter(doStream) : doStream(), abort);
+          const opened = await limit(firstByte(), span ? span.enter(doStream) : doStream());
           const reader = opened.stream.getReader();
           let begun = false;
           const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
-            const next = await within(begun ? modelGapMs : firstByte(), reader.read(), abort).catch(
-              (error: unknown) => {
-                span?.end(error);
-                throw error;
-              },
-            );
+            const next = await limit(begun ? modelGapMs : firstByte(), reader.read()).catch((error: unknown) => {
+              span?.end(error);
+              throw error;
+            });
             if (span) follow(span, next.value);
             begun ||= next.value?.type !== "stream-start" && next.value?.type !== "response-metadata";
             return next;
@@ -109,22 +113,6 @@ function toGuardedStream(
     },
     { highWaterMark: 0 },
   );
-}
-
-/** Waits for a model, but not for ever. */
-function within<T>(ms: number, waited: PromiseLike<T>, abort: (error: Error) => void): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    const timer = setTimeout(giveUp, Math.max(ms, 0)).unref();
-    function giveUp(): void {
-      const error = new ModelTimeout("Model call timed out");
-      abort(error);
-      reject(error);
-    }
-    waited.then(
-      (value) => (clearTimeout(timer), resolve(value)),
-      (error: unknown) => (clearTimeout(timer), reject(error as Error)),
-    );
-  });
 }
 
 function mark(error: unknown): unknown {

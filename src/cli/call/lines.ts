@@ -1,8 +1,7 @@
 import { colors } from "../colors.ts";
-import { showPart } from "./agent-lines.ts";
 import type { ServerEvent } from "./events.ts";
 import { dim, toSeconds, toShort, type Screen } from "./screen.ts";
-import { toWaiting } from "./suspension.ts";
+import { toPendingStep } from "./suspension.ts";
 
 const mostSteps = 10_000;
 
@@ -44,7 +43,7 @@ export class WorkflowLines {
   }
 
   #showSuspension({ suspension }: ServerEvent): void {
-    const { stepId, reason, data, others } = toWaiting(suspension);
+    const { stepId, reason, data, others } = toPendingStep(suspension);
     const also = others > 0 ? dim(`, and ${others} more`) : "";
     this.#screen.line(`${colors.yellow("‖")} ${toShort(stepId, 200)} waits${also}: ${toShort(reason, 2_000)}`);
     if (data !== undefined) this.#screen.line(dim(`  ${toShort(data, 2_000)}`));
@@ -60,3 +59,29 @@ function toCompleted(name: string, { status, attempt }: ServerEvent, ms: number)
 
 const isAgent = ({ stepType }: ServerEvent): boolean => stepType === "andAgent";
 const timeOf = ({ timestamp }: ServerEvent): number => Date.parse(String(timestamp));
+
+/** Shows a part of an agent's answer: its text on `stream`, what it does and thinks on stderr. */
+export async function showPart(screen: Screen, event: ServerEvent, stream: NodeJS.WriteStream): Promise<void> {
+  const { type, delta, toolName, input, output, error } = event;
+  switch (type) {
+    case "text-delta":
+      return screen.text(stream, String(delta ?? ""));
+    case "reasoning-delta":
+      return screen.text(process.stderr, String(delta ?? ""), dim);
+    case "text-end":
+    case "reasoning-end":
+      return screen.endLine();
+    case "tool-call":
+      return screen.line(dim(`→ ${toShort(toolName, 100)} ${toShort(input)}`));
+    case "tool-result":
+      return screen.line(dim(`← ${toShort(toolName, 100)} ${toShort(output)}`));
+    case "tool-error":
+      return screen.line(`${colors.red("✗")} ${toShort(toolName, 100)} ${toShort(error)}`);
+    case "tool-approval-request":
+      return screen.line(colors.yellow(`? ${toShort(event["toolCall"])} waits to be allowed`));
+    case "source":
+      return screen.line(dim(`  ${toShort(event["title"] ?? "", 100)} ${toShort(event["url"] ?? "")}`));
+    case "file":
+      return screen.line(dim(`  a file: ${toShort(event["mediaType"], 100)}; --json shows it`));
+  }
+}

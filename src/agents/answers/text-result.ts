@@ -1,0 +1,26 @@
+import { toErrorMessage } from "../../core/error.ts";
+import type { Answer } from "../call/call.ts";
+import type { TextResult } from "../shapes.ts";
+import { toUsage } from "./stream-events.ts";
+
+/** The answer of `POST /agents/:id/text`: the text, and every tool call with its result. */
+export function toTextResult({ text, finishReason, usage, steps }: Answer): TextResult {
+  const content = steps.flatMap((step) => step.content);
+  const result: TextResult = {
+    text,
+    finishReason,
+    usage: toUsage(usage),
+    toolCalls: [],
+    toolResults: [],
+    steps: steps.length,
+  };
+  for (const part of content) {
+    if (part.type !== "tool-call" && part.type !== "tool-result" && part.type !== "tool-error") continue;
+    const { toolCallId, toolName, input: sent } = part;
+    const call = { toolCallId, toolName, input: sent as unknown };
+    if (part.type === "tool-call") result.toolCalls.push(call);
+    if (part.type === "tool-result") result.toolResults.push({ ...call, output: part.output as unknown });
+    if (part.type === "tool-error") result.toolResults.push({ ...call, error: toErrorMessage(part.error) });
+  }
+  return result;
+}

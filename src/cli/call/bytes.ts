@@ -1,0 +1,17 @@
+/** The largest input, answer or event that the command reads: 16 MiB. */
+export const mostBytes: number = 16 * 1_024 * 1_024;
+
+/** The text of a stream; undefined when it has more bytes than that. */
+export async function readUpTo(
+  most: number,
+  stream: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): Promise<string | undefined> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    if (bytes > most) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}

@@ -1,0 +1,8 @@
+/** The result of a function, or undefined when it throws. */
+export function attempt<T>(run: () => T): T | undefined {
+  try {
+    return run();
+  } catch {
+    return undefined;
+  }
+}

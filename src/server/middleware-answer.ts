@@ -1,0 +1,84 @@
+import type { H3Event } from "h3";
+import { unchecked, type Caller, type Identity } from "../core/caller.ts";
+import { isPreflight } from "../http/cors.ts";
+import { toErrorEnvelope, toWebResponse, type Answer, type HeaderPairs } from "../http/envelope.ts";
+import type { Match, Table } from "../http/table.ts";
+import type { BuiltInRoute } from "./built-in-routes.ts";
+import { methodNotAllowed, type InnerHandler } from "./custom.ts";
+import { isCrossOrigin } from "./origins.ts";
+
+/** The parts of an app that an answer inside the host's middleware is made of. */
+export interface MiddlewareAnswerParts {
+  readonly table: Table<BuiltInRoute>;
+  identify(event: H3Event, method: string, match: Match<BuiltInRoute> | undefined): Promise<Identity>;
+  answerBuiltIn(
+    match: Match<BuiltInRoute>,
+    event: H3Event,
+    identity: Identity,
+    requestId: string,
+    headers: HeaderPairs,
+  ): Promise<Answer>;
+  askCustom(
+    event: H3Event,
+    requestId: string,
+    caller: Caller | undefined,
+    inner?: InnerHandler | undefined,
+  ): Promise<Response>;
+  readonly report: (error: unknown, requestId: string) => void;
+}
+
+/**
+ * With `cors: false` every answer is made inside the host's middleware, so that it can set its cross-origin headers on all of
+ * them. The middleware cannot answer for a route that refuses the caller. A preflight, which has no token, runs no route.
+ */
+export function createMiddlewareAnswer(
+  parts: MiddlewareAnswerParts,
+): (event: H3Event, requestId: string) => Promise<Response> {
+  const { table, identify, answerBuiltIn, askCustom, report } = parts;
+
+  return async function answer(event, requestId) {
+    const { req: request, url } = event;
+    const isAsking = isPreflight(request);
+    const method = isAsking ? request.headers.get("access-control-request-method")! : request.method;
+    const match = table.find(method, url.pathname);
+    let identity: Identity = unchecked;
+    let refusal: unknown;
+    try {
+      identity = await identify(event, method, match);
+      if (isAsking) refusal = methodNotAllowed(table, url.pathname);
+    } catch (error) {
+      refusal = error;
+    }
+    if (refusal) return refuse(event, requestId, identity, refusal, isAsking);
+    const run = async (found: Match<BuiltInRoute>) =>
+      toWebResponse(await answerBuiltIn(found, event, identity, requestId, []));
+    return askCustom(event, requestId, identity.caller, match && { isRefusal: false, run: () => run(match) });
+  };
+
+  async function refuse(
+    event: H3Event,
+    requestId: string,
+    { caller }: Identity,
+    refusal: unknown,
+    isAsking: boolean,
+  ): Promise<Response> {
+    let isAnswered = true; // by the middleware itself
+    async function run(): Promise<never> {
+      isAnswered = false;
+      throw refusal;
+    }
+    const response = await askCustom(event, requestId, caller, { isRefusal: true, run });
+    const kept = [...response.headers].filter(isCrossOrigin);
+    if (isAsking && isAnswered) return toPreflightAnswer(response, kept);
+    void response.body?.cancel();
+    return toErrorEnvelope(refusal, kept, (hidden) => report(hidden, requestId)).toResponse();
+  }
+}
+
+/** A preflight has no body, unless the body says what is wrong. */
+function toPreflightAnswer({ status, body, headers }: Response, kept: HeaderPairs): Response {
+  if (status < 400) void body?.cancel();
+  if (status < 400) return new Response(null, { status, headers: kept });
+  const type = headers.get("content-type");
+  return new Response(body, { status, headers: type ? [...kept, ["content-type", type]] : kept });
+}
