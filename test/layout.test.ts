@@ -79,7 +79,7 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
   visit("src/engine/walk/interpreter.ts");
   expect([...values].toSorted()).toEqual([
     "src/core/error.ts",
-    "src/engine/entries.ts",
+    "src/engine/code-table.ts",
     "src/engine/walk/fibers.ts",
     "src/engine/walk/interpreter.ts",
     "src/engine/walk/journal-keys.ts",

@@ -5,8 +5,7 @@ import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { Logger } from "../core/log.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
-import { createDrive } from "../engine/attempts/drive.ts";
-import { listSteps } from "../engine/changes.ts";
+import { createProgram } from "../engine/attempts/live-walk.ts";
 import { describeWorkflow } from "../workflows/describe.ts";
 import type { RegisteredWorkflow } from "../workflows/routes.ts";
 import type { ResolvedConfig } from "./define.ts";
@@ -51,17 +50,15 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
   const workflows = new Map<string, RegisteredWorkflow>();
   for (const definition of unique(project.workflows, "workflows")) {
     const detail = describeWorkflow(definition, warn);
-    // An execution ends on the code that it began with.
-    const drive = createDrive({
+    const program = createProgram({
       ...config.server.limits,
       workflow: definition,
       logger,
       tracer,
       ask,
-      hold: () => hold("execution"),
+      hold: () => hold("execution"), // an execution ends on the code that it began with
     });
-    const { recovery } = definition;
-    workflows.set(definition.id, { definition, detail, steps: listSteps(definition.steps), drive, recovery });
+    workflows.set(definition.id, { definition, detail, ...program });
   }
 
   const holders = new Map<Holder, number>();

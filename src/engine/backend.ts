@@ -2,10 +2,10 @@ import type { Caller } from "../core/caller.ts";
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
 import type { SpanIds } from "../core/trace.ts";
+import type { CreateWalk } from "./attempts/walk.ts";
 import type { Conversations } from "./conversations.ts";
 import type { LiveEvent, StoredEvent } from "./events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, StepPlace } from "./execution.ts";
-import type { Drive } from "./walk/walk.ts";
 
 /** A place for executions and conversations, as a config describes it. Inert until it is opened. */
 export interface Backend {
@@ -45,7 +45,7 @@ interface BackendParts {
 /** The code of a workflow, as a backend needs it. */
 export interface Program {
   readonly steps: readonly StepPlace[];
-  readonly drive: Drive;
+  readonly createWalk: CreateWalk;
   /** The treatment of an execution that was running when the process died. */
   readonly recovery: "resume" | "fail";
 }

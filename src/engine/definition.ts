@@ -4,12 +4,12 @@ import type { ParkedBranch, Position } from "./execution.ts";
 import type { StepContext } from "./step-context.ts";
 import type { EntrySuffix } from "./walk/journal-keys.ts";
 import type { Value } from "./walk/value.ts";
-import type { AttemptPlan, ResumeInput } from "./walk/walk.ts";
+import type { AttemptPlan, ResumeInput } from "./walk/decision.ts";
 
 export const stepTypes = ["andThen", "andWhen", "andAll", "andRace", "andTap", "andAgent", "andWorkflow"] as const;
 export type StepType = (typeof stepTypes)[number];
 
-/** The retry policy of a step. Delays are in milliseconds. They are not durable: a restart skips the rest of a delay. */
+/** The retry policy of a step. Delays are in milliseconds. They are not durable: after a restart the whole delay begins again. */
 export interface Retry {
   /** The number of attempts, the first one included. */
   attempts: number;
@@ -19,7 +19,7 @@ export interface Retry {
   backoff?: number;
 }
 
-/** A step of a workflow: its description, the user's code in it (`entries`), and the order in which that runs (`run`). */
+/** A step of a workflow: its description, the user's code in it (`codes`), and the order in which that runs (`run`). */
 export interface Step {
   readonly type: StepType;
   readonly id: string;
@@ -37,7 +37,7 @@ export interface Step {
   /** The workflow that this step runs. The paths of its steps begin with the id of this one. */
   readonly workflow?: WorkflowDefinition | undefined;
   /** The user's code, by the suffix of its journal key. */
-  readonly entries: StepEntries;
+  readonly codes: StepCodes;
   /** The meaning of the step: a pure generator that yields the operations it waits for. */
   readonly run: (runner: StepRunner, data: Value, resumed?: ResumeInput) => Branch;
 }
@@ -57,11 +57,11 @@ export interface WorkflowDefinition {
   readonly steps: readonly Step[];
 }
 
-export type StepEntries = { readonly [Suffix in EntrySuffix]?: EntryCode };
+export type StepCodes = { readonly [Suffix in EntrySuffix]?: StepCode };
 
 /** User code that runs as an entry of the journal, and the rules for it. */
-export interface EntryCode {
-  readonly code: Code;
+export interface StepCode {
+  readonly execute: ExecuteCode;
   readonly retry?: Retry | undefined;
   readonly timeout?: number | undefined;
   readonly inputSchema?: Schema | undefined;
@@ -72,15 +72,15 @@ export interface EntryCode {
 }
 // The types of a user's code were checked where the step was defined.
 // oxlint-disable-next-line typescript/no-explicit-any
-export type Code = (context: StepContext<any, any, any, any>, tools: CodeTools) => unknown;
-/** The means of our own step types; a user's code does not see them. */
+export type ExecuteCode = (context: StepContext<any, any, any, any>, tools: CodeTools) => unknown;
+/** The means of our own step types. They are not handed to a user's code. */
 export interface CodeTools {
   ask(agent: Agent, prompt: Prompt, options: AskOptions): Promise<unknown>;
   /** The value that the step passed as `argument`. */
   readonly argument: unknown;
 }
 
-/** A branch of a workflow. It is synchronous and pure: only the code of entries is async. */
+/** A branch of a workflow. It is synchronous and pure; only the user's code is async. */
 export type Branch<T = Outcome> = Generator<Operation, T, unknown>;
 
 /** The result of a step. */
@@ -101,7 +101,7 @@ export type ForkMode = "all" | "race";
 export interface StepRunner {
   /** Runs a step inside this one, with its events. */
   step(step: Step, data: Value, resumed?: ResumeInput): Branch;
-  /** Runs one of the step's entries; again after a failure that may be retried, and after a resume. */
+  /** Runs one of the step's codes as an entry of the journal; again after a failure that may be retried, and after a resume. */
   entry(stepId: string, input: EntryInput): Branch;
   /** Runs branches concurrently; returns the outcomes of all, or that of the first one. */
   fork(mode: ForkMode, branches: readonly Branch[]): Branch<readonly Outcome[]>;

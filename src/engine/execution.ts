@@ -28,7 +28,7 @@ export interface Execution {
 export type StepPlace = readonly [path: string, type: string, depth: number];
 
 /** An error as it is stored. Only the message of a `ServeError` is `shown` to every caller. */
-export interface Fault {
+export interface StoredError {
   readonly message: string;
   readonly shown?: boolean | undefined;
 }
@@ -67,7 +67,7 @@ export type Transition<V = JsonText | undefined> = { readonly at: number } & (
       readonly trace?: SpanIds | undefined;
     }
   | { readonly to: "completed"; readonly result: V }
-  | { readonly to: "error"; readonly error: Fault }
+  | { readonly to: "error"; readonly error: StoredError }
   | { readonly to: "error"; readonly cancellation: { readonly reason: string } }
 );
 

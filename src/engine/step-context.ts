@@ -23,7 +23,7 @@ export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, 
   readonly attempt: number;
   /** The same for every run of this step, also after a crash. Pass it to services whose effect must happen once. */
   readonly idempotencyKey: string;
-  /** Aborted by a cancel, a time-out, a lost race, a failed sibling and the end of the server. */
+  /** Aborted by a cancel, a time-out, a lost race, a failed sibling, a resume at an earlier step and the end of the server. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
   /** Publishes an event of your own on the live stream. */

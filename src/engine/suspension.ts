@@ -15,13 +15,13 @@ export function toSuspension({ at, reason, pending, position }: Transition & { t
   return {
     suspendedAt: new Date(at).toISOString(),
     reason,
-    ...(first ? toPending(first) : (position ?? unknown)),
+    ...(first ? toPending(first) : (position ?? noPosition)),
     ...(pending.length > 1 && { pending: pending.map(toPending) }),
   };
 }
 
-/** The position of a suspension from outside that the drive has not reported yet. */
-const unknown: Position = { stepIndex: 0, stepId: "" };
+/** The position of a suspension from outside while none is known. */
+const noPosition: Position = { stepIndex: 0, stepId: "" };
 
 function toPending({ stepIndex, stepId, reason, data }: ParkedBranch): Position & { reason: string; data?: unknown } {
   return { stepIndex, stepId, reason, ...(data !== undefined && { data: fromJsonText(data) }) };

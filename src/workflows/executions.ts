@@ -6,7 +6,7 @@ import { validate, type Schema } from "../core/schema.ts";
 import { currentSpan } from "../core/trace.ts";
 import { applyIdentity, type Claims } from "../core/caller.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition.ts";
-import { findChange, isSameCode } from "../engine/changes.ts";
+import { findMismatch, isSameCode } from "../engine/compare-code.ts";
 import type { Engine, Program, Resume } from "../engine/backend.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 
@@ -115,7 +115,7 @@ export async function resume(
 async function checkCode(engine: Engine, { steps }: Runnable, execution: Execution): Promise<void> {
   if (isSameCode(execution.steps, steps)) return;
   const started = await engine.startedSteps(execution.id);
-  const change = started && findChange(execution.steps, steps, started);
+  const change = started && findMismatch(execution.steps, steps, started);
   if (change) throw new ServeError(409, `Workflow changed: ${change}`);
 }
 

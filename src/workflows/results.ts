@@ -1,7 +1,7 @@
 import { fromJsonText } from "../core/json.ts";
 import { toCancellation } from "../engine/events.ts";
 import { toSuspension, type Suspension } from "../engine/suspension.ts";
-import type { ExecutionState, Fault } from "../engine/execution.ts";
+import type { ExecutionState, StoredError } from "../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../engine/events.ts";
 
 /** Whether the text of any error may be shown, or only that of a `ServeError`. */
@@ -87,7 +87,7 @@ export function toStateView(state: ExecutionState, showErrors: ShowErrors): Stat
 
 /** An event as it goes out. */
 export function toEventView(event: StoredEvent | LiveEvent, showErrors: ShowErrors): Record<string, unknown> {
-  const { error } = event as { error?: Fault };
+  const { error } = event as { error?: StoredError };
   return event.type === "workflow-error" && error ? { ...event, error: toError(error, showErrors) } : { ...event };
 }
 
@@ -117,4 +117,5 @@ export function toResultEvent(state: ExecutionState, showErrors: ShowErrors): Re
   };
 }
 
-const toError = ({ message, shown }: Fault, showErrors: ShowErrors): string => (shown || showErrors ? message : failed);
+const toError = ({ message, shown }: StoredError, showErrors: ShowErrors): string =>
+  shown || showErrors ? message : failed;

@@ -11,9 +11,9 @@ it("reads a long journal a page at a time, and lets other work run between two p
   const store = new Store(":memory:", "normal");
   onTestFinished(() => store.close());
   store.transaction(() => {
-    store.begin(1, { id: "x", workflowId: "w", input: "{}", context: {}, startAt: 1, steps: [] }, []);
+    store.insertExecution(1, { id: "x", workflowId: "w", input: "{}", context: {}, startAt: 1, steps: [] }, []);
     for (let seq = 1; seq <= count; seq++) {
-      const row = { row: store.newRow(), key: `s${seq}#1`, kind: "value", at: seq, body: "1" } as const;
+      const row = { id: store.newRow(), key: `s${seq}#1`, kind: "value", at: seq, body: "1" } as const;
       store.add(1, row, seq, [{ type: "step-start", from: `s${seq}` }]);
     }
   });

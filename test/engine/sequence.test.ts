@@ -7,14 +7,13 @@ import { Store } from "../../src/backends/embedded/store.ts";
 import { Writer } from "../../src/backends/embedded/writer.ts";
 import { unchecked } from "../../src/core/caller.ts";
 import { Attempt } from "../../src/engine/attempts/attempt.ts";
-import { createDrive } from "../../src/engine/attempts/drive.ts";
-import { listSteps } from "../../src/engine/changes.ts";
+import { createProgram } from "../../src/engine/attempts/live-walk.ts";
 import { Run } from "../../src/engine/runs/run.ts";
 import { Fibers } from "../../src/engine/walk/fibers.ts";
 import { Interpreter } from "../../src/engine/walk/interpreter.ts";
 import { begin, type Runnable } from "../../src/workflows/executions.ts";
 import { createTestLogger } from "../harness/server.ts";
-import { driveOptions } from "./trees/play.ts";
+import { programOptions } from "./trees/play.ts";
 
 const guide = readFileSync("AGENTS.md", "utf8");
 const [, block = ""] = /\*\*One durable step\*\*[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
@@ -25,8 +24,7 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
     .andThen({ id: "first", execute: async () => 1 })
     .andThen({ id: "second", execute: async ({ data }) => data + 1 });
   const logger = createTestLogger([]);
-  const drive = createDrive(driveOptions(definition, logger));
-  const runnable: Runnable = { definition, drive, recovery: "resume", steps: listSteps(definition.steps) };
+  const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
   const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000 };
   const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
   await engine.open(() => runnable);
@@ -35,7 +33,7 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
   // Public methods are observed as they are called, private ones by V8's counts of calls.
   const host = { readRow: () => undefined, publishLive: () => {} };
   const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
-  const LiveWalk = Object.getPrototypeOf(drive(execution, host)).constructor;
+  const LiveWalk = Object.getPrototypeOf(runnable.createWalk(execution, host)).constructor;
   const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Runs, Writer, Store };
   const calls: string[] = [];
   for (const [type, { prototype }] of Object.entries(classes)) {

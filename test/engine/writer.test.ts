@@ -22,8 +22,8 @@ function setUp() {
       sizes.push(writing.length);
       return result;
     },
-    onFault: () => said.push("fault"),
-    onMended: () => said.push("mended"),
+    onStall: () => said.push("fault"),
+    onRecovery: () => said.push("mended"),
   });
   /** `gives`: whether it gives up when the store cannot be written. */
   const write = (text: string, { fails = false, gives = false } = {}) =>
@@ -36,7 +36,7 @@ function setUp() {
         },
         done: resolve,
         fail: reject,
-        onFault(error) {
+        stalled(error: unknown) {
           if (gives) reject(error);
           return gives;
         },
@@ -78,7 +78,7 @@ it("keeps what must be written while the store fails, and writes it in order onc
   const given = expect(write("asked", { gives: true })).rejects.toThrow(full);
   await vi.advanceTimersByTimeAsync(2_000);
   await given;
-  expect([said, writer.fault]).toEqual([["fault"], full]);
+  expect([said, writer.stallCause]).toEqual([["fault"], full]);
   kept.push(write("c"));
   // Another one waits as long: the fault may be over at any moment.
   const refused = expect(write("asked again", { gives: true })).rejects.toThrow(full);
@@ -87,7 +87,7 @@ it("keeps what must be written while the store fails, and writes it in order onc
   disk.fails = false;
   await vi.advanceTimersByTimeAsync(250);
   await Promise.all(kept);
-  expect([stored, said, writer.fault]).toEqual([["a", "b", "c"], ["fault", "mended"], undefined]);
+  expect([stored, said, writer.stallCause]).toEqual([["a", "b", "c"], ["fault", "mended"], undefined]);
 });
 
 it("keeps the order when one job fails for good and the store fails for the next", async () => {

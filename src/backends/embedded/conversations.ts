@@ -81,7 +81,7 @@ export class EmbeddedConversations implements Conversations {
       work: () => file.messages.replace(place, messages),
       done: () => resolve(),
       fail: reject,
-      onFault: (cause) => {
+      stalled: (cause) => {
         if (place.turn !== undefined) return false; // a step waits for the store, like its own result
         reject(unavailable("Storage cannot be written: this turn was not stored", cause));
         return true;

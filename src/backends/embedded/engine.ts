@@ -1,16 +1,16 @@
 import { dirname } from "node:path";
 import { ServeError } from "../../core/error.ts";
 import { withIds } from "../../core/log.ts";
-import { findChange, isSameCode } from "../../engine/changes.ts";
+import { findMismatch, isSameCode } from "../../engine/compare-code.ts";
 import type { Conversations } from "../../engine/conversations.ts";
 import type { Engine, ListFilter, Program, Resume } from "../../engine/backend.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
 import { prepareFolder } from "./folder.ts";
-import { Runs, type RunsOptions } from "./runs.ts";
+import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
 import { lock, whenFree, type WaitOptions } from "./lock.ts";
-import { readEvents } from "../../engine/runs/read-events.ts";
+import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
 import { startRetention } from "./retention.ts";
 import { toStoreError } from "./sqlite-error.ts";
@@ -53,8 +53,7 @@ export class EmbeddedEngine implements Engine {
       });
       signal.throwIfAborted(); // it may have been closed meanwhile
       this.#runs = new Runs({ ...this.#options, store: this.#store });
-      const running = this.#store.running();
-      await Promise.all(running.map((state) => this.#recover(state, programOf(state.execution.workflowId))));
+      await this.#recover(programOf);
     } catch (error) {
       this.#closeStore();
       throw refusal ?? toStoreError(path, error);
@@ -74,30 +73,34 @@ export class EmbeddedEngine implements Engine {
     this.#store = await whenFree(() => new Store(path, durability), waiting);
   }
 
-  /** Continues an execution that was running when the process ended, unless its code has changed or forbids it. */
-  async #recover(state: StoredState, program: Program | undefined): Promise<void> {
-    const at = Date.now();
-    if (program?.recovery === "fail")
-      return void (await this.#runs.decide(state, { at, to: "error", error: { message: interrupted, shown: true } }));
-    const change = await this.#tryToLoad(state, program);
-    if (change === undefined) return;
-    const { id, workflowId } = state.execution;
-    const reason = `Workflow changed: ${change}`;
-    withIds(this.#options.logger, { executionId: id, workflowId }).warn("An execution cannot go on", { reason });
-    const position = await this.#lastPosition(id);
-    await this.#runs.decide(state, { at, to: "suspended", reason, pending: [], position });
+  /** Continues executions that were running when the process ended, in the order of their start. */
+  async #recover(programOf: (workflowId: string) => Program | undefined): Promise<void> {
+    const transitions: Promise<unknown>[] = [];
+    for (const state of this.#store.running()) {
+      const next = await this.#tryToContinue(state, programOf(state.execution.workflowId));
+      if (next) transitions.push(this.#runs.commandUndriven(state, next));
+    }
+    await Promise.all(transitions);
   }
 
-  /** The reason why an execution cannot continue; undefined when it does. */
-  async #tryToLoad(state: StoredState, program: Program | undefined): Promise<string | undefined> {
-    const { id, workflowId, steps } = state.execution;
-    if (!program) return `workflow ${workflowId} is gone`;
-    if (!isSameCode(steps, program.steps)) {
-      const change = findChange(steps, program.steps, await this.#startedSteps(id));
-      if (change !== undefined) return change;
-    }
-    const loaded = await this.#runs.load(state, program);
-    return loaded instanceof Run ? undefined : loaded.change;
+  /** Loads an execution. Returns the transition to make when its code has changed, or forbids to continue. */
+  async #tryToContinue(state: StoredState, program: Program | undefined): Promise<Transition | undefined> {
+    const at = Date.now();
+    const { id, workflowId } = state.execution;
+    if (program?.recovery === "fail") return { at, to: "error", error: { message: interrupted, shown: true } };
+    const loaded = program ? await this.#load(state, program) : { mismatch: `workflow ${workflowId} is gone` };
+    if (loaded instanceof Run) return undefined;
+    const reason = `Workflow changed: ${loaded.mismatch}`;
+    withIds(this.#options.logger, { executionId: id, workflowId }).warn("An execution cannot go on", { reason });
+    return { at, to: "suspended", reason, pending: [], position: await this.#lastPosition(id) };
+  }
+
+  /** Drives an execution on this code, if that fits. */
+  async #load(state: StoredState, program: Program): Promise<EmbeddedRun | { mismatch: string }> {
+    const { id, steps } = state.execution;
+    const isSame = isSameCode(steps, program.steps);
+    const mismatch = isSame ? undefined : findMismatch(steps, program.steps, await this.#startedSteps(id));
+    return mismatch === undefined ? this.#runs.load(state, program) : { mismatch };
   }
 
   /** The innermost step that had begun and not ended. */
@@ -145,19 +148,24 @@ export class EmbeddedEngine implements Engine {
 
   async #startedSteps(id: string): Promise<ReadonlySet<string>> {
     const paths = new Set<string>();
-    for await (const page of this.#store.allEvents(id))
-      for (const { type, from = "" } of page) if (type === "step-start") paths.add(from);
+    try {
+      for await (const page of this.#store.allEvents(id))
+        for (const { type, from = "" } of page) if (type === "step-start") paths.add(from);
+    } catch (error) {
+      throw this.#runs.toAnswer(error);
+    }
     return paths;
   }
 
   async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
     const state = this.#committed(id);
-    const isSettled = state && state.status !== "running" && state.epoch > afterEpoch;
-    return isSettled ? state : this.#runs.waiters.next(id, afterEpoch, signal);
+    if (state && state.status !== "running" && state.epoch > afterEpoch) return state;
+    if (state?.status === "running" && !this.#runs.get(id)) throw stopped(id);
+    return this.#runs.waiters.next(id, afterEpoch, signal);
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
-    const read = (after: number): StoredEvent[] => this.#store.events(id, after);
+    const read = (after: EventCursor): EventPage => this.#store.events(id, after);
     const isRunning = (): boolean => this.#runs.get(id)?.committed.status === "running";
     return readEvents({ read, isRunning }, this.#runs.readers.open(id, signal), afterSeq);
   }
@@ -179,10 +187,11 @@ export class EmbeddedEngine implements Engine {
     const toNext = (): Transition => ({ at: Date.now(), to: "running", ...how });
     const driven = this.#runs.get(id);
     if (driven) return this.#runs.command(driven, toNext());
+    const state = this.#store.state(id)!;
     const release = this.#runs.slots.reserve();
-    const run = await this.#runs.load(this.#store.state(id)!, program).finally(release);
+    const run = await this.#load(state, program).finally(release);
     if (!isStill()) return false; // another resume was first, or a cancel
-    if (!(run instanceof Run)) throw new ServeError(409, `Workflow changed: ${run.change}`);
+    if (!(run instanceof Run)) throw new ServeError(409, `Workflow changed: ${run.mismatch}`);
     // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
     return this.#runs.command(run, toNext(), true);
   }
@@ -193,7 +202,7 @@ export class EmbeddedEngine implements Engine {
     const status = run?.decided.status ?? state?.status;
     if (!state || (status !== "running" && status !== "suspended")) return false;
     const next: Transition = { at: Date.now(), to: "error", cancellation: { reason } };
-    return run ? this.#runs.command(run, next) : this.#runs.decide(state, next);
+    return run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next);
   }
 
   async close({ drainMs, beside }: { drainMs: number; beside?: Promise<unknown> }): Promise<void> {

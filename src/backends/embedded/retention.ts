@@ -16,7 +16,7 @@ export function startRetention(store: Store, writer: Writer, retentionMs: number
       work: () => store.sweep(after, Date.now() - retentionMs, atOnce),
       done: (next) => (next === undefined ? again() : wait(0, () => sweep(next))),
       fail: again,
-      onFault: () => {
+      stalled: () => {
         again();
         return true;
       },

@@ -2,7 +2,7 @@ import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
-import { isSameCode } from "../../engine/changes.ts";
+import { isSameCode } from "../../engine/compare-code.ts";
 import { toEvent, toTransitionEvent, type LiveEvent } from "../../engine/events.ts";
 import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../engine/execution.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
@@ -29,8 +29,10 @@ export type EmbeddedRun = Run<StoredState>;
  * The executions that this process drives, with their readers, waiters and slots.
  *
  * It owns the map from id to run, and is the only one that commits changes of executions.
- * J1. At most one run per execution. An execution that has ended, or is suspended with nothing in flight, has none.
- * J2. Every change is one job of the writer. `decide` is for executions without a run; all others change through their run.
+ * J1. At most one run per execution. An execution that has ended, or is suspended with nothing in flight, has none, except
+ *     while a resume of it is being written.
+ * J2. Every change is one job of the writer. Executions with a run change only through it.
+ * J3. Nothing of a released run is written.
  */
 export class Runs implements RunHost<StoredState> {
   readonly writer: Writer;
@@ -50,8 +52,8 @@ export class Runs implements RunHost<StoredState> {
     this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions });
     this.writer = new Writer({
       transaction: (work) => store.transaction(work),
-      onFault: (error) => logger.error("The store cannot be written; what runs goes on when it can", { error }),
-      onMended: () => logger.info("The store can be written again"),
+      onStall: (error) => logger.error("The store cannot be written; what runs goes on when it can", { error }),
+      onRecovery: () => logger.info("The store can be written again"),
     });
   }
 
@@ -76,6 +78,7 @@ export class Runs implements RunHost<StoredState> {
       done: (commit) => {
         if (commit) {
           this.#runs.set(execution.id, run);
+          if (this.#closing) run.stop(); // it continues at the next start
           this.slots.enter(run);
           release();
         } else end();
@@ -83,7 +86,7 @@ export class Runs implements RunHost<StoredState> {
       },
       fail: (error) => {
         end();
-        reject(this.#toAnswer(error));
+        reject(this.toAnswer(error));
       },
       stalled: (cause) => {
         end();
@@ -94,24 +97,29 @@ export class Runs implements RunHost<StoredState> {
     return promise;
   }
 
-  /** Drives an execution of the file from now on. Resolves to the reason when this code does not fit its journal. */
-  async load(found: StoredState, program: Program): Promise<EmbeddedRun | { change: string }> {
+  /** Drives an execution of the file from now on. Resolves to the reason when its journal does not fit this code. */
+  async load(found: StoredState, program: Program): Promise<EmbeddedRun | { mismatch: string }> {
     const { number } = found;
     const { steps } = program;
     const run = this.#createRun({ ...found, execution: { ...found.execution, steps } }, program);
     const { id } = run.execution;
-    let lost: string | undefined;
+    let mismatchAt: string | undefined;
     try {
-      lost = await run.replay(this.#store.journal(number));
+      mismatchAt = await run.replay(this.#store.journal(number));
       this.refuseWhenClosing();
     } catch (error) {
       run.leave("The execution could not be loaded");
-      throw error;
+      throw this.toAnswer(error);
     }
-    const other = this.#runs.get(id);
-    if (lost !== undefined || other) run.leave("The execution is driven by another run");
-    if (other) return other;
-    if (lost !== undefined) return { change: `${lost} ended as this code does not expect` };
+    const other = this.#runs.get(id); // loaded at the same time
+    if (other) {
+      run.leave("The execution is driven by another run");
+      return other;
+    }
+    if (mismatchAt !== undefined) {
+      run.leave("The execution does not fit the code");
+      return { mismatch: `${mismatchAt} ended as this code does not expect` };
+    }
     this.#runs.set(id, run);
     this.slots.enter(run);
     // From now on steps of this code begin: later code is compared with it.
@@ -126,33 +134,37 @@ export class Runs implements RunHost<StoredState> {
 
   /**
    * Makes a transition of an execution that has a run. Resolves to the new state, or to false when another transition was
-   * first. `mayForget` says that nothing of the run is in flight: if the store cannot be written, it is forgotten again.
+   * first. A run that was just loaded has nothing in flight: if the store cannot be written, it is forgotten again.
    */
-  command(run: EmbeddedRun, next: Transition, mayForget = false): Promise<ExecutionState | false> {
-    const outcome = mayForget ? "nothing was changed" : "ask for the state";
-    const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${outcome}`, cause);
-    if (this.writer.fault && !mayForget) throw refused(this.writer.fault);
+  command(run: EmbeddedRun, next: Transition, justLoaded = false): Promise<ExecutionState | false> {
+    const hint = justLoaded ? "nothing was changed" : "ask for the state";
+    const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${hint}`, cause);
+    const { stallCause } = this.writer;
+    if (stallCause && !justLoaded) throw refused(stallCause);
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
     run.command(next, {
       done: (commit) => {
-        if (!commit) this.#forget(run); // the execution ended while it was loaded
-        resolve(commit ? commit.states[0]! : false);
+        if (commit) return resolve(commit.states[0]!);
+        // Released: a change before this one could not be written. Otherwise the execution ended while it was loaded.
+        if (run.isReleased) return reject(refused(new Error("The run was released")));
+        this.#forget(run);
+        resolve(false);
       },
       fail: (error) => {
         this.failed(run, error);
-        reject(this.#toAnswer(error));
+        reject(this.toAnswer(error));
       },
       stalled: (cause) => {
-        if (mayForget) this.#forget(run);
+        if (justLoaded) this.#forget(run);
         reject(refused(cause));
-        return mayForget;
+        return justLoaded;
       },
     });
     return promise;
   }
 
   /** Makes a transition of an execution that has no run: only its event follows from it. */
-  decide(state: StoredState, next: Transition): Promise<ExecutionState | false> {
+  commandUndriven(state: StoredState, next: Transition): Promise<ExecutionState | false> {
     const { number, execution, epoch } = state;
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
     const row = toCommandRow(this.#store.newRow(), epoch + 1, next);
@@ -170,7 +182,7 @@ export class Runs implements RunHost<StoredState> {
         resolve(saved ? saved.commit.states[0]! : false);
       },
       fail: reject,
-      onFault: (cause) => {
+      stalled: (cause) => {
         reject(unavailable("Storage cannot be written: nothing was changed", cause));
         return true;
       },
@@ -178,8 +190,8 @@ export class Runs implements RunHost<StoredState> {
     return promise;
   }
 
-  #createRun(state: StoredState, { drive }: Program): EmbeddedRun {
-    return new Run(state, drive, this);
+  #createRun(state: StoredState, { createWalk }: Program): EmbeddedRun {
+    return new Run(state, createWalk, this);
   }
 
   newRow(): number {
@@ -191,8 +203,12 @@ export class Runs implements RunHost<StoredState> {
   }
 
   commit(run: EmbeddedRun, change: Change, { done, fail, stalled }: Reactions<StoredState>): void {
-    const work = (): Commit<StoredState> | undefined => this.#save(run.committed, change, (row) => run.readRow(row));
-    this.writer.write({ work, done, fail, onFault: stalled });
+    this.writer.write<Commit<StoredState> | undefined>({
+      work: () => (run.isReleased ? undefined : this.#save(run.committed, change, (row) => run.readRow(row))),
+      done,
+      fail,
+      stalled,
+    });
   }
 
   /** Writes a change into the file; undefined when another writer was first. Runs inside a transaction, maybe twice. */
@@ -201,7 +217,7 @@ export class Runs implements RunHost<StoredState> {
     const { row, epoch, seq } = change;
     const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));
     const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
-    if (!row && !this.#store.begin(number, execution, events)) return undefined;
+    if (!row && !this.#store.insertExecution(number, execution, events)) return undefined;
     const states: StoredState[] = [];
     for (const last of transitions) {
       const before = epoch + states.length;
@@ -248,11 +264,12 @@ export class Runs implements RunHost<StoredState> {
   /** Stops a run of which a row can never be written. Its execution stays in the file as it is, for the next start. */
   failed(run: EmbeddedRun, error: unknown): void {
     const { id, workflowId, userId, conversationId } = run.execution;
+    if (run.isReleased) return; // known already
     this.#forget(run);
     if (this.#closing) return;
     const logger = withIds(this.#logger, { executionId: id, workflowId, userId, conversationId });
     logger.error("An execution stopped", { error });
-    this.waiters.refuse(id, new ServeError(500, `Execution ${id} stopped`));
+    this.waiters.refuse(id, stopped(id));
     this.readers.close(id);
   }
 
@@ -260,7 +277,8 @@ export class Runs implements RunHost<StoredState> {
     if (this.#closing) throw shuttingDown();
   }
 
-  #toAnswer(error: unknown): unknown {
+  /** The error of a request: a 503 while the server is shutting down. */
+  toAnswer(error: unknown): unknown {
     return this.#closing ? shuttingDown() : error;
   }
 
@@ -291,3 +309,6 @@ export class Runs implements RunHost<StoredState> {
 }
 
 const noRow = (): undefined => undefined;
+
+/** The answer to callers that wait for an execution that cannot continue before the next start. */
+export const stopped = (id: string): ServeError => new ServeError(500, `Execution ${id} stopped`);

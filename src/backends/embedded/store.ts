@@ -5,6 +5,7 @@ import type { ListFilter } from "../../engine/backend.ts";
 import { toEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
+import { firstEvent, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { maxInlineBytes } from "../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
 import { MessageStore, messageTables } from "./message-store.ts";
@@ -35,7 +36,7 @@ const schema = `
   ) strict;
   create index journal_by_number on journal(number);
   ${messageTables}`;
-const state = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
+const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;
 
 export const otherFormat = (path: string, found: number): StoreError =>
@@ -44,7 +45,7 @@ export const otherFormat = (path: string, found: number): StoreError =>
     "use the version that wrote it, or another file with --data",
   );
 
-/** The file: its tables and every statement on them. Only `Runs` and `Writer` write to it. */
+/** The file: its tables and every statement on them. All writes go through `Writer`. */
 export class Store {
   readonly messages: MessageStore;
   readonly #db: DatabaseSync;
@@ -84,7 +85,7 @@ export class Store {
 
   /** Runs the work in one transaction. */
   transaction<T>(work: () => T): T {
-    this.#statements.open.run();
+    this.#statements.beginTransaction.run();
     try {
       const result = work();
       this.#statements.commit.run();
@@ -104,11 +105,11 @@ export class Store {
   }
 
   /** Adds an execution; false when the id exists. */
-  begin(number: number, execution: Execution, events: readonly EventBody[]): boolean {
+  insertExecution(number: number, execution: Execution, events: readonly EventBody[]): boolean {
     const { id, workflowId, startAt, input, steps, userId = null, ...rest } = execution;
     const options = JSON.stringify(rest);
     const values = [id, workflowId, startAt, this.#define(steps), input, userId, options === none ? null : options];
-    const { changes } = this.#statements.begin.run(number, ...values, events.length, toEventText(events));
+    const { changes } = this.#statements.insertExecution.run(number, ...values, events.length, toEventText(events));
     return changes === 1;
   }
 
@@ -134,9 +135,9 @@ export class Store {
   }
 
   /** Adds a row to a journal; `seq` is the number of its last event. */
-  add(number: number, { row, key, kind, at, body }: JournalRow, seq: number, events: readonly EventBody[]): void {
+  add(number: number, { id, key, kind, at, body }: JournalRow, seq: number, events: readonly EventBody[]): void {
     const text = events.length > 0 ? toEventText(events) : null;
-    this.#statements.add.run(row, number, key, kind, at, body, seq, text);
+    this.#statements.add.run(id, number, key, kind === "command" ? "signal" : kind, at, body, seq, text);
   }
 
   state(id: string): StoredState | undefined {
@@ -164,7 +165,7 @@ export class Store {
       const page = rows<JournalRow>(this.#statements.journal, number, after, pageRows);
       yield page;
       if (page.length < pageRows) return;
-      after = page.at(-1)!.row;
+      after = page.at(-1)!.id;
       await nextTurn();
     }
   }
@@ -181,19 +182,28 @@ export class Store {
     return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
   }
 
-  /** The next events after a number, those of at most one page of rows; empty when there are no more. */
-  events(id: string, afterSeq: number): StoredEvent[] {
+  /** The next events after a place in the journal, those of at most one page of rows; empty when there are no more. */
+  events(id: string, after: EventCursor): EventPage {
     const execution = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
-    if (!execution) return [];
-    const found = rows<EventsRow>(this.#statements.events, execution.number, afterSeq, pageRows);
-    if (execution.seq > afterSeq) found.unshift(execution);
-    return found.flatMap((row) => toEvents(id, row)).filter(({ seq }) => seq > afterSeq);
+    if (!execution) return { events: [], last: after };
+    const found = rows<EventsRow & { row: number }>(
+      this.#statements.events,
+      execution.number,
+      after.row,
+      after.seq,
+      pageRows,
+    );
+    const row = found.at(-1)?.row ?? after.row;
+    if (execution.seq > after.seq) found.unshift({ ...execution, row: 0 });
+    const events = found.flatMap((one) => toEvents(id, one)).filter(({ seq }) => seq > after.seq);
+    // A damaged file may have them in any order.
+    return { events, last: { row, seq: events.reduce((most, { seq }) => Math.max(most, seq), after.seq) } };
   }
 
   /** All events of an execution, a page at a time. Other work of the process runs between two pages. */
-  async *allEvents(id: string): AsyncGenerator<StoredEvent[]> {
-    for (let page = this.events(id, 0); page.length > 0; page = this.events(id, page.at(-1)!.seq)) {
-      yield page;
+  async *allEvents(id: string): AsyncGenerator<readonly StoredEvent[]> {
+    for (let page = this.events(id, firstEvent); page.events.length > 0; page = this.events(id, page.last)) {
+      yield page.events;
       await nextTurn();
     }
   }
@@ -225,34 +235,36 @@ export class Store {
 /** The rows of a journal that are read at once. */
 const pageRows = 1_000;
 
-const page = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
+const pageClause = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
   order by started desc, id desc limit ?5`;
 const statements = {
-  open: "begin immediate",
+  beginTransaction: "begin immediate",
   commit: "commit",
   rollback: "rollback",
   lastNumber: "select max(number) as number from executions",
   definition: "select definition from definitions where steps = ?",
   define: "insert into definitions(steps) values(?)",
   redefine: "update executions set definition = ? where number = ?",
-  begin: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
+  insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
     values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
   move: "update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1 where number = ? and epoch = ?",
-  find: `${state} where id = ?`,
-  running: `${state} where status = 'running' order by number`,
-  list: `${state} where workflow = ?1 and ${page}`,
-  listOfUser: `${state} where workflow = ?1 and user = ?6 and ${page}`,
+  find: `${selectState} where id = ?`,
+  running: `${selectState} where status = 'running' order by number`,
+  list: `${selectState} where workflow = ?1 and ${pageClause}`,
+  listOfUser: `${selectState} where workflow = ?1 and user = ?6 and ${pageClause}`,
   lastRow: "select max(n) as n from journal",
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
-  journal: `select n as row, key, kind, at, octet_length(body) as bytes,
+  // Commands are stored under the name that they had in the first release.
+  journal: `select n as id, key, replace(kind, 'signal', 'command') as kind, at, coalesce(octet_length(body), 0) as bytes,
       case when kind <> 'value' or octet_length(body) <= ${maxInlineBytes} then body end as body
     from journal where number = ? and n > ? order by n limit ?`,
-  row: "select kind, body from journal where n = ? and number = ?",
+  row: "select replace(kind, 'signal', 'command') as kind, body from journal where n = ? and number = ?",
   lastSeq: `select coalesce(
     (select seq from journal where number = ?1 order by n desc limit 1),
     (select seq from executions where number = ?1)) as seq`,
   beginning: "select number, started as at, seq, events from executions where id = ?",
-  events: "select at, seq, events from journal where number = ? and seq > ? and events is not null order by n limit ?",
+  events: `select n as row, at, seq, events from journal
+    where number = ? and n > ? and seq > ? and events is not null order by n limit ?`,
   oldest: "select number, started, ended from executions where number > ? order by number limit ?",
   removeJournal: "delete from journal where number = ?",
   removeExecution: "delete from executions where number = ?",
@@ -294,6 +306,6 @@ interface EventsRow {
 }
 
 function toEvents(id: string, { at, seq, events }: EventsRow): StoredEvent[] {
-  const happenings = fromEventText(events);
-  return happenings.map((one, index) => toEvent(id, seq - happenings.length + 1 + index, at, one));
+  const bodies = fromEventText(events);
+  return bodies.map((body, index) => toEvent(id, seq - bodies.length + 1 + index, at, body));
 }

@@ -10,15 +10,15 @@ export interface Job<T = unknown> {
   readonly done: (value: T) => void;
   readonly fail: (error: unknown) => void;
   /** Called while the store cannot be written. Returns whether to drop the job; otherwise it waits. */
-  readonly onFault?: (error: unknown) => boolean;
+  readonly stalled?: (cause: unknown) => boolean;
 }
 
 export interface WriterOptions {
   /** Runs the work in one transaction. */
   readonly transaction: <T>(work: () => T) => T;
-  /** The store could not be written for `patienceMs`. Called once until `onMended`. */
-  readonly onFault: (error: unknown) => void;
-  readonly onMended: () => void;
+  /** The store could not be written for `patienceMs`. Called once until `onRecovery`. */
+  readonly onStall: (cause: unknown) => void;
+  readonly onRecovery: () => void;
   /** The time for which a job waits silently. @default 1000 */
   readonly patienceMs?: number;
 }
@@ -31,7 +31,8 @@ export interface WriterOptions {
  * W2. `done` is called only after the commit, and without a pause after it.
  * W3. A job that fails, fails alone: the others of its transaction are run again one by one.
  * W4. While the store itself cannot be written (full, locked, read-only), jobs wait. After `patienceMs` each is asked
- *     (`onFault`) whether it is dropped: results of steps wait on, requests are refused.
+ *     (`stalled`) whether it is dropped: results of steps wait on, requests are refused.
+ * W5. Callbacks of jobs must not throw: those of the other jobs in the transaction would never be called.
  */
 export class Writer {
   readonly #options: WriterOptions;
@@ -40,7 +41,7 @@ export class Writer {
   /** The jobs that the store could not take, and the time of their first try. */
   readonly #waiting = new Map<Job, number>();
   #cause: unknown;
-  #faulty = false;
+  #isStalled = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: WriterOptions) {
@@ -53,9 +54,9 @@ export class Writer {
     if (this.#jobs.push(job as Job) === 1 && !this.#timer) runOutOfScope(() => setImmediate(() => this.#flush()));
   }
 
-  /** The reason why the store cannot be written; undefined when the last commit succeeded. */
-  get fault(): unknown {
-    return this.#faulty && this.#waiting.size > 0 ? this.#cause : undefined;
+  /** The reason why jobs wait for the store; undefined when none does. */
+  get stallCause(): unknown {
+    return this.#isStalled && this.#waiting.size > 0 ? this.#cause : undefined;
   }
 
   /** Resolves after a turn of the event loop without jobs. */
@@ -100,7 +101,7 @@ export class Writer {
     } catch (error) {
       return error;
     }
-    this.#mend();
+    this.#recover();
     for (const [index, { done }] of jobs.entries()) done(values[index]);
     return undefined;
   }
@@ -111,30 +112,30 @@ export class Writer {
   }
 
   #wait(jobs: Job[], cause: unknown): void {
-    const { patienceMs = 1_000, onFault } = this.#options;
+    const { patienceMs = 1_000, onStall } = this.#options;
     const now = Date.now();
     this.#cause = cause;
     for (const job of jobs) if (!this.#waiting.has(job)) this.#waiting.set(job, now);
     const isLate = (job: Job): boolean => now - this.#waiting.get(job)! >= patienceMs;
-    if (!this.#faulty && jobs.some(isLate)) {
-      this.#faulty = true;
-      onFault(cause);
+    if (!this.#isStalled && jobs.some(isLate)) {
+      this.#isStalled = true;
+      onStall(cause);
     }
     const kept = jobs.filter((job) => {
-      const givenUp = isLate(job) && job.onFault?.(cause) === true;
+      const givenUp = isLate(job) && job.stalled?.(cause) === true;
       if (givenUp) this.#waiting.delete(job);
       return !givenUp;
     });
     this.#jobs = [...kept, ...this.#jobs];
     // With no job left, the next one tries again.
     if (this.#jobs.length > 0)
-      this.#timer ??= runOutOfScope(() => setTimeout(() => this.#flush(), this.#faulty ? 250 : 25));
+      this.#timer ??= runOutOfScope(() => setTimeout(() => this.#flush(), this.#isStalled ? 250 : 25));
   }
 
-  #mend(): void {
+  #recover(): void {
     this.#waiting.clear();
-    if (this.#faulty) this.#options.onMended();
-    this.#faulty = false;
+    if (this.#isStalled) this.#options.onRecovery();
+    this.#isStalled = false;
   }
 }
 

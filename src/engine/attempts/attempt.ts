@@ -6,12 +6,13 @@ import { validate, type Schema } from "../../core/schema.ts";
 import { runOutOfScope } from "../../core/scope.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { Agent, AskAgent, AskOptions, Prompt } from "../ask.ts";
-import type { CodeTools, EntryCode } from "../definition.ts";
-import type { Execution, Fault } from "../execution.ts";
+import type { CodeTools, StepCode } from "../definition.ts";
+import type { Execution, StoredError } from "../execution.ts";
 import type { StepContext } from "../step-context.ts";
 import { toText, type Value } from "../walk/value.ts";
-import type { AttemptPlan, AttemptResult, WalkHost } from "../walk/walk.ts";
+import type { AttemptPlan, AttemptResult } from "../walk/decision.ts";
 import type { WalkSpans } from "./spans.ts";
+import type { WalkHost } from "./walk.ts";
 
 /** The part of a walk that its attempts share. */
 export interface AttemptHost extends WalkHost {
@@ -25,21 +26,20 @@ export interface AttemptHost extends WalkHost {
   readonly output: (path: string, stepId: string) => Value;
 }
 
-/** One run of user code. It reports its first result; later ones are dropped. */
+/** One run of user code. It reports its first result and drops later ones. */
 export class Attempt implements CodeTools {
   readonly host: AttemptHost;
   readonly plan: AttemptPlan;
-  readonly entry: EntryCode;
+  readonly code: StepCode;
   #ended: ((result: AttemptResult) => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #controller: AbortController | undefined;
   #abortReason: string | undefined;
-  #abandoned = false;
 
-  constructor(host: AttemptHost, plan: AttemptPlan, entry: EntryCode) {
+  constructor(host: AttemptHost, plan: AttemptPlan, code: StepCode) {
     this.host = host;
     this.plan = plan;
-    this.entry = entry;
+    this.code = code;
   }
 
   run(ended: (result: AttemptResult) => void): void {
@@ -59,17 +59,17 @@ export class Attempt implements CodeTools {
       const value = await this.#execute();
       result = { at: Date.now(), value };
     } catch (error) {
-      if (this.#abandoned) return;
+      if (!this.#ended) return; // timed out, suspended or abandoned: the failure is a consequence, and no news
       result = this.#toFailure(error);
     }
     this.#end(result);
   }
 
   async #execute(): Promise<JsonText | undefined> {
-    const { code, inputSchema, outputSchema } = this.entry;
+    const { execute, inputSchema, outputSchema } = this.code;
     const context = new Context(this);
     if (inputSchema) context.data = await this.#conform(inputSchema, context.data, "input");
-    let value = await code(context, this);
+    let value = await execute(context, this);
     if (outputSchema) value = await this.#conform(outputSchema, value, outputNames[this.plan.suffix]);
     return toJsonText(value, "result", this.host.stepValueBytes);
   }
@@ -96,11 +96,11 @@ export class Attempt implements CodeTools {
   }
 
   #toFailure(error: unknown): AttemptResult {
-    return { at: Date.now(), error: toFault(error, this) };
+    return { at: Date.now(), error: toStoredError(error, this) };
   }
 
   get #timeoutMs(): number {
-    return this.entry.timeout ?? this.host.stepTimeoutMs;
+    return this.code.timeout ?? this.host.stepTimeoutMs;
   }
 
   /** Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
@@ -120,9 +120,8 @@ export class Attempt implements CodeTools {
     this.#signalAbort();
   }
 
-  /** Aborts an attempt that will run again, here or elsewhere: neither its result nor its failure is reported. */
+  /** Aborts an attempt whose walk is released. Its result is not reported, and a failure from now on is not logged. */
   abandon(reason: string): void {
-    this.#abandoned = true;
     this.#ended = undefined;
     clearTimeout(this.#timer);
     this.abort(reason);
@@ -142,15 +141,21 @@ export class Attempt implements CodeTools {
 
   /** Ends the attempt by itself: a try/catch around it in user code cannot swallow it. */
   suspend(reason = `Suspended by step ${this.plan.path}`, data?: unknown): Promise<never> {
-    const { path } = this.plan;
-    const { suspends, suspendSchema } = this.entry;
-    if (!suspends) throw new Error(`Step ${path} cannot suspend here`);
-    const kept = suspendSchema ? this.#conform(suspendSchema, data, "suspend data") : Promise.resolve(data);
-    kept
-      .then((value) => toJsonText(value, "suspend data", this.host.stepValueBytes))
-      .then((text) => this.#end({ at: Date.now(), suspended: { reason: String(reason), data: text } }))
-      .catch((error) => this.#end(this.#toFailure(error)));
+    if (!this.code.suspends) throw new Error(`Step ${this.plan.path} cannot suspend here`);
+    void this.#suspend(reason, data);
     return new Promise<never>(() => {});
+  }
+
+  async #suspend(reason: unknown, data: unknown): Promise<void> {
+    const { suspendSchema } = this.code;
+    try {
+      const checked = await (suspendSchema ? this.#conform(suspendSchema, data, "suspend data") : data);
+      const text = toJsonText(checked, "suspend data", this.host.stepValueBytes);
+      this.#end({ at: Date.now(), suspended: { reason: String(reason), data: text } });
+      this.abort("The step is suspended"); // for code that still runs beside the suspension
+    } catch (error) {
+      this.#end(this.#toFailure(error));
+    }
   }
 
   async #conform(schema: Schema, value: unknown, what: string): Promise<unknown> {
@@ -242,7 +247,7 @@ function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt):
   return withIds(logger, { workflowId, executionId, stepId: path, userId, conversationId });
 }
 
-function toFault(error: unknown, attempt: Attempt): Fault {
+function toStoredError(error: unknown, attempt: Attempt): StoredError {
   attempt.host.spans.failed(attempt.plan.path, error);
   toStepLogger(attempt).error("Step failed", { error, attempt: attempt.plan.attempt });
   const message = toErrorMessage(error);

@@ -71,12 +71,14 @@ export class WalkSpans {
     if (command.to === "running") this.#resumedFrom = command.trace;
   }
 
+  /** Notes the failure of an attempt. */
   failed(path: string, error: unknown): void {
     this.#failure = error;
     this.#steps.get(path)?.set({ "error.message": toErrorMessage(error) });
   }
 
-  see(events: readonly EventBody[], transition: Transition<unknown> | undefined): void {
+  /** Ends the spans of completed steps, and takes the status of a transition. */
+  update(events: readonly EventBody[], transition: Transition<unknown> | undefined): void {
     if (transition) this.#status = transition.to;
     if (this.#steps.size === 0) return;
     for (const { type, from = "", status } of events) if (type === "step-complete") this.#complete(from, status);

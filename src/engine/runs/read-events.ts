@@ -1,9 +1,21 @@
 import { isClosing, type LiveEvent, type StoredEvent } from "../events.ts";
 import type { Reader } from "./readers.ts";
 
+/** A place among the stored events of an execution: the last event, and the last journal row that was read. */
+export interface EventCursor {
+  readonly seq: number;
+  readonly row: number;
+}
+export interface EventPage {
+  readonly events: readonly StoredEvent[];
+  /** The place after these events. */
+  readonly last: EventCursor;
+}
+export const firstEvent: EventCursor = { seq: 0, row: 0 };
+
 export interface EventSource {
-  /** Reads the next stored events after a number, in order; empty when there are no more. */
-  readonly read: (afterSeq: number) => readonly StoredEvent[] | Promise<readonly StoredEvent[]>;
+  /** Reads the next stored events after a place, in order; empty when there are no more. */
+  readonly read: (after: EventCursor) => EventPage | Promise<EventPage>;
   /** Whether the execution is running, as committed. */
   readonly isRunning: () => boolean;
 }
@@ -14,18 +26,16 @@ export async function* readEvents(
   reader: Reader,
   afterSeq: number,
 ): AsyncGenerator<StoredEvent | LiveEvent> {
-  let cursor = afterSeq;
+  let cursor: EventCursor = { seq: afterSeq, row: 0 };
   // Events and status are committed together: all events of an execution that does not run include the closing one.
-  const isOver = async (): Promise<boolean> => !isRunning() && (await read(cursor)).length === 0;
+  const isOver = async (): Promise<boolean> => !isRunning() && (await read(cursor)).events.length === 0;
   try {
     for (;;) {
       // A reader that has listened from the very next event on needs nothing from the store.
-      if (reader.nextSeq() !== cursor + 1) {
-        for (let page = await read(cursor); page.length > 0; page = await read(cursor)) {
-          for (const event of page) {
-            cursor = Math.max(cursor, event.seq); // a damaged file may have them in any order
-            yield event;
-          }
+      if (reader.nextSeq() !== cursor.seq + 1) {
+        for (let page = await read(cursor); page.events.length > 0; page = await read(cursor)) {
+          yield* page.events;
+          cursor = page.last;
         }
         if (await isOver()) return;
       }
@@ -35,9 +45,9 @@ export async function* readEvents(
         if (event === "lagging") break;
         const { seq } = event as StoredEvent;
         if (seq !== undefined) {
-          if (seq <= cursor) continue;
-          if (seq > cursor + 1) break; // the event between was published before this reader listened
-          cursor = seq;
+          if (seq <= cursor.seq) continue;
+          if (seq > cursor.seq + 1) break; // the event between was published before this reader listened
+          cursor = { ...cursor, seq };
         }
         yield event;
         if (isClosing(event) && (await isOver())) return;

@@ -1,8 +1,9 @@
 import type { JsonText } from "../../core/json.ts";
+import type { CreateWalk, Walk } from "../attempts/walk.ts";
 import type { EventBody, LiveEvent } from "../events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Position, Transition } from "../execution.ts";
 import { inputRow, type Value } from "../walk/value.ts";
-import type { AttemptPlan, AttemptResult, Drive, JournalInput, Walk } from "../walk/walk.ts";
+import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
 import { fromRow, textOf, toCommand, toCommandRow, toEntryResult, toEntryRow, type JournalRow } from "./journal-row.ts";
 
 /** The result of one input: the unit of a commit. */
@@ -28,9 +29,9 @@ export interface Commit<State> {
   readonly states: readonly State[];
 }
 
-/** The outcomes of a commit. */
+/** The callbacks of a commit. Exactly one of `done` and `fail` is called, unless `stalled` has dropped the change. They must not throw. */
 export interface Reactions<State> {
-  /** The change is durable; undefined when another writer was first. */
+  /** The change is durable. Undefined: nothing was written, because another writer was first or the run is released. */
   readonly done: (commit: Commit<State> | undefined) => void;
   /** The change can never be written. */
   readonly fail: (error: unknown) => void;
@@ -51,28 +52,27 @@ export interface RunHost<State extends ExecutionState> {
   stalled(run: Run<State>, cause: unknown): void;
   /** A result of the run can never be written. */
   failed(run: Run<State>, error: unknown): void;
-  /** A change was committed, or an attempt has ended: the run may be idle. */
+  /** A change was committed, or an attempt has ended: the run may be idle now. */
   progressed(run: Run<State>): void;
 }
 
 /**
  * One execution that this process drives.
  *
- * It owns the order of the changes of its execution, and the attempts that wait for their start or are in flight.
+ * It owns the order of the changes of its execution, and the attempts that wait for their start. Its life: created →
+ * replayed, if the execution is not new → admitted to a slot → idle → released (`leave`).
  * It never writes by itself, and never answers a caller from what is only decided.
  *
  * R1. Every change goes through `#advance`: decide → commit → publish → start.
  * R2. Nothing of a change is published or started before its commit. `decided` is ahead of `committed` by what is being written.
  * R3. Changes are committed in the order in which they were decided.
  * R4. An attempt starts only while the run is admitted, running as decided and as committed, and the entry is waited for.
- * R5. After `leave` it changes nothing any more.
+ * R5. After `leave` it changes nothing any more: changes that wait for their commit are dropped (`isReleased`).
  */
 export class Run<State extends ExecutionState = ExecutionState> {
   readonly execution: Execution;
-  /** The state as committed: the one that callers see. */
-  committed: State;
-  /** Status and epoch as decided. */
-  decided: { readonly status: ExecutionStatus; readonly epoch: number } = { status: "running", epoch: 0 };
+  #committed: State;
+  #decided: { readonly status: ExecutionStatus; readonly epoch: number } = { status: "running", epoch: 0 };
   readonly #host: RunHost<State>;
   readonly #walk: Walk;
   /** The number of the last event decided. */
@@ -83,21 +83,28 @@ export class Run<State extends ExecutionState = ExecutionState> {
   readonly #unwritten = new Map<number, JournalRow>();
   /** The attempts to start, and the time before which they may not. */
   readonly #planned = new Map<AttemptPlan, number>();
-  /** The keys of the attempts that run. */
-  readonly #inFlight = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #admitted = false;
   #stopped = false;
-  #left = false;
+  #released = false;
 
-  constructor(state: State, drive: Drive, host: RunHost<State>) {
+  constructor(state: State, createWalk: CreateWalk, host: RunHost<State>) {
     this.execution = state.execution;
-    this.committed = state;
+    this.#committed = state;
     this.#host = host;
-    this.#walk = drive(state.execution, {
-      readRow: (row) => this.readRow(row),
+    this.#walk = createWalk(state.execution, {
+      readRow: (row) => this.#readForAttempt(row),
       publishLive: (event) => host.publishLive(event),
     });
+  }
+
+  /** The state as committed: the one that callers see. */
+  get committed(): State {
+    return this.#committed;
+  }
+  /** Status and epoch as decided: ahead of the committed ones by what is being written. */
+  get decided(): Pick<ExecutionState, "status" | "epoch"> {
+    return this.#decided;
   }
 
   /** Starts a new execution. */
@@ -107,18 +114,17 @@ export class Run<State extends ExecutionState = ExecutionState> {
 
   /** Makes a transition from outside: suspend, resume or cancel. */
   command(next: Transition, reactions: Reactions<State>): void {
-    const row = toCommandRow(this.#host.newRow(), this.decided.epoch + 1, next);
-    this.#advance({ command: toCommand(row.row, next) }, row, reactions);
+    const row = toCommandRow(this.#host.newRow(), this.#decided.epoch + 1, next);
+    this.#advance({ command: toCommand(row.id, next) }, row, reactions);
   }
 
   #end(plan: AttemptPlan, result: AttemptResult): void {
     const { key } = plan;
-    this.#inFlight.delete(key);
-    if (this.#left) return;
+    if (this.#released) return;
     // The result of an attempt that lost a race, or whose execution was cancelled, is dropped.
-    if (!this.#walk.waiting.has(key)) return this.#host.progressed(this);
+    if (!this.#walk.isWaitingFor(key)) return this.#host.progressed(this);
     const row = toEntryRow(this.#host.newRow(), key, result);
-    this.#advance({ key, result: toEntryResult(row.row, result) }, row, this.#onResult);
+    this.#advance({ key, result: toEntryResult(row.id, result) }, row, this.#onResult);
   }
 
   /** The loop of an execution. */
@@ -126,21 +132,21 @@ export class Run<State extends ExecutionState = ExecutionState> {
     // Decide, in memory. The next input may be decided before this change is durable.
     const change = this.#decide(input, row);
     this.#writing++;
-    if (row) this.#unwritten.set(row.row, row);
+    if (row) this.#unwritten.set(row.id, row);
     // Commit the row, its events and its transitions, in one transaction with the changes of other runs.
     this.#host.commit(this, change, {
       ...reactions,
       done: (commit) => {
         this.#writing--;
-        if (commit) this.committed = commit.states.at(-1) ?? this.committed;
-        reactions.done(commit);
+        if (commit) this.#committed = commit.states.at(-1) ?? this.#committed;
+        reactions.done(commit); // answers the caller, and registers a new run
         if (!commit) return;
         // Publish the events to readers, and the states to callers that wait.
         this.#host.publish(this, change, commit);
         // Start the attempts that the change calls for.
         this.#schedule(change.starts);
         this.#launch();
-        if (row) this.#unwritten.delete(row.row);
+        if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
         this.#host.progressed(this);
       },
     });
@@ -154,17 +160,19 @@ export class Run<State extends ExecutionState = ExecutionState> {
       transitions.push(transition);
       this.#walk.confirmTransition(); // no other process decides about this execution
     }
-    const { epoch } = this.decided;
+    const { epoch } = this.#decided;
     this.#seq += events.length;
     for (const { to } of transitions) {
-      this.decided = { status: to, epoch: this.decided.epoch + 1 };
+      this.#decided = { status: to, epoch: this.#decided.epoch + 1 };
       if (to !== "running") this.#seq++; // its event
     }
     return { row, at: row?.at ?? this.execution.startAt, events, transitions, epoch, seq: this.#seq, starts };
   }
 
   readonly #onResult: Reactions<State> = {
-    done: (commit) => commit ?? this.#host.failed(this, new Error("Another process changed the execution")),
+    done: (commit) => {
+      if (!commit) this.#host.failed(this, new Error("Another process changed the execution"));
+    },
     fail: (error) => this.#host.failed(this, error),
     stalled: (cause) => {
       this.#host.stalled(this, cause);
@@ -182,13 +190,13 @@ export class Run<State extends ExecutionState = ExecutionState> {
     for await (const rows of pages) {
       for (const row of rows) {
         const input = fromRow(row);
-        if ("key" in input && !this.#walk.waiting.has(input.key)) return row.key;
+        if ("key" in input && !this.#walk.isWaitingFor(input.key)) return row.key;
         this.#schedule(this.#decide(input, row).starts);
         last = row.key;
       }
     }
-    const { status, epoch } = this.committed;
-    return this.decided.status === status && this.decided.epoch === epoch ? undefined : last;
+    const { status, epoch } = this.#committed;
+    return this.#decided.status === status && this.#decided.epoch === epoch ? undefined : last;
   }
 
   /** Allows attempts to start: the run has a slot. */
@@ -205,7 +213,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
   #launch(): void {
     if (this.#timer) clearTimeout(this.#timer);
     if (!this.#admitted || this.#stopped) return;
-    if (this.committed.status !== "running" || this.decided.status !== "running") return;
+    if (this.#committed.status !== "running" || this.#decided.status !== "running") return;
     let nextDue = Infinity;
     for (const [plan, due] of this.#planned) {
       if (due > 0 && due > Date.now()) {
@@ -213,11 +221,10 @@ export class Run<State extends ExecutionState = ExecutionState> {
         continue;
       }
       this.#planned.delete(plan);
-      if (!this.#walk.waiting.has(plan.key)) continue;
-      this.#inFlight.add(plan.key);
-      this.#walk.start(plan, (result) => this.#end(plan, result));
+      if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#end(plan, result));
     }
-    if (nextDue < Infinity) this.#timer = setTimeout(() => this.#launch(), Math.max(0, nextDue - Date.now()));
+    const wait = Math.min(Math.max(0, nextDue - Date.now()), longestTimer);
+    if (nextDue < Infinity) this.#timer = setTimeout(() => this.#launch(), wait);
   }
 
   /** Starts no further attempts. */
@@ -228,8 +235,8 @@ export class Run<State extends ExecutionState = ExecutionState> {
 
   /** Releases the run; attempts in flight are aborted. */
   leave(reason: string): void {
-    if (this.#left) return;
-    this.#left = true;
+    if (this.#released) return;
+    this.#released = true;
     this.stop();
     this.#walk.leave(reason);
   }
@@ -241,16 +248,32 @@ export class Run<State extends ExecutionState = ExecutionState> {
     return unwritten ? textOf(unwritten) : this.#host.readRow(this, row);
   }
 
+  /** Reads a row for an attempt. If the store fails, the run fails and not the step: the step runs again at the next start. */
+  #readForAttempt(row: number): JsonText | undefined {
+    try {
+      return this.readRow(row);
+    } catch (error) {
+      this.#host.failed(this, error);
+      throw error;
+    }
+  }
+
   /** Whether the journal has everything: the execution has ended, or is suspended with nothing in flight. */
   get isIdle(): boolean {
-    const { status, epoch } = this.committed;
-    if (this.#writing > 0 || status === "running" || this.decided.epoch !== epoch) return false;
-    return status !== "suspended" || this.#inFlight.size === 0;
+    const { status, epoch } = this.#committed;
+    if (this.#writing > 0 || status === "running" || this.#decided.epoch !== epoch) return false;
+    return status !== "suspended" || this.inFlight === 0;
+  }
+  get isReleased(): boolean {
+    return this.#released;
   }
   get inFlight(): number {
-    return this.#inFlight.size;
+    return this.#walk.inFlight;
   }
   get position(): Position {
     return this.#walk.position();
   }
 }
+
+/** The longest delay of a Node timer: with a longer one it fires at once. */
+const longestTimer = 2 ** 31 - 1;

@@ -1,20 +1,23 @@
 import { toErrorMessage } from "../../core/error.ts";
 import type { Branch, ForkMode, Outcome } from "../definition.ts";
-import type { Fault, ParkedBranch, Position } from "../execution.ts";
+import type { StoredError, ParkedBranch, Position } from "../execution.ts";
 import type { Value } from "./value.ts";
-import type { AbortPlan, AttemptPlan, EntryResult, ResumeInput } from "./walk.ts";
+import type { AbortPlan, AttemptPlan, EntryResult, ResumeInput } from "./decision.ts";
 
 /** Thrown into a branch when one of its steps has failed for good. */
 export class StepFailure extends Error {
-  readonly fault: Fault;
+  readonly stored: StoredError;
 
-  constructor(fault: Fault) {
-    super(fault.message);
-    this.fault = fault;
+  constructor(stored: StoredError) {
+    super(stored.message);
+    this.stored = stored;
   }
 }
 
-/** One branch in progress. It waits for at most one thing: an entry (`plan`), a resume (`parked`) or a fork (`child`). */
+/**
+ * One branch in progress. It waits for one thing: an entry (`plan`), a resume (`parked`) or a fork (`child`). Once that has
+ * come, the field stays set until the branch continues, which in a paused walk is later.
+ */
 interface Fiber {
   readonly branch: Branch;
   /** The fork that this is a branch of; undefined for the workflow itself. */
@@ -34,7 +37,7 @@ interface Fork {
   branches: Fiber[];
   readonly outcomes: Outcome[];
   /** The number of branches that have not ended. */
-  left: number;
+  open: number;
   decided: boolean;
 }
 /** A fiber that can continue, and the value or the error that it continues with. */
@@ -52,14 +55,14 @@ export class Fibers {
   /** The fibers that wait for an entry, by its key. */
   readonly waiting: Map<string, Fiber> = new Map();
   /** The end of the workflow itself. */
-  ended: { value: Value } | { error: Fault } | undefined;
+  ended: { value: Value } | { error: StoredError } | undefined;
   #root: Fiber | undefined;
   #ready: Ready[] = [];
   #starts: AttemptPlan[] = [];
   #aborts: AbortPlan[] = [];
 
   /** Starts from a new root. The tree that was there before is killed. */
-  begin(branch: Branch): void {
+  setRoot(branch: Branch): void {
     this.kill("The execution went back to an earlier step");
     this.ended = undefined;
     this.#root = { branch, fork: undefined, index: 0, over: false };
@@ -71,7 +74,7 @@ export class Fibers {
   }
 
   /** Hands the result of an entry to the branch that waits for it. */
-  settle(key: string, result: EntryResult): void {
+  deliver(key: string, result: EntryResult): void {
     const fiber = this.waiting.get(key)!;
     this.waiting.delete(key);
     this.#ready.push({ fiber, send: result });
@@ -130,7 +133,7 @@ export class Fibers {
         return;
       case "fork": {
         const { mode, branches } = operation;
-        const fork: Fork = { mode, parent: fiber, branches: [], outcomes: [], left: branches.length, decided: false };
+        const fork: Fork = { mode, parent: fiber, branches: [], outcomes: [], open: branches.length, decided: false };
         fork.branches = branches.map((branch, index) => ({ branch, fork, index, over: false }));
         fiber.child = fork;
         if (branches.length === 0) this.#ready.push({ fiber, send: [] });
@@ -143,15 +146,15 @@ export class Fibers {
     fiber.over = true;
     const { fork } = fiber;
     if (!fork) {
-      this.ended = error === undefined ? { value: outcome?.value } : { error: toFault(error) };
+      this.ended = error === undefined ? { value: outcome?.value } : { error: toStoredError(error) };
       return;
     }
     if (fork.decided) return;
-    fork.left--;
+    fork.open--;
     if (outcome) fork.outcomes[fiber.index] = outcome;
     const failed = error !== undefined;
     // All: the first failure decides, else the last value. Race: the first value decides, else the last failure.
-    if (failed === (fork.mode === "race") && fork.left > 0) return;
+    if (failed === (fork.mode === "race") && fork.open > 0) return;
     fork.decided = true;
     for (const one of fork.branches) this.#kill(one, failed ? "Another branch failed" : "Another branch won");
     if (failed) this.#ready.push({ fiber: fork.parent, fail: error });
@@ -162,7 +165,7 @@ export class Fibers {
     if (fiber.over) return;
     fiber.over = true;
     const { key } = fiber.plan ?? {};
-    // An entry that ended while the walk was held is not waited for any more.
+    // An entry that ended while the walk was paused is not waited for any more.
     if (key !== undefined && this.waiting.delete(key)) this.#aborts.push({ key, reason });
     for (const one of fiber.child?.branches ?? []) this.#kill(one, reason);
   }
@@ -174,7 +177,7 @@ export class Fibers {
   }
 }
 
-function toFault(error: unknown): Fault {
-  if (error instanceof StepFailure) return error.fault;
+function toStoredError(error: unknown): StoredError {
+  if (error instanceof StepFailure) return error.stored;
   return { message: toErrorMessage(error) };
 }

@@ -1,11 +1,11 @@
 import type { Branch, EntryInput, Outcome, Step, StepRunner, WorkflowDefinition } from "../definition.ts";
-import { findEntry, type EntryTable } from "../entries.ts";
+import { findCode, type CodeTable } from "../code-table.ts";
 import type { EventBody } from "../events.ts";
 import type { Execution, ParkedBranch, Position, Transition } from "../execution.ts";
 import { Fibers, StepFailure } from "./fibers.ts";
 import { prefixOf, toEntryKey, toIdempotencyKey, toStableKey } from "./journal-keys.ts";
 import { inputRow, toValue, type Value } from "./value.ts";
-import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput } from "./walk.ts";
+import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput } from "./decision.ts";
 
 /**
  * Walks a workflow: `next` maps each input of the journal to a decision.
@@ -15,13 +15,13 @@ import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput } fr
  *
  * I1. Decisions are a function of the inputs and their order, so a replay of the journal leads to the same place.
  * I2. The clock is the time of the last input.
- * I3. While the walk is held (suspended or ended), results of entries are taken in, but no branch continues.
- * I4. At most one transition per decision. The walk is held once that is confirmed.
+ * I3. While the walk is paused (suspended or ended), results of entries are taken in, but no branch continues.
+ * I4. At most one transition per decision. The walk is paused once that is confirmed.
  * I5. Values over 1 KB are references to rows. No text is read here.
  */
 export class Interpreter {
   readonly #workflow: WorkflowDefinition;
-  readonly #entries: EntryTable;
+  readonly #codes: CodeTable;
   readonly #executionId: string;
   readonly #input: Value;
   readonly #fibers = new Fibers();
@@ -37,12 +37,12 @@ export class Interpreter {
   readonly #outputs = new Map<string, { readonly value: Value; readonly topIndex: number }>();
   /** The number of journal rows of each stable key. */
   readonly #counts = new Map<string, number>();
-  #held = false;
-  #heldFromOutside = false;
+  /** The reason why no branch continues: a transition of this walk, or a command. */
+  #pausedBy: "decision" | "command" | undefined;
 
-  constructor(workflow: WorkflowDefinition, entries: EntryTable, { id, input, startAt }: Execution) {
+  constructor(workflow: WorkflowDefinition, codes: CodeTable, { id, input, startAt }: Execution) {
     this.#workflow = workflow;
-    this.#entries = entries;
+    this.#codes = codes;
     this.#executionId = id;
     this.#input = toValue(input, inputRow);
     this.#clock = startAt;
@@ -51,19 +51,18 @@ export class Interpreter {
   /** Begins the walk, or takes the next input. */
   next(input?: JournalInput): Decision {
     if (!input) this.#begin();
-    else if ("key" in input) this.#settle(input.key, input.result);
+    else if ("key" in input) this.#deliver(input.key, input.result);
     else this.#obey(input.command);
-    if (!this.#held) this.#fibers.advance();
+    if (!this.#pausedBy) this.#fibers.advance();
     const events = this.#events;
     this.#events = [];
     const { starts, aborts } = this.#fibers.takePlans();
-    return { events, starts, aborts, transition: this.#held ? undefined : this.#toTransition() };
+    return { events, starts, aborts, transition: this.#pausedBy ? undefined : this.#toTransition() };
   }
 
   /** The transition of the last decision has been made. */
   confirmTransition(): void {
-    this.#held = true;
-    this.#heldFromOutside = false;
+    this.#pausedBy = "decision";
   }
 
   /** The keys of the entries that a branch waits for. */
@@ -86,12 +85,12 @@ export class Interpreter {
 
   #begin(): void {
     this.#events.push({ type: "workflow-start" });
-    this.#fibers.begin(this.#runTop(0, this.#input));
+    this.#fibers.setRoot(this.#runTop(0, this.#input));
   }
 
-  #settle(key: string, result: EntryResult): void {
+  #deliver(key: string, result: EntryResult): void {
     this.#clock = result.at;
-    this.#fibers.settle(key, result);
+    this.#fibers.deliver(key, result);
   }
 
   /** Follows a transition made from outside: suspend, resume or cancel. */
@@ -99,16 +98,16 @@ export class Interpreter {
     this.#clock = command.at;
     if (command.to === "running") {
       this.#resume(command.stepId, { data: command.data, by: command.by });
-      this.#held = false;
+      this.#pausedBy = undefined;
       return;
     }
-    this.#held = this.#heldFromOutside = true;
+    this.#pausedBy = "command";
     if (command.to === "error") this.#fibers.kill("The execution was cancelled");
   }
 
   /** A parked branch continues, or an earlier step begins again. After a suspension from outside all branches continue. */
   #resume(stepId: string | undefined, resumed: ResumeInput): void {
-    const parked: ParkedBranch<Value>[] = this.#heldFromOutside ? [] : this.#fibers.parked();
+    const parked: ParkedBranch<Value>[] = this.#pausedBy === "command" ? [] : this.#fibers.parked();
     const target = stepId === undefined ? parked[0] : parked.find((one) => one.stepId === stepId);
     if (target) return this.#fibers.resume(target, resumed);
     const index = this.#workflow.steps.findIndex(({ id }) => id === stepId);
@@ -119,7 +118,7 @@ export class Interpreter {
   #goBack(index: number, resumed: ResumeInput): void {
     this.#generation++;
     for (const [path, { topIndex }] of this.#outputs) if (topIndex >= index) this.#outputs.delete(path);
-    this.#fibers.begin(this.#runTop(index, this.#stepData[index], resumed));
+    this.#fibers.setRoot(this.#runTop(index, this.#stepData[index], resumed));
   }
 
   /** The transition that the branches call for. */
@@ -129,7 +128,7 @@ export class Interpreter {
     if (ended && "error" in ended) return { at, to: "error", error: ended.error };
     if (ended) return { at, to: "completed", result: ended.value };
     if (waiting.size > 0) return undefined;
-    const pending = this.#fibers.parked();
+    const pending = this.#fibers.parked(); // not empty: nothing has ended and no entry is waited for, so F2 leaves only these
     return { at, to: "suspended", reason: pending[0]!.reason, pending };
   }
 
@@ -180,7 +179,7 @@ export class Interpreter {
   }
 
   *#runEntry(path: string, input: Value, { suffix = "", data, argument, resumed: first }: EntryInput): Branch {
-    const { attempts, delay = 0, backoff = 1 } = findEntry(this.#entries, path, suffix).retry;
+    const { attempts, delay = 0, backoff = 1 } = findCode(this.#codes, path, suffix).retry;
     const stableKey = toStableKey(path, suffix, this.#generation);
     const idempotencyKey = toIdempotencyKey(this.#executionId, stableKey);
     const position = { stepIndex: this.#topIndex, stepId: path };

@@ -6,7 +6,7 @@ import type { JsonText } from "../../core/json.ts";
  */
 export type Value = JsonText | undefined | StoredValue | JoinedValue;
 
-/** A text in the journal. Row 0 is the execution's input. */
+/** A text in the journal. */
 interface StoredValue {
   readonly row: number;
   readonly bytes: number;
@@ -19,6 +19,7 @@ interface JoinedValue {
 /** Reads the text of a journal row. */
 export type ReadRow = (row: number) => JsonText | undefined;
 
+/** The row number that stands for the execution's input. Rows of a journal begin at 1. */
 export const inputRow = 0;
 /** The longest text that a walk carries. */
 export const maxInlineBytes = 1024;
@@ -31,7 +32,7 @@ export function toValue(text: JsonText | undefined, row: number): Value {
   return bytes <= maxInlineBytes ? text : { row, bytes };
 }
 
-/** The JSON array of these values; undefined becomes null, as in `JSON.stringify`. */
+/** The JSON array of these values; undefined becomes null, as in `JSON.stringify`. Only a short one is made here. */
 export function joinValues(values: readonly Value[]): Value {
   const items = values.map((value) => value ?? "null");
   const isShort = items.every((item) => typeof item === "string" && item.length * 3 <= maxInlineBytes);

@@ -1,4 +1,4 @@
-import type { Code } from "../../engine/definition.ts";
+import type { ExecuteCode } from "../../engine/definition.ts";
 import type { OutputOf } from "../../core/schema.ts";
 import type { Agent, Prompt } from "../../engine/ask.ts";
 import type { StepContext } from "../../engine/step-context.ts";
@@ -32,7 +32,7 @@ export function andAgent<
 ): TypedStep<Data, Input, Resume, Suspend, OwnType<Output>> {
   const outputSchema = options.map ? undefined : options.schema;
   const { agent, prompt, schema, map } = options;
-  const code: Code = async (context, tools) => {
+  const execute: ExecuteCode = async (context, tools) => {
     const asked = typeof prompt === "function" ? await prompt(context) : prompt;
     const answer = await tools.ask(agent, asked, { schema, context });
     // The agent has checked its answer against the schema.
@@ -42,7 +42,7 @@ export function andAgent<
     type: "andAgent",
     options: { ...options, outputSchema },
     needs: { agent: "object" },
-    entries: { "": { ...options, outputSchema: undefined, code } },
+    codes: { "": { ...options, outputSchema: undefined, execute } },
     run: (runner, data, resumed) => runner.entry(options.id, { data, resumed }),
   });
 }

@@ -23,7 +23,7 @@ export function andTap<
     type: "andTap",
     options,
     needs: { execute: "function" },
-    entries: { "": { ...options, code: (context) => Promise.resolve(options.execute(context)).then(toNull) } },
+    codes: { "": { ...options, execute: (context) => Promise.resolve(options.execute(context)).then(toNull) } },
     *run(runner, data, resumed): Branch {
       try {
         yield* runner.entry(options.id, { data, resumed });

@@ -45,7 +45,7 @@ export function andThen<
     type: "andThen",
     options,
     needs: { execute: "function" },
-    entries: { "": { ...options, suspends: true, code: options.execute } },
+    codes: { "": { ...options, suspends: true, execute: (context) => options.execute(context) } },
     run: (runner, data, resumed) => runner.entry(options.id, { data, resumed }),
   });
 }

@@ -17,10 +17,10 @@ export function andWhen<Data = unknown, Input = unknown, Resume = unknown, Suspe
     type: "andWhen",
     options: { ...options, steps: [step] },
     needs: { condition: "function", step: "object" },
-    entries: { "?": { code: async (context) => Boolean(await condition(context)) } },
+    codes: { "?": { execute: async (context) => Boolean(await condition(context)) } },
     *run(runner, data): Branch {
       const { value: holds } = yield* runner.entry(id, { suffix: "?", data });
-      return holds === "true" ? yield* runner.step(step, data) : { value: data, skipped: true };
+      return holds === "true" /* the JSON text */ ? yield* runner.step(step, data) : { value: data, skipped: true };
     },
   });
 }

@@ -1,5 +1,5 @@
 import type { StepContext } from "../../engine/step-context.ts";
-import type { Branch, Code, WorkflowDefinition } from "../../engine/definition.ts";
+import type { Branch, ExecuteCode, WorkflowDefinition } from "../../engine/definition.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
 /** A workflow as a step sees it: what it takes and what it makes. */
@@ -35,15 +35,15 @@ export function andWorkflow<
   const { inputSchema, steps } = options.workflow ?? {};
   const { id, workflow, map } = options;
   // The workflow has checked its result against its schema.
-  const code: Code | undefined = map && ((context, { argument }) => map(argument as Result, context));
+  const execute: ExecuteCode | undefined = map && ((context, { argument }) => map(argument as Result, context));
   return createStep({
     type: "andWorkflow",
     options: { ...options, inputSchema, steps },
     needs: { workflow: "object" },
-    entries: code ? { ">": { code } } : {},
+    codes: execute ? { ">": { execute } } : {},
     *run(runner, data): Branch {
       const { value } = yield* runner.within(id, workflow, data);
-      return code ? yield* runner.entry(id, { suffix: ">", data, argument: value }) : { value };
+      return execute ? yield* runner.entry(id, { suffix: ">", data, argument: value }) : { value };
     },
   });
 }

@@ -1,7 +1,7 @@
 import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/step-context.ts";
-import type { Retry, Step, StepEntries, StepType } from "../../engine/definition.ts";
+import type { Retry, Step, StepCodes, StepType } from "../../engine/definition.ts";
 
 /** A step with its types: of the workflow around it, and of its output. */
 export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
@@ -65,7 +65,7 @@ interface StepParts<Options> {
   readonly options: Options;
   /** The options that must be there, for users without types. */
   readonly needs: { readonly [K in keyof Options]?: "function" | "object" };
-  readonly entries?: StepEntries;
+  readonly codes?: StepCodes;
   readonly run: Step["run"];
 }
 
@@ -74,9 +74,9 @@ export function createStep<const Options extends { id: string; name?: string; pu
   type,
   options,
   needs,
-  entries = {},
+  codes = {},
   run,
-}: StepParts<Options>): Options & Pick<Step, "type" | "name" | "purpose" | "entries" | "run"> {
+}: StepParts<Options>): Options & Pick<Step, "type" | "name" | "purpose" | "codes" | "run"> {
   const { id, name = id, purpose = "" } = options;
   if (!isId(id)) throw new TypeError(`${type}: id ${JSON.stringify(id)} is not ${idRule}`);
   for (const [key, kind] of Object.entries(needs)) {
@@ -84,5 +84,5 @@ export function createStep<const Options extends { id: string; name?: string; pu
     if (typeof value !== kind || value === null) throw new TypeError(`${type} ${id}: ${key} is missing`);
   }
   checkSchemas(options, `${type} ${id}`);
-  return Object.freeze({ ...options, entries, run, type, name, purpose });
+  return Object.freeze({ ...options, codes, run, type, name, purpose });
 }

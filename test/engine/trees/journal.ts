@@ -4,13 +4,13 @@ import { expect } from "vitest";
 import { fromEventText } from "../../../src/backends/embedded/event-text.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import { toTransitionEvent } from "../../../src/engine/events.ts";
-import { createDrive } from "../../../src/engine/attempts/drive.ts";
+import { createProgram } from "../../../src/engine/attempts/live-walk.ts";
 import { resolveTransition, type Execution, type Transition } from "../../../src/engine/execution.ts";
 import type { EventBody, StoredEvent } from "../../../src/engine/events.ts";
 import { toText, toValue } from "../../../src/engine/walk/value.ts";
-import type { JournalInput } from "../../../src/engine/walk/walk.ts";
+import type { JournalInput } from "../../../src/engine/walk/decision.ts";
 import { createTestLogger } from "../../harness/server.ts";
-import { driveOptions, type Book, type Luck } from "./play.ts";
+import { programOptions, type Book, type Luck } from "./play.ts";
 
 interface Row {
   n: number;
@@ -132,7 +132,7 @@ const legal: Record<string, string[]> = {
 function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definition: WorkflowDefinition) {
   const readRow = (row: number) => (row === 0 ? execution.input : textOf(rows.find((one) => one.n === row)!));
   const host = { readRow, publishLive: () => {} };
-  const walk = createDrive(driveOptions(definition, createTestLogger([])))(execution, host);
+  const walk = createProgram(programOptions(definition, createTestLogger([]))).createWalk(execution, host);
   const started = new Set<string>();
   const state = { status: "running", epoch: 0, last: null as Transition | null, ended: null as number | null };
   const events = [take()];
@@ -145,7 +145,7 @@ function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definit
     } else {
       assert(legal[state.status]!.length > 0, `${row.key} is recorded after the end`);
       assert(started.has(row.key), `${row.key} is recorded, but the replay never starts it`);
-      assert(walk.waiting.has(row.key), `${row.key} is recorded, but the replay does not wait for it`);
+      assert(walk.isWaitingFor(row.key), `${row.key} is recorded, but the replay does not wait for it`);
     }
     const held = state.status === "suspended" && row.kind !== "signal";
     events.push(take(toTaken(row)));

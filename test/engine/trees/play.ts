@@ -5,9 +5,8 @@ import { embedded } from "agentserve";
 import { ServeError } from "../../../src/core/error.ts";
 import type { Logger } from "../../../src/core/log.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
-import { createDrive, type DriveOptions } from "../../../src/engine/attempts/drive.ts";
-import { listSteps } from "../../../src/engine/changes.ts";
-import type { Drive } from "../../../src/engine/walk/walk.ts";
+import { createProgram, type ProgramOptions } from "../../../src/engine/attempts/live-walk.ts";
+import type { CreateWalk } from "../../../src/engine/attempts/walk.ts";
 import type { Engine } from "../../../src/engine/backend.ts";
 import type { ExecutionState, Transition } from "../../../src/engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../../src/engine/events.ts";
@@ -63,11 +62,11 @@ export class Book implements Notes {
   }
 }
 
-export const driveOptions = (
+export const programOptions = (
   workflow: WorkflowDefinition,
   logger: Logger,
-  hold: DriveOptions["hold"] = () => () => {},
-): DriveOptions => ({
+  hold: ProgramOptions["hold"] = () => () => {},
+): ProgramOptions => ({
   workflow,
   logger,
   tracer: noTracer,
@@ -108,9 +107,8 @@ export async function openWorld(
   const limits = { runningExecutions, queuedExecutions: 100, sseBufferBytes: 1_000_000 };
   const { engine } = embedded({ path }).open({ root: "/", ...limits, logger });
   const durable = new Durable(path);
-  const drive = watched(createDrive(driveOptions(definition, logger, hold)), book, durable);
-  const { recovery, steps } = definition;
-  const runnable: Runnable = { definition, drive, recovery, steps: listSteps(steps) };
+  const program = createProgram(programOptions(definition, logger, hold));
+  const runnable: Runnable = { ...program, definition, createWalk: watched(program.createWalk, book, durable) };
   await engine.open(() => runnable);
   return {
     engine,
@@ -153,18 +151,19 @@ class Durable {
   }
 }
 
-/** The same drive, with every launch of an entry written down. */
-function watched(drive: Drive, book: Book, durable: Durable): Drive {
+/** The same walks, with every launch of an attempt written down. */
+function watched(createWalk: CreateWalk, book: Book, durable: Durable): CreateWalk {
   const { late } = book;
   return (execution, host) => {
-    const walk = drive(execution, host);
+    const walk = createWalk(execution, host);
     let inputs = 0;
     /** The number of rows that the plan of an attempt follows from, by its key. */
     const follows = new Map<string, number>();
     return {
-      get waiting() {
-        return walk.waiting;
+      get inFlight() {
+        return walk.inFlight;
       },
+      isWaitingFor: (key) => walk.isWaitingFor(key),
       next(input) {
         const decision = walk.next(input);
         if (input) inputs++;
@@ -180,7 +179,7 @@ function watched(drive: Drive, book: Book, durable: Durable): Drive {
         if (found.status !== "running" || found.rows < rows)
           book.wrong(`${entry} follows from row ${rows} and is launched when the file has ${JSON.stringify(found)}`);
         walk.start(plan, (result) => {
-          if (!walk.waiting.has(key)) late.add(entry);
+          if (!walk.isWaitingFor(key)) late.add(entry);
           ended(result);
         });
       },

@@ -1,9 +1,9 @@
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
-import { toEntryTable } from "../../../src/engine/entries.ts";
+import { toCodeTable } from "../../../src/engine/code-table.ts";
 import type { Execution, Transition } from "../../../src/engine/execution.ts";
 import { Interpreter } from "../../../src/engine/walk/interpreter.ts";
 import type { Value } from "../../../src/engine/walk/value.ts";
-import type { Decision, EntryResult, JournalInput } from "../../../src/engine/walk/walk.ts";
+import type { Decision, EntryResult, JournalInput } from "../../../src/engine/walk/decision.ts";
 import type { Luck } from "../trees/play.ts";
 
 /** The interpreter as a plain function: a journal in, decisions out. */
@@ -12,7 +12,7 @@ export function interpret(
   execution: Execution,
   journal: readonly JournalInput[],
 ): Decision[] {
-  const interpreter = new Interpreter(workflow, toEntryTable(workflow), execution);
+  const interpreter = new Interpreter(workflow, toCodeTable(workflow), execution);
   return [undefined, ...journal].map((input) => {
     const decision = interpreter.next(input);
     if (decision.transition) interpreter.confirmTransition();
@@ -22,7 +22,7 @@ export function interpret(
 
 /** A journal that no code has written: every result and every command is made up, as far as the rules allow. */
 export function makeJournal(workflow: WorkflowDefinition, execution: Execution, luck: Luck): JournalInput[] {
-  const interpreter = new Interpreter(workflow, toEntryTable(workflow), execution);
+  const interpreter = new Interpreter(workflow, toCodeTable(workflow), execution);
   const journal: JournalInput[] = [];
   const state = { status: "running" as Transition["to"] };
   const take = (input?: JournalInput): void => {

@@ -66,11 +66,11 @@ export function guard(mark: (line: string) => void): (point: Point) => void {
     return result;
   }
 
-  const { begin, move, add, transaction, state, running } = Store.prototype;
+  const { insertExecution, move, add, transaction, state, running } = Store.prototype;
   Object.assign(Store.prototype, {
-    begin(this: Store, ...args: Parameters<Store["begin"]>) {
+    insertExecution(this: Store, ...args: Parameters<Store["insertExecution"]>) {
       ids.set(args[0], args[1].id);
-      return around("begin", `${args[1].id} running`, () => begin.apply(this, args));
+      return around("begin", `${args[1].id} running`, () => insertExecution.apply(this, args));
     },
     move(this: Store, ...args: Parameters<Store["move"]>) {
       const [number, , next] = args;
@@ -83,7 +83,7 @@ export function guard(mark: (line: string) => void): (point: Point) => void {
       const [number] = args;
       const { key, kind, body } = args.find((one) => typeof one === "object" && "kind" in one)!;
       const run = (): void => add.apply(this, args);
-      if (kind !== "signal") return around(`entry:${kind}`, `${ids.get(number)} ${key}`, run);
+      if (kind !== "command") return around(`entry:${kind}`, `${ids.get(number)} ${key}`, run);
       const { to } = JSON.parse(body!) as Transition;
       return armed?.moment === "before" ? run() : around(`signal:${to}`, `${ids.get(number)} ${to}`, run);
     },

@@ -1,14 +1,14 @@
 import type { Caller } from "../../core/caller.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { EventBody, LiveEvent } from "../events.ts";
-import type { Execution, Fault, Position, Transition } from "../execution.ts";
+import type { EventBody } from "../events.ts";
+import type { StoredError, Transition } from "../execution.ts";
 import type { EntrySuffix } from "./journal-keys.ts";
-import type { ReadRow, Value } from "./value.ts";
+import type { Value } from "./value.ts";
 
 /** The result of one journal entry. */
 export type EntryResult<V = Value> = { readonly at: number } & (
   | { readonly value: V }
-  | { readonly error: Fault }
+  | { readonly error: StoredError }
   | { readonly suspended: { readonly reason: string; readonly data?: V | undefined } }
 );
 /** The result of an attempt, before the journal has a row for it. */
@@ -19,7 +19,7 @@ export type JournalInput =
   | { readonly key: string; readonly result: EntryResult }
   | { readonly command: Transition<Value> };
 
-/** The result of one input: plain data. Nothing of it may be visible before the input is durable. */
+/** The result of one input: plain data. Events, starts and the transition wait for the commit; aborts need not. */
 export interface Decision {
   /** The events to publish. Those of transitions follow from the transitions themselves. */
   readonly events: readonly EventBody[];
@@ -56,31 +56,3 @@ export interface ResumeInput {
   readonly data: Value;
   readonly by: Caller | undefined;
 }
-
-/**
- * One walk of one execution: decisions, and the attempts that they start. The decisions are a function of the journal: the
- * same inputs in the same order give the same decisions.
- */
-export interface Walk {
-  /** The keys of the entries that the walk waits for. Results of other entries are dropped. */
-  readonly waiting: ReadonlyMap<string, unknown>;
-  /** The step in flight, else the next one. */
-  position(): Position;
-  /** Begins the walk, or takes the next input. */
-  next(input?: JournalInput): Decision;
-  /** The transition of the last decision has been made. On a distributed backend another replica may have been first. */
-  confirmTransition(): void;
-  /** Runs the code of an attempt. Calls `ended` once, never synchronously, and not after `leave`. */
-  start(plan: AttemptPlan, ended: (result: AttemptResult) => void): void;
-  /** Aborts the attempts in flight and releases the walk. */
-  leave(reason: string): void;
-}
-
-/** The part of a backend that a walk uses. */
-export interface WalkHost {
-  /** Reads the text of a long value. Restate: from the rows that its drive has loaded. */
-  readonly readRow: ReadRow;
-  /** Publishes an event of the author's own. Restate: to the readers of this replica. */
-  readonly publishLive: (event: LiveEvent) => void;
-}
-export type Drive = (execution: Execution, host: WalkHost) => Walk;

@@ -5,7 +5,7 @@ import type { StepPlace } from "./execution.ts";
  * The reason why an execution cannot continue on new code: the first difference among the steps that have started.
  * Undefined when it can. Later steps may change freely, unless they are branches of a step that has started.
  */
-export function findChange(
+export function findMismatch(
   before: readonly StepPlace[],
   after: readonly StepPlace[],
   started: ReadonlySet<string>,

@@ -1,19 +1,21 @@
 import type { Logger } from "../../core/log.ts";
 import type { Tracer } from "../../core/trace.ts";
 import type { AskAgent } from "../ask.ts";
+import type { Program } from "../backend.ts";
+import { findCode, toCodeTable, type CodeTable } from "../code-table.ts";
+import { listSteps } from "../compare-code.ts";
 import type { WorkflowDefinition } from "../definition.ts";
-import { findEntry, toEntryTable, type EntryTable } from "../entries.ts";
 import type { Execution, Position } from "../execution.ts";
+import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import { Interpreter } from "../walk/interpreter.ts";
-import type { AttemptPlan, AttemptResult, Decision, Drive, JournalInput, Walk, WalkHost } from "../walk/walk.ts";
 import { Attempt, type AttemptHost } from "./attempt.ts";
 import { WalkSpans } from "./spans.ts";
+import type { Walk, WalkHost } from "./walk.ts";
 
-export interface DriveOptions {
+export interface ProgramOptions {
   readonly workflow: WorkflowDefinition;
   readonly logger: Logger;
   readonly tracer: Tracer;
-  /** The way in which steps ask agents. */
   readonly ask: AskAgent;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
@@ -21,50 +23,44 @@ export interface DriveOptions {
   readonly hold: () => () => void;
 }
 
-export function createDrive(options: DriveOptions): Drive {
-  const entries = toEntryTable(options.workflow);
-  return (execution, host) => new LiveWalk(options, entries, execution, host);
+/** The code of a workflow as a backend runs it. It is made once for each version of the config. */
+export function createProgram(options: ProgramOptions): Program {
+  const { steps, recovery } = options.workflow;
+  const codes = toCodeTable(options.workflow);
+  return {
+    steps: listSteps(steps),
+    recovery,
+    createWalk: (execution, host) => new LiveWalk(options, codes, execution, host),
+  };
 }
 
 /** The interpreter with effects around it: attempts that run code, spans, and the version of the config that they need. */
 class LiveWalk implements Walk {
   readonly #interpreter: Interpreter;
-  readonly #entries: EntryTable;
+  readonly #codes: CodeTable;
   readonly #spans: WalkSpans;
   readonly #host: AttemptHost;
   /** The attempts in flight, by the key of their entry. */
   readonly #attempts = new Map<string, Attempt>();
   readonly #release: () => void;
 
-  constructor(options: DriveOptions, entries: EntryTable, execution: Execution, { readRow, publishLive }: WalkHost) {
+  constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, { readRow, publishLive }: WalkHost) {
     const { workflow, logger, tracer, ask, stepTimeoutMs, stepValueBytes, hold } = options;
-    const interpreter = new Interpreter(workflow, entries, execution);
+    const interpreter = new Interpreter(workflow, codes, execution);
+    const spans = new WalkSpans(tracer, execution);
+    const output: AttemptHost["output"] = (path, stepId) => interpreter.output(path, stepId);
     this.#interpreter = interpreter;
-    this.#entries = entries;
-    this.#spans = new WalkSpans(tracer, execution);
-    this.#host = {
-      execution,
-      logger,
-      spans: this.#spans,
-      ask,
-      stepTimeoutMs,
-      stepValueBytes,
-      readRow,
-      publishLive,
-      output: (path, stepId) => interpreter.output(path, stepId),
-    };
+    this.#codes = codes;
+    this.#spans = spans;
+    this.#host = { execution, logger, spans, ask, stepTimeoutMs, stepValueBytes, readRow, publishLive, output };
     this.#release = hold();
-  }
-
-  get waiting(): ReadonlyMap<string, unknown> {
-    return this.#interpreter.waiting;
   }
 
   next(input?: JournalInput): Decision {
     if (input && "command" in input) this.#spans.follow(input.command);
     const decision = this.#interpreter.next(input);
     for (const { key, reason } of decision.aborts) this.#attempts.get(key)?.abort(reason);
-    this.#spans.see(decision.events, decision.transition);
+    this.#spans.update(decision.events, decision.transition);
     return decision;
   }
 
@@ -72,17 +68,25 @@ class LiveWalk implements Walk {
     this.#interpreter.confirmTransition();
   }
 
+  isWaitingFor(key: string): boolean {
+    return this.#interpreter.waiting.has(key);
+  }
+
   position(): Position {
     return this.#interpreter.position();
   }
 
   start(plan: AttemptPlan, ended: (result: AttemptResult) => void): void {
-    const attempt = new Attempt(this.#host, plan, findEntry(this.#entries, plan.path, plan.suffix));
+    const attempt = new Attempt(this.#host, plan, findCode(this.#codes, plan.path, plan.suffix));
     this.#attempts.set(plan.key, attempt);
     attempt.run((result) => {
       this.#attempts.delete(plan.key);
       ended(result);
     });
+  }
+
+  get inFlight(): number {
+    return this.#attempts.size;
   }
 
   leave(reason: string): void {

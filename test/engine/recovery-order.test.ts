@@ -1,0 +1,124 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineWorkflow, embedded, type Config } from "agentserve";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { startServer } from "../harness/server.ts";
+
+const count = 1_200;
+
+function fileConfig(workflows: any[], limits: object = {}): Config {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-recovery-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return { workflows, backend: embedded({ path: join(folder, "data.db") }), server: { limits } };
+}
+
+/** A workflow of many recorded steps and a last one that hangs in the first life of the process. */
+function createLong(id: string, begun: string[], isFirstLife: () => boolean, steps: number): any {
+  let workflow: any = defineWorkflow({ id });
+  for (let index = 0; index < steps; index++) workflow = workflow.andThen({ id: `s${index}`, execute: () => index });
+  return workflow.andThen({
+    id: "last",
+    execute({ executionId }: any) {
+      begun.push(executionId);
+      return isFirstLife() ? new Promise(() => {}) : executionId;
+    },
+  });
+}
+
+it("gives slots to recovered executions in the order of their start, however long their journals are", async () => {
+  const begun: string[] = [];
+  let isFirst = true;
+  const workflows = [createLong("long", begun, () => isFirst, count), createLong("short", begun, () => isFirst, 1)];
+  const config = fileConfig(workflows, { runningExecutions: 10, drainMs: 10 });
+  const first = await startServer("in process", { config });
+  const prefer = { headers: { prefer: "respond-async" } };
+  await first.post("/workflows/long/execute", { input: {}, options: { executionId: "first" } }, prefer);
+  await vi.waitFor(() => expect(begun).toEqual(["first"]), { timeout: 50_000 });
+  await first.post("/workflows/short/execute", { input: {}, options: { executionId: "second" } }, prefer);
+  await vi.waitFor(() => expect(begun).toEqual(["first", "second"]), { timeout: 50_000 });
+  await first.close();
+
+  isFirst = false;
+  begun.length = 0;
+  const limits = { runningExecutions: 1, drainMs: 10 };
+  const second = await startServer("in process", { config: { ...config, server: { limits } } });
+  onTestFinished(() => second.close());
+  for (const [workflow, id] of [
+    ["long", "first"],
+    ["short", "second"],
+  ])
+    expect((await second.get(`/workflows/${workflow}/executions/${id}/stream`)).events.at(-1)).toMatchObject({
+      status: "completed",
+    });
+  expect(begun).toEqual(["first", "second"]);
+});
+
+it("answers 503 to a resume whose long journal is being read when the server closes", async () => {
+  let workflow: any = defineWorkflow({ id: "long" });
+  for (let index = 0; index < count; index++) workflow = workflow.andThen({ id: `s${index}`, execute: () => index });
+  workflow = workflow.andThen({ id: "ask", execute: ({ suspend }: any) => suspend() });
+  const server = await startServer("in process", { config: fileConfig([workflow]) });
+  await server.post("/workflows/long/execute", { input: {}, options: { executionId: "x" } });
+  const resumed = server.post("/workflows/long/executions/x/resume", { resumeData: true });
+  await Promise.resolve();
+  await server.close();
+  expect(await resumed).toMatchObject({ status: 503, body: { error: "Server is shutting down" } });
+});
+
+it("starts no step of an execution that is accepted while the server closes", async () => {
+  const begun: string[] = [];
+  const workflow = defineWorkflow({ id: "one" }).andThen({
+    id: "s",
+    execute: (context) => begun.push(context.executionId),
+  });
+  const config = fileConfig([workflow]);
+  const first = await startServer("in process", { config });
+  const waiting = first.post("/workflows/one/execute", { input: {}, options: { executionId: "x" } });
+  for (let turns = 0; turns < 12; turns++) await Promise.resolve(); // the request is checked, and not committed yet
+  await first.close();
+  expect((await waiting).status).toBe(503);
+  expect(begun).toEqual([]);
+});
+
+it("waits for a retry that is further away than a timer can be set, without waking up meanwhile", async () => {
+  const delays: number[] = [];
+  const timers = vi.spyOn(globalThis, "setTimeout");
+  onTestFinished(() => timers.mockRestore());
+  const workflow = defineWorkflow({ id: "far" }).andThen({
+    id: "s",
+    retry: { attempts: 2, delay: 2 ** 40 },
+    execute() {
+      throw new Error("again, in 34 years");
+    },
+  });
+  const server = await startServer("in process", { config: fileConfig([workflow], { drainMs: 10 }) });
+  await server.post(
+    "/workflows/far/execute",
+    { input: {}, options: { executionId: "x" } },
+    { headers: { prefer: "respond-async" } },
+  );
+  await vi.waitFor(() => expect(server.logs.some(({ message }) => message === "Step failed")).toBe(true));
+  await vi.waitFor(() => {
+    delays.push(...timers.mock.calls.map(([, delay]) => delay ?? 0));
+    expect(Math.max(...delays)).toBe(2 ** 31 - 1);
+  });
+  await server.close();
+});
+
+it("aborts code that still runs beside a suspension", async () => {
+  const reasons: string[] = [];
+  const workflow = defineWorkflow({ id: "beside" }).andThen({
+    id: "s",
+    async execute({ suspend, signal, resumeData }) {
+      if (resumeData !== undefined) return resumeData;
+      signal.addEventListener("abort", () => reasons.push(String(signal.reason)));
+      await Promise.all([suspend("a question"), new Promise(() => {})]);
+    },
+  });
+  const server = await startServer("in process", { config: fileConfig([workflow]) });
+  onTestFinished(() => server.close());
+  const started = await server.post("/workflows/beside/execute", { input: {}, options: { executionId: "x" } });
+  expect(started.body.data).toMatchObject({ status: "suspended", suspension: { reason: "a question" } });
+  await vi.waitFor(() => expect(reasons).toEqual(["Error: The step is suspended"]));
+});

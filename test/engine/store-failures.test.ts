@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { andThen, defineWorkflow, embedded, type Config } from "agentserve";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { Store } from "../../src/backends/embedded/store.ts";
+import { startServer } from "../harness/server.ts";
+
+function fileConfig(workflow: any, limits: object = {}): Config {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-failures-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return { workflows: [workflow], backend: embedded({ path: join(folder, "data.db") }), server: { limits } };
+}
+
+it("writes nothing more of an execution after a result that can never be written", async () => {
+  const release = Promise.withResolvers<void>();
+  const both = ["a", "b"].map((id) =>
+    andThen({
+      id,
+      async execute() {
+        await release.promise; // so that both results are in one transaction
+        return id;
+      },
+    }),
+  );
+  const config = fileConfig(defineWorkflow({ id: "both" }).andAll({ id: "all", steps: both }));
+  const first = await startServer("in process", { config });
+  const { add } = Store.prototype;
+  const failing = vi.spyOn(Store.prototype, "add").mockImplementation(function (this: Store, ...args) {
+    if (args[1].key === "a#1") throw new Error("this row is refused");
+    return add.apply(this, args);
+  });
+  const waiting = first.post("/workflows/both/execute", { input: {}, options: { executionId: "x" } });
+  release.resolve();
+  expect(await waiting).toMatchObject({ status: 500, body: { error: "Execution x stopped" } });
+  expect((await first.get("/workflows/both/executions/x/state")).body.data.status).toBe("running");
+  expect(first.logs.filter(({ message }) => message === "An execution stopped").length).toBe(1);
+  failing.mockRestore();
+  await first.close();
+
+  const second = await startServer("in process", { config });
+  onTestFinished(() => second.close());
+  const stream = await second.get("/workflows/both/executions/x/stream");
+  expect(stream.events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed", result: ["a", "b"] });
+});
+
+it("does not fail a step when the store cannot read its data: the step runs again after the next start", async () => {
+  const long = "x".repeat(5_000);
+  const config = fileConfig(
+    defineWorkflow({ id: "long" })
+      .andThen({ id: "make", execute: () => long })
+      .andThen({ id: "wait", execute: ({ suspend, resumeData, data }) => (resumeData ? data : suspend()) })
+      .andThen({ id: "use", execute: ({ getStepData }) => (getStepData("make") as string).length }),
+  );
+  const first = await startServer("in process", { config });
+  await first.post("/workflows/long/execute", { input: {}, options: { executionId: "x" } });
+  const failing = vi.spyOn(Store.prototype, "text").mockImplementation(() => {
+    throw new Error("this page is unreadable");
+  });
+  const resumed = await first.post("/workflows/long/executions/x/resume", { resumeData: true });
+  expect(resumed).toMatchObject({ status: 500, body: { error: "Execution x stopped" } });
+  expect(first.logs.filter(({ message }) => message === "Step failed")).toEqual([]);
+  failing.mockRestore();
+  await first.close();
+
+  const second = await startServer("in process", { config });
+  onTestFinished(() => second.close());
+  const stream = await second.get("/workflows/long/executions/x/stream");
+  expect(stream.events.at(-1)).toMatchObject({ status: "completed", result: 5_000 });
+});
