@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { Store } from "../../src/backends/embedded/store.ts";
 import { startServer } from "../harness/server.ts";
 
 const count = 1_200;
@@ -60,9 +61,22 @@ it("answers 503 to a resume whose long journal is being read when the server clo
   workflow = workflow.andThen({ id: "ask", execute: ({ suspend }: any) => suspend() });
   const server = await startServer("in process", { config: fileConfig([workflow]) });
   await server.post("/workflows/long/execute", { input: {}, options: { executionId: "x" } });
+  // The server closes, and the file with it, when the first page has been read.
+  const { journal, close } = Store.prototype;
+  const closed = Promise.withResolvers<void>();
+  const closings = vi.spyOn(Store.prototype, "close").mockImplementation(function (this: Store) {
+    close.call(this);
+    closed.resolve();
+  });
+  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(async function* (this: Store, number) {
+    for await (const page of journal.call(this, number)) {
+      void server.close();
+      await closed.promise;
+      yield page;
+    }
+  });
+  onTestFinished(() => [closings, pages].forEach((spy) => spy.mockRestore()));
   const resumed = server.post("/workflows/long/executions/x/resume", { resumeData: true });
-  await Promise.resolve();
-  await server.close();
   expect(await resumed).toMatchObject({ status: 503, body: { error: "Server is shutting down" } });
 });
 
