@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineTool, defineWorkflow, type AgentContext, type Config } from "agentserve";
 import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
+import { neverMs } from "../harness/patience.ts";
 import { startServer, type Target, type TestServer } from "../harness/server.ts";
 
 async function play(
@@ -33,10 +34,10 @@ async function* endless(): AsyncGenerator<LanguageModelV4StreamPart> {
   for (;;) yield { type: "text-delta", id: "t", delta: "x".repeat(10_000) };
 }
 
-describe("the server closes in time", () => {
+describe("the server closes", () => {
   for (const endpoint of ["stream", "chat"]) {
     it(`though a reader of ${endpoint} takes nothing`, async () => {
-      const limits = { drainMs: 300, sseStallMs: 60_000 };
+      const limits = { drainMs: 300, sseStallMs: neverMs };
       const { server } = await play([() => endless()], {}, { server: { limits } }, "start");
       const body = JSON.stringify({ input: [user("hi")] });
       const { hostname, port } = new URL((await server.send("/doc", {})).url);
@@ -44,9 +45,7 @@ describe("the server closes in time", () => {
       const head = `POST /agents/a/${endpoint} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n`;
       socket.write(`${head}content-length: ${body.length}\r\n\r\n${body}`);
       await new Promise<void>((resolve) => socket.once("readable", () => resolve()));
-      const began = performance.now();
       await server.close();
-      expect(performance.now() - began).toBeLessThan(3_000);
       socket.destroy();
     });
   }

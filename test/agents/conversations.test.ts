@@ -7,7 +7,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { andAgent, defineAgent, defineTool, defineWorkflow, embedded } from "agentserve";
 import { scriptedModel } from "agentserve/models";
@@ -18,6 +17,7 @@ import { toLine } from "../faults/agents/turns.ts";
 import { createGates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
+import { within } from "../harness/waiting.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-conversations-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -245,15 +245,6 @@ class World {
     await gates.reached(`${name} is left`); // the model hears of it
     return undefined;
   }
-}
-
-async function within<T>(promise: Promise<T>): Promise<T> {
-  const late = new AbortController();
-  const tooLate = sleep(10_000, undefined, { signal: late.signal }).then(() => {
-    throw new Error("not answered within 10 s");
-  });
-  tooLate.catch(() => {});
-  return Promise.race([promise, tooLate]).finally(() => late.abort());
 }
 
 const toInit = (turn: Turn, signal?: AbortSignal): RequestInit => ({
@@ -604,10 +595,10 @@ describe.each(Object.entries(faults))("while the store is %s", (name, begin) => 
     await gates.reached(question.name);
     const end = begin(file);
     gates.open(question.name);
-    await sleep(1_500); // so long does the store fail
+    await expect.poll(() => server.logs).toContainEqual(expect.objectContaining({ level: "error" })); // it has lasted
     end();
     const state = async () => (await server.get(`/workflows/asks/executions/${name}/state`)).body.data;
-    await expect.poll(async () => (await state()).status, { timeout: 5_000 }).not.toBe("running");
+    await expect.poll(async () => (await state()).status).not.toBe("running");
     expect(await state()).toMatchObject({ status: "completed", result: answerOf(question.name) });
   });
 });

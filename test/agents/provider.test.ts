@@ -11,6 +11,7 @@ import { openServer } from "../../src/server/create.ts";
 import { createClient, type Answer, type Client, type Send } from "../harness/client.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger, describeServer, startServer, type LogRecord, type TestServer } from "../harness/server.ts";
+import { within } from "../harness/waiting.ts";
 import { createProvider, type Behaviour, type Exchange } from "./provider.ts";
 
 // What nobody outside may ever read.
@@ -18,7 +19,6 @@ const apiKey = "sk-KEY-4d7a";
 const instructions = "You are INSTRUCTIONS-9b2e.";
 const providerBody = "PROVIDER-BODY-6c1f";
 /** Nothing may take longer; what hangs fails. */
-const deadlineMs = 4_000;
 
 const endpoints = ["text", "object", "stream", "stream-object", "chat"] as const;
 type Endpoint = (typeof endpoints)[number];
@@ -447,7 +447,7 @@ async function watch(server: Pick<TestServer, "send">): Promise<Ask> {
   const doc = (await (await server.send("/doc", {})).json()) as never;
   const client: Client = createClient(send, doc);
   return async (endpoint, agent, prompt = newPrompt()) => {
-    const answer = await soonEnough(client.post(`/agents/${agent}/${endpoint}`, bodyOf(endpoint, prompt)));
+    const answer = await within(client.post(`/agents/${agent}/${endpoint}`, bodyOf(endpoint, prompt)));
     const all = `${answer.text}\n${[...answer.headers].join("\n")}`;
     for (const secret of [apiKey, "INSTRUCTIONS-9b2e", providerBody]) expect(all).not.toContain(secret);
     if (answer.status === 200 && endpoint === "chat") expect(answer.text).toMatch(/data: \[DONE\]\n\n$/);
@@ -468,13 +468,6 @@ function toWatched(response: Response): Response {
     },
   });
   return new Response(response.body.pipeThrough(noticing), response);
-}
-
-/** The value, unless it does not come. */
-async function soonEnough<T>(value: Promise<T>, ms = deadlineMs): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error(`nothing after ${ms} ms`)), ms);
-  return Promise.race([value, late.promise]).finally(() => clearTimeout(timer));
 }
 
 /** A suite's server, with a client that watches. */
@@ -550,7 +543,7 @@ async function expectTrouble(
   const exchanges = provider.asked(prompt);
   expect(exchanges).toHaveLength(id === "refused" ? 0 : begun === "tool" ? 2 : 1 + maxRetries);
   const last = exchanges.at(-1);
-  if (open && !last!.response.writableEnded) expect(await soonEnough(last!.closed)).toBe("cut");
+  if (open && !last!.response.writableEnded) expect(await within(last!.closed)).toBe("cut");
   const records = server.logs.filter(({ level, data }) => level === "error" && data?.["agentId"] === id);
   expect(records.map(({ message }) => message)).toContain(messages[status]);
   for (const detail of logged) expect(show(records)).toContain(detail);
@@ -759,10 +752,10 @@ describeAgents("a model that calls its tools wrongly", {}, (server, ask) => {
   it.for(endpoints)("%s: a tool that never returns ends with its client", async (endpoint) => {
     const prompt = newPrompt();
     const client = visit(server, endpoint, "endless-tool", prompt);
-    const signal = await soonEnough(waitingFor(prompt).promise);
+    const signal = await within(waitingFor(prompt).promise);
     expect(signal.aborted).toBe(false);
     client.leave();
-    await expect.poll(() => signal.aborted, { timeout: deadlineMs }).toBe(true);
+    await expect.poll(() => signal.aborted).toBe(true);
     await expectIdle(server, "endless-tool");
     expect(provider.asked(prompt)).toHaveLength(1);
   });
@@ -778,10 +771,10 @@ describeAgents("a client that leaves", { only: ["in process", "dev", "start"] },
   it.for(rows)("$endpoint: ends the request to the provider, $when", async ({ endpoint, id }) => {
     const prompt = newPrompt();
     const client = visit(server, endpoint, id, prompt);
-    const exchange = await soonEnough(provider.reached(prompt));
-    if (id.startsWith("mid-")) await soonEnough(exchange.seen);
+    const exchange = await within(provider.reached(prompt));
+    if (id.startsWith("mid-")) await within(exchange.seen);
     client.leave();
-    expect(await soonEnough(exchange.closed)).toBe("cut");
+    expect(await within(exchange.closed)).toBe("cut");
     await expectIdle(server, id);
     const next = newPrompt();
     expectHealthy(endpoint, next, await ask(endpoint, "healthy", next));
@@ -790,7 +783,7 @@ describeAgents("a client that leaves", { only: ["in process", "dev", "start"] },
   it.for(endpoints)("%s: is not waited for until the provider may be asked again", async (endpoint) => {
     const prompt = newPrompt();
     const client = visit(server, endpoint, "retry-later", prompt);
-    expect(await soonEnough(provider.reached(prompt).then(({ closed }) => closed))).toBe("answered");
+    expect(await within(provider.reached(prompt).then(({ closed }) => closed))).toBe("answered");
     client.leave();
     await expectIdle(server, "retry-later");
     expect(provider.asked(prompt)).toHaveLength(1);
@@ -826,7 +819,7 @@ async function readOn(opening: Promise<ReadableStreamDefaultReader>): Promise<vo
 
 async function expectIdle(server: TestServer, agent: string): Promise<void> {
   const statusOf = async () => (await server.get(`/agents/${agent}`)).body.data.status;
-  await expect.poll(statusOf, { timeout: deadlineMs }).toBe("idle");
+  await expect.poll(statusOf).toBe("idle");
 }
 
 describe("secrets", () => {

@@ -15,6 +15,7 @@ import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
+import { patienceMs } from "../harness/patience.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-torn-"));
@@ -135,7 +136,7 @@ beforeAll(async () => {
   database.exec("pragma wal_checkpoint(truncate)");
   database.close();
   closed = { db: readFileSync(file), wal: Buffer.alloc(0), begun, events };
-}, 60_000);
+});
 
 /** Half of it stands in the main file, the other half in the log. */
 async function build(pageBytes: number): Promise<Template> {
@@ -251,7 +252,7 @@ const askQuickly =
     const leaving = new AbortController();
     const response = send(path, { method, ...init, signal: leaving.signal });
     const text = await inTime(
-      2_500,
+      patienceMs,
       response.then((answer) => answer.text()),
     ).catch((error: unknown) => {
       if (!(error instanceof Late)) throw error;
@@ -347,7 +348,7 @@ const tryLog = (template: Template, wal: Buffer): Promise<string> =>
 
 /** What it says when it does not open. */
 function refusalOf(): Promise<string | undefined> {
-  return inTime(5_000, send("/workflows", {})).then(
+  return inTime(patienceMs, send("/workflows", {})).then(
     () => undefined,
     (reason: unknown) => {
       if (reason instanceof Late) throw reason;
@@ -386,7 +387,7 @@ function flip(bytes: Buffer, bit: number): Buffer {
 const bits = (bytes: Buffer, many: number): number[] =>
   fc.sample(fc.noBias(fc.nat(bytes.length * 8 - 1)), { seed, numRuns: many });
 
-const timeout = bySize(60_000, 1_800_000);
+const timeout = bySize(300_000, 1_800_000);
 
 describe.each([512, 4096])("a write-ahead log with pages of %i bytes", (pageBytes) => {
   it(

@@ -95,7 +95,7 @@ const request = fc.record({
 });
 
 describeServer("whatever is asked", { rows: testRows, only: ["dev", "start"] }, (server) => {
-  it(`is answered in the envelope (${numRuns} requests as raw bytes)`, { timeout: 120_000 }, async () => {
+  it(`is answered in the envelope (${numRuns} requests as raw bytes)`, async () => {
     const statuses = new Map<string, number>();
     await fc.assert(
       fc.asyncProperty(request, async ({ method, target: path, host, headers, body }) => {

@@ -14,6 +14,7 @@ import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger, describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { patienceMs } from "../harness/patience.ts";
 
 const secret = "a secret of at least thirty-two bytes";
 const token = await createToken({ sub: "ada" }, secret);
@@ -366,6 +367,6 @@ const commandsOf = (card: { querySelectorAll: Document["querySelectorAll"] }): s
 async function shell(command: string, env: Record<string, string> = {}): Promise<string> {
   const run = promisify(execFile);
   const { PATH = "" } = process.env;
-  const { stdout } = await run("sh", ["-c", command], { env: { PATH, NO_PROXY: "*", ...env }, timeout: 10_000 });
+  const { stdout } = await run("sh", ["-c", command], { env: { PATH, NO_PROXY: "*", ...env }, timeout: patienceMs });
   return stdout;
 }

@@ -132,7 +132,7 @@ it("removes ended executions once their retention is over, and never suspended o
   const [kept, ...others] = ids as [string, ...string[]];
   await Promise.all(others.map((id) => server.post(`/workflows/asks/executions/${id}/resume`, { resumeData: 1 })));
   const list = async () => (await server.get("/workflows/asks/executions?limit=200")).body.data.items;
-  await expect.poll(async () => (await list()).length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(async () => (await list()).length).toBe(1);
   expect((await server.get(`/workflows/asks/executions/${others[0]}/state`)).status).toBe(404);
   expect((await server.post(`/workflows/asks/executions/${kept}/resume`, { resumeData: 2 })).body.data.result).toBe(2);
   await server.close();

@@ -6,6 +6,7 @@ import { andAll, andRace, andThen, andWhen, defineWorkflow } from "agentserve";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { describeServer, startServer } from "../harness/server.ts";
+import { eventually } from "../harness/waiting.ts";
 
 const cycle: Record<string, unknown> = { a: 1 };
 cycle["self"] = cycle;
@@ -132,7 +133,7 @@ describe("a step", () => {
     });
     const server = await startServer("start", { config: { workflows: [hangs] } });
     const waiting = server.post("/workflows/w/execute", { input: {}, options: { executionId: "e" } });
-    await vi.waitFor(async () => expect((await server.get("/workflows/w/executions/e/state")).status).toBe(200));
+    await eventually(async () => expect((await server.get("/workflows/w/executions/e/state")).status).toBe(200));
     await server.post("/workflows/w/executions/e/cancel", {});
     expect((await waiting).status).toBe(409);
     expect(aborted).toHaveBeenCalledTimes(1);
@@ -367,7 +368,7 @@ export const broken = defineWorkflow({ id: "broken" }).andThen({ id: "s", execut
     ]) {
       expect(everything).not.toContain(secret);
     }
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect(child.output().stderr).toMatch(/floating secret[\s\S]*timer secret|timer secret[\s\S]*floating secret/),
     );
     expect(child.process.exitCode).toBeNull();
@@ -400,15 +401,13 @@ describeServer(
       );
       await once(socket, "readable");
       socket.pause();
-      await vi.waitFor(
-        async () =>
-          expect((await server.get("/workflows/noisy/executions/noisy/state")).body.data.status).toBe("completed"),
-        { timeout: 10_000 },
+      await eventually(async () =>
+        expect((await server.get("/workflows/noisy/executions/noisy/state")).body.data.status).toBe("completed"),
       );
       let got = "";
       socket.setEncoding("utf8").on("data", (chunk) => (got += chunk));
       socket.resume();
-      await vi.waitFor(() => expect(got).toContain("workflow-result"), { timeout: 5_000 });
+      await eventually(() => expect(got).toContain("workflow-result"));
       socket.destroy();
       const noise = got.match(/"type":"noise"/g)?.length ?? 0;
       console.log(`of 20,000 live events of 1 KB, ${noise} reached a reader who had stopped`);

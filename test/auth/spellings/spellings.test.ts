@@ -98,7 +98,7 @@ describe.each(socketWorlds)("$title", (world) => {
     const { server } = useServer(world, mode);
     const open = (): Way => createLane(server().port);
 
-    it(`does not open for nobody, however it is spelt (${socketCount} spellings)`, { timeout: 60_000 }, async () => {
+    it(`does not open for nobody, however it is spelt (${socketCount} spellings)`, async () => {
       for (const place of closed) {
         const asked = { ...plain(place), headers: handshake };
         const isSocket = /^\/(live|ws|lobby)/.test(place.path);

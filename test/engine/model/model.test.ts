@@ -5,6 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { bySize } from "../../harness/size.ts";
+import { within } from "../../harness/waiting.ts";
 import {
   begin,
   cancel,
@@ -19,7 +20,7 @@ import {
   type Model,
   type WorkflowId,
 } from "./oracle.ts";
-import { pause, toResultView, toView, within, World } from "./world.ts";
+import { pause, toResultView, toView, World } from "./world.ts";
 
 const numRuns = bySize(200, 2_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-model-"));
