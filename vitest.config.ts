@@ -12,7 +12,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   test: {
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],
-    globalSetup: ["test/harness/logged.ts"],
+    globalSetup: ["test/harness/logged.ts", "test/harness/compile-cache.ts"],
     setupFiles: ["test/harness/setup.ts"],
     // By default one processor is left free, which halves the speed where there are two.
     maxWorkers: "100%",

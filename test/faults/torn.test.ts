@@ -395,9 +395,9 @@ describe.each([512, 4096])("a write-ahead log with pages of %i bytes", (pageByte
     async () => {
       const template = templates[pageBytes]!;
       const { wal, events } = template;
-      const boundaries = Array.from({ length: bySize(16, 60) }, (_, n) => wal.length - n * (pageBytes + 24));
+      const boundaries = Array.from({ length: bySize(8, 60) }, (_, n) => wal.length - n * (pageBytes + 24));
       const cuts = new Set(boundaries.flatMap((at) => [at - 1, at, at + 1]).filter((at) => at <= wal.length));
-      for (let back = 1; back <= 4096; back += bySize(pageBytes === 512 ? 64 : 256, 1)) cuts.add(wal.length - back);
+      for (let back = 1; back <= 4096; back += bySize(pageBytes === 512 ? 128 : 512, 1)) cuts.add(wal.length - back);
       const outcomes = await each([...cuts], (cut) => tryLog(template, wal.subarray(0, cut)));
       console.log(`${cuts.size} cuts, by the number of events that are left:`, toTally(outcomes));
       expectMoreAndMore(outcomes, 3);
@@ -413,7 +413,7 @@ it(
     const template = templates[512]!;
     const { wal } = template;
     const header = Array.from({ length: 32 }, (_, at) => at * 8 + (at % 8));
-    const flips = [...header, ...bits(wal, bySize(60, 500))];
+    const flips = [...header, ...bits(wal, bySize(30, 500))];
     const outcomes = await each(flips, (bit) => tryLog(template, flip(wal, bit)));
     const moments = new Set(outcomes).size;
     console.log(`${flips.length} flips in the log, seed ${seed}: ${moments} different moments`);
@@ -432,7 +432,7 @@ it(
       const page = Math.floor(bit / 96);
       return page * 4096 * 8 + (page === 0 ? 800 : 0) + (bit % 96);
     });
-    const anywhere = bits(db, bySize(60, 500));
+    const anywhere = bits(db, bySize(30, 500));
     const all: string[] = [];
     for (const [where, flips] of Object.entries({ header, pages, anywhere })) {
       const outcomes = await each(flips, tryFlip);

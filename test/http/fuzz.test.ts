@@ -4,7 +4,7 @@ import { testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 
-const numRuns = bySize(500, 10_000);
+const numRuns = bySize(300, 10_000);
 
 const segment = fc.oneof(
   fc.constantFrom(

@@ -72,7 +72,7 @@ describe.each(["in process", "start"] as const)("a token that was verified befor
  * from `start` only by its host, and gets a sample.
  */
 const always = ["none", "valid"];
-const oneOf: Record<Target, number> = { "in process": bySize(10, 1), start: bySize(10, 1), dev: bySize(50, 6) };
+const oneOf: Record<Target, number> = { "in process": bySize(20, 1), start: bySize(20, 1), dev: bySize(100, 6) };
 
 function toCases(mode: Mode, target: Target): Case[] {
   const cases: Case[] = [];

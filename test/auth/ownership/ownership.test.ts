@@ -280,7 +280,7 @@ describeServer("with ownership, the list", { config: ownership, only: ["in proce
         expect(found).toEqual(expected);
       }
     });
-    await fc.assert(property, { numRuns: bySize(15, 300) });
+    await fc.assert(property, { numRuns: bySize(8, 300) });
   });
 });
 
@@ -357,7 +357,7 @@ describeServer("a conversation", { config: talking, only: ["in process", "start"
         said.push({ ...one, text });
       }
     });
-    await fc.assert(property, { numRuns: bySize(15, 300) });
+    await fc.assert(property, { numRuns: bySize(8, 300) });
   });
 
   it.each(ways)("is its user's, for each pair of people and ids: %s", async (way) => {

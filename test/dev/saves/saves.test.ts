@@ -15,7 +15,7 @@ import { createTickers } from "./tickers.ts";
 import { views } from "./views.ts";
 import { readWitness } from "./witness.ts";
 
-const size = bySize(50, 500);
+const size = bySize(30, 500); // each sort of save at least once
 // What is logged is kept, up to a bound of its own; a version weighs about 2.5 MB, one file of it a tenth.
 const mostGrowth = bySize(8, 16) * 1_048_576;
 

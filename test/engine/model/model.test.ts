@@ -22,7 +22,7 @@ import {
 } from "./oracle.ts";
 import { pause, toResultView, toView, World } from "./world.ts";
 
-const numRuns = bySize(200, 2_000);
+const numRuns = bySize(60, 2_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -432,7 +432,7 @@ const commands = fc.commands(
 describe("the life of an execution", () => {
   it(
     `is one that the design allows (${numRuns} sequences of commands)`,
-    { timeout: bySize(120_000, 900_000) },
+    { timeout: bySize(300_000, 900_000) },
     async () => {
       let files = 0;
       await fc.assert(

@@ -28,11 +28,11 @@ const limit = { interruptAfterTimeLimit: timeout - 20_000, markInterruptAsFailur
 
 it(
   "runs any tree to a legal end, and goes on from any row of its journal: same events, same result, nothing twice",
-  () => checkTrees(bySize(60, 1_500), false),
+  () => checkTrees(bySize(30, 1_500), false),
   timeout,
 );
 
-it("does so when executions are cancelled, too", () => checkTrees(bySize(20, 500), true), timeout);
+it("does so when executions are cancelled, too", () => checkTrees(bySize(12, 500), true), timeout);
 
 async function checkTrees(numRuns: number, cancels: boolean): Promise<void> {
   const tally: Tally = {

@@ -213,7 +213,7 @@ describe("kill -9 at random moments", () => {
         ...[1, 2, 3].map((place) => execute(place, own(place + 100))),
       ]),
     );
-    const kills = bySize(4, 150);
+    const kills = bySize(3, 150);
     for (let kill = 0; kill < kills; kill++) {
       await lives.start();
       const { length } = lives.log();
