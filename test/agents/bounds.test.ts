@@ -70,10 +70,15 @@ describe("the server closes", () => {
   }
 
   it("and lets an object whose schema is being checked come to its end", async () => {
-    const { server } = await play(["{}"]);
-    const answer = send(server, "object", {});
-    await expect.poll(async () => (await server.get("/agents/a")).body.data.status).toBe("running");
-    await Promise.all([server.close(), expect(answer.then(({ status }) => status)).resolves.toBe(200)]);
+    for (;;) {
+      const { server } = await play(["{}"]);
+      const answering = send(server, "object", {}).then(async (answer) => [answer.status, await answer.text()] as const);
+      await expect.poll(async () => (await server.get("/agents/a")).body.data.status).toBe("running");
+      const [[status, text]] = await Promise.all([answering, server.close()]);
+      // The machine had no time to start the check.
+      if (status === 503 && text.includes("Too many schemas")) continue;
+      return expect(status).toBe(200);
+    }
   });
 });
 

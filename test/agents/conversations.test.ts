@@ -413,6 +413,8 @@ describe("turns that wait for another of the same conversation", () => {
   async function setUp() {
     const server = await startServer("in process", { config: agents });
     onTestFinished(() => server.close());
+    // Starts the process that checks schemas, so that nothing else is refused.
+    await server.post("/agents/talker/object", { input: "", schema: { type: "string" } });
     const first = toTurn("line", { what: "hang" });
     const answering = server.post(pathOf(first), toBody(first));
     await gates.reached(first.name);

@@ -3,7 +3,7 @@ import { getToolName, isToolUIPart, type UIMessage } from "ai";
 import { Window } from "happy-dom";
 import { createElement, useEffect, useLayoutEffect } from "react";
 import { onTestFinished } from "vitest";
-import { patienceMs } from "../harness/patience.ts";
+import { patienceMs } from "./patience.ts";
 
 /** `useChat` on a page. */
 export interface Page {
