@@ -72,7 +72,9 @@ describe("the server closes", () => {
   it("and lets an object whose schema is being checked come to its end", async () => {
     for (;;) {
       const { server } = await play(["{}"]);
-      const answering = send(server, "object", {}).then(async (answer) => [answer.status, await answer.text()] as const);
+      const answering = send(server, "object", {}).then(
+        async (answer) => [answer.status, await answer.text()] as const,
+      );
       await expect.poll(async () => (await server.get("/agents/a")).body.data.status).toBe("running");
       const [[status, text]] = await Promise.all([answering, server.close()]);
       // The machine had no time to start the check.

@@ -8,12 +8,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
-import { andAgent, defineAgent, defineTool, defineWorkflow, embedded } from "agentserve";
+import { andAgent, defineAgent, defineTool, defineWorkflow } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import fc from "fast-check";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { toLine } from "../faults/agents/turns.ts";
+import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
@@ -497,7 +498,8 @@ describe("steps of one execution that ask in its conversation", () => {
 describe("an agent without a memory", () => {
   it("stores nothing, and is shown what the client sends", async () => {
     const path = join(folder, "forgetful.db");
-    const server = await startServer("in process", { config: { ...agents, backend: embedded({ path }) } });
+    const backend = onFile(path); // which is read below
+    const server = await startServer("in process", { config: agents, backend });
     onTestFinished(() => server.close());
     for (const way of ways) {
       const turn = toTurn("c", { agent: "forgetful", way });
@@ -561,7 +563,8 @@ describe.each(Object.entries(faults))("while the store is %s", (name, begin) => 
   const pad = "x".repeat(6_000);
 
   it("a turn is refused as a whole: 503, or an error that ends its stream; later nothing of it is there", async () => {
-    const server = await startServer("in process", { config: { ...agents, backend: embedded({ path }) } });
+    const backend = onFile(path); // which is made to fail
+    const server = await startServer("in process", { config: agents, backend });
     onTestFinished(() => server.close());
     const some = ["text", "stream", "chat"] as const;
     const before = some.map((way) => toTurn(`of ${way}`, { way }));
@@ -589,8 +592,8 @@ describe.each(Object.entries(faults))("while the store is %s", (name, begin) => 
     const question = { name: `${name} step`, what: "pause" };
     const agent = defineAgent({ id: "talker", ...common, providerOptions: { test: question } });
     const workflow = defineWorkflow({ id: "asks" }).andAgent({ id: "ask", agent, prompt: pad });
-    const config = { agents: [agent], workflows: [workflow], backend: embedded({ path: file }) };
-    const server = await startServer("in process", { config });
+    const backend = onFile(file); // which is made to fail
+    const server = await startServer("in process", { config: { agents: [agent], workflows: [workflow] }, backend });
     onTestFinished(() => server.close());
     const options = { executionId: name, conversationId: "c", userId: "ada" };
     await server.post("/workflows/asks/execute", { input: {}, options }, { headers: { prefer: "respond-async" } });

@@ -3,19 +3,11 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  andAgent,
-  andThen,
-  defineAgent,
-  defineWorkflow,
-  embedded,
-  jwtAuth,
-  type AuthProvider,
-  type Config,
-} from "agentserve";
+import { andAgent, andThen, defineAgent, defineWorkflow, jwtAuth, type AuthProvider, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { onFile } from "../harness/backends.ts";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
@@ -67,7 +59,8 @@ function createFile(config: Config): (next?: Config) => Promise<TestServer> {
   return async (next = {}) => {
     await server?.close();
     const limits = { server: { limits: { drainMs: 50 } } };
-    server = await startServer("start", { config: { ...config, ...limits, backend: embedded({ path }), ...next } });
+    const backend = onFile(path); // a restart needs it
+    server = await startServer("start", { config: { ...config, ...limits, ...next }, backend });
     return server;
   };
 }

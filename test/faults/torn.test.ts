@@ -395,9 +395,9 @@ describe.each([512, 4096])("a write-ahead log with pages of %i bytes", (pageByte
     async () => {
       const template = templates[pageBytes]!;
       const { wal, events } = template;
-      const boundaries = Array.from({ length: bySize(8, 60) }, (_, n) => wal.length - n * (pageBytes + 24));
+      const boundaries = Array.from({ length: bySize(16, 60) }, (_, n) => wal.length - n * (pageBytes + 24));
       const cuts = new Set(boundaries.flatMap((at) => [at - 1, at, at + 1]).filter((at) => at <= wal.length));
-      for (let back = 1; back <= 4096; back += bySize(pageBytes === 512 ? 128 : 512, 1)) cuts.add(wal.length - back);
+      for (let back = 1; back <= 4096; back += bySize(pageBytes === 512 ? 64 : 512, 1)) cuts.add(wal.length - back);
       const outcomes = await each([...cuts], (cut) => tryLog(template, wal.subarray(0, cut)));
       console.log(`${cuts.size} cuts, by the number of events that are left:`, toTally(outcomes));
       expectMoreAndMore(outcomes, 3);

@@ -76,7 +76,8 @@ export function createClient(send: Send, doc: OpenApi) {
       const response = await send(path, init);
       const text = await response.text();
       const isUnchecked = response.status === 503 && text.includes("Too many schemas wait to be checked");
-      if (!isUnchecked || init.body instanceof ReadableStream || performance.now() > deadline) return { response, text };
+      if (!isUnchecked || init.body instanceof ReadableStream || performance.now() > deadline)
+        return { response, text };
     }
   }
 

@@ -1,13 +1,13 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe } from "vitest";
 import WebSocket, { type ClientOptions } from "ws";
-import { embedded } from "../../src/backends/embedded/define.ts";
 import type { Config } from "../../src/config/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import type { Snapshot } from "../../src/config/snapshot.ts";
 import type { Logger, LogLevel } from "../../src/core/log.ts";
 import { openServer } from "../../src/server/create.ts";
 import type { Row } from "../../src/server/built-in-routes.ts";
+import { chosenBackend, type TestBackend } from "./backends.ts";
 import { createClient, type Client, type Send } from "./client.ts";
 
 export const targets = ["in process", "dev", "start"] as const;
@@ -32,6 +32,8 @@ export interface LogRecord {
 }
 export interface Options {
   config?: Config;
+  /** @default The one that `TEST_BACKEND` names. */
+  backend?: TestBackend;
   rows?: readonly Row[];
   only?: readonly Target[];
 }
@@ -54,10 +56,11 @@ export function describeServer(title: string, options: Options, suite: (server: 
   }
 }
 
-export async function startServer(target: Target, { config = {}, rows = [] }: Options = {}): Promise<TestServer> {
+export async function startServer(target: Target, options: Options = {}): Promise<TestServer> {
+  const { config = {}, rows = [], backend = chosenBackend } = options;
   const logs: LogRecord[] = [];
   const mode = target === "dev" ? "dev" : "start";
-  const server = openServer(toProject({ backend: embedded({ path: ":memory:" }), ...config }), {
+  const server = openServer(toProject({ backend: backend.create(), ...config }), {
     mode,
     rows,
     logger: createTestLogger(logs),

@@ -8,9 +8,9 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 import { createToken, defineAgent, defineTool, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
-import { embedded } from "../../src/backends/embedded/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
+import { chosenBackend } from "../harness/backends.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger, describeServer, startServer, type TestServer } from "../harness/server.ts";
@@ -346,7 +346,7 @@ it("opens all of /ui with one entry of publicRoutes, and closes all of it withou
 });
 
 function open(served: Config): OpenServer {
-  const project = toProject({ backend: embedded({ path: ":memory:" }), ...served });
+  const project = toProject({ backend: chosenBackend.create(), ...served });
   const server = openServer(project, { mode: "start", logger: createTestLogger([]) });
   onTestFinished(() => server.close());
   return server;

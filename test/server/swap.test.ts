@@ -1,16 +1,17 @@
 import { defineWebSocketHandler } from "h3";
-import { defineConfig, defineWorkflow, embedded, type Config } from "agentserve";
+import { defineConfig, defineWorkflow, type Config } from "agentserve";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import WebSocket from "ws";
 import { toProject } from "../../src/config/load.ts";
 import { openServer, type OpenServer, type ServerParts } from "../../src/server/create.ts";
+import { chosenBackend } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
 import { createTestLogger, type LogRecord } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
 function open(config: Config, parts: Partial<ServerParts> = {}): OpenServer & { logs: LogRecord[] } {
   const logs: LogRecord[] = [];
-  const project = toProject({ backend: embedded({ path: ":memory:" }), ...config });
+  const project = toProject({ backend: chosenBackend.create(), ...config });
   const server = openServer(project, { mode: "dev", logger: createTestLogger(logs), ...parts });
   onTestFinished(() => server.close());
   return Object.defineProperty(server, "logs", { value: logs }) as OpenServer & { logs: LogRecord[] };

@@ -5,6 +5,7 @@ import * as models from "agentserve/models";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createLoader, findConfig } from "../../../src/config/load.ts";
 import { openServer } from "../../../src/server/create.ts";
+import { chosenBackend } from "../../harness/backends.ts";
 import { createProject } from "../../harness/project.ts";
 import { createTestLogger, startServer, type LogRecord } from "../../harness/server.ts";
 import {
@@ -71,11 +72,10 @@ describe("a model named by text", () => {
     for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
     const fake = "app/node_modules/@ai-sdk/fake";
     const folder = createProject({
-      "app/agents.config.ts": `import { defineAgent, defineConfig, embedded } from "agentserve";
+      "app/agents.config.ts": `import { defineAgent, defineConfig } from "agentserve";
         const agent = (id, model) => defineAgent({ id, model, instructions: ${JSON.stringify(instructions)}, maxRetries: 0 });
         export default defineConfig({
           agents: [agent("keyless", "fake/healthy"), agent("unmade", "fake/unmade"), agent("plain", "fake/plain")],
-          backend: embedded({ path: ":memory:" }),
         });`,
       [`${fake}/package.json`]: JSON.stringify({
         name: "@ai-sdk/fake",
@@ -105,7 +105,10 @@ describe("a model named by text", () => {
     const logs: LogRecord[] = [];
     const own = { agentserve, "agentserve/models": models };
     const project = await createLoader(findConfig(undefined, join(folder, "app")), own).load();
-    const server = openServer(project, { mode: "start", logger: createTestLogger(logs) });
+    const server = openServer(
+      { ...project, config: { ...project.config, backend: chosenBackend.create() } },
+      { mode: "start", logger: createTestLogger(logs) },
+    );
     onTestFinished(() => server.close());
     const { url } = await server.listen({ port: 0 });
     return Object.assign(await watch({ send: (path, init) => fetch(url + path, init) }), { logs });

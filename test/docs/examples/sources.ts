@@ -19,7 +19,7 @@ export const isPartOfConfig = ({ language, text }: Block): boolean => language =
 const toConfig = (body: string, head = ""): string =>
   `import { defineConfig } from "agentserve";\n${head}export default defineConfig({\n${body}\n});\n`;
 
-const keys = `import { keys } from "../auth.ts";
+const keys = `import { keys } from "./auth.ts";
 globalThis.findUserByKey = async (key) => (key === "key-of-ada" ? { id: "ada", name: "Ada" } : undefined);
 `;
 const surroundings = {
