@@ -26,7 +26,7 @@ export const w = defineWorkflow({ id: "w" })
   .andThen({ id: "third", execute(context) { note(context); return context.data; } });
 `;
 
-// The harness tidies up after one test at a time; here they run beside each other, for one of them takes 15 s.
+// The harness cleans up after one test at a time; these run beside each other, because one of them takes 15 s.
 
 function createProject({ onTestFinished }: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-second-"));
@@ -77,7 +77,7 @@ const stateOf = async (base: string): Promise<any> =>
 
 describe.concurrent("a second agentserve start on the same file", () => {
   it.for(["SIGTERM", "SIGKILL"] as const)(
-    "waits, takes over once the first has left by %s, and goes on with what was in flight",
+    "waits, takes over once the first has left by %s, and continues what was in flight",
     async (signal, test) => {
       const folder = createProject(test);
       const first = start(test, folder);
@@ -117,7 +117,7 @@ describe.concurrent("a second agentserve start on the same file", () => {
     expect(linesOf(folder).map((line) => line.split(" ")[1])).toEqual(Array(3).fill(String(first.child.pid)));
   });
 
-  it("ends at once by SIGTERM while it waits, and the first goes on", async (test) => {
+  it("ends at once by SIGTERM while it waits, and the first continues", async (test) => {
     const folder = createProject(test);
     const first = start(test, folder);
     const base = await first.serves();

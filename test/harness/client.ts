@@ -45,7 +45,7 @@ export function createClient(send: Send, doc: OpenApi) {
     const operation = findRoute(router, route, new URL(path, "http://localhost").pathname)?.data;
     if (custom || method === "OPTIONS") return;
     if (!operation) {
-      // Nobody's route: the envelope all the same, and nothing but these.
+      // No route matches: the answer has the envelope all the same, and one of these statuses.
       expect([400, 403, 404, 405], what).toContain(status);
       if (method !== "HEAD") expect(body, what).toEqual({ success: false, error: expect.any(String) });
       return;

@@ -16,11 +16,11 @@ export type Target = (typeof targets)[number];
 export interface TestServer extends Client {
   readonly snapshot: Snapshot;
   readonly target: Target;
-  /** What the server logged. */
+  /** Every record that the server has logged. */
   readonly logs: LogRecord[];
-  /** Unchecked: for what is not a whole request. */
+  /** Sends a request without checking its answer. */
   readonly send: Send;
-  /** Bytes as they are, over a socket of their own; resolves when the server has answered or closed. */
+  /** Sends bytes over a socket of their own; resolves when the server has answered or closed. */
   raw(text: string): Promise<string>;
   socket(path: string, options?: SocketOptions): Promise<TestSocket>;
   close(): Promise<void>;
@@ -105,7 +105,7 @@ function sendRaw(base: string, text: string): Promise<string> {
   return promise;
 }
 
-/** Whether these bytes are a whole answer; one that ends with its connection never is. */
+/** Returns true for a whole answer. One that ends with its connection is never whole. */
 function isWhole(got: string, toHead: boolean): boolean {
   const [head = "", ...rest] = got.replace(/^HTTP\/1\.1 100 Continue\r\n\r\n/, "").split("\r\n\r\n");
   const body = rest.join("\r\n\r\n");

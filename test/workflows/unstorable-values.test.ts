@@ -7,7 +7,7 @@ cycle["self"] = cycle;
 class Money {
   amount = 1;
 }
-/** What a step must not return or throw, and what the author is told. */
+/** Values that a step must not return or throw, and the error that the author sees. */
 const bad: Record<string, [make: () => unknown, error: string]> = {
   bigint: [() => ({ n: 1n }), "result.n is a BigInt: return a number or a string"],
   cycle: [() => cycle, "result.self contains itself"],

@@ -111,7 +111,7 @@ describe.each(sockets)("POST /agents/:id/chat and the clients of the AI SDK (%s)
     await page.until(() => expect(page.shown()).toEqual(["ready", "user: Hi", "assistant: Hello."]));
   });
 
-  it("useChat answers the client's own tools, and the model goes on in the same message", async () => {
+  it("useChat answers the client's own tools, and the model continues in the same message", async () => {
     const { api, prompts } = await open([callLocate, "You are in Rome.", "Goodbye."], { tools: { locate } }, target);
     const page = await openPage({
       transport: new DefaultChatTransport({ api }),
@@ -160,7 +160,7 @@ describe.each(sockets)("POST /agents/:id/chat and the clients of the AI SDK (%s)
     expect(prompts()[1]).toEqual(["user: Count", "assistant: One ", "user: Hi"]);
   });
 
-  it("a client that leaves before the first part aborts the model, too", async () => {
+  it("a client that leaves before the first part aborts the model", async () => {
     const gates = createGates();
     const aborted = Promise.withResolvers<void>();
     const script: ScriptedStep[] = [

@@ -15,15 +15,15 @@ export const sockets = ["dev", "start"] as const;
 export interface Opened {
   readonly server: TestServer;
   readonly model: ScriptedModel;
-  /** All that a client needs to know. */
+  /** The URL of the chat: all that a client needs. */
   readonly api: string;
-  /** The SDK's own client, which knows no more. */
+  /** The AI SDK's own client of that URL. */
   readonly chat: Chat<UIMessage>;
-  /** What the model was given, call by call, without the instructions. */
+  /** The prompts of the model, call by call, without the instructions. */
   readonly prompts: () => string[][];
 }
 
-/** A server with the agents `helper` and `other`, which answer from one script. */
+/** Starts a server with the agents `helper` and `other`, which answer from one script. */
 export async function open(
   script: readonly ScriptedStep[],
   options: Partial<DefineAgentOptions> = {},
@@ -39,7 +39,7 @@ export async function open(
   return { server, model, api, chat, prompts: () => model.calls.map(({ prompt }) => toLines(prompt)) };
 }
 
-/** A prompt in lines; the instructions must stand before it, on their own. */
+/** Converts a prompt to lines. The instructions must be its first message. */
 function toLines([system, ...prompt]: LanguageModelV4Prompt): string[] {
   expect(system).toMatchObject({ role: "system", content: instructions });
   return prompt.map(({ role, content }) => {

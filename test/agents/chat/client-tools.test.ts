@@ -17,7 +17,7 @@ describe("a tool of the client's own", () => {
     expect(prompts().slice(1)).toEqual([located, [...located, "assistant: You are in Rome.", "user: Thanks"]]);
   });
 
-  it("is answered by what it returned and nothing else: text and input that the client changes are not its to say", async () => {
+  it("is answered by what it returned and nothing else: text and input that the client changes are ignored", async () => {
     const both = { toolCalls: [...callWeather("Rome").toolCalls, ...callLocate.toolCalls] };
     const { chat, prompts } = await open([both, "Bye."], { tools: { locate, weather } });
     await chat.sendMessage({ text: "Is it clear here?" });
@@ -69,7 +69,7 @@ describe("a tool of the client's own", () => {
   it.each([
     ["of an agent without memory", { memory: false }, "c1"],
     ["that the server does not know", {}, "c2"],
-  ])("goes on in the same message, too, in a chat %s", async (_, options, id) => {
+  ])("continues in the same message in a chat %s", async (_, options, id) => {
     const { server, api, prompts } = await open([callLocate, "You are in Rome.", "Bye."], {
       tools: { locate },
       ...options,
@@ -134,7 +134,7 @@ describe("a tool of the client's own", () => {
     expect(model.calls).toHaveLength(2);
   });
 
-  it("that nobody answers does not stop the user's next message; the model is not given the open call", async () => {
+  it("that stays unanswered does not stop the user's next message; the model is not given the open call", async () => {
     const { chat, prompts } = await open([callLocate, "Never mind.", "Bye."], { tools: { locate } });
     await chat.sendMessage({ text: "Where am I?" });
     await chat.sendMessage({ text: "Forget it" });

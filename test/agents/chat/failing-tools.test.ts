@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { callWeather, open, shown, weather } from "./chat-server.ts";
 
 describe("a tool of the server's that fails", () => {
-  it("tells the model and the client why, and the model goes on", async () => {
+  it("tells the model and the client why, and the model continues", async () => {
     const broken = defineTool({
       ...weather,
       execute() {

@@ -49,7 +49,7 @@ describe("a tool that needs approval", () => {
     expect(said.slice(1)).toEqual([before, [...before, "assistant: Done.", "user: Thanks"]]);
   });
 
-  it("never runs when the user denies it, and the conversation goes on", async () => {
+  it("never runs when the user denies it, and the conversation continues", async () => {
     const { chat, paid, prompts } = await openBank([callPay, "Not paid.", "Bye."]);
     await chat.sendMessage({ text: "Pay 5" });
     await chat.addToolApprovalResponse({ id: approvalOf(chat).id, approved: false });
@@ -63,7 +63,7 @@ describe("a tool that needs approval", () => {
 
   it.each([
     ["it was denied", "denied"],
-    ["the user has gone on without it", "Forget it"],
+    ["the user has continued without it", "Forget it"],
   ])("does not run once %s: 400", async (_, said) => {
     const { chat, server, paid, model } = await openBank([callPay, "Not paid.", "Done."]);
     await chat.sendMessage({ text: "Pay 5" });
@@ -161,7 +161,7 @@ describe("a tool that needs approval", () => {
     expect([paid, model.calls]).toEqual([[], []]);
   });
 
-  it("that nobody approves does not stop the user's next message, and does not run", async () => {
+  it("that stays unapproved does not stop the user's next message, and does not run", async () => {
     const { chat, paid, prompts } = await openBank([callPay, "Never mind."]);
     await chat.sendMessage({ text: "Pay 5" });
     await chat.sendMessage({ text: "Forget it" });

@@ -44,7 +44,7 @@ describe("a stored conversation", () => {
     await gates.reached("Never ");
     leaving.abort();
     await expect(stream.pipeTo(new WritableStream())).rejects.toThrow("abort");
-    // Waits for the turn before, which must end although its model never goes on.
+    // Waits for the turn before, which must end although its model never continues.
     await say(server, "c1", "Who am I?");
     for (const word of ["Never ", "stored"]) gates.open(word);
     expect(prompts().at(-1)).toEqual(["user: I am Ada", "assistant: Hello Ada.", "user: Who am I?"]);
@@ -73,7 +73,7 @@ describe("a stored conversation", () => {
     ["before any part of it", [{ type: "stream-start", warnings: [] }]],
     ["before its first word", [{ type: "text-start", id: "t" }]],
     ["in its first tool call", [{ type: "tool-input-start", id: "l1", toolName: "locate" }]],
-  ])("goes on after an answer that broke off %s", async (_, parts) => {
+  ])("continues after an answer that broke off %s", async (_, parts) => {
     const breaks: LanguageModelV4StreamPart[] = [...parts, { type: "error", error: "mid-stream" }];
     const { chat, prompts } = await open(["Hello Ada.", breaks, "You are Ada."], { tools: { locate } });
     await chat.sendMessage({ text: "I am Ada" });

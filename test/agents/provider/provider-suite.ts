@@ -68,7 +68,7 @@ afterAll(() => provider.close());
 
 export const settings = { name: "compatible", apiKey, includeUsage: true, supportsStructuredOutputs: true };
 export const compatible = createOpenAICompatible({ ...settings, baseURL: provider.baseURL });
-export const nobody = createOpenAICompatible({ ...settings, baseURL: provider.refusedURL });
+const unreachable = createOpenAICompatible({ ...settings, baseURL: provider.refusedURL });
 
 export const ran: { tool: string; input: unknown }[] = [];
 /** The signals of the tools that never return, by the prompt that they were called for. */
@@ -106,7 +106,7 @@ export const tools = {
 };
 
 export function agentOf(id: string, options: Partial<DefineAgentOptions> = {}): AgentDefinition {
-  const model = id === "refused" ? nobody(id) : compatible(id);
+  const model = id === "refused" ? unreachable(id) : compatible(id);
   return defineAgent({ id, instructions, model, maxRetries: 0, ...options });
 }
 export const troubled = Object.entries(troubles).map(([id, { maxRetries = 0, begun }]) =>
@@ -141,7 +141,7 @@ export function bodyOf(endpoint: Endpoint, prompt: string): Record<string, unkno
   return { input: prompt, options, ...(givesObject(endpoint) && { schema }) };
 }
 
-/** A server's client that tells the provider what it has seen, and fails on whatever nobody may read. */
+/** A server's client that tells the provider what it has seen, and fails on secrets. */
 export async function watch(server: Pick<TestServer, "send">): Promise<Ask> {
   const send: Send = async (path, init) => toWatched(await server.send(path, init));
   const doc = (await (await server.send("/doc", {})).json()) as never;
@@ -170,7 +170,7 @@ export function toWatched(response: Response): Response {
   return new Response(response.body.pipeThrough(noticing), response);
 }
 
-/** A suite's server, with a client that watches. */
+/** Runs a suite with a client that watches. */
 export function describeAgents(
   title: string,
   options: { only?: readonly TestServer["target"][]; limits?: Record<string, number> },
@@ -194,7 +194,7 @@ export function describeAgents(
 export const show = (logs: readonly LogRecord[]): string =>
   inspect(logs, { depth: Infinity, maxArrayLength: Infinity, maxStringLength: 100_000, showHidden: true });
 
-/** Whether an answer is whole, in whatever form. */
+/** Expects a whole answer, in the form of its endpoint. */
 export function expectHealthy(endpoint: Endpoint, prompt: string, { status, body, events }: Answer): void {
   expect(status).toBe(200);
   const text = piecesOf(prompt).join("");
@@ -239,7 +239,7 @@ export const on = (rows: Record<string, Pick<Trouble, "does" | "on">>): Row[] =>
     some.map((endpoint): Row => ({ endpoint, id, does })),
   );
 
-/** One row of the table: what the client hears, what the provider sees, what the log says, and that all goes on. */
+/** Checks one row of the table: the answer, the requests to the provider, the log, and that the next request succeeds. */
 export async function expectTrouble(
   server: TestServer,
   ask: Ask,

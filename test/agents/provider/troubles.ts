@@ -1,6 +1,6 @@
 import type { Behaviour, Exchange } from "./provider.ts";
 
-// What nobody outside may ever read.
+// Secrets: no client may ever read them.
 export const apiKey = "sk-KEY-4d7a";
 export const instructions = "You are INSTRUCTIONS-9b2e.";
 export const providerBody = "PROVIDER-BODY-6c1f";
@@ -17,7 +17,7 @@ export const schema = {
   required: ["city", "people"],
   additionalProperties: false,
 };
-/** What a healthy model says. The beginning names the prompt, so that a test knows when its client has seen it. */
+/** The answer of a healthy model. The beginning names the prompt, so that a test knows when its client has seen it. */
 export const beginningOf = (prompt: string): string => `{"city":"FIRST(${prompt})`;
 export const piecesOf = (prompt: string): string[] => [beginningOf(prompt), ' Bern"', ',"people":3}'];
 export const objectOf = (prompt: string) => ({ city: `FIRST(${prompt}) Bern`, people: 3 });

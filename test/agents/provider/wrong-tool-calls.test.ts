@@ -21,7 +21,7 @@ describeAgents("a model that calls its tools wrongly", {}, (server, ask) => {
   ];
   const rows = wrong.flatMap(([id, what, error]) => endpoints.map((endpoint) => ({ endpoint, id, what, error })));
 
-  it.for(rows)("$endpoint: $what is told to the model, which goes on", async ({ endpoint, id, error }) => {
+  it.for(rows)("$endpoint: $what is told to the model, which continues", async ({ endpoint, id, error }) => {
     const prompt = newPrompt();
     ran.length = 0;
     const answer = await ask(endpoint, id, prompt);

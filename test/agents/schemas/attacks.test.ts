@@ -5,7 +5,7 @@ import { canary, fetched, honest, quickAttacks, slow } from "./attacks.ts";
 import { openHost, type Host } from "./schema-host.ts";
 import { checkVerdict, endpoints, type Attack } from "./verdict.ts";
 
-/** What one request may take of the event loop. Evaluated there, the slow ones would take seconds, or for ever. */
+/** The processor time that one request may take of the event loop. Evaluated there, the slow ones would take seconds, or for ever. */
 const mostCpuMs = 600;
 const round = (number: number): number => Math.round(number * 100) / 100;
 
@@ -40,7 +40,7 @@ describe("Schemas of an attacker", () => {
     return (await host.probe()).cpu - cpu;
   }
 
-  it("are more than forty", () => expect(attacks.length).toBeGreaterThan(100));
+  it("are more than a hundred", () => expect(attacks.length).toBeGreaterThan(100));
 
   it("are answered one after another with what they deserve, and the event loop hardly works for any", async () => {
     const most = { cpu: 0, name: "" };

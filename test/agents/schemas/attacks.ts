@@ -18,7 +18,7 @@ const chain = (levels: number, last: Json, pair: (next: Json) => Json): Json => 
 const branches = (levels: number): Json =>
   levels === 0 ? { const: 1 } : { anyOf: [branches(levels - 1), branches(levels - 1)] };
 
-/** Each of them would hold whoever evaluates it for seconds, or for ever. */
+/** Attacks whose evaluation takes seconds, or for ever. */
 export const slow: readonly Attack[] = [
   attack("a polynomial pattern", object({ a: { pattern: "^(.*)(.*)(.*)x$" } }), { a: "a".repeat(3_000) }, 400),
   attack("an exponential pattern", object({ a: { pattern: "^(a+)+$" } }), { a: `${"a".repeat(5_000)}!` }, 400),
@@ -59,7 +59,7 @@ function ids(levels: number): Json {
   return levels === 0 ? {} : { $id: `http://localhost/${levels}`, not: ids(levels - 1) };
 }
 
-/** Where a remote `$ref` would lead; nobody may ever ask it. */
+/** The target of remote `$ref`s. It must never receive a request. */
 export const canary = createHttp((_, response) => {
   fetched++;
   response.end('{"type":"object"}');

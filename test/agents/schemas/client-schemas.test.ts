@@ -14,7 +14,7 @@ const model = scriptedModel(Array.from({ length: 100_000 }, () => () => next));
 const wanted = (): Json => (model.calls.at(-1)!.responseFormat as { schema: Json }).schema;
 
 describeServer(
-  "Schemas that somebody means",
+  "Schemas of honest clients",
   { only: ["start"], config: { agents: [defineAgent({ id: "says", model, instructions: "" })] } },
   (server) => {
     const ask = (endpoint: string, schema: unknown, says: unknown): Promise<Omit<Verdict, "ms">> =>
@@ -73,7 +73,7 @@ describeServer(
       expect(verdicts, `what the model was told: ${JSON.stringify(told)}`).toEqual([true, false]);
     });
 
-    it("a root that refers to an object is an object for the model, too", async () => {
+    it("a root that refers to an object is an object for the model", async () => {
       const schema = { $ref: "#/$defs/a", $defs: { a: object({ n: numbers }) } };
       expect(await ask("object", schema, { n: 1 })).toMatchObject({ status: 200, value: { n: 1 } });
       expect(wanted()["type"]).toBe("object");

@@ -52,7 +52,7 @@ describe("One request does not stop the server", () => {
       { schemaMs: 1_500 }, // so that the memory ends before the time, however slow the machine
     ));
 
-  it("with patterns whose compilation nobody can interrupt: threads stay few, answers come", () =>
+  it("with patterns whose compilation cannot be interrupted: threads stay few, answers come", () =>
     withHost(async (host) => {
       const one = attack("a pattern", object({ a: { pattern: "\\p{L}".repeat(10_000) } }), aaa, 400, 502, 503);
       let most = 0;

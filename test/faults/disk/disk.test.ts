@@ -155,7 +155,7 @@ async function completed(host: Host, id: string): Promise<void> {
 describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
   const slug = name.replaceAll(" ", "-");
 
-  it("answers 503 while it lasts, still shows what it has, and goes on by itself when it can write again", async (test) => {
+  it("answers 503 while it lasts, still shows what it has, and continues by itself when it can write again", async (test) => {
     if (make === noSpace && mountProblem) return test.skip(mountProblem);
     const fault = make(`${slug}-lasts`, test.onTestFinished);
     const log = join(folder, `${slug}-lasts.log`);
@@ -270,7 +270,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
 });
 
 describe.concurrent("a server that is closed while its store is locked", () => {
-  it("answers 503 to all who wait, and the next one goes on with what was in flight", async (test) => {
+  it("answers 503 to all who wait, and the next one continues what was in flight", async (test) => {
     const fault = locked("closed", test.onTestFinished);
     const log = join(folder, "closed.log");
     const first = await startHost(fault.file, log, test.onTestFinished);
@@ -294,7 +294,7 @@ describe.concurrent("a server that is closed while its store is locked", () => {
 
 // Alone, so that nothing but the lock keeps the host from writing: after 1 s it would be a fault.
 describe("a lock of 100 ms", () => {
-  it("is waited for: nobody gets a 503", async (test) => {
+  it("is waited for: no request is answered with 503", async (test) => {
     const fault = locked("short", test.onTestFinished);
     const log = join(folder, "short.log");
     const host = await startHost(fault.file, log, test.onTestFinished);
