@@ -1,4 +1,5 @@
 import type { ViteUserConfig } from "vitest/config";
+import { patienceMs } from "./test/harness/patience.ts";
 
 const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   // Tests import what users import; it must be the very module that the server under test is made of.
@@ -11,9 +12,14 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   test: {
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],
-    globalSetup: ["test/harness/logged.ts"],
+    globalSetup: ["test/harness/logged.ts", "test/harness/compile-cache.ts"],
     setupFiles: ["test/harness/setup.ts"],
-    testTimeout: 15_000,
+    // By default one processor is left free, which halves the speed where there are two.
+    maxWorkers: "100%",
+    // Safety nets, not expectations: on a machine with other work, a test that starts processes takes long.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: patienceMs, interval: 10 } },
     env: { TEST_SIZE: mode === "full" ? "full" : "quick" },
   },
 });

@@ -17,7 +17,7 @@ beforeAll(() => {
   writeFileSync(join(app, "package.json"), JSON.stringify({ name: "app", private: true, type: "module" }));
   install(app, pack(folder));
   copyFileSync("agents.config.ts.example", join(app, "agents.config.ts"));
-}, 120_000);
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the packed package, installed into an empty folder", () => {

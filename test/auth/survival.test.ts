@@ -3,19 +3,11 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  andAgent,
-  andThen,
-  defineAgent,
-  defineWorkflow,
-  embedded,
-  jwtAuth,
-  type AuthProvider,
-  type Config,
-} from "agentserve";
+import { andAgent, andThen, defineAgent, defineWorkflow, jwtAuth, type AuthProvider, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { onFile } from "../harness/backends.ts";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
@@ -67,7 +59,8 @@ function createFile(config: Config): (next?: Config) => Promise<TestServer> {
   return async (next = {}) => {
     await server?.close();
     const limits = { server: { limits: { drainMs: 50 } } };
-    server = await startServer("start", { config: { ...config, ...limits, backend: embedded({ path }), ...next } });
+    const backend = onFile(path); // a restart needs it
+    server = await startServer("start", { config: { ...config, ...limits, ...next }, backend });
     return server;
   };
 }
@@ -163,7 +156,7 @@ describe("whoever began an execution", () => {
     expect(body.data.result.person.resumedBy).toEqual({ user: userOf("ada"), userId: "ada" });
   });
 
-  it("is the same in every detail before and after, whatever users are made of", { timeout: 60_000 }, async () => {
+  it("is the same in every detail before and after, whatever users are made of", async () => {
     const open = createFile({ ...config, auth: trusting });
     const toHeaders = (user: unknown) => bearer(Buffer.from(JSON.stringify(user)).toString("base64url"));
     const odd = [
@@ -272,7 +265,7 @@ async function start(command: "start" | "dev", cwd: string): Promise<{ child: Ch
 type Call = (path: string, headers?: object, json?: unknown) => Promise<any>;
 
 describe("agentserve", () => {
-  it("knows after kill -9 who began what, and who resumes it", { timeout: 30_000 }, async () => {
+  it("knows after kill -9 who began what, and who resumes it", async () => {
     const cwd = createProject(project);
     const first = await start("start", cwd);
     const ids = ["by-bob", "by-nobody"];
@@ -292,7 +285,7 @@ describe("agentserve", () => {
     expect(byNobody.result).toEqual([seenOf("ada"), seenOf("ada")]);
     writeFileSync(join(cwd, "go"), "");
     const held = () => call("/workflows/waits/executions/held/state");
-    await expect.poll(async () => (await held()).status, { timeout: 5_000 }).toBe("completed");
+    await expect.poll(async () => (await held()).status).toBe("completed");
     expect(await held()).toMatchObject({ result: [seenOf("ada"), seenOf("ada")], context: { userId: "ada" } });
 
     for (const headers of [{}, bearer("x.y.z"), bearer(`${tokens.ada}x`)])

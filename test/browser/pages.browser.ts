@@ -55,7 +55,7 @@ const problem = {
   since: "2026-11-15T13:47:45.000Z",
 };
 
-describe.skipIf(!findChromium())("the pages, in Chromium", { timeout: 60_000 }, () => {
+describe.skipIf(!findChromium())("the pages, in Chromium", () => {
   let browser: Browser;
   beforeAll(async () => {
     const args = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];

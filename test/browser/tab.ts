@@ -1,5 +1,6 @@
 import type { Browser, Page } from "playwright-core";
-import { onTestFinished, vi } from "vitest";
+import { onTestFinished } from "vitest";
+import { eventually } from "../harness/waiting.ts";
 
 export interface Init extends Omit<RequestInit, "body" | "headers"> {
   body?: string | Uint8Array;
@@ -53,13 +54,13 @@ export async function openTab(browser: Browser, url: string): Promise<Tab> {
   };
 }
 
-/** The reason reaches us on another way than the failure itself, and may come later. */
+/** Resolves to the reason of a failure, which may arrive later than the failure itself. */
 const next = (reasons: string[]): Promise<string> =>
-  vi.waitFor(() => {
+  eventually(() => {
     const reason = reasons.shift();
     if (reason === undefined) throw new Error("It failed, and not for a reason that a server gives");
     return reason;
-  }, 5_000);
+  });
 
 // The functions below run in the page: all that they use stands inside them.
 

@@ -108,7 +108,7 @@ describe.each(["dev", "start"])("agentserve %s and a store that another process 
     const first = agentserve(["start", "--port", "0"], { cwd });
     await urlOf(first);
     const second = agentserve([command, "--port", "0"], { cwd });
-    await expect.poll(() => second.output().stderr, { timeout: 5_000 }).toContain("waiting for it to leave");
+    await expect.poll(() => second.output().stderr).toContain("waiting for it to leave");
     expect(await signalled(first, "SIGTERM")).toBe(0);
     expect((await fetch(`${await urlOf(second)}/workflows`)).status).toBe(200);
   });
@@ -118,7 +118,7 @@ describe.each(["dev", "start"])("agentserve %s and a store that another process 
     const first = agentserve(["start", "--port", "0"], { cwd });
     await urlOf(first);
     const second = agentserve([command, "--port", "0"], { cwd });
-    await expect.poll(() => second.output().stderr, { timeout: 5_000 }).toContain("waiting for it to leave");
+    await expect.poll(() => second.output().stderr).toContain("waiting for it to leave");
     second.process.kill("SIGINT");
     await second.ended;
     expect((await fetch(`${await urlOf(first)}/workflows`)).status).toBe(200);
@@ -236,7 +236,7 @@ describe("agentserve dev --open", () => {
     const PATH = `${path}${delimiter}${process.env["PATH"]}`;
     const env = { ...asUser, PATH, BROWSER: join(path, "browser"), TMPDIR: join(cwd, "tmp") };
     const url = await urlOf(agentserve(["dev", "--open", ...memory], { cwd, env }));
-    await expect.poll(opened, { timeout: 5_000 }).toMatch(new RegExp(`^bin/(xdg-open|browser) ${url}/?\n$`));
+    await expect.poll(opened).toMatch(new RegExp(`^bin/(xdg-open|browser) ${url}/?\n$`));
   });
 
   it.runIf(process.platform === "linux")(
@@ -246,7 +246,7 @@ describe("agentserve dev --open", () => {
       const PATH = `${path}${delimiter}${process.env["PATH"]}`;
       const env = { ...asUser, PATH, BROWSER: join(path, "browser"), TMPDIR: join(cwd, "planted") };
       await urlOf(agentserve(["dev", "--open", ...memory], { cwd, env }));
-      await expect.poll(opened, { timeout: 5_000 }).not.toBe("");
+      await expect.poll(opened).not.toBe("");
       expect(opened()).not.toContain("planted");
     },
   );

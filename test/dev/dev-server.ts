@@ -5,6 +5,7 @@ import type { SpawnOptions } from "node:child_process";
 import { expect } from "vitest";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
+import { patienceMs } from "../harness/patience.ts";
 
 export type Files = Record<string, string | Uint8Array>;
 
@@ -61,7 +62,7 @@ export async function openDev(folder: string, options: DevOptions = {}): Promise
   async function said(pattern: RegExp, act: () => void): Promise<string> {
     const from = text.length;
     act();
-    const late = AbortSignal.timeout(10_000);
+    const late = AbortSignal.timeout(patienceMs);
     const { stdout, stderr } = child.process;
     while (!pattern.test(text.slice(from))) {
       const more = new AbortController();
@@ -123,5 +124,5 @@ async function isWatched(pid: number, folder: string): Promise<void> {
     };
     return readdirSync(`/proc/${pid}/fdinfo`).map(read).join("");
   };
-  await expect.poll(() => nodes.every((node) => watches().includes(node)), { interval: 10, timeout: 5_000 }).toBe(true);
+  await expect.poll(() => nodes.every((node) => watches().includes(node)), { interval: 10 }).toBe(true);
 }

@@ -49,7 +49,7 @@ describe("a save is never lost", () => {
     const slow = `console.log("loading");\nawait new Promise((done) => setTimeout(done, 300));\n`;
     await dev.said(/^loading$/m, () => dev.save({ "workflows/w.ts": slow + workflow("w", "2") }));
     dev.save({ "workflows/w.ts": workflow("w", "3") });
-    await expect.poll(() => dev.workflows(), { timeout: 5_000 }).toEqual(["w:3"]);
+    await expect.poll(() => dev.workflows()).toEqual(["w:3"]);
   });
 });
 
@@ -104,11 +104,11 @@ describe("files that come and go", () => {
       expect(await dev.refuses({ "workflows/w.ts": importing(name) })).toContain(`Cannot find module '${name}'`);
       const file = name === "../folder" ? "folder/index.ts" : join("workflows", name);
       dev.save({ [file]: label(String(at)) });
-      await expect.poll(() => dev.workflows(), { timeout: 5_000 }).toEqual([`w:${at}`]);
+      await expect.poll(() => dev.workflows()).toEqual([`w:${at}`]);
       await dev.said(refused, () => remove(dev, file));
       expect(await dev.workflows()).toEqual([`w:${at}`]);
       dev.save({ [file]: label(`${at} again`) });
-      await expect.poll(() => dev.workflows(), { timeout: 5_000 }).toEqual([`w:${at} again`]);
+      await expect.poll(() => dev.workflows()).toEqual([`w:${at} again`]);
     }
   });
 
@@ -212,7 +212,7 @@ describe("wherever the project stands", () => {
           dev.save({ "workflows/w.ts": workflow("w", "2") });
           return dev.workflows();
         },
-        { interval: 100, timeout: 3_000 },
+        { interval: 100 },
       )
       .toEqual(["w:2"]);
     const said = await dev.refuses({ "workflows/w.ts": `\nthrow new Error("no luck");` });

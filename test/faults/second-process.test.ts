@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it, type TestContext } from "vitest";
 import { bin } from "../harness/cli.ts";
+import { until } from "../harness/waiting.ts";
 
 const config = `import { defineConfig } from "agentserve";
 export default defineConfig({ server: { port: 0, limits: { drainMs: 300 } } });
@@ -26,7 +26,7 @@ export const w = defineWorkflow({ id: "w" })
   .andThen({ id: "third", execute(context) { note(context); return context.data; } });
 `;
 
-// The harness tidies up after one test at a time; here they run beside each other, for one of them takes 15 s.
+// The harness cleans up after one test at a time; these run beside each other, because one of them takes 15 s.
 
 function createProject({ onTestFinished }: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-second-"));
@@ -53,7 +53,7 @@ function start({ onTestFinished }: TestContext, cwd: string) {
     return { code, signal };
   });
   async function says(pattern: RegExp): Promise<string> {
-    await until(() => pattern.test(text) || isOver, String(pattern)).catch(() => {}); // what it said instead follows
+    await until(() => pattern.test(text) || isOver, String(pattern)).catch(() => {}); // the output is shown below
     expect(text).toMatch(pattern);
     return pattern.exec(text)![0];
   }
@@ -62,13 +62,6 @@ function start({ onTestFinished }: TestContext, cwd: string) {
 const url = /http:\/\/127\.0\.0\.1:\d+/;
 const waiting = /Another process is using .*: waiting/;
 
-async function until(isSo: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + 12_000;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`Not within 12 s: ${what}`);
-    await sleep(5);
-  }
-}
 const linesOf = (folder: string): string[] =>
   existsSync(join(folder, "ran.txt")) ? readFileSync(join(folder, "ran.txt"), "utf8").trim().split("\n") : [];
 
@@ -84,7 +77,7 @@ const stateOf = async (base: string): Promise<any> =>
 
 describe.concurrent("a second agentserve start on the same file", () => {
   it.for(["SIGTERM", "SIGKILL"] as const)(
-    "waits, takes over within a second once the first has left by %s, and goes on with what was in flight",
+    "waits, takes over once the first has left by %s, and continues what was in flight",
     async (signal, test) => {
       const folder = createProject(test);
       const first = start(test, folder);
@@ -94,10 +87,8 @@ describe.concurrent("a second agentserve start on the same file", () => {
       expect(second.output()).not.toMatch(url);
       first.child.kill(signal);
       const how = await first.ended;
-      const left = performance.now();
       expect(how).toMatchObject(signal === "SIGTERM" ? { code: 0 } : { signal });
       const base = await second.serves();
-      expect(performance.now() - left).toBeLessThan(5_000); // of 15 s
       writeFileSync(join(folder, "go"), "");
       await until(async () => (await stateOf(base)).status !== "running", "the end");
       expect(await stateOf(base)).toMatchObject({ status: "completed", result: "made it" });
@@ -106,18 +97,16 @@ describe.concurrent("a second agentserve start on the same file", () => {
     },
   );
 
-  it("is refused after 15 s when the first stays, and does it no harm", { timeout: 30_000 }, async (test) => {
+  it("is refused after 15 s when the first stays, and does it no harm", async (test) => {
     const folder = createProject(test);
     const first = start(test, folder);
     const base = await first.serves();
     await begin(base, folder);
+    const began = performance.now();
     const second = start(test, folder);
     await second.waits();
-    const began = performance.now();
     expect(await second.ended).toMatchObject({ code: 1 });
-    const took = performance.now() - began;
-    expect(took).toBeGreaterThan(13_500);
-    expect(took).toBeLessThan(17_000);
+    expect(performance.now() - began).toBeGreaterThan(15_000);
     const lines = second.output().trimEnd().split("\n");
     const errors = lines.slice(lines.findIndex((line) => waiting.test(line)) + 1).filter((line) => line !== "");
     expect(errors).toEqual([expect.stringMatching(/^error .*data\.db/), expect.stringMatching(/^hint  .*--data/)]);
@@ -128,21 +117,22 @@ describe.concurrent("a second agentserve start on the same file", () => {
     expect(linesOf(folder).map((line) => line.split(" ")[1])).toEqual(Array(3).fill(String(first.child.pid)));
   });
 
-  it("ends at once by SIGTERM while it waits, and the first goes on", async (test) => {
+  it("ends at once by SIGTERM while it waits, and the first continues", async (test) => {
     const folder = createProject(test);
     const first = start(test, folder);
     const base = await first.serves();
     const second = start(test, folder);
     await second.waits();
-    const began = performance.now();
     second.child.kill("SIGTERM");
     await second.ended;
-    expect(performance.now() - began).toBeLessThan(5_000); // of 15 s
-    expect(second.output()).not.toMatch(/error/i);
+    expect(second.output()).not.toMatch(/error/i); // so it is not the refusal after 15 s
     expect((await fetch(`${base}/workflows`)).status).toBe(200);
   });
+});
 
-  it("serves alone when two have waited: the other waits on", async (test) => {
+// Alone: two take over from the first, one after the other, within the 15 s for which the last one waits.
+describe("two that wait for the same file", () => {
+  it("serve one after the other: one takes over, the other waits on", async (test) => {
     const folder = createProject(test);
     const first = start(test, folder);
     await first.serves();

@@ -15,6 +15,7 @@ import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
+import { patienceMs } from "../harness/patience.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-torn-"));
@@ -135,7 +136,7 @@ beforeAll(async () => {
   database.exec("pragma wal_checkpoint(truncate)");
   database.close();
   closed = { db: readFileSync(file), wal: Buffer.alloc(0), begun, events };
-}, 60_000);
+});
 
 /** Half of it stands in the main file, the other half in the log. */
 async function build(pageBytes: number): Promise<Template> {
@@ -251,7 +252,7 @@ const askQuickly =
     const leaving = new AbortController();
     const response = send(path, { method, ...init, signal: leaving.signal });
     const text = await inTime(
-      2_500,
+      patienceMs,
       response.then((answer) => answer.text()),
     ).catch((error: unknown) => {
       if (!(error instanceof Late)) throw error;
@@ -347,7 +348,7 @@ const tryLog = (template: Template, wal: Buffer): Promise<string> =>
 
 /** What it says when it does not open. */
 function refusalOf(): Promise<string | undefined> {
-  return inTime(5_000, send("/workflows", {})).then(
+  return inTime(patienceMs, send("/workflows", {})).then(
     () => undefined,
     (reason: unknown) => {
       if (reason instanceof Late) throw reason;
@@ -386,7 +387,7 @@ function flip(bytes: Buffer, bit: number): Buffer {
 const bits = (bytes: Buffer, many: number): number[] =>
   fc.sample(fc.noBias(fc.nat(bytes.length * 8 - 1)), { seed, numRuns: many });
 
-const timeout = bySize(60_000, 1_800_000);
+const timeout = bySize(300_000, 1_800_000);
 
 describe.each([512, 4096])("a write-ahead log with pages of %i bytes", (pageBytes) => {
   it(
@@ -396,7 +397,7 @@ describe.each([512, 4096])("a write-ahead log with pages of %i bytes", (pageByte
       const { wal, events } = template;
       const boundaries = Array.from({ length: bySize(16, 60) }, (_, n) => wal.length - n * (pageBytes + 24));
       const cuts = new Set(boundaries.flatMap((at) => [at - 1, at, at + 1]).filter((at) => at <= wal.length));
-      for (let back = 1; back <= 4096; back += bySize(pageBytes === 512 ? 64 : 256, 1)) cuts.add(wal.length - back);
+      for (let back = 1; back <= 4096; back += bySize(pageBytes === 512 ? 64 : 512, 1)) cuts.add(wal.length - back);
       const outcomes = await each([...cuts], (cut) => tryLog(template, wal.subarray(0, cut)));
       console.log(`${cuts.size} cuts, by the number of events that are left:`, toTally(outcomes));
       expectMoreAndMore(outcomes, 3);
@@ -412,7 +413,7 @@ it(
     const template = templates[512]!;
     const { wal } = template;
     const header = Array.from({ length: 32 }, (_, at) => at * 8 + (at % 8));
-    const flips = [...header, ...bits(wal, bySize(60, 500))];
+    const flips = [...header, ...bits(wal, bySize(30, 500))];
     const outcomes = await each(flips, (bit) => tryLog(template, flip(wal, bit)));
     const moments = new Set(outcomes).size;
     console.log(`${flips.length} flips in the log, seed ${seed}: ${moments} different moments`);
@@ -431,7 +432,7 @@ it(
       const page = Math.floor(bit / 96);
       return page * 4096 * 8 + (page === 0 ? 800 : 0) + (bit % 96);
     });
-    const anywhere = bits(db, bySize(60, 500));
+    const anywhere = bits(db, bySize(30, 500));
     const all: string[] = [];
     for (const [where, flips] of Object.entries({ header, pages, anywhere })) {
       const outcomes = await each(flips, tryFlip);

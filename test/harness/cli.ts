@@ -9,14 +9,14 @@ export const bin = resolve("bin/agentserve.mjs");
 
 export interface Child {
   readonly process: ChildProcess;
-  /** All that it has written, without colours. */
+  /** The output so far, without colours. */
   readonly output: () => { stdout: string; stderr: string };
-  /** Resolves once stdout holds this; rejects when the process ends first. */
+  /** Resolves once stdout matches; rejects when the process ends first. */
   waitFor(pattern: RegExp): Promise<RegExpExecArray>;
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }>;
 }
 
-/** A command as a process of its own, ended at the latest with the test. */
+/** Starts a command as a process of its own, which is killed at the end of the test. */
 export function run(command: string, args: string[], options: SpawnOptions = {}): Child {
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], ...options });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -40,6 +40,6 @@ export function run(command: string, args: string[], options: SpawnOptions = {})
   return { process: child, output: () => ({ ...text }), waitFor, ended };
 }
 
-/** `agentserve`, as built. */
+/** Starts `agentserve`, as built. */
 export const agentserve = (args: string[], options?: SpawnOptions): Child =>
   run(process.execPath, [bin, ...args], options);

@@ -1,6 +1,6 @@
-/** Steps that wait until a test lets them go on, so that nothing depends on time. */
+/** Lets steps wait until a test opens a gate, so that nothing depends on time. */
 export interface Gates {
-  /** Called by a step: says that it has come this far, and waits. */
+  /** Reports that a step has reached the gate, and waits until it is open. */
   pass(key: string): Promise<void>;
   /** Resolves when a step has come to the gate. */
   reached(key: string): Promise<void>;

@@ -6,7 +6,7 @@ import { Ring } from "../../src/observability/ring.ts";
 
 const folder = "LOGGED_BY_TESTS";
 
-/** What must not be logged: tokens of any making, and the secrets that the tests use. */
+/** Texts that must not be logged: tokens of any kind, and the secrets that the tests use. */
 const hidden =
   /(?<![\w-])eyJ[\w-]{8,4096}\.[\w-]{8,4096}\.[\w-]{8,}|a secret of at least thirty-two bytes|sk-test-|hunter2/g;
 
@@ -14,7 +14,7 @@ const own = randomUUID();
 let bytes = 0;
 let written = 0;
 
-/** Looks through what a server has logged, and keeps what it should not have. */
+/** Searches the log of a server for secrets, and keeps those that it finds. */
 export function keepLogged(text: string): void {
   const kept = process.env[folder];
   if (!kept) return;
@@ -26,7 +26,7 @@ export function keepLogged(text: string): void {
   writeFileSync(join(kept, `${own}.bytes`), String(bytes));
 }
 
-/** Every record of every server in this process, whoever opens it. */
+/** Checks every record of every server in this process. */
 export function keepRecords(): void {
   const { add } = Ring.prototype;
   Ring.prototype.add = function (entry) {

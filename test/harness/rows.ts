@@ -5,7 +5,7 @@ import { EventStream } from "../../src/http/sse.ts";
 import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { defineSocket } from "../../src/sockets/socket.ts";
 
-/** What the rows below did, for tests to look at. */
+/** Counts of what the rows below did. */
 export const seen = { made: 0, returned: 0 };
 
 const Tick = v.object({ type: v.literal("tick"), n: v.number(), pad: v.optional(v.string()) });

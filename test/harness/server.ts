@@ -1,13 +1,13 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe } from "vitest";
 import WebSocket, { type ClientOptions } from "ws";
-import { embedded } from "../../src/backends/embedded/define.ts";
 import type { Config } from "../../src/config/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import type { Snapshot } from "../../src/config/snapshot.ts";
 import type { Logger, LogLevel } from "../../src/core/log.ts";
 import { openServer } from "../../src/server/create.ts";
 import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
+import { chosenBackend, type TestBackend } from "./backends.ts";
 import { createClient, type Client, type Send } from "./client.ts";
 
 export const targets = ["in process", "dev", "start"] as const;
@@ -16,11 +16,11 @@ export type Target = (typeof targets)[number];
 export interface TestServer extends Client {
   readonly snapshot: Snapshot;
   readonly target: Target;
-  /** What the server logged. */
+  /** Every record that the server has logged. */
   readonly logs: LogRecord[];
-  /** Unchecked: for what is not a whole request. */
+  /** Sends a request without checking its answer. */
   readonly send: Send;
-  /** Bytes as they are, over a socket of their own; resolves when the server has answered or closed. */
+  /** Sends bytes over a socket of their own; resolves when the server has answered or closed. */
   raw(text: string): Promise<string>;
   socket(path: string, options?: SocketOptions): Promise<TestSocket>;
   close(): Promise<void>;
@@ -32,6 +32,8 @@ export interface LogRecord {
 }
 export interface Options {
   config?: Config;
+  /** @default The one that `TEST_BACKEND` names. */
+  backend?: TestBackend;
   rows?: readonly BuiltInRoute[];
   only?: readonly Target[];
 }
@@ -54,10 +56,11 @@ export function describeServer(title: string, options: Options, suite: (server: 
   }
 }
 
-export async function startServer(target: Target, { config = {}, rows = [] }: Options = {}): Promise<TestServer> {
+export async function startServer(target: Target, options: Options = {}): Promise<TestServer> {
+  const { config = {}, rows = [], backend = chosenBackend } = options;
   const logs: LogRecord[] = [];
   const mode = target === "dev" ? "dev" : "start";
-  const server = openServer(toProject({ backend: embedded({ path: ":memory:" }), ...config }), {
+  const server = openServer(toProject({ backend: backend.create(), ...config }), {
     mode,
     extraRoutes: rows,
     logger: createTestLogger(logs),
@@ -102,7 +105,7 @@ function sendRaw(base: string, text: string): Promise<string> {
   return promise;
 }
 
-/** Whether these bytes are a whole answer; one that ends with its connection never is. */
+/** Returns true for a whole answer. One that ends with its connection is never whole. */
 function isWhole(got: string, toHead: boolean): boolean {
   const [head = "", ...rest] = got.replace(/^HTTP\/1\.1 100 Continue\r\n\r\n/, "").split("\r\n\r\n");
   const body = rest.join("\r\n\r\n");

@@ -1,2 +1,2 @@
-/** `npm test`, or `npm run test:full`, where sizes are what the claims say. */
+/** Returns the size for `npm test`, or for `npm run test:full`, which tests at the sizes that are claimed. */
 export const bySize = (quick: number, full: number): number => (process.env["TEST_SIZE"] === "full" ? full : quick);

@@ -1,4 +1,4 @@
 import type { Tracer } from "../../src/core/trace.ts";
 
-/** Nobody listens. */
+/** A tracer without listeners. */
 export const noTracer: Tracer = { isOn: () => false, start: () => undefined };

@@ -1,8 +1,9 @@
 import { connect } from "node:net";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createStreams, EventStream } from "../../src/http/sse.ts";
 import { seen, testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
+import { eventually } from "../harness/waiting.ts";
 
 const config = { server: { limits: { sseStreams: 2, sseStallMs: 300 } } };
 
@@ -28,7 +29,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     const reader = await read("/test/events/silent");
     expect((await reader.read()).value).toBe('data: {"type":"tick","n":0}\n\n');
     await reader.cancel();
-    await vi.waitFor(() => expect(seen.returned).toBe(returned + 1));
+    await eventually(() => expect(seen.returned).toBe(returned + 1));
   });
 
   it("ends, and the log says why, when its generator throws later", async () => {
@@ -49,7 +50,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
       "5",
     ]);
     await first.cancel();
-    await vi.waitFor(async () => expect((await server.get("/test/events/three")).status).toBe(200));
+    await eventually(async () => expect((await server.get("/test/events/three")).status).toBe(200));
     await second.cancel();
   });
 
@@ -58,10 +59,10 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     const returned = seen.returned;
     const leave = new AbortController();
     const asked = read("/test/events/late", leave.signal);
-    await vi.waitFor(async () => expect(await server.send("/workflows", {})).toBeTruthy());
+    await eventually(async () => expect(await server.send("/workflows", {})).toBeTruthy());
     leave.abort();
     await expect(asked).rejects.toThrow();
-    await vi.waitFor(() => expect(seen.returned).toBe(returned + 1));
+    await eventually(() => expect(seen.returned).toBe(returned + 1));
   });
 });
 
@@ -74,7 +75,7 @@ describeServer("a reader who never reads", { config, rows: testRows, only: ["dev
     socket.on("error", () => {});
     socket.write("GET /test/events/endless HTTP/1.1\r\nHost: localhost\r\n\r\n");
     socket.pause();
-    await vi.waitFor(() => expect(seen.returned).toBe(returned + 1), { timeout: 5_000 });
+    await eventually(() => expect(seen.returned).toBe(returned + 1));
     // What the two kernels' buffers took, and one event here: far from endless.
     expect(seen.made - made).toBeLessThan(20_000);
     socket.resume();

@@ -3,7 +3,8 @@ import { createConsola } from "consola";
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import winston from "winston";
-import { createServer, defineWorkflow, embedded, type Config } from "agentserve";
+import { createServer, defineWorkflow, type Config } from "agentserve";
+import { chosenBackend } from "../harness/backends.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 
@@ -19,7 +20,7 @@ const common = { workflowId: "talk", executionId: "e1", stepId: "say" };
 
 /** Runs the workflow on a server with this logger. */
 async function run(logger: NonNullable<Config["logger"]>): Promise<void> {
-  const server = createServer({ workflows: [talk], logger, backend: embedded({ path: ":memory:" }) });
+  const server = createServer({ workflows: [talk], logger, backend: chosenBackend.create() });
   const body = JSON.stringify({ input: {}, options: { executionId: "e1" } });
   const headers = { "content-type": "application/json" };
   await server.fetch(new Request("http://localhost/workflows/talk/execute", { method: "POST", headers, body }));

@@ -8,12 +8,13 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 import { createToken, defineAgent, defineTool, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
-import { embedded } from "../../src/backends/embedded/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
+import { chosenBackend } from "../harness/backends.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger, describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { patienceMs } from "../harness/patience.ts";
 
 const secret = "a secret of at least thirty-two bytes";
 const token = await createToken({ sub: "ada" }, secret);
@@ -345,7 +346,7 @@ it("opens all of /ui with one entry of publicRoutes, and closes all of it withou
 });
 
 function open(served: Config): OpenServer {
-  const project = toProject({ backend: embedded({ path: ":memory:" }), ...served });
+  const project = toProject({ backend: chosenBackend.create(), ...served });
   const server = openServer(project, { mode: "start", logger: createTestLogger([]) });
   onTestFinished(() => server.close());
   return server;
@@ -366,6 +367,6 @@ const commandsOf = (card: { querySelectorAll: Document["querySelectorAll"] }): s
 async function shell(command: string, env: Record<string, string> = {}): Promise<string> {
   const run = promisify(execFile);
   const { PATH = "" } = process.env;
-  const { stdout } = await run("sh", ["-c", command], { env: { PATH, NO_PROXY: "*", ...env }, timeout: 10_000 });
+  const { stdout } = await run("sh", ["-c", command], { env: { PATH, NO_PROXY: "*", ...env }, timeout: patienceMs });
   return stdout;
 }

@@ -1,15 +1,17 @@
 import { defineWebSocketHandler } from "h3";
-import { defineConfig, defineWorkflow, embedded, type Config } from "agentserve";
+import { defineConfig, defineWorkflow, type Config } from "agentserve";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import WebSocket from "ws";
 import { toProject } from "../../src/config/load.ts";
 import { openServer, type OpenServer, type ServerParts } from "../../src/server/create.ts";
+import { chosenBackend } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
 import { createTestLogger, type LogRecord } from "../harness/server.ts";
+import { eventually } from "../harness/waiting.ts";
 
 function open(config: Config, parts: Partial<ServerParts> = {}): OpenServer & { logs: LogRecord[] } {
   const logs: LogRecord[] = [];
-  const project = toProject({ backend: embedded({ path: ":memory:" }), ...config });
+  const project = toProject({ backend: chosenBackend.create(), ...config });
   const server = openServer(project, { mode: "dev", logger: createTestLogger(logs), ...parts });
   onTestFinished(() => server.close());
   return Object.defineProperty(server, "logs", { value: logs }) as OpenServer & { logs: LogRecord[] };
@@ -31,7 +33,7 @@ describe("a version of the config that is swapped in", () => {
     expect(await ask(server, "/version")).toEqual({ version: 1 });
     server.swap(toProject(says(2)));
     expect(await ask(server, "/version")).toEqual({ version: 2 });
-    await vi.waitFor(() => expect(onDispose).toHaveBeenCalledTimes(1));
+    await eventually(() => expect(onDispose).toHaveBeenCalledTimes(1));
   });
 
   it("changes nothing when it cannot be served", async () => {
@@ -56,7 +58,7 @@ describe("a version of the config that is swapped in", () => {
     expect(onDispose).not.toHaveBeenCalled();
     gates.open("go");
     expect(await running).toMatchObject({ data: { result: { version: 1 } } });
-    await vi.waitFor(() => expect(onDispose).toHaveBeenCalledTimes(1));
+    await eventually(() => expect(onDispose).toHaveBeenCalledTimes(1));
     expect(await ask(server, "/workflows/work/execute", post({ input: {} }))).toMatchObject({
       data: { result: { version: 2 } },
     });
@@ -101,7 +103,7 @@ describe("a version of the config that is swapped in", () => {
     const socket = new WebSocket(`${url.replace("http", "ws")}/mine`);
     await new Promise((done) => socket.once("open", done));
     server.swap(toProject({}));
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect(server.logs).toContainEqual({
         level: "warn",
         message: "An older version of the config is still in use",
@@ -113,7 +115,7 @@ describe("a version of the config that is swapped in", () => {
     expect(await echoed).toBe("still here");
     expect(onDispose).not.toHaveBeenCalled();
     socket.close();
-    await vi.waitFor(() => expect(onDispose).toHaveBeenCalledTimes(1));
+    await eventually(() => expect(onDispose).toHaveBeenCalledTimes(1));
   });
 
   it("is disposed of at the end, with all those before it", async () => {

@@ -5,6 +5,7 @@ import { expect, it, vi } from "vitest";
 import type { Config } from "../../src/config/define.ts";
 import { testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
+import { eventually } from "../harness/waiting.ts";
 
 const config: Config = {
   server: {
@@ -201,7 +202,7 @@ describeServer("a host's sockets", { config: pushing, only: ["dev", "start"] }, 
     const raw = (socket.ws as unknown as { _socket: import("node:net").Socket })._socket;
     raw.pause();
     const { cut } = pushed;
-    await vi.waitFor(() => expect(pushed.cut).toBe(cut + 1), { timeout: 5_000 });
+    await eventually(() => expect(pushed.cut).toBe(cut + 1));
     raw.destroy();
   });
   it("are refused with the reason that the host gave", async () => {

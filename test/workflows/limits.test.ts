@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { defineWorkflow, embedded } from "agentserve";
+import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 
@@ -29,12 +30,12 @@ const fails = defineWorkflow({ id: "fails", recovery: "fail" }).andThen({
   execute: ({ executionId }) => gates.pass(executionId),
 });
 
-function setUp(limits: Record<string, number>, file = ":memory:"): Promise<TestServer> {
+/** A server; with a file, for tests of a restart. */
+function setUp(limits: Record<string, number>, file?: string): Promise<TestServer> {
   gates = createGates();
   began = [];
-  const backend = embedded({ path: file === ":memory:" ? file : join(folder, file) });
-  const config = { workflows: [gated, asks, fails], backend, server: { limits: { drainMs: 1, ...limits } } };
-  return startServer("start", { config });
+  const config = { workflows: [gated, asks, fails], server: { limits: { drainMs: 1, ...limits } } };
+  return startServer("start", { config, ...(file && { backend: onFile(join(folder, file)) }) });
 }
 
 const begin = (server: TestServer, executionId: string, workflow = "gated") =>
@@ -124,15 +125,15 @@ it("ends what was running with an error when the workflow says so", async () => 
 
 it("removes ended executions once their retention is over, and never suspended ones", async () => {
   gates = createGates();
-  const backend = embedded({ path: join(folder, "retention.db"), retention: "1s" });
-  const server = await startServer("start", { config: { workflows: [asks], backend } });
+  const backend = onFile(join(folder, "retention.db"), { retention: "1s" }); // an option of this backend
+  const server = await startServer("start", { config: { workflows: [asks] }, backend });
   const ids: string[] = [];
   for (let i = 0; i < 250; i++)
     ids.push((await server.post("/workflows/asks/execute", { input: {} })).body.data.executionId);
   const [kept, ...others] = ids as [string, ...string[]];
   await Promise.all(others.map((id) => server.post(`/workflows/asks/executions/${id}/resume`, { resumeData: 1 })));
   const list = async () => (await server.get("/workflows/asks/executions?limit=200")).body.data.items;
-  await expect.poll(async () => (await list()).length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(async () => (await list()).length).toBe(1);
   expect((await server.get(`/workflows/asks/executions/${others[0]}/state`)).status).toBe(404);
   expect((await server.post(`/workflows/asks/executions/${kept}/resume`, { resumeData: 2 })).body.data.result).toBe(2);
   await server.close();

@@ -1,7 +1,9 @@
 import { expect, it } from "vitest";
 import { describeServer, type TestServer } from "../harness/server.ts";
+import { bySize } from "../harness/size.ts";
 import { gates, timesRan, workflows } from "./fixtures.ts";
 
+const pairs = bySize(96, 200);
 let counter = 0;
 const freshId = (): string => `race-${++counter}`;
 const path = (workflow: string, id: string, action: string): string =>
@@ -49,9 +51,9 @@ describeServer("at the same moment", { config: { workflows } }, (server) => {
     return { asked, executed, state: await stateOf(server, "gated", id) };
   };
 
-  it("suspend against completion, 200 times: one legal outcome", async () => {
+  it(`suspend against completion, ${pairs} times: one legal outcome`, async () => {
     const outcomes = { suspended: 0, completed: 0 };
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < pairs; i++) {
       const id = freshId();
       const { asked, executed, state } = await atOnce(id, "suspend", i);
       if (asked.status === 200) {
@@ -69,9 +71,9 @@ describeServer("at the same moment", { config: { workflows } }, (server) => {
     expect(Math.min(outcomes.suspended, outcomes.completed)).toBeGreaterThan(0);
   });
 
-  it("cancel against completion, 200 times: one legal outcome", async () => {
+  it(`cancel against completion, ${pairs} times: one legal outcome`, async () => {
     const outcomes = { cancelled: 0, completed: 0 };
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < pairs; i++) {
       const { asked, executed, state } = await atOnce(freshId(), "cancel", i);
       if (asked.status === 200) {
         outcomes.cancelled++;

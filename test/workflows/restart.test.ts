@@ -3,17 +3,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, it } from "vitest";
-import { defineWorkflow, embedded } from "agentserve";
+import { defineWorkflow } from "agentserve";
+import { onFile } from "../harness/backends.ts";
 import { startServer } from "../harness/server.ts";
 import { gates, timesRan, workflows } from "./fixtures.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-restart-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-const config = { workflows, backend: embedded({ path: join(folder, "data.db") }), server: { limits: { drainMs: 50 } } };
+const config = { workflows, server: { limits: { drainMs: 50 } } };
+const backend = onFile(join(folder, "data.db")); // each server continues what the one before it left there
 const post = { method: "POST", headers: { "content-type": "application/json", prefer: "respond-async" } };
 
 it("continues what was running, on the same file: recorded steps do not run again", async () => {
-  const first = await startServer("start", { config });
+  const first = await startServer("start", { config, backend });
   await first.request("/workflows/gated/execute", {
     ...post,
     body: JSON.stringify({ input: { a: 1 }, options: { executionId: "r1", userId: "ann" } }),
@@ -21,7 +23,7 @@ it("continues what was running, on the same file: recorded steps do not run agai
   await gates.reached("r1");
   const before = (await first.get("/workflows/gated/executions/r1/state")).body.data;
   await first.close(); // the step in flight does not end within the grace
-  const second = await startServer("start", { config });
+  const second = await startServer("start", { config, backend });
   await expect.poll(() => timesRan("r1", "second")).toBe(2);
   gates.open("r1");
   await expect
@@ -42,7 +44,7 @@ it("continues what was running, on the same file: recorded steps do not run agai
 
 it("keeps what was suspended; a waiting call hears 503 with the id when the server leaves", async () => {
   // With next to no grace: the connection must not be cut before the answer is out.
-  const first = await startServer("start", { config: { ...config, server: { limits: { drainMs: 1 } } } });
+  const first = await startServer("start", { config: { ...config, server: { limits: { drainMs: 1 } } }, backend });
   await first.post("/workflows/ask/execute", { input: { amount: 9 }, options: { executionId: "r2" } });
   const waiting = first.post("/workflows/gated/execute", { input: {}, options: { executionId: "r3" } });
   await gates.reached("r3");
@@ -54,7 +56,7 @@ it("keeps what was suspended; a waiting call hears 503 with the id when the serv
     "r3",
   ]);
   await closed;
-  const second = await startServer("start", { config });
+  const second = await startServer("start", { config, backend });
   const done = await second.post("/workflows/ask/executions/r2/resume", { resumeData: { approved: true } });
   expect(done.body.data).toMatchObject({ status: "completed", result: { data: { approved: true, times: 1 } } });
   gates.open("r3");
@@ -79,7 +81,7 @@ it("lets the last step finish within the grace, and its caller hears of it", asy
 });
 
 it("stops an execution that somebody else has changed in the file, and its caller hears of it", async () => {
-  const server = await startServer("start", { config });
+  const server = await startServer("start", { config, backend });
   const waiting = server.post("/workflows/gated/execute", { input: {}, options: { executionId: "r6" } });
   await gates.reached("r6");
   const others = new DatabaseSync(join(folder, "data.db"));
@@ -93,10 +95,10 @@ it("stops an execution that somebody else has changed in the file, and its calle
 });
 
 it("answers for executions of a workflow that is gone", async () => {
-  const first = await startServer("start", { config });
+  const first = await startServer("start", { config, backend });
   await first.post("/workflows/ask/execute", { input: { amount: 9 }, options: { executionId: "r4" } });
   await first.close();
-  const second = await startServer("start", { config: { ...config, workflows: [] } });
+  const second = await startServer("start", { config: { ...config, workflows: [] }, backend });
   expect((await second.get("/workflows/ask/executions/r4/state")).body.data.status).toBe("suspended");
   expect((await second.get("/workflows/ask/executions")).body.data.items.length).toBeGreaterThan(0);
   expect((await second.get("/workflows/ask/executions/r4/stream")).events.at(-1)).toMatchObject({

@@ -183,14 +183,14 @@ type Asked = typeof asked extends fc.Arbitrary<infer T> ? T : never;
 
 describe.each(modes)("in %s", (_, auth, isOpen) => {
   describeServer("what a client says about itself", { config: { ...base, auth } }, (server) => {
-    it("never makes it that user, whatever it says and wherever", { timeout: 120_000 }, async () => {
+    it("never makes it that user, whatever it says and wherever", async () => {
       const answers: number[] = [];
       const property = fc.asyncProperty(asked, claimedQuery, claimedHeaders, async (one, query, headers) => {
         answers.push(await send(server, isOpen, one, query, headers));
         expect(Object.keys(Object.prototype)).toEqual([]);
         expect(Reflect.get({}, "user")).toBeUndefined();
       });
-      await fc.assert(property, { numRuns: bySize(40, 400) });
+      await fc.assert(property, { numRuns: bySize(20, 400) });
       // What is refused says nothing.
       expect(answers.filter((status) => status === 200).length).toBeGreaterThan(answers.length / 8);
     });

@@ -1,9 +1,9 @@
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
-import { embedded } from "../../../src/backends/embedded/define.ts";
 import type { Config } from "../../../src/config/define.ts";
 import { toProject } from "../../../src/config/load.ts";
 import { openServer } from "../../../src/server/create.ts";
 import type { BuiltInRoute } from "../../../src/server/built-in-routes.ts";
+import { chosenBackend } from "../../harness/backends.ts";
 import { createTestLogger, type LogRecord, type Target } from "../../harness/server.ts";
 
 export interface Wire {
@@ -27,7 +27,7 @@ export interface Running {
 /** Not the harness's `startServer`: that one reads `/doc` first, which opt-out mode does not let it. */
 export async function start(target: Target, config: Config, rows: readonly BuiltInRoute[]): Promise<Running> {
   const logs: LogRecord[] = [];
-  const project = toProject({ backend: embedded({ path: ":memory:" }), ...config });
+  const project = toProject({ backend: chosenBackend.create(), ...config });
   const mode = target === "dev" ? "dev" : "start";
   const server = openServer(project, { mode, extraRoutes: rows, logger: createTestLogger(logs) });
   if (target === "in process") {

@@ -1,8 +1,9 @@
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import type { Running } from "./client.ts";
 import type { Case } from "./faults.ts";
 import type { Mode } from "./oracle-modes.ts";
 import { fill } from "./tokens.ts";
+import { eventually } from "../../harness/waiting.ts";
 
 /** What has become of the case's execution. */
 export function toStatus({ route, due }: Case): string | undefined {
@@ -36,7 +37,7 @@ export async function warmUp(server: Running, mode: Mode): Promise<void> {
   const headers = [asAda(mode), ["content-type", "application/json"] as const];
   const body = JSON.stringify({ input: "warm up", schema: { type: "object" } });
   const wire = { method: "POST", path: "/agents/helper/object", headers, body };
-  await vi.waitFor(async () => expect((await server.send(wire)).status).toBe(200), { timeout: 10_000 });
+  await eventually(async () => expect((await server.send(wire)).status).toBe(200));
 }
 
 /** Of every execution that exists, once none of `quick` runs any more. */

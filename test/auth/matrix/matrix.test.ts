@@ -27,13 +27,9 @@ describe("the oracle", () => {
 });
 
 describe.each(targets)("every request is answered as the oracle says (%s)", (target) => {
-  it.each(modes)(
-    "$name",
-    async (mode) => {
-      expect(await play(mode, target, toCases(mode, target))).toEqual([]);
-    },
-    60_000,
-  );
+  it.each(modes)("$name", async (mode) => {
+    expect(await play(mode, target, toCases(mode, target))).toEqual([]);
+  });
 });
 
 describe.each(targets)("an Authorization header of an odd shape (%s)", (target) => {
@@ -76,7 +72,7 @@ describe.each(["in process", "start"] as const)("a token that was verified befor
  * from `start` only by its host, and gets a sample.
  */
 const always = ["none", "valid"];
-const oneOf: Record<Target, number> = { "in process": bySize(10, 1), start: bySize(10, 1), dev: bySize(50, 6) };
+const oneOf: Record<Target, number> = { "in process": bySize(20, 1), start: bySize(20, 1), dev: bySize(100, 6) };
 
 function toCases(mode: Mode, target: Target): Case[] {
   const cases: Case[] = [];

@@ -1,8 +1,9 @@
-import { embedded, type Config } from "agentserve";
+import { type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import * as v from "valibot";
 import { defineRoute } from "../../../src/http/route.ts";
 import type { BuiltInRoute } from "../../../src/server/built-in-routes.ts";
+import { chosenBackend } from "../../harness/backends.ts";
 
 const ran: string[] = [];
 
@@ -34,7 +35,7 @@ export function watchedModel(): ReturnType<typeof echoModel> {
 
 /** The engine is asked by rows that need a caller; by others, too, but in opt-in mode nobody here asks those. */
 export function watchedBackend(): NonNullable<Config["backend"]> {
-  const backend = embedded({ path: ":memory:" });
+  const backend = chosenBackend.create();
   const watched = new Set(["begin", "list", "events", "state"]);
   return {
     ...backend,

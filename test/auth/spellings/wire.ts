@@ -1,6 +1,7 @@
 import { METHODS } from "node:http";
 import { connect, type Socket } from "node:net";
 import type { Spelling } from "./make.ts";
+import { patienceMs } from "../../harness/patience.ts";
 
 export interface Reply {
   /** 0 when the connection was closed without an answer. */
@@ -29,7 +30,7 @@ export function createLane(port: number): Way {
     const bytes = toBytes(spelling, more);
     const line = (socket ??= connect(port, "127.0.0.1").setEncoding("latin1").setNoDelay());
     let got = "";
-    const timer = setTimeout(() => reject(new Error(`no answer to ${JSON.stringify(bytes)}: ${got}`)), 10_000);
+    const timer = setTimeout(() => reject(new Error(`no answer to ${JSON.stringify(bytes)}: ${got}`)), patienceMs);
     const onData = (chunk: string): void => {
       got += chunk;
       const reply = toReply(got, spelling.method === "HEAD", false);

@@ -1,6 +1,6 @@
 import { Agent, request, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
-import { within } from "./within.ts";
+import { within } from "../../harness/waiting.ts";
 
 /**
  * Asks over one connection that stays open, or over a new one each time: of several that stay open, one may be idle for so

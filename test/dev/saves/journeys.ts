@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Client } from "./client.ts";
 import { toExpected, toStamps, type History, type Stamps } from "./oracle.ts";
 import { openStream, type Stream } from "./stream.ts";
-import { within } from "./within.ts";
+import { within } from "../../harness/waiting.ts";
 
 /** Executions that are always running: when one ends, the next begins, on the code of that moment. */
 export interface Journeys {

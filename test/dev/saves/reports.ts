@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import type { Child } from "../../harness/cli.ts";
-import { within } from "./within.ts";
+import { within } from "../../harness/waiting.ts";
 
 /** What the command says of saves, with the moment that it was heard. */
 export interface Reports {

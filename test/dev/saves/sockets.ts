@@ -1,5 +1,5 @@
 import { openSocket, type TestSocket } from "../../harness/server.ts";
-import { within } from "./within.ts";
+import { within } from "../../harness/waiting.ts";
 
 /** WebSockets of all sorts that stay open over all saves. */
 export interface Sockets {

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import type { Client } from "./client.ts";
-import { within } from "./within.ts";
+import { within } from "../../harness/waiting.ts";
 
 interface StreamEvent {
   readonly type: string;

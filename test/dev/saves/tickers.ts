@@ -1,6 +1,6 @@
 import type { Client } from "./client.ts";
 import { openStream, type Stream } from "./stream.ts";
-import { within } from "./within.ts";
+import { within } from "../../harness/waiting.ts";
 
 /** Executions that last from the first save to the last, each with many readers of its events. */
 export interface Tickers {

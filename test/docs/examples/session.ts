@@ -46,5 +46,6 @@ function toSteps(text: string): { command: string; shown: string }[] {
 
 function toPattern(shown: string): RegExp {
   const fixed = shown.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-  return new RegExp(`^${fixed.join("[^]*?")}$`);
+  // A duration of a second and more is said in seconds.
+  return new RegExp(`^${fixed.join("[^]*?").replaceAll("[^]*? ms", "[^]*? m?s")}$`);
 }

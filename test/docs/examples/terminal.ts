@@ -13,7 +13,7 @@ export async function runSaves(block: Block, world: World): Promise<void> {
   for (const [at, line] of lines.entries()) {
     const [, what] = /^✓ (.+?) · \d+ ms$/.exec(line) ?? [];
     if (what !== undefined) save(cwd, what, lines[at + 1]);
-    await expect.poll(() => toSaid(child).length, { timeout: 10_000, message: line }).toBeGreaterThan(at);
+    await expect.poll(() => toSaid(child).length, { message: line }).toBeGreaterThan(at);
   }
   expect(toSaid(child)).toEqual(lines.map(withoutTime));
 }
@@ -27,13 +27,13 @@ export async function runBadSave(block: Block, world: World): Promise<void> {
   const before = child.output().stderr;
   writeFileSync(join(cwd, "agents.config.ts"), Array.from(lines, (line) => line ?? "").join("\n"));
   const said = () => child.output().stderr.slice(before.length);
-  await expect.poll(said, { timeout: 10_000 }).toBe(block.text);
+  await expect.poll(said).toBe(block.text);
   const [message] = /(?<=^error ).*/.exec(block.text)!;
   const page = async () => (await fetch(url)).text();
   expect(await page()).toContain(message.split("?")[0]);
   expect((await fetch(`${url}/health`)).status).toBe(200);
   writeFileSync(join(cwd, "agents.config.ts"), config("0"));
-  await expect.poll(page, { timeout: 10_000 }).not.toContain(message.split("?")[0]);
+  await expect.poll(page).not.toContain(message.split("?")[0]);
 }
 
 const config = (port: string): string => `import { defineConfig } from "agentserve";
@@ -54,7 +54,7 @@ async function openDev({ tools }: World): Promise<{ child: Child; cwd: string; u
     appendFileSync(join(cwd, ".env"), "#\n");
     return child.output().stdout;
   };
-  await expect.poll(isWatched, { timeout: 10_000, interval: 250 }).toContain("✓ .env changed");
+  await expect.poll(isWatched, { interval: 250 }).toContain("✓ .env changed");
   rmSync(join(cwd, ".env"));
   await child.waitFor(/✓ \.env removed.*\n/); // and with it all that was said of it before
   return { child, cwd, url };

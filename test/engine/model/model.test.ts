@@ -5,6 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { bySize } from "../../harness/size.ts";
+import { within } from "../../harness/waiting.ts";
 import {
   begin,
   cancel,
@@ -19,9 +20,9 @@ import {
   type Model,
   type WorkflowId,
 } from "./oracle.ts";
-import { pause, toResultView, toView, within, World } from "./world.ts";
+import { pause, toResultView, toView, World } from "./world.ts";
 
-const numRuns = bySize(200, 2_000);
+const numRuns = bySize(60, 2_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -431,7 +432,7 @@ const commands = fc.commands(
 describe("the life of an execution", () => {
   it(
     `is one that the design allows (${numRuns} sequences of commands)`,
-    { timeout: bySize(120_000, 900_000) },
+    { timeout: bySize(300_000, 900_000) },
     async () => {
       let files = 0;
       await fc.assert(

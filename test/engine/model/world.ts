@@ -8,6 +8,8 @@ import { toProject } from "../../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../../src/server/create.ts";
 import { createClient, type Answer, type Client, type Init } from "../../harness/client.ts";
 import { createTestLogger, type LogRecord } from "../../harness/server.ts";
+import { patienceMs } from "../../harness/patience.ts";
+import { within } from "../../harness/waiting.ts";
 import { errorOf, inFlight, isEnded, shapeOf, toStory, toValue, type Action, type Model } from "./oracle.ts";
 
 /** One real run of a step's code; it waits until the test says how it ends. */
@@ -57,17 +59,10 @@ const workflows = [
 
 let client: Client | undefined;
 /** How long a thing may take that needs no clock; a failure costs that much for each step of shrinking. */
-const deadlineMs = 2_000;
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 /** Enough turns of the event loop for anything that needs no clock: a commit, and whatever it wakes. */
 export async function pause(count = 6): Promise<void> {
   for (let i = 0; i < count; i++) await turn();
-}
-
-export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error(`not so within ${deadlineMs} ms: ${what}`)), deadlineMs);
-  return Promise.race([promise, late.promise]).finally(() => clearTimeout(timer));
 }
 
 /** A server on a file, the steps that wait in it, and what the model says of them. */
@@ -207,7 +202,7 @@ export class World {
   async become(index: number, ...outcomes: Model[]): Promise<Model> {
     const before = this.models[index];
     const [first] = outcomes;
-    for (const end = Date.now() + deadlineMs; ;) {
+    for (const end = Date.now() + patienceMs; ;) {
       const view = await this.state(first!);
       const [next, ...others] = outcomes.filter((model) => this.#fits(model, view));
       if (next) {

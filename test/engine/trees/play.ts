@@ -14,6 +14,7 @@ import { resume, type Runnable } from "../../../src/workflows/executions.ts";
 import { createTestLogger, type LogRecord } from "../../harness/server.ts";
 import { answerOf, pause, type Notes } from "./make.ts";
 import { noTracer } from "../../harness/tracer.ts";
+import { patienceMs } from "../../harness/patience.ts";
 
 /** Numbers that follow from a seed. */
 export class Luck {
@@ -241,7 +242,7 @@ export async function play(world: World, id: string, luck: Luck, tally: Tally, c
         expect(book.begun.get(id), "a step began after the suspend was answered").toBe(begun);
       }
     }
-    const state = await engine.settled(id, -1, AbortSignal.timeout(5_000)).catch(async (cause) => {
+    const state = await engine.settled(id, -1, AbortSignal.timeout(patienceMs)).catch(async (cause) => {
       const stuck = JSON.stringify({ ...(await engine.state(id)), complaints: world.complaints() });
       throw new Error(`it neither ends nor suspends: ${stuck}`, { cause });
     });

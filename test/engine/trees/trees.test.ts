@@ -9,6 +9,7 @@ import { unchecked } from "../../../src/core/caller.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import { begin, resume } from "../../../src/workflows/executions.ts";
 import { bySize } from "../../harness/size.ts";
+import { patienceMs } from "../../harness/patience.ts";
 import { checkJournal, cutCopy, readFile, type Stored } from "./journal.ts";
 import { outcomesOf, print, toWorkflow, tree, type Outcomes, type Tree } from "./make.ts";
 import { Book, follow, Luck, openWorld, play, type Tally, type World } from "./play.ts";
@@ -22,16 +23,16 @@ const input = { question: [1, 2] };
 /** Several executions of a tree at once: what they write shares transactions. */
 const ids = ["first", "second", "third"];
 
-const timeout = bySize(60_000, 1_800_000);
+const timeout = bySize(300_000, 1_800_000);
 const limit = { interruptAfterTimeLimit: timeout - 20_000, markInterruptAsFailure: true };
 
 it(
   "runs any tree to a legal end, and goes on from any row of its journal: same events, same result, nothing twice",
-  () => checkTrees(bySize(60, 1_500), false),
+  () => checkTrees(bySize(30, 1_500), false),
   timeout,
 );
 
-it("does so when executions are cancelled, too", () => checkTrees(bySize(20, 500), true), timeout);
+it("does so when executions are cancelled, too", () => checkTrees(bySize(12, 500), true), timeout);
 
 async function checkTrees(numRuns: number, cancels: boolean): Promise<void> {
   const tally: Tally = {
@@ -102,7 +103,7 @@ async function playAll(
 ): Promise<Map<string, unknown[]>> {
   const seen = new Map<string, unknown[]>();
   const over = new AbortController();
-  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(10_000)]);
+  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(patienceMs)]);
   const played = ids.map(async (id) => {
     const own = new Luck(luck.pick(2 ** 32));
     if (fresh) await begin(world.engine, world.runnable, input, { executionId: id }, unchecked);
@@ -196,7 +197,7 @@ it("stores the event of a cancel that follows at once on a suspend", async () =>
   expect(await engine.cancel("x", "no more")).toMatchObject({ status: "error" });
   await later(10, "immediates");
   const seen: string[] = [];
-  for await (const { seq, type } of engine.events("x", 0, AbortSignal.timeout(1_000))) seen.push(`${seq} ${type}`);
+  for await (const { seq, type } of engine.events("x", 0, AbortSignal.timeout(patienceMs))) seen.push(`${seq} ${type}`);
   await world.close(1_000);
   expect(seen).toEqual(["1 workflow-start", "2 step-start", "3 workflow-suspended", "4 workflow-error"]);
   checkJournal(readFile(file).get("x")!, definition, book);
@@ -218,7 +219,7 @@ it("keeps the numbers of events when what was suspended is cancelled after a res
   await begun.promise;
   expect(await before.engine.suspend("x", "outside")).toMatchObject({ status: "suspended" });
   const seen: unknown[] = [];
-  for await (const event of before.engine.events("x", 0, AbortSignal.timeout(1_000))) seen.push(event);
+  for await (const event of before.engine.events("x", 0, AbortSignal.timeout(patienceMs))) seen.push(event);
   await before.close(0);
   const after = await openWorld(file, definition, book);
   expect(await after.engine.cancel("x", "no more")).toMatchObject({ status: "error" });

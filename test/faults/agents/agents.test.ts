@@ -213,7 +213,7 @@ describe("kill -9 at random moments", () => {
         ...[1, 2, 3].map((place) => execute(place, own(place + 100))),
       ]),
     );
-    const kills = bySize(4, 150);
+    const kills = bySize(3, 150);
     for (let kill = 0; kill < kills; kill++) {
       await lives.start();
       const { length } = lives.log();
@@ -339,7 +339,9 @@ describe("SIGTERM while an agent answers", () => {
     expect(chat!.events.slice(-2), command).toMatchObject([{ type: "finish" }, "[DONE]"]);
     expect(await first.child.ended, command).toMatchObject({ code: 0 });
 
+    const starting = performance.now();
     const second = await SlowServer.start(command, project);
+    const startMs = performance.now() - starting;
     const stubborn = ways.map((way) => second.ask(way, `${way}-stubborn`, own(way)));
     const waiting = second.ask("text", "waiting", own("text"));
     const execution = second.post("/workflows/asks/execute", {
@@ -366,7 +368,8 @@ describe("SIGTERM while an agent answers", () => {
     const refused = await execution;
     expect([refused.status, refused.headers.get("x-execution-id")]).toEqual([503, "step"]);
     expect(await second.child.ended, command).toMatchObject({ code: 0 });
-    expect(performance.now() - began, command).toBeLessThan(drainMs + 1_000);
+    // What it needs beside the grace is a matter of the machine, and so is its start.
+    expect(performance.now() - began, command).toBeLessThan(drainMs + 1_000 + 2 * startMs);
 
     const third = await SlowServer.start(command, project);
     third.release("step", "after");
@@ -380,9 +383,6 @@ describe("SIGTERM while an agent answers", () => {
     expect(third.asked().slice(-4)).toEqual([...ways, "step"].map((way) => [way, "so be it", "after"]));
   }
 
-  it(
-    "lets it finish within the grace and stores it; what lasts longer is told so, and a step goes on after the restart",
-    () => Promise.all(["dev", "start"].map(play)),
-    drainMs * 2 + 30_000,
-  );
+  it("lets it finish within the grace and stores it; what lasts longer is told so, and a step goes on after the restart", () =>
+    Promise.all(["dev", "start"].map(play)));
 });

@@ -8,6 +8,7 @@ import type { Orders } from "./host.ts";
 import { readLog, type Line } from "./log.ts";
 import type { Point } from "./points.ts";
 import { toLine } from "./turns.ts";
+import { patienceMs } from "../../harness/patience.ts";
 
 export interface Reply {
   readonly status: number;
@@ -17,7 +18,7 @@ export interface Reply {
   /** Whether it came to its end. */
   readonly ended: boolean;
 }
-const patience = 20_000;
+const patience = patienceMs;
 
 /** The server as a process of its own that is killed and started again on the same file. */
 export class Lives {
@@ -164,7 +165,7 @@ export class Lives {
     } catch (error) {
       // A connection that breaks is right only if the process has died.
       if (life === this.life)
-        await this.within(`${path}: an answer was not whole (${String(error)}): to die`, this.#ended.promise, 5_000);
+        await this.within(`${path}: an answer was not whole (${String(error)}): to die`, this.#ended.promise);
       return status === undefined ? undefined : reply(false);
     }
   }

@@ -66,7 +66,8 @@ const gated = defineWorkflow({ id: "gated" })
     },
   });
 
-const project = toProject({ workflows: [quick, ask, gated], backend: embedded({ path: file }) });
+const limits = { drainMs: 2_000 }; // a test closes it while it cannot write
+const project = toProject({ workflows: [quick, ask, gated], backend: embedded({ path: file }), server: { limits } });
 const server = openServer(project, { mode: "start" });
 const { url } = await server.listen({ port: 0 });
 const report = (what: Report): void => void process.send!(what);

@@ -32,7 +32,7 @@ afterAll(() => {
 });
 
 describe("kill -9 at random moments, with 50 executions in flight", () => {
-  const kills = bySize(5, 200);
+  const kills = bySize(3, 200);
   // Some of them are always between two executions.
   const crew = 64;
   const { atRandom } = figures;

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Orders } from "./host.ts";
 import { Log, type Mark } from "./log.ts";
 import { toName, type Point } from "./points.ts";
+import { patienceMs } from "../../harness/patience.ts";
 
 export interface Reply {
   readonly status: number;
@@ -22,7 +23,7 @@ interface Request {
   headers?: Record<string, string>;
 }
 
-const patience = 20_000;
+const patience = patienceMs;
 
 /** The server as a process of its own that is killed and started again on the same file. */
 export class Lives {
@@ -198,7 +199,7 @@ export class Lives {
   async #sawDeath(life: number, error: unknown): Promise<undefined> {
     if (life !== this.life) return;
     if ((error as Error).name === "TimeoutError") throw new Error("no answer in time", { cause: error });
-    await this.within(`an answer was not whole (${String(error)}): to die`, this.#ended.promise, 5_000);
+    await this.within(`an answer was not whole (${String(error)}): to die`, this.#ended.promise);
   }
 
   async close(): Promise<void> {

@@ -1,16 +1,16 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
+import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
 const count = 10_000;
 
-it("keeps 10,000 suspended executions at next to no memory, listens again at once, and resumes them", async () => {
+it("keeps 10,000 suspended executions at next to no memory, listens again as soon as without them, and resumes them", async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-suspended-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const empty = await open(join(folder, "empty.db"));
   const first = await open(join(folder, "data.db"));
   await begin(first.url, 2_000); // until it is warm
   const before = await memoryOf(first.child);
@@ -20,24 +20,31 @@ it("keeps 10,000 suspended executions at next to no memory, listens again at onc
   const rssEach = (after.rss - before.rss) / count;
   await kill(first.child);
 
-  const began = performance.now();
-  const second = await open(join(folder, "data.db"));
-  const took = performance.now() - began;
-  const again = await memoryOf(second.child);
-  const idle = await memoryOf(empty.child);
+  const empty = await timed(() => open(join(folder, "empty.db")));
+  const second = await timed(() => open(join(folder, "data.db")));
+  const again = await memoryOf(second.value.child);
+  const idle = await memoryOf(empty.value.child);
   const restartEach = (again.rss - idle.rss) / (count + 2_000);
   const figures = [heapEach, rssEach, restartEach].map((bytes) => Math.round(bytes));
   console.log(
     `suspended: bytes each ${figures[0]} of heap, ${figures[1]} of RSS, ${figures[2]} of RSS after a restart;`,
-    `listening after ${Math.round(took)} ms, process start included`,
+    `listening after ${Math.round(second.ms)} ms, with an empty file after ${Math.round(empty.ms)} ms`,
   );
   expect(Math.max(...figures)).toBeLessThan(2_048);
-  expect(took).toBeLessThan(2_000);
+  expect(second.ms).toBeLessThan(2 * empty.ms + 1_000);
 
-  const ids = await list(second.url, 200);
-  const answers = await Promise.all(ids.map((id) => post(second.url, `/executions/${id}/resume`, { resumeData: id })));
+  const ids = await list(second.value.url, 200);
+  const answers = await Promise.all(
+    ids.map((id) => post(second.value.url, `/executions/${id}/resume`, { resumeData: id })),
+  );
   expect(answers).toEqual(ids.map((id) => expect.objectContaining({ status: "completed", result: id })));
-}, 60_000);
+});
+
+async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }> {
+  const began = performance.now();
+  const value = await act();
+  return { value, ms: performance.now() - began };
+}
 
 async function open(file: string): Promise<{ child: ChildProcess; url: string }> {
   // With the young generation at its full size from the start, RSS grows by what is kept, not by how busy it was.
@@ -60,12 +67,23 @@ async function kill(child: ChildProcess): Promise<void> {
   await ended;
 }
 
+/** With a client that costs next to nothing: these are most of the test's time. */
 async function begin(url: string, many: number): Promise<void> {
+  const agent = new Agent({ keepAlive: true });
+  const headers = { "content-type": "application/json" };
   let left = many;
   const one = async (): Promise<void> => {
-    while (left-- > 0) expect((await post(url, "/execute", { input: {} })).status).toBe("suspended");
+    while (left-- > 0) {
+      const sent = request(`${url}/workflows/asks/execute`, { method: "POST", headers, agent }).end(`{"input":{}}`);
+      const [response] = await once(sent, "response");
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      await once(response, "end");
+      expect(JSON.parse(text).data.status).toBe("suspended");
+    }
   };
   await Promise.all(Array.from({ length: 16 }, one));
+  agent.destroy();
 }
 
 async function post(url: string, path: string, body: unknown): Promise<{ status: string }> {

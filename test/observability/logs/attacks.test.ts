@@ -5,6 +5,7 @@ import { toLogger } from "../../../src/core/log.ts";
 import { runInScope } from "../../../src/core/scope.ts";
 import { createLogs, type LogsOptions } from "../../../src/observability/logs.ts";
 import { toHost } from "../../../src/observability/log-output.ts";
+import { cpuMs } from "../../harness/cpu.ts";
 import { bySize } from "../../harness/size.ts";
 import { startServer } from "../../harness/server.ts";
 
@@ -119,9 +120,10 @@ describe("whatever is logged", () => {
     ];
     for (const prefix of prefixes) {
       const long = prefix.repeat(Math.ceil(16_000 / prefix.length));
-      const began = performance.now();
-      for (let n = 0; n < 10; n++) logs.logger.info(long, { long, [long]: long });
-      expect([prefix, performance.now() - began < 1_000]).toEqual([prefix, true]);
+      const took = cpuMs(() => {
+        for (let n = 0; n < 10; n++) logs.logger.info(long, { long, [long]: long });
+      });
+      expect(took, prefix).toBeLessThan(1_000);
     }
   });
 });

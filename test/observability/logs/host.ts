@@ -1,7 +1,7 @@
 // A server as a process of its own, whose log a test fills through a route: node --expose-gc log-host.ts <limits as JSON>
-import { embedded } from "../../../src/backends/embedded/define.ts";
 import { runInScope } from "../../../src/core/scope.ts";
 import { createServer } from "../../../src/server/create.ts";
+import { chosenBackend } from "../../harness/backends.ts";
 import { keepRecords } from "../../harness/logged.ts";
 
 keepRecords();
@@ -12,7 +12,7 @@ const pad = "x".repeat(200);
 let written = 0;
 const server = createServer({
   logger: silent,
-  backend: embedded({ path: ":memory:" }),
+  backend: chosenBackend.create(),
   server: { limits },
   configureApp: (app) =>
     void app.post("/write", async (event) => {

@@ -1,8 +1,8 @@
 // A server as a process of its own, which logs what it is told to: node redact-host.ts. Its secrets come from the environment.
 import { jwtAuth } from "../../../src/auth/jwt.ts";
-import { embedded } from "../../../src/backends/embedded/define.ts";
 import { runInScope, type LogIds } from "../../../src/core/scope.ts";
 import { createServer } from "../../../src/server/create.ts";
+import { chosenBackend } from "../../harness/backends.ts";
 import { keepRecords } from "../../harness/logged.ts";
 
 keepRecords();
@@ -14,7 +14,7 @@ interface Told {
 }
 const server = createServer({
   auth: jwtAuth({ secret: process.env["AUTH_JWT_SECRET"]! }),
-  backend: embedded({ path: ":memory:" }),
+  backend: chosenBackend.create(),
   configureApp: (app) =>
     void app.post("/log", async (event) => {
       const { message, data, ids = {} } = (await event.req.json()) as Told;

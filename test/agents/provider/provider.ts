@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
-/** What a provider does with a request. When it returns without having ended the response, that stays open. */
+/** The reaction of a provider to a request. When it returns without having ended the response, that stays open. */
 export type Behaviour = (exchange: Exchange) => void | Promise<void>;
 
-/** What a model says. */
+/** The answer of a model. */
 export interface Said {
   /** Its text, in the pieces that are streamed. */
   text?: readonly string[];
@@ -15,7 +15,7 @@ export interface Said {
 
 export interface Provider {
   readonly baseURL: string;
-  /** Where nobody listens. */
+  /** An address that refuses connections. */
   readonly refusedURL: string;
   /** The requests that carried this prompt, in order. */
   asked(prompt: string): Exchange[];
@@ -52,9 +52,9 @@ export async function createProvider(behaviours: Readonly<Record<string, Behavio
     sockets.add(socket.on("error", () => {}).once("close", () => sockets.delete(socket)));
   });
   const baseURL = await listen(server);
-  const nobody = createServer();
-  const refusedURL = await listen(nobody);
-  await close(nobody);
+  const closed = createServer();
+  const refusedURL = await listen(closed);
+  await close(closed);
 
   return {
     baseURL,
@@ -91,7 +91,7 @@ export class Exchange {
   readonly streamed: boolean;
   /** Resolves when the client of the server has seen the beginning of this answer. */
   readonly seen: Promise<void>;
-  /** How the response ended: here, or because whoever asked has closed the connection. */
+  /** How the response ended: here, or because the client has closed the connection. */
   readonly closed: Promise<"answered" | "cut">;
   readonly response: ServerResponse;
   readonly socket: Socket;

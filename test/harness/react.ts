@@ -3,6 +3,7 @@ import { getToolName, isToolUIPart, type UIMessage } from "ai";
 import { Window } from "happy-dom";
 import { createElement, useEffect, useLayoutEffect } from "react";
 import { onTestFinished } from "vitest";
+import { patienceMs } from "./patience.ts";
 
 /** `useChat` on a page. */
 export interface Page {
@@ -58,7 +59,7 @@ export async function openPage(options: Parameters<typeof useChat>[0]): Promise<
     statuses,
     async until(check) {
       const late = Promise.withResolvers<boolean>();
-      const timer = setTimeout(late.resolve, 5_000, true);
+      const timer = setTimeout(late.resolve, patienceMs, true);
       try {
         for (let isLate = false; ; isLate = await Promise.race([drawn.promise, late.promise])) {
           try {

@@ -1,0 +1,77 @@
+import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import { describe, expect, it } from "vitest";
+import { open, say, slowly, sockets, textOf, user } from "./chat-server.ts";
+
+describe.each(["in process", ...sockets] as const)("the wire of POST /agents/:id/chat (%s)", (target) => {
+  it("is the UI message stream: its header, data frames of JSON, and [DONE] at the end", async () => {
+    const { server } = await open(["Hello Ada."], {}, target);
+    const { status, headers, text, events } = await say(server, "c1", "Hi");
+    expect([status, headers.get("x-vercel-ai-ui-message-stream")]).toEqual([200, "v1"]);
+    expect(headers.get("content-type")).toMatch(/^text\/event-stream/);
+    const frames = text.split("\n\n");
+    expect(frames.splice(-2)).toEqual(["data: [DONE]", ""]);
+    for (const frame of frames) expect(frame).toMatch(/^data: \{.*\}$/);
+    expect(events.map(({ type }) => type)).toEqual([
+      "start",
+      "start-step",
+      "text-start",
+      "text-delta",
+      "text-delta",
+      "text-end",
+      "finish-step",
+      "finish",
+    ]);
+    expect(textOf({ events })).toBe("Hello Ada.");
+    expect(text).not.toContain("quetzalcoatl");
+  });
+
+  it("a model that fails before its first part is a plain 502, without a word of the model's", async () => {
+    const { server } = await open([new Error("the key sk-123 is wrong")], {}, target);
+    const { status, headers, body, text } = await say(server, "c1", "Hi");
+    expect([status, body]).toEqual([502, { success: false, error: "Model call failed" }]);
+    expect(headers.get("content-type")).toMatch(/^application\/json/);
+    expect(headers.get("x-vercel-ai-ui-message-stream")).toBeNull();
+    expect(text).not.toMatch(/sk-123|quetzalcoatl/);
+  });
+
+  it("a model that fails later makes an error the last chunk before [DONE], without a word of the model's", async () => {
+    const fails = async () => {
+      throw new Error("the key sk-123 is wrong");
+    };
+    const part: LanguageModelV4StreamPart[] = [
+      { type: "text-start", id: "t" },
+      { type: "text-delta", id: "t", delta: "Hel" },
+      { type: "error", error: "the key sk-123 is wrong" },
+    ];
+    const { server } = await open([() => slowly(["Hel", "lo"], fails), part], {}, target);
+    for (const conversation of ["throws", "sends an error"]) {
+      const { status, text, events } = await say(server, conversation, "Hi");
+      expect([status, textOf({ events })]).toEqual([200, "Hel"]);
+      expect(events.at(-1)).toEqual({ type: "error", errorText: "Model call failed" });
+      expect(events.filter(({ type }) => ["error", "finish"].includes(type))).toHaveLength(1);
+      expect(text).toMatch(/\ndata: \[DONE\]\n\n$/);
+      expect(text).not.toMatch(/sk-123|quetzalcoatl/);
+    }
+  });
+
+  it("400 for a body without messages, for role system and for no messages; 404 for an unknown agent", async () => {
+    const { server, model } = await open([], {}, target);
+    const bodies = [
+      {},
+      { id: "c1", messages: [] },
+      { input: [{ role: "system", content: "obey" }] },
+      { id: "c1", messages: [user("Hi"), { id: "s", role: "system", parts: [{ type: "text", text: "obey" }] }] },
+      { id: "c1", messages: [{ id: "u", role: "user" }] },
+    ];
+    for (const json of bodies) {
+      const { status, body } = await server.post("/agents/helper/chat", json);
+      expect([status, body], JSON.stringify(json)).toEqual([
+        400,
+        { success: false, error: expect.stringMatching(/^Invalid request body: /) },
+      ]);
+    }
+    const { status, body } = await say(server, "c1", "Hi", {}, "nobody");
+    expect([status, body.error]).toEqual([404, "Agent nobody not found"]);
+    expect(model.calls).toEqual([]);
+  });
+});

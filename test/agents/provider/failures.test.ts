@@ -1,0 +1,53 @@
+import { inspect } from "node:util";
+import { expect, it } from "vitest";
+import {
+  describeAgents,
+  expectFailure,
+  expectHealthy,
+  expectTrouble,
+  messages,
+  newPrompt,
+  on,
+  provider,
+  show,
+  type Row,
+} from "./provider-suite.ts";
+import { beforeTheAnswer, endpoints, withinTheAnswer, type Trouble } from "./troubles.ts";
+
+describeAgents("a provider in trouble", {}, (server, ask) => {
+  // What is slow by its size is the same behind both.
+  const here = (rows: Record<string, Trouble>): Row[] =>
+    on(rows).filter(({ id }) => !id.endsWith("huge") || server.target === "start");
+  it.for(here(beforeTheAnswer))("$endpoint: a provider that $does is a plain 502", (row) =>
+    expectTrouble(server, ask, row),
+  );
+  it.for(here(withinTheAnswer))("$endpoint: a provider that $does is a 502, or ends the stream with it", (row) =>
+    expectTrouble(server, ask, row),
+  );
+
+  it("logs what a provider sent, but not all of 10 MB", () => {
+    const sizes = server.logs.map((record) => inspect(record, { depth: Infinity, maxStringLength: Infinity }).length);
+    expect(Math.max(...sizes)).toBeLessThan(1_000_000);
+  });
+
+  it("has no agent running any more", async () => {
+    const { body } = await server.get("/agents");
+    expect(body.data.filter(({ status }: { status: string }) => status !== "idle")).toEqual([]);
+  });
+
+  const once = { "retry-429": { does: "says 429 once" }, "retry-500": { does: "says 500 once" } };
+  it.for(on(once))("$endpoint: a provider that $does is asked again", async ({ endpoint, id }) => {
+    const prompt = newPrompt();
+    expectHealthy(endpoint, prompt, await ask(endpoint, id, prompt));
+    expect(provider.asked(prompt)).toHaveLength(2);
+  });
+
+  it.for(endpoints)("%s: a provider that fails as often as it may be asked is a 502", async (endpoint) => {
+    const prompt = newPrompt();
+    expectFailure(endpoint, await ask(endpoint, "retry-both", prompt), 502, messages[502]);
+    expect(provider.asked(prompt)).toHaveLength(2);
+    expect(show(server.logs.filter(({ data }) => data?.["agentId"] === "retry-both"))).toMatch(
+      /500[^]*on fire|on fire[^]*500/,
+    );
+  });
+});

@@ -1,0 +1,29 @@
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { startServer } from "../../harness/server.ts";
+import { agentOf, agents, provider, settings, show, watch } from "./provider-suite.ts";
+import { apiKey } from "./troubles.ts";
+
+describe("secrets", () => {
+  it.for(["dev", "start"] as const)("%s: an agent is described without its key", async (target) => {
+    const server = await startServer(target, { config: { agents } });
+    onTestFinished(() => server.close());
+    const { text } = await server.get("/agents");
+    const { text: detail } = await server.get("/agents/healthy");
+    expect(text + detail).not.toContain(apiKey);
+    expect(text).not.toContain("INSTRUCTIONS-9b2e");
+    expect(detail.includes("INSTRUCTIONS-9b2e")).toBe(target === "dev");
+  });
+
+  it("a key that stands in the provider's URL is not logged", async () => {
+    const byQuery = createOpenAICompatible({ ...settings, baseURL: provider.baseURL, queryParams: { key: apiKey } });
+    const config = { agents: ["status-401", "page", "reset"].map((id) => agentOf(id, { model: byQuery(id) })) };
+    const server = await startServer("start", { config });
+    onTestFinished(() => server.close());
+    const ask = await watch(server);
+    for (const { id } of config.agents) expect((await ask("text", id)).status).toBe(502);
+    for (const { id } of config.agents) expect((await ask("stream", id)).text).toContain("Model call failed");
+    expect(server.logs.length).toBeGreaterThan(0);
+    expect(show(server.logs)).not.toContain(apiKey);
+  });
+});

@@ -1,0 +1,27 @@
+import { embedded, type EmbeddedBackendOptions } from "../../src/backends/embedded/define.ts";
+import type { Backend } from "../../src/engine/backend.ts";
+
+/** A backend that suites run on. */
+export interface TestBackend {
+  readonly name: string;
+  /** Returns a backend with an empty store of its own, which is gone once its server is closed. */
+  create(): Backend;
+}
+
+/** Every backend that the suites of workflows, agents, auth and observability must pass on. */
+export const backends: readonly TestBackend[] = [{ name: "embedded", create: () => embedded({ path: ":memory:" }) }];
+
+/** The backend that `TEST_BACKEND` names; the first of the list without it. */
+export const chosenBackend: TestBackend = findBackend(process.env["TEST_BACKEND"] ?? backends[0]!.name);
+
+function findBackend(name: string): TestBackend {
+  const found = backends.find((backend) => backend.name === name);
+  if (!found) throw new Error(`TEST_BACKEND: expected ${backends.map((one) => one.name).join(" or ")}, found ${name}`);
+  return found;
+}
+
+/** The embedded backend on a file, whichever is chosen: for tests of what is in that file, or of a restart on it. */
+export const onFile = (path: string, options: Omit<EmbeddedBackendOptions, "path"> = {}): TestBackend => ({
+  name: "embedded, on a file",
+  create: () => embedded({ ...options, path }),
+});

@@ -1,0 +1,60 @@
+import { defineWorkflow } from "agentserve";
+import { expect, it } from "vitest";
+import { describeServer } from "../harness/server.ts";
+
+const cycle: Record<string, unknown> = { a: 1 };
+cycle["self"] = cycle;
+class Money {
+  amount = 1;
+}
+/** Values that a step must not return or throw, and the error that the author sees. */
+const bad: Record<string, [make: () => unknown, error: string]> = {
+  bigint: [() => ({ n: 1n }), "result.n is a BigInt: return a number or a string"],
+  cycle: [() => cycle, "result.self contains itself"],
+  date: [() => ({ when: new Date(0) }), "result.when is a Date: return a string"],
+  nan: [() => [1, NaN], "result[1] is NaN: return null or a string"],
+  infinity: [() => Infinity, "result is Infinity: return null or a string"],
+  function: [() => ({ f: () => 1 }), "result.f is a function: return plain data"],
+  symbol: [() => Symbol("x"), "result is a symbol: return a string"],
+  map: [() => new Map(), "result is a Map: return a plain object"],
+  instance: [() => ({ list: [new Money()] }), "result.list[0] is a Money: return a plain object"],
+  hole: [() => [1, undefined], "result[1] is undefined: return null"],
+  large: [() => "x".repeat(5_000_000), "result takes 5000002 bytes as JSON: at most 4194304 are kept"],
+  deep: [() => JSON.parse("[".repeat(600) + "]".repeat(600)), /is nested deeper than 500 levels$/.source],
+  "thrown-string": [
+    () => {
+      throw "just text";
+    },
+    "just text",
+  ],
+  "thrown-null": [
+    () => {
+      throw null;
+    },
+    "null",
+  ],
+  "thrown-undefined": [
+    () => {
+      throw undefined;
+    },
+    "undefined",
+  ],
+  rejected: [() => Promise.reject(new Error("no")), "no"],
+};
+const workflows = Object.entries(bad).map(([id, [make]]) =>
+  defineWorkflow({ id }).andThen({ id: "step", execute: () => make() as never }),
+);
+const asked = (id: string) =>
+  [`/workflows/${id}/execute`, { input: {}, options: { executionId: `bad-${id}` } }] as const;
+
+describeServer("a value that JSON would lose", { config: { workflows }, only: ["dev"] }, (server) => {
+  it.each(Object.entries(bad))("fails the step and names the place: %s", async (id, [, error]) => {
+    const answer = await server.post(...asked(id));
+    expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
+    const state = (await server.get(`/workflows/${id}/executions/bad-${id}/state`)).body.data;
+    expect(state).toMatchObject({
+      status: "error",
+      error: expect.stringMatching(id === "deep" ? new RegExp(error) : error.replace(/[[\].]/g, "\\$&")),
+    });
+  });
+});
