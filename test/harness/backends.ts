@@ -9,7 +9,7 @@ export interface TestBackend {
 }
 
 /** Every backend that the suites of workflows, agents, auth and observability must pass on. */
-export const backends: readonly TestBackend[] = [{ name: "embedded", create: () => embedded({ path: ":memory:" }) }];
+const backends: readonly TestBackend[] = [{ name: "embedded", create: () => embedded({ path: ":memory:" }) }];
 
 /** The backend that `TEST_BACKEND` names; the first of the list without it. */
 export const chosenBackend: TestBackend = findBackend(process.env["TEST_BACKEND"] ?? backends[0]!.name);

@@ -67,18 +67,18 @@ export const provider = await createProvider({
 afterAll(() => provider.close());
 
 export const settings = { name: "compatible", apiKey, includeUsage: true, supportsStructuredOutputs: true };
-export const compatible = createOpenAICompatible({ ...settings, baseURL: provider.baseURL });
+const compatible = createOpenAICompatible({ ...settings, baseURL: provider.baseURL });
 const unreachable = createOpenAICompatible({ ...settings, baseURL: provider.refusedURL });
 
 export const ran: { tool: string; input: unknown }[] = [];
 /** The signals of the tools that never return, by the prompt that they were called for. */
-export const waiting = new Map<string, PromiseWithResolvers<AbortSignal>>();
+const waiting = new Map<string, PromiseWithResolvers<AbortSignal>>();
 export const waitingFor = (prompt: string): PromiseWithResolvers<AbortSignal> => {
   const called = waiting.get(prompt) ?? Promise.withResolvers<AbortSignal>();
   waiting.set(prompt, called);
   return called;
 };
-export const tools = {
+const tools = {
   weather: defineTool({
     description: "Tells the weather",
     inputSchema: v.object({ city: v.string() }),
@@ -109,11 +109,11 @@ export function agentOf(id: string, options: Partial<DefineAgentOptions> = {}): 
   const model = id === "refused" ? unreachable(id) : compatible(id);
   return defineAgent({ id, instructions, model, maxRetries: 0, ...options });
 }
-export const troubled = Object.entries(troubles).map(([id, { maxRetries = 0, begun }]) =>
+const troubled = Object.entries(troubles).map(([id, { maxRetries = 0, begun }]) =>
   agentOf(id, { maxRetries, ...(begun === "tool" && { tools }) }),
 );
 export const shapes = ["prose", "prose-late", "wrong-shape", "extra-shape", "array-shape", "null-shape"];
-export const toolTroubles = ["unknown-tool", "broken-input", "wrong-input", "throwing-tool", "endless-tool"];
+const toolTroubles = ["unknown-tool", "broken-input", "wrong-input", "throwing-tool", "endless-tool"];
 export const agents = [
   ...troubled,
   ...["healthy", "large-delta", ...shapes].map((id) => agentOf(id)),
@@ -121,8 +121,8 @@ export const agents = [
   ...["retry-429", "retry-500", "retry-both", "retry-later"].map((id) => agentOf(id, { maxRetries: 1 })),
 ];
 
-export const uncaught: unknown[] = [];
-export const onUncaught = (error: unknown): void => void uncaught.push(error);
+const uncaught: unknown[] = [];
+const onUncaught = (error: unknown): void => void uncaught.push(error);
 beforeEach(() => {
   process.on("unhandledRejection", onUncaught).on("uncaughtException", onUncaught);
 });
@@ -132,10 +132,10 @@ afterEach(() => {
   if (error) throw new Error("this would have ended the process", { cause: error });
 });
 
-export let asked = 0;
+let asked = 0;
 export const newPrompt = (): string => `ask-${++asked}`;
 
-export function bodyOf(endpoint: Endpoint, prompt: string): Record<string, unknown> {
+function bodyOf(endpoint: Endpoint, prompt: string): Record<string, unknown> {
   const options = { context: { prompt } };
   if (endpoint === "chat") return { input: [{ role: "user", parts: [{ type: "text", text: prompt }] }], options };
   return { input: prompt, options, ...(givesObject(endpoint) && { schema }) };
@@ -156,7 +156,7 @@ export async function watch(server: Pick<TestServer, "send">): Promise<Ask> {
 }
 export type Ask = (endpoint: Endpoint, agent: string, prompt?: string) => Promise<Answer>;
 
-export function toWatched(response: Response): Response {
+function toWatched(response: Response): Response {
   if (!response.body) return response;
   const decoder = new TextDecoder();
   let text = "";

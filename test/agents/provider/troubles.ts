@@ -48,7 +48,7 @@ export const refuses = (status: number, body: string, headers: Record<string, st
 export const errorBody = (message: string): string =>
   JSON.stringify({ error: { message: `${message} ${providerBody}` } });
 /** A stream that has come as far as the client, and then. */
-export const begins = (go: Behaviour): Behaviour => {
+const begins = (go: Behaviour): Behaviour => {
   return async (exchange) => {
     exchange.open();
     exchange.delta({ role: "assistant", content: beginningOf(exchange.prompt) });
@@ -57,24 +57,24 @@ export const begins = (go: Behaviour): Behaviour => {
   };
 };
 /** Half of a JSON answer, and then. */
-export const halfOf = ({ response }: Exchange): void =>
+const halfOf = ({ response }: Exchange): void =>
   void response
     .writeHead(200, { "content-type": "application/json" })
     .write(`{"id":"${providerBody}","choices":[{"mes`);
 /** Answers with this, whatever was asked for. */
-export const sends = (text: string, type: string): Behaviour => {
+const sends = (text: string, type: string): Behaviour => {
   return ({ response }) => void response.writeHead(200, { "content-type": type }).end(text);
 };
 export const megabytes = "x".repeat(10_000_000);
-export const page = `<!doctype html><title>${providerBody}</title>`;
-export const wholeJson = JSON.stringify({
+const page = `<!doctype html><title>${providerBody}</title>`;
+const wholeJson = JSON.stringify({
   id: providerBody,
   choices: [{ message: { role: "assistant", content: '{"city":"a","people":1}' }, finish_reason: "stop" }],
 });
-export const wholeStream = `data: ${JSON.stringify({ id: providerBody, choices: [{ delta: { content: "a" }, finish_reason: "stop" }] })}\n\ndata: [DONE]\n\n`;
+const wholeStream = `data: ${JSON.stringify({ id: providerBody, choices: [{ delta: { content: "a" }, finish_reason: "stop" }] })}\n\ndata: [DONE]\n\n`;
 
 /** One line in the place of an answer, or of its first event; the stream stays open. */
-export const firstLine = (line: string): Behaviour => {
+const firstLine = (line: string): Behaviour => {
   return (exchange) => {
     if (!exchange.streamed) return sends(line, "application/json")(exchange);
     exchange.open();
@@ -217,7 +217,7 @@ export const withinTheAnswer: Record<string, Trouble> = {
 };
 
 /** Calls a tool, and once its result has come does this. */
-export function afterTool(then: Behaviour): Behaviour {
+function afterTool(then: Behaviour): Behaviour {
   return (exchange) => {
     if (exchange.turn > 1) return then(exchange);
     return exchange.say({ toolCalls: [{ id: "call-1", name: "weather", arguments: '{"city":"Bern"}' }] });
@@ -225,7 +225,7 @@ export function afterTool(then: Behaviour): Behaviour {
 }
 
 /** A line in the middle of a stream that stays open. */
-export function streamTrouble(id: string, does: string, line: string): Record<string, Trouble> {
+function streamTrouble(id: string, does: string, line: string): Record<string, Trouble> {
   const behave = begins((exchange) => exchange.line(line));
   return { [id]: { does, status: 502, begun: "answer", open: true, on: streams, behave } };
 }
@@ -235,7 +235,7 @@ export const failsFirst = (first: Behaviour, then: Behaviour = healthy): Behavio
 };
 export const soon = { "retry-after-ms": "1" };
 
-export const comment = ": still there\n\n";
+const comment = ": still there\n\n";
 export const neverBegins: Record<string, Trouble> = {
   silent: { does: "never answers", status: 504, open: true, behave: () => {} },
   "silent-body": {
