@@ -69,7 +69,10 @@ export async function openDev(folder: string, options: DevOptions = {}): Promise
       const signal = AbortSignal.any([late, more.signal]);
       const next = [stdout!, stderr!].map((stream) => once(stream, "data", { signal }));
       await Promise.race([...next, child.ended.then(() => Promise.reject(new Error("it ended")))]).catch((error) => {
-        throw new Error(`did not say ${pattern}, but:\n${text.slice(from)}`, { cause: error });
+        throw new Error(
+          `did not say ${pattern}, but:\n${text.slice(from)}\nBefore:\n${text.slice(0, from).slice(-2_000)}`,
+          { cause: error },
+        );
       });
       more.abort();
       await Promise.allSettled(next);
