@@ -1,4 +1,4 @@
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
 import { envFiles } from "../config/env.ts";
 import type { ConfigError } from "../config/error.ts";
@@ -60,8 +60,18 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   follow();
   const following = setInterval(() => {
     follow(); // a request or a step may import a file that nobody has loaded before
-    if (!working) onChange(missing.filter((file) => existsSync(file))); // what goes and comes back at once is not always told
+    if (!working) onChange([...missing.filter((file) => existsSync(file)), ...unreported()]);
   }, followMs).unref();
+
+  /** The files that changed after they were read, if the watcher should have reported them by now: it can miss a change. */
+  function unreported(): string[] {
+    const readAt = loader.beganAt();
+    const late = Date.now() - followMs;
+    return [...fixed, ...known, ...loader.files()].filter((file) => {
+      const { ctimeMs = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+      return ctimeMs > readAt && ctimeMs < late;
+    });
+  }
 
   function onChange(files: Iterable<string>): void {
     for (const file of files) {

@@ -44,6 +44,20 @@ describe("a save is never lost", () => {
     await expect.poll(() => dev.workflows()).toEqual(["w:20"]);
   });
 
+  it("that the watcher does not report", async () => {
+    // Polling once an hour stands for a watcher that misses a change.
+    const env = { ...process.env, CHOKIDAR_USEPOLLING: "1", CHOKIDAR_INTERVAL: "3600000" };
+    const dev = await startDev(
+      { "agents.config.ts": config, "workflows/a.ts": workflow("a") },
+      { env, watched: false },
+    );
+    expect(await dev.workflows()).toEqual(["a:1"]);
+    await dev.serves({ "workflows/a.ts": workflow("a", "2") });
+    expect(await dev.workflows()).toEqual(["a:2"]);
+    await dev.serves({ "workflows/a.ts": workflow("a", "3") });
+    expect(await dev.workflows()).toEqual(["a:3"]);
+  });
+
   it("that another one makes while it is loaded", async () => {
     const dev = await startDev(files);
     const slow = `console.log("loading");\nawait new Promise((done) => setTimeout(done, 300));\n`;

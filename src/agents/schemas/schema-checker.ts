@@ -32,8 +32,10 @@ const maxSlow = 2;
 /** What is not done in this time takes long, and waits behind all that has not been tried. */
 const quickMs = 20;
 const maxWaiting = 256;
-/** How long a check may wait for its turn. Once it runs, it ends by itself. */
+/** The time for which a check may wait for a worker that is up. Once it runs, it ends by itself. */
 const patienceMs = 900;
+/** The time for which a check may wait for the first worker to start, which on a busy machine is long. */
+const startMs = 10_000;
 
 /**
  * Checks schemas in processes of their own: a pattern or a chain of `$ref` can take for ever, all memory, or the stack, and
@@ -50,18 +52,23 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw tooMany();
     const { promise, resolve } = Promise.withResolvers<CheckResult>();
     const job: CheckJob = { schema, value, isSlow: schemaMs <= quickMs, isRunning: false, isLate: false, resolve };
-    const late = setTimeout(() => {
-      job.isLate = true;
-      if (!job.isRunning) resolve({ unfinished: "busy" });
-    }, patienceMs);
+    limitWait(job, [...workers.values()].some((doing) => doing !== "starting") ? patienceMs : startMs);
     waiting.push(job);
     next();
     const checked = await promise;
-    clearTimeout(late);
+    clearTimeout(job.timer);
     for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
     if (!("unfinished" in checked)) return checked;
     if (checked.unfinished === "busy") throw tooMany();
     return { problem: `checking it takes longer than ${schemaMs} ms` };
+  }
+
+  function limitWait(job: CheckJob, ms: number): void {
+    clearTimeout(job.timer);
+    job.timer = setTimeout(() => {
+      job.isLate = true;
+      if (!job.isRunning) job.resolve({ unfinished: "busy" });
+    }, ms);
   }
 
   /** Gives every worker something to do, and starts one where that would help. */
@@ -112,6 +119,8 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
       next();
     });
     worker.once("message", () => {
+      const isFirst = ![...workers.values()].some((doing) => doing !== "starting");
+      if (isFirst) for (const job of waiting) limitWait(job, patienceMs);
       workers.set(worker, "idle");
       hold(worker, false);
       next();
@@ -135,6 +144,7 @@ interface CheckJob extends Omit<CheckTask, "ms"> {
   isRunning: boolean;
   /** Whether it has waited for so long that it must not wait again. */
   isLate: boolean;
+  timer?: NodeJS.Timeout;
   readonly resolve: (checked: CheckResult) => void;
 }
 
