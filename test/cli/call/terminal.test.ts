@@ -53,7 +53,7 @@ describe("agentserve call in a terminal", () => {
     await answer(terminal, [[/‖ decide waits: Approve 500 for a chair\?[^]*❯ approved[^]*No/, "y"]]);
     expect((await terminal.ended).code).toBe(0);
     expect(shown(terminal)).toMatch(
-      /✓ decide\n▸ audit\n✓ audit {2}\d+ ms\n▸ answer\n✓ answer {2}\d+ ms\n\{\n {2}"approved": true,\n {2}"amount": 500\n\}\n$/,
+      /✓ decide\n▸ audit\n✓ audit {2}[\d.]+ m?s\n▸ answer\n✓ answer {2}[\d.]+ m?s\n\{\n {2}"approved": true,\n {2}"amount": 500\n\}\n$/,
     );
   });
 

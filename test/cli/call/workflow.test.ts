@@ -76,7 +76,7 @@ describe("agentserve call workflow", () => {
     const { code, stdout, stderr } = await here(["steps"]);
     expect([code, JSON.parse(stdout)]).toEqual([0, { said: "one two three" }]);
     expect(stdout).toBe('{\n  "said": "one two three"\n}\n');
-    const lines = stderr.replaceAll(/\d+ ms/g, "0 ms").split("\n");
+    const lines = stderr.replaceAll(/[\d.]+ (?:ms|s)\b/g, "0 ms").split("\n");
     expect(lines.filter((line) => !line.startsWith("•"))).toEqual([
       "▸ flaky",
       "✓ flaky  0 ms  ·  at attempt 3",
@@ -122,7 +122,7 @@ describe("agentserve call workflow", () => {
     expect(refused.stderr).toContain("execution later waits for an answer");
     const resumed = await here(["approval", "--execution", "later", "--resume", '{"approved":true}']);
     expect([resumed.code, JSON.parse(resumed.stdout)]).toEqual([0, { approved: true }]);
-    expect(resumed.stderr).toMatch(/‖ first waits: [^]*✓ first\n▸ second\n✓ second {2}\d+ ms\n$/);
+    expect(resumed.stderr).toMatch(/‖ first waits: [^]*✓ first\n▸ second\n✓ second {2}[\d.]+ m?s\n$/);
     const again = await here(["approval", "--execution", "later"]);
     expect([again.code, again.stdout]).toEqual([0, resumed.stdout]);
     const twice = await here(["approval", '{"n":1}', "--execution", "later"]);
