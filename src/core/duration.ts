@@ -7,3 +7,6 @@ export function fromDuration(text: unknown): number | undefined {
   const [, count, unit] = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(typeof text === "string" ? text : "") ?? [];
   return count && unit ? Number(count) * units[unit]! : undefined;
 }
+
+/** The longest delay of a Node timer. With a longer one it fires at once. */
+export const longestTimerMs: number = 2 ** 31 - 1;

@@ -45,6 +45,8 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   let known = new Set<string>();
   let told = "";
   const watched = new Set<string>();
+  /** The times of writes that the watcher has missed. */
+  const reported = new Map<string, number>();
   const pending = new Set<string>();
   let working: Promise<void> | undefined;
   let load: PatientLoad | undefined;
@@ -63,13 +65,15 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
     if (!working) onChange([...missing.filter((file) => existsSync(file)), ...unreported()]);
   }, followMs).unref();
 
-  /** The files that changed after they were read, if the watcher should have reported them by now: it can miss a change. */
+  /** The files that were written after they were read, if the watcher should have reported that by now: it can miss a write. */
   function unreported(): string[] {
     const readAt = loader.beganAt();
     const late = Date.now() - followMs;
-    return [...fixed, ...known, ...loader.files()].filter((file) => {
-      const { ctimeMs = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
-      return ctimeMs > readAt && ctimeMs < late;
+    return [...fixed, ...known].filter((file) => {
+      const writtenAt = attempt(() => statSync(file).mtimeMs) ?? 0;
+      if (writtenAt <= readAt || writtenAt >= late || writtenAt === reported.get(file)) return false;
+      reported.set(file, writtenAt); // where the clock of files is ahead of ours, it stays later than the read
+      return true;
     });
   }
 

@@ -50,7 +50,10 @@ export interface Program {
   readonly recovery: "resume" | "fail";
 }
 
-/** The contract of a backend with everything above it. */
+/**
+ * The contract of a backend with everything above it. The lines on Restate say how a distributed backend provides a member:
+ * its *register* is a virtual object that holds status and epoch of one execution, its *drive* the handler that runs it.
+ */
 export interface Engine {
   /**
    * Opens the store and continues executions that were running when the process ended, if their code still fits. `mayRun` is
@@ -65,8 +68,9 @@ export interface Engine {
   /** Restate: SQL over one small state key. */
   list(filter: ListFilter): Promise<ExecutionState[]>;
   /**
-   * Waits for the next suspension or end after a transition. The signal is that of the request: a caller that leaves ends the
-   * wait, not the execution. Restate: an awakeable kept by the register.
+   * Waits until the execution is suspended or has ended in an epoch after `afterEpoch`. Rejects with 500 when it is running
+   * and cannot continue before the next start. The signal is that of the request: a caller that leaves ends the wait, not the
+   * execution. Restate: an awakeable kept by the register.
    */
   settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState>;
   /**

@@ -38,7 +38,7 @@ export interface Step {
   readonly workflow?: WorkflowDefinition | undefined;
   /** The user's code, by the suffix of its journal key. */
   readonly codes: StepCodes;
-  /** The meaning of the step: a pure generator that yields the operations it waits for. */
+  /** The order in which its codes, its steps and its branches run: a pure generator of the operations that it waits for. */
   readonly run: (runner: StepRunner, data: Value, resumed?: ResumeInput) => Branch;
 }
 
@@ -106,7 +106,7 @@ export interface StepRunner {
   /** Runs branches concurrently; returns the outcomes of all, or that of the first one. */
   fork(mode: ForkMode, branches: readonly Branch[]): Branch<readonly Outcome[]>;
   /** Runs the steps of another workflow under the path of a step. */
-  within(stepId: string, workflow: WorkflowDefinition, data: Value): Branch;
+  runWorkflow(stepId: string, workflow: WorkflowDefinition, data: Value): Branch;
 }
 export interface EntryInput {
   /** @default "" */

@@ -6,7 +6,7 @@ import { validate, type Schema } from "../core/schema.ts";
 import { currentSpan } from "../core/trace.ts";
 import { applyIdentity, type Claims } from "../core/caller.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition.ts";
-import { findMismatch, isSameCode } from "../engine/compare-code.ts";
+import { findMismatch, hasSameSteps } from "../engine/compare-steps.ts";
 import type { Engine, Program, Resume } from "../engine/backend.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 
@@ -113,7 +113,7 @@ export async function resume(
 
 /** Nothing is guessed: an execution goes on only if what it has begun is still there, in the same order. */
 async function checkCode(engine: Engine, { steps }: Runnable, execution: Execution): Promise<void> {
-  if (isSameCode(execution.steps, steps)) return;
+  if (hasSameSteps(execution.steps, steps)) return;
   const started = await engine.startedSteps(execution.id);
   const change = started && findMismatch(execution.steps, steps, started);
   if (change) throw new ServeError(409, `Workflow changed: ${change}`);

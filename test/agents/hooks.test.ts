@@ -1,5 +1,7 @@
+import { tool } from "ai";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 import { defineAgent, defineTool, ServeError, type AgentContext, type AgentHooks } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import { startServer } from "../harness/server.ts";
@@ -116,13 +118,17 @@ for (const endpoint of ["text", "stream", "chat"]) {
 
     it("do not run a tool that onToolStart has refused", async () => {
       let ran = false;
-      const tools = { add: defineTool({ description: "", inputSchema: v.object({}), execute: () => (ran = true) }) };
+      const execute = () => (ran = true);
+      const own = defineTool({ description: "", inputSchema: v.object({}), execute });
+      const ofTheSdk = tool({ description: "", inputSchema: z.object({}), execute });
       const onToolStart = () => Promise.reject(new ServeError(403, "Not this one"));
-      const { server } = await play({ onToolStart }, [call(1), "two"], { tools });
-      const { text } = await server.post(`/agents/a/${endpoint}`, { input });
-      expect(text).toContain("Not this one");
-      expect(ran).toBe(false);
-      await server.close();
+      for (const one of [own, ofTheSdk]) {
+        const { server } = await play({ onToolStart }, [call(1), "two"], { tools: { add: one } });
+        const { text } = await server.post(`/agents/a/${endpoint}`, { input });
+        expect(text).toContain("Not this one");
+        expect(ran).toBe(false);
+        await server.close();
+      }
     });
 
     it("may fail at an error, which changes nothing", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store.ts";
+import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 
 const count = 1_200;
@@ -35,9 +36,9 @@ it("gives slots to recovered executions in the order of their start, however lon
   const first = await startServer("in process", { config });
   const prefer = { headers: { prefer: "respond-async" } };
   await first.post("/workflows/long/execute", { input: {}, options: { executionId: "first" } }, prefer);
-  await vi.waitFor(() => expect(begun).toEqual(["first"]), { timeout: 50_000 });
+  await vi.waitFor(() => expect(begun).toEqual(["first"]), { timeout: patienceMs });
   await first.post("/workflows/short/execute", { input: {}, options: { executionId: "second" } }, prefer);
-  await vi.waitFor(() => expect(begun).toEqual(["first", "second"]), { timeout: 50_000 });
+  await vi.waitFor(() => expect(begun).toEqual(["first", "second"]), { timeout: patienceMs });
   await first.close();
 
   isFirst = false;
@@ -135,4 +136,61 @@ it("aborts code that still runs beside a suspension", async () => {
   const started = await server.post("/workflows/beside/execute", { input: {}, options: { executionId: "x" } });
   expect(started.body.data).toMatchObject({ status: "suspended", suspension: { reason: "a question" } });
   await vi.waitFor(() => expect(reasons).toEqual(["Error: The step is suspended"]));
+});
+
+it("runs no step when the store cannot be opened to its end, and leaves no rejection unhandled", async () => {
+  const begun: string[] = [];
+  let isFirst = true;
+  const config = fileConfig(
+    [createLong("ok", begun, () => isFirst, 1), createLong("changes", begun, () => isFirst, 1)],
+    { drainMs: 10 },
+  );
+  const first = await startServer("in process", { config });
+  const prefer = { headers: { prefer: "respond-async" } };
+  for (const [workflow, id] of [
+    ["ok", "one"],
+    ["changes", "two"],
+    ["changes", "three"],
+    ["ok", "four"],
+  ])
+    await first.post(`/workflows/${workflow}/execute`, { input: {}, options: { executionId: id } }, prefer);
+  await vi.waitFor(() => expect(begun.length).toBe(4), { timeout: patienceMs });
+  await first.close();
+
+  isFirst = false;
+  begun.length = 0;
+  // Two are suspended because their code has changed, which cannot be written; the journal of the last cannot be read.
+  const unhandled: unknown[] = [];
+  const listen = (reason: unknown): void => void unhandled.push(reason);
+  process.on("unhandledRejection", listen);
+  onTestFinished(() => void process.off("unhandledRejection", listen));
+  const { journal } = Store.prototype;
+  let loads = 0;
+  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(function (this: Store, number) {
+    if (++loads > 1) throw new Error("this page is unreadable");
+    return journal.call(this, number);
+  });
+  const moves = vi.spyOn(Store.prototype, "move").mockImplementation(() => {
+    throw new Error("this page cannot be written");
+  });
+  const workflows = [
+    createLong("ok", begun, () => isFirst, 1),
+    defineWorkflow({ id: "changes" }).andThen({ id: "new", execute: () => 1 }),
+  ];
+  await expect(startServer("in process", { config: { ...config, workflows } })).rejects.toThrow();
+  for (const spy of [pages, moves]) spy.mockRestore();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect({ begun, unhandled }).toEqual({ begun: [], unhandled: [] });
+
+  const second = await startServer("in process", { config });
+  onTestFinished(() => second.close());
+  for (const [workflow, id] of [
+    ["ok", "one"],
+    ["changes", "two"],
+    ["changes", "three"],
+    ["ok", "four"],
+  ])
+    expect((await second.get(`/workflows/${workflow}/executions/${id}/stream`)).events.at(-1)).toMatchObject({
+      status: "completed",
+    });
 });

@@ -81,7 +81,7 @@ const files: Record<string, string> = {
 
 it("has the loop of an execution on one screen of at most 60 lines", () => {
   const lines = readFileSync("src/engine/runs/run.ts", "utf8").split("\n");
-  const start = lines.findIndex((line) => line.startsWith("  #end("));
+  const start = lines.findIndex((line) => line.startsWith("  #onAttemptEnded("));
   const end = lines.findIndex((line, index) => index > start && line.startsWith("  #decide("));
   const close = lines.findIndex((line, index) => index > end && line === "  }");
   console.log(`the loop, from the end of an attempt over #advance to the end of #decide: ${close - start + 1} lines`);

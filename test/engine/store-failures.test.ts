@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { andThen, defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store.ts";
+import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 
 function fileConfig(workflow: any, limits: object = {}): Config {
@@ -67,4 +68,37 @@ it("does not fail a step when the store cannot read its data: the step runs agai
   onTestFinished(() => second.close());
   const stream = await second.get("/workflows/long/executions/x/stream");
   expect(stream.events.at(-1)).toMatchObject({ status: "completed", result: 5_000 });
+});
+
+it("starts no further branch of an execution once the data of one cannot be read", async () => {
+  const begun: string[] = [];
+  const branches = ["a", "b", "c"].map((id) =>
+    andThen({
+      id,
+      execute() {
+        begun.push(id);
+        return new Promise(() => {});
+      },
+    }),
+  );
+  const workflow = defineWorkflow({ id: "branches" })
+    .andThen({ id: "make", execute: () => "x".repeat(5_000) })
+    .andAll({ id: "all", steps: branches });
+  const config = fileConfig(workflow, { drainMs: 10 });
+  const first = await startServer("in process", { config });
+  const waiting = first.post("/workflows/branches/execute", { input: {}, options: { executionId: "x" } });
+  await vi.waitFor(() => expect(begun).toEqual(["a", "b", "c"]), { timeout: patienceMs });
+  await first.close();
+  expect((await waiting).status).toBe(503);
+
+  begun.length = 0;
+  const failing = vi.spyOn(Store.prototype, "text").mockImplementationOnce(() => {
+    throw new Error("this page is unreadable");
+  });
+  onTestFinished(() => failing.mockRestore());
+  const second = await startServer("in process", { config });
+  expect((await second.get("/workflows/branches/executions/x/state")).body.data.status).toBe("running");
+  expect(begun).toEqual([]);
+  expect(second.logs.filter(({ message }) => message === "An execution stopped").length).toBe(1);
+  await second.close();
 });

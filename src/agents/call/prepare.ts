@@ -62,7 +62,10 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
   if (!run) return () => checked as SdkTool;
   return (operation) => {
     const runPlain = (...args: Parameters<typeof run>) =>
-      traced(operation, name, args[1].toolCallId, () => toPlainResult(run(...args)));
+      traced(operation, name, args[1].toolCallId, () => {
+        operation.signal.throwIfAborted(); // the SDK swallows the refusal of a hook
+        return toPlainResult(run(...args));
+      });
     return { ...checked, execute: runPlain } as SdkTool;
   };
 }

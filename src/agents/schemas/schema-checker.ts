@@ -34,8 +34,10 @@ const quickMs = 20;
 const maxWaiting = 256;
 /** The time for which a check may wait for a worker that is up. Once it runs, it ends by itself. */
 const patienceMs = 900;
-/** The time for which a check may wait for the first worker to start, which on a busy machine is long. */
+/** The time for which a check may wait while no worker is up: on a busy machine a start takes long. */
 const startMs = 10_000;
+/** The number of starts in a row that may fail before waiting checks are refused. */
+const maxFailedStarts = 3;
 
 /**
  * Checks schemas in processes of their own: a pattern or a chain of `$ref` can take for ever, all memory, or the stack, and
@@ -47,12 +49,21 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   /** All that have not ended, and what each is doing. */
   const workers = new Map<ChildProcess, "starting" | "idle" | CheckJob>();
   let closed = false;
+  let failedStarts = 0;
 
   async function check(schema: string, value?: string): Promise<SchemaVerdict> {
     if (closed || waiting.length + waitingSlow.length >= maxWaiting) throw tooMany();
     const { promise, resolve } = Promise.withResolvers<CheckResult>();
-    const job: CheckJob = { schema, value, isSlow: schemaMs <= quickMs, isRunning: false, isLate: false, resolve };
-    limitWait(job, [...workers.values()].some((doing) => doing !== "starting") ? patienceMs : startMs);
+    const job: CheckJob = {
+      schema,
+      value,
+      isSlow: schemaMs <= quickMs,
+      isRunning: false,
+      isLate: false,
+      isTimed: isUp(),
+      resolve,
+    };
+    limitWait(job, isUp() ? patienceMs : startMs);
     waiting.push(job);
     next();
     const checked = await promise;
@@ -61,6 +72,13 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     if (!("unfinished" in checked)) return checked;
     if (checked.unfinished === "busy") throw tooMany();
     return { problem: `checking it takes longer than ${schemaMs} ms` };
+  }
+
+  const isUp = (): boolean => [...workers.values()].some((doing) => doing !== "starting");
+
+  /** Refuses all checks that wait. */
+  function refuseWaiting(): void {
+    for (const job of [...waiting, ...waitingSlow]) job.resolve({ unfinished: "busy" });
   }
 
   function limitWait(job: CheckJob, ms: number): void {
@@ -113,14 +131,20 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   function start(): void {
     const worker = fork(workerFile, { execArgv: ["--max-old-space-size=64"], env, stdio: "ignore" });
     workers.set(worker, "starting");
-    worker.on("error", () => (worker.pid === undefined ? workers.delete(worker) : worker.kill("SIGKILL")));
-    worker.once("exit", () => {
+    const onEnd = (): void => {
+      if (workers.get(worker) === "starting") failedStarts++;
       workers.delete(worker);
-      next();
-    });
+      if (failedStarts < maxFailedStarts) return next();
+      failedStarts = 0;
+      refuseWaiting();
+    };
+    worker.on("error", () => (worker.pid === undefined ? onEnd() : worker.kill("SIGKILL")));
+    worker.once("exit", onEnd);
     worker.once("message", () => {
-      const isFirst = ![...workers.values()].some((doing) => doing !== "starting");
-      if (isFirst) for (const job of waiting) limitWait(job, patienceMs);
+      failedStarts = 0;
+      // Once per job: a worker that comes up again does not prolong its wait.
+      for (const job of isUp() ? [] : waiting) if (!job.isTimed) limitWait(job, patienceMs);
+      for (const job of waiting) job.isTimed = true;
       workers.set(worker, "idle");
       hold(worker, false);
       next();
@@ -131,6 +155,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     check,
     async close() {
       closed = true;
+      refuseWaiting();
       const ended = [...workers.keys()].map((worker) => new Promise((resolve) => worker.once("exit", resolve)));
       for (const worker of workers.keys()) worker.kill("SIGKILL");
       await Promise.all(ended);
@@ -144,6 +169,8 @@ interface CheckJob extends Omit<CheckTask, "ms"> {
   isRunning: boolean;
   /** Whether it has waited for so long that it must not wait again. */
   isLate: boolean;
+  /** Whether it waits for a worker that is up, and no longer for a start. */
+  isTimed: boolean;
   timer?: NodeJS.Timeout;
   readonly resolve: (checked: CheckResult) => void;
 }

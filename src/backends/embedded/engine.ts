@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { ServeError } from "../../core/error.ts";
 import { withIds } from "../../core/log.ts";
-import { findMismatch, isSameCode } from "../../engine/compare-code.ts";
+import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { Conversations } from "../../engine/conversations.ts";
 import type { Engine, ListFilter, Program, Resume } from "../../engine/backend.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
@@ -54,7 +54,9 @@ export class EmbeddedEngine implements Engine {
       signal.throwIfAborted(); // it may have been closed meanwhile
       this.#runs = new Runs({ ...this.#options, store: this.#store });
       await this.#recover(programOf);
+      this.#runs.slots.open(); // no step runs before everything is loaded
     } catch (error) {
+      await this.#runs?.close(0);
       this.#closeStore();
       throw refusal ?? toStoreError(path, error);
     }
@@ -78,12 +80,15 @@ export class EmbeddedEngine implements Engine {
     const transitions: Promise<unknown>[] = [];
     for (const state of this.#store.running()) {
       const next = await this.#tryToContinue(state, programOf(state.execution.workflowId));
-      if (next) transitions.push(this.#runs.commandUndriven(state, next));
+      if (!next) continue;
+      const made = this.#runs.commandUndriven(state, next);
+      made.catch(() => {}); // it may fail before all are awaited
+      transitions.push(made);
     }
     await Promise.all(transitions);
   }
 
-  /** Loads an execution. Returns the transition to make when its code has changed, or forbids to continue. */
+  /** Loads an execution. Returns the transition to make instead, when its steps have changed or `recovery` is `fail`. */
   async #tryToContinue(state: StoredState, program: Program | undefined): Promise<Transition | undefined> {
     const at = Date.now();
     const { id, workflowId } = state.execution;
@@ -95,10 +100,10 @@ export class EmbeddedEngine implements Engine {
     return { at, to: "suspended", reason, pending: [], position: await this.#lastPosition(id) };
   }
 
-  /** Drives an execution on this code, if that fits. */
+  /** Replays an execution and registers its run; returns the first mismatch when it does not fit the program. */
   async #load(state: StoredState, program: Program): Promise<EmbeddedRun | { mismatch: string }> {
     const { id, steps } = state.execution;
-    const isSame = isSameCode(steps, program.steps);
+    const isSame = hasSameSteps(steps, program.steps);
     const mismatch = isSame ? undefined : findMismatch(steps, program.steps, await this.#startedSteps(id));
     return mismatch === undefined ? this.#runs.load(state, program) : { mismatch };
   }

@@ -2,7 +2,7 @@ import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
-import { isSameCode } from "../../engine/compare-code.ts";
+import { hasSameSteps } from "../../engine/compare-steps.ts";
 import { toEvent, toTransitionEvent, type LiveEvent } from "../../engine/events.ts";
 import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../engine/execution.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
@@ -72,7 +72,7 @@ export class Runs implements RunHost<StoredState> {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const end = (): void => {
       release();
-      run.leave("The execution was not started");
+      run.release("The execution was not started");
     };
     run.begin({
       done: (commit) => {
@@ -108,22 +108,22 @@ export class Runs implements RunHost<StoredState> {
       mismatchAt = await run.replay(this.#store.journal(number));
       this.refuseWhenClosing();
     } catch (error) {
-      run.leave("The execution could not be loaded");
+      run.release("The execution could not be loaded");
       throw this.toAnswer(error);
     }
     const other = this.#runs.get(id); // loaded at the same time
     if (other) {
-      run.leave("The execution is driven by another run");
+      run.release("The execution is driven by another run");
       return other;
     }
     if (mismatchAt !== undefined) {
-      run.leave("The execution does not fit the code");
+      run.release("The execution does not fit the code");
       return { mismatch: `${mismatchAt} ended as this code does not expect` };
     }
     this.#runs.set(id, run);
     this.slots.enter(run);
     // From now on steps of this code begin: later code is compared with it.
-    if (!isSameCode(found.execution.steps, steps))
+    if (!hasSameSteps(found.execution.steps, steps))
       this.writer.write({
         work: () => this.#store.redefine(number, steps),
         done: () => {},
@@ -145,8 +145,11 @@ export class Runs implements RunHost<StoredState> {
     run.command(next, {
       done: (commit) => {
         if (commit) return resolve(commit.states[0]!);
-        // Released: a change before this one could not be written. Otherwise the execution ended while it was loaded.
-        if (run.isReleased) return reject(refused(new Error("The run was released")));
+        // The run was released because a change before this one could not be written.
+        const { status } = this.#store.state(run.execution.id) ?? {};
+        const isOpen = status === "running" || status === "suspended";
+        if (run.isReleased && isOpen) return reject(refused(new Error("The run was released")));
+        // The execution ended while it was loaded.
         this.#forget(run);
         resolve(false);
       },
@@ -257,7 +260,7 @@ export class Runs implements RunHost<StoredState> {
   #forget(run: EmbeddedRun): void {
     if (this.#runs.get(run.execution.id) !== run) return;
     this.#runs.delete(run.execution.id);
-    run.leave("The execution is not driven here any more");
+    run.release("The execution is not driven here any more");
     this.slots.leave(run);
   }
 
@@ -300,7 +303,7 @@ export class Runs implements RunHost<StoredState> {
     clearTimeout(timer);
     this.waiters.close(shuttingDown());
     this.writer.close();
-    for (const run of this.#runs.values()) run.leave("The server is shutting down");
+    for (const run of this.#runs.values()) run.release("The server is shutting down");
   }
 
   #checkIdle(): void {

@@ -247,7 +247,9 @@ const statements = {
   redefine: "update executions set definition = ? where number = ?",
   insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
     values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
-  move: "update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1 where number = ? and epoch = ?",
+  // An end is final, whatever epoch a change expects that was decided before it.
+  move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1
+    where number = ? and epoch = ? and ended is null`,
   find: `${selectState} where id = ?`,
   running: `${selectState} where status = 'running' order by number`,
   list: `${selectState} where workflow = ?1 and ${pageClause}`,

@@ -30,8 +30,8 @@ export interface WriterOptions {
  * W1. Jobs are committed, and their `done` is called, in the order of `write`. That is the order of the journal.
  * W2. `done` is called only after the commit, and without a pause after it.
  * W3. A job that fails, fails alone: the others of its transaction are run again one by one.
- * W4. While the store itself cannot be written (full, locked, read-only), jobs wait. After `patienceMs` each is asked
- *     (`stalled`) whether it is dropped: results of steps wait on, requests are refused.
+ * W4. While the store itself cannot be written (full, locked, read-only), jobs wait. After `patienceMs` a job whose
+ *     `stalled` returns true is dropped; the others wait on.
  * W5. Callbacks of jobs must not throw: those of the other jobs in the transaction would never be called.
  */
 export class Writer {

@@ -1,4 +1,5 @@
 import { toContextMap } from "../../core/caller.ts";
+import { longestTimerMs } from "../../core/duration.ts";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
@@ -105,7 +106,7 @@ export class Attempt implements CodeTools {
 
   /** Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
   arm(): void {
-    if (this.#ended) this.#timer = setTimeout(() => this.#timeOut(), this.#timeoutMs).unref();
+    if (this.#ended) this.#timer = setTimeout(() => this.#timeOut(), Math.min(this.#timeoutMs, longestTimerMs)).unref();
   }
 
   #timeOut(): void {

@@ -3,7 +3,7 @@ import type { Tracer } from "../../core/trace.ts";
 import type { AskAgent } from "../ask.ts";
 import type { Program } from "../backend.ts";
 import { findCode, toCodeTable, type CodeTable } from "../code-table.ts";
-import { listSteps } from "../compare-code.ts";
+import { listSteps } from "../compare-steps.ts";
 import type { WorkflowDefinition } from "../definition.ts";
 import type { Execution, Position } from "../execution.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
@@ -42,7 +42,7 @@ class LiveWalk implements Walk {
   readonly #host: AttemptHost;
   /** The attempts in flight, by the key of their entry. */
   readonly #attempts = new Map<string, Attempt>();
-  readonly #release: () => void;
+  readonly #letGo: () => void;
 
   constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, { readRow, publishLive }: WalkHost) {
     const { workflow, logger, tracer, ask, stepTimeoutMs, stepValueBytes, hold } = options;
@@ -53,7 +53,7 @@ class LiveWalk implements Walk {
     this.#codes = codes;
     this.#spans = spans;
     this.#host = { execution, logger, spans, ask, stepTimeoutMs, stepValueBytes, readRow, publishLive, output };
-    this.#release = hold();
+    this.#letGo = hold();
   }
 
   next(input?: JournalInput): Decision {
@@ -89,10 +89,10 @@ class LiveWalk implements Walk {
     return this.#attempts.size;
   }
 
-  leave(reason: string): void {
+  release(reason: string): void {
     for (const attempt of this.#attempts.values()) attempt.abandon(reason);
     this.#attempts.clear();
-    this.#spans.leave();
-    this.#release();
+    this.#spans.endAll();
+    this.#letGo();
   }
 }

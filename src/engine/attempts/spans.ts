@@ -104,7 +104,7 @@ export class WalkSpans {
   }
 
   /** Ends all spans: the walk has ended or is suspended. */
-  leave(): void {
+  endAll(): void {
     const error = this.#status === "error" ? (this.#failure ?? new Error("The execution was cancelled")) : undefined;
     for (const path of [...this.#steps.keys()].toReversed()) this.#end(path, error);
     this.#root?.set({ "agentserve.execution.status": this.#status });

@@ -21,7 +21,7 @@ export interface Walk {
   /** The number of attempts that run. */
   readonly inFlight: number;
   /** Aborts the attempts in flight and releases the version of the config. Later results and failures are dropped. */
-  leave(reason: string): void;
+  release(reason: string): void;
 }
 
 /** The part of a backend that a walk uses. */

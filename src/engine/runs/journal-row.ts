@@ -11,7 +11,7 @@ export interface JournalRow {
   readonly key: string;
   readonly kind: "value" | "error" | "suspended" | "command";
   readonly at: number;
-  /** The JSON text. Null for undefined, and where a replay reads a value over 1 KB: `bytes` then has its size. */
+  /** The JSON text; null when the value is undefined. A replay does not load values over 1 KB: null, and `bytes` has the size. */
   readonly body: string | null;
   readonly bytes?: number;
 }

@@ -1,3 +1,4 @@
+import { longestTimerMs } from "../../core/duration.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { CreateWalk, Walk } from "../attempts/walk.ts";
 import type { EventBody, LiveEvent } from "../events.ts";
@@ -60,14 +61,15 @@ export interface RunHost<State extends ExecutionState> {
  * One execution that this process drives.
  *
  * It owns the order of the changes of its execution, and the attempts that wait for their start. Its life: created →
- * replayed, if the execution is not new → admitted to a slot → idle → released (`leave`).
+ * replayed, if the execution is not new → admitted to a slot → idle → released (`release`).
  * It never writes by itself, and never answers a caller from what is only decided.
  *
  * R1. Every change goes through `#advance`: decide → commit → publish → start.
  * R2. Nothing of a change is published or started before its commit. `decided` is ahead of `committed` by what is being written.
  * R3. Changes are committed in the order in which they were decided.
- * R4. An attempt starts only while the run is admitted, running as decided and as committed, and the entry is waited for.
- * R5. After `leave` it changes nothing any more: changes that wait for their commit are dropped (`isReleased`).
+ * R4. An attempt starts only while the run is admitted and not stopped, the decided and the committed status are both
+ *     `running`, and a branch waits for its entry.
+ * R5. After `release` it changes nothing any more: changes that wait for their commit are dropped (`isReleased`).
  */
 export class Run<State extends ExecutionState = ExecutionState> {
   readonly execution: Execution;
@@ -118,7 +120,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     this.#advance({ command: toCommand(row.id, next) }, row, reactions);
   }
 
-  #end(plan: AttemptPlan, result: AttemptResult): void {
+  #onAttemptEnded(plan: AttemptPlan, result: AttemptResult): void {
     const { key } = plan;
     if (this.#released) return;
     // The result of an attempt that lost a race, or whose execution was cancelled, is dropped.
@@ -216,15 +218,16 @@ export class Run<State extends ExecutionState = ExecutionState> {
     if (this.#committed.status !== "running" || this.#decided.status !== "running") return;
     let nextDue = Infinity;
     for (const [plan, due] of this.#planned) {
+      if (this.#stopped) return; // a start can fail the run
       if (due > 0 && due > Date.now()) {
         nextDue = Math.min(due, nextDue);
         continue;
       }
       this.#planned.delete(plan);
-      if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#end(plan, result));
+      if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#onAttemptEnded(plan, result));
     }
-    const wait = Math.min(Math.max(0, nextDue - Date.now()), longestTimer);
-    if (nextDue < Infinity) this.#timer = setTimeout(() => this.#launch(), wait);
+    if (this.#stopped || nextDue === Infinity) return;
+    this.#timer = setTimeout(() => this.#launch(), Math.min(Math.max(0, nextDue - Date.now()), longestTimerMs));
   }
 
   /** Starts no further attempts. */
@@ -234,11 +237,11 @@ export class Run<State extends ExecutionState = ExecutionState> {
   }
 
   /** Releases the run; attempts in flight are aborted. */
-  leave(reason: string): void {
+  release(reason: string): void {
     if (this.#released) return;
     this.#released = true;
     this.stop();
-    this.#walk.leave(reason);
+    this.#walk.release(reason);
   }
 
   /** The text of a row of this execution, whether it is written already or not. */
@@ -274,6 +277,3 @@ export class Run<State extends ExecutionState = ExecutionState> {
     return this.#walk.position();
   }
 }
-
-/** The longest delay of a Node timer: with a longer one it fires at once. */
-const longestTimer = 2 ** 31 - 1;

@@ -12,6 +12,7 @@ export class Slots {
   readonly #queue = new Set<Admissible>();
   /** The reservations of executions that are being written. */
   #entering = 0;
+  #isOpen = false;
 
   constructor(most: { running: number; queued: number }) {
     this.#most = most;
@@ -26,19 +27,29 @@ export class Slots {
     return () => void this.#entering--;
   }
 
+  /** Gives a run a slot, or puts it into the queue. */
   enter(run: Admissible): void {
-    if (this.#running.size >= this.#most.running) return void this.#queue.add(run);
-    this.#running.add(run);
-    run.admit();
+    this.#queue.add(run);
+    this.#admit();
+  }
+
+  /** Begins to give slots. Until then runs are only queued. */
+  open(): void {
+    this.#isOpen = true;
+    this.#admit();
+  }
+
+  #admit(): void {
+    for (const run of this.#queue) {
+      if (!this.#isOpen || this.#running.size >= this.#most.running) return;
+      this.#queue.delete(run);
+      this.#running.add(run);
+      run.admit();
+    }
   }
 
   leave(run: Admissible): void {
     this.#queue.delete(run);
-    if (!this.#running.delete(run)) return;
-    const [next] = this.#queue;
-    if (!next) return;
-    this.#queue.delete(next);
-    this.#running.add(next);
-    next.admit();
+    if (this.#running.delete(run)) this.#admit();
   }
 }

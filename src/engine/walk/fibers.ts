@@ -16,7 +16,7 @@ export class StepFailure extends Error {
 
 /**
  * One branch in progress. It waits for one thing: an entry (`plan`), a resume (`parked`) or a fork (`child`). Once that has
- * come, the field stays set until the branch continues, which in a paused walk is later.
+ * come, the field stays set until the branch continues; in a paused walk that is after the resume.
  */
 interface Fiber {
   readonly branch: Branch;

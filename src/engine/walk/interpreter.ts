@@ -152,7 +152,7 @@ export class Interpreter {
       *fork(mode, branches): Branch<readonly Outcome[]> {
         return (yield { type: "fork", mode, branches }) as readonly Outcome[]; // as Fibers sends them
       },
-      within: (stepId, workflow, data) => this.#runWorkflow(runner, `${prefix}${stepId}/`, stepId, workflow, data),
+      runWorkflow: (stepId, workflow, data) => this.#runWorkflow(runner, `${prefix}${stepId}/`, stepId, workflow, data),
     };
     return runner;
   }

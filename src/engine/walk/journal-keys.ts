@@ -14,7 +14,8 @@
  * - generation  counts how often a resume went back to an earlier step. What runs from there on has new keys.
  * - epoch       numbers the transitions of an execution, from any side. 0 before the first.
  * - seq         numbers the stored events of an execution, from 1.
- * - row         numbers the rows of a journal, in the order in which they were written. Owned by the backend.
+ * - row         numbers the rows of all journals of a backend, in the order in which they were written.
+ * - number      the execution in the embedded file, in place of its id.
  */
 
 export type EntrySuffix = "" | "?" | "<" | ">";

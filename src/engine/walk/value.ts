@@ -32,7 +32,7 @@ export function toValue(text: JsonText | undefined, row: number): Value {
   return bytes <= maxInlineBytes ? text : { row, bytes };
 }
 
-/** The JSON array of these values; undefined becomes null, as in `JSON.stringify`. Only a short one is made here. */
+/** The JSON array of these values; undefined becomes null, as in `JSON.stringify`. Returns the text if it is short, else references. */
 export function joinValues(values: readonly Value[]): Value {
   const items = values.map((value) => value ?? "null");
   const isShort = items.every((item) => typeof item === "string" && item.length * 3 <= maxInlineBytes);

@@ -42,7 +42,7 @@ export function andWorkflow<
     needs: { workflow: "object" },
     codes: execute ? { ">": { execute } } : {},
     *run(runner, data): Branch {
-      const { value } = yield* runner.within(id, workflow, data);
+      const { value } = yield* runner.runWorkflow(id, workflow, data);
       return execute ? yield* runner.entry(id, { suffix: ">", data, argument: value }) : { value };
     },
   });

@@ -151,7 +151,7 @@ function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definit
     events.push(take(toTaken(row)));
     if (held) assert.deepEqual(events.at(-1), [], `${row.key} lets something go on in a suspended execution`);
   }
-  walk.leave("replayed");
+  walk.release("replayed");
   return { events, state };
 
   function take(taken?: JournalInput): EventBody[] {

@@ -186,7 +186,7 @@ function watched(createWalk: CreateWalk, book: Book, durable: Durable): CreateWa
       },
       position: () => walk.position(),
       confirmTransition: () => walk.confirmTransition(),
-      leave: (reason) => walk.leave(reason),
+      release: (reason) => walk.release(reason),
     };
   };
 }

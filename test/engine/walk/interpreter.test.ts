@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { Execution, Transition } from "../../../src/engine/execution.ts";
 import type { Decision, JournalInput } from "../../../src/engine/walk/decision.ts";
-import { listSteps } from "../../../src/engine/compare-code.ts";
+import { listSteps } from "../../../src/engine/compare-steps.ts";
 import { print, toWorkflow, tree } from "../trees/make.ts";
 import { Luck } from "../trees/play.ts";
 import { interpret, makeJournal } from "./journals.ts";

@@ -22,7 +22,7 @@ export function findMismatch(
   return undefined;
 }
 
-export function isSameCode(before: readonly StepPlace[], after: readonly StepPlace[]): boolean {
+export function hasSameSteps(before: readonly StepPlace[], after: readonly StepPlace[]): boolean {
   return before.length === after.length && before.every((step, index) => !describe(step, after[index]));
 }
 

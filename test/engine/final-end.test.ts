@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineWorkflow, embedded } from "agentserve";
+import { expect, it, onTestFinished } from "vitest";
+import { unchecked } from "../../src/core/caller.ts";
+import { createProgram } from "../../src/engine/attempts/live-walk.ts";
+import { begin, type Runnable } from "../../src/workflows/executions.ts";
+import { createTestLogger } from "../harness/server.ts";
+import { programOptions } from "./trees/play.ts";
+
+it("keeps a cancelled execution ended, whatever is decided in the same turn of the event loop", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-end-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const definition = defineWorkflow({ id: "ask" }).andThen({
+    id: "s",
+    execute: ({ suspend, resumeData }) => (resumeData === undefined ? suspend() : new Promise(() => {})),
+  });
+  const logger = createTestLogger([]);
+  const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
+  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000 };
+  const { engine } = embedded({ path: join(folder, "data.db") }).open({ root: "/", ...limits, logger });
+  await engine.open(() => runnable);
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+
+  for (const second of ["suspend", "cancel"] as const) {
+    const { id } = await begin(engine, runnable, {}, {}, unchecked);
+    const { epoch } = await engine.settled(id, 0);
+    const cancelled = engine.cancel(id, "no more");
+    const resumed = engine.resume(id, epoch, { data: "1" }, runnable);
+    // The resume needs some microtasks to load the run; then another decision is made about it.
+    let other: ReturnType<typeof engine.cancel> | undefined;
+    for (let turns = 0; turns < 50; turns++) {
+      await Promise.resolve();
+      if (turns === 40) other = engine[second](id, "once more");
+    }
+    expect(await cancelled).toMatchObject({ status: "error", epoch: epoch + 1 });
+    expect(await resumed).toBe(false);
+    expect(await other).toBe(false);
+    expect(await engine.state(id)).toMatchObject({ status: "error", last: { cancellation: { reason: "no more" } } });
+    expect(engine.running("ask")).toBe(0);
+  }
+});
+
+it("does not time a step out at once whose time limit is longer than a timer can be", async () => {
+  const definition = defineWorkflow({ id: "patient" }).andThen({
+    id: "s",
+    timeout: 2 ** 40,
+    execute: () => new Promise((resolve) => setTimeout(() => resolve("done"), 20)),
+  });
+  const logger = createTestLogger([]);
+  const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
+  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000 };
+  const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
+  await engine.open(() => runnable);
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+  const { id } = await begin(engine, runnable, {}, {}, unchecked);
+  expect(await engine.settled(id, 0)).toMatchObject({ status: "completed", last: { result: '"done"' } });
+});
