@@ -32,7 +32,7 @@ const maxSlow = 2;
 /** What is not done in this time takes long, and waits behind all that has not been tried. */
 const quickMs = 20;
 const maxWaiting = 256;
-/** The time for which a check may wait for a worker that is up. Once it runs, it ends by itself. */
+/** The time for which a check may wait for a worker that is up, before each of its two tries. */
 const patienceMs = 900;
 /** The time for which a check may wait while no worker is up: on a busy machine a start takes long. */
 const startMs = 10_000;
@@ -58,8 +58,6 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
       schema,
       value,
       isSlow: schemaMs <= quickMs,
-      isRunning: false,
-      isLate: false,
       isTimed: isUp(),
       resolve,
     };
@@ -83,10 +81,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
 
   function limitWait(job: CheckJob, ms: number): void {
     clearTimeout(job.timer);
-    job.timer = setTimeout(() => {
-      job.isLate = true;
-      if (!job.isRunning) job.resolve({ unfinished: "busy" });
-    }, ms);
+    job.timer = setTimeout(() => job.resolve({ unfinished: "busy" }), ms);
   }
 
   /** Gives every worker something to do, and starts one where that would help. */
@@ -102,18 +97,17 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
 
   function run(worker: ChildProcess, job: CheckJob): void {
     workers.set(worker, job);
-    job.isRunning = true;
+    clearTimeout(job.timer);
     // It stops by itself, but for what nothing stops: the compiler of regular expressions.
     const timer = setTimeout(() => worker.kill("SIGKILL"), schemaMs * 4);
     const end = (checked: CheckResult): void => {
       clearTimeout(timer);
       worker.off("message", onMessage).off("exit", onExit);
       hold(worker, false);
-      job.isRunning = false;
       if (!("unfinished" in checked) || job.isSlow) return job.resolve(checked);
-      if (job.isLate) return job.resolve({ unfinished: "busy" });
       job.isSlow = true;
       waitingSlow.push(job);
+      limitWait(job, patienceMs);
     };
     const onMessage = (checked: CheckResult): void => {
       workers.set(worker, "idle");
@@ -166,9 +160,6 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
 interface CheckJob extends Omit<CheckTask, "ms"> {
   /** Whether it has been tried, and was not done at once. */
   isSlow: boolean;
-  isRunning: boolean;
-  /** Whether it has waited for so long that it must not wait again. */
-  isLate: boolean;
   /** Whether it waits for a worker that is up, and no longer for a start. */
   isTimed: boolean;
   timer?: NodeJS.Timeout;
