@@ -21,30 +21,30 @@ export interface AgentsOptions {
   readonly limits: AgentLimits;
   readonly logger: Logger;
   readonly tracer: Tracer;
-  /** The folder that models named by text are looked for from. */
+  /** The folder from which the provider package of a model named by a string is resolved. */
   readonly root: string;
 }
 
-/** Whatever agents do in one server. */
+/** The agents of one server and the calls in flight. */
 export interface Agents {
   readonly limits: AgentLimits;
   readonly checker: SchemaChecker;
-  /** What fails is a `ServeError`. */
+  /** Returns the whole answer. Every failure is thrown as a `ServeError`. */
   generate(call: AgentCall): Promise<Answer>;
-  /** What fails before the model has begun to answer is thrown; after that it is the last part. */
+  /** Throws if the call fails before the model's first output. A later failure is yielded as the last part. */
   stream(call: AgentCall): AsyncGenerator<StreamPart>;
-  /** What an `andAgent` step does. */
+  /** Runs the call of an `andAgent` step. */
   readonly ask: AskAgent;
-  /** How many calls of an agent are being answered. */
+  /** The number of calls of an agent in flight, steps included. */
   running(agentId: string): number;
-  /** Takes no more calls; those that still run when the time is over are answered with 503. */
+  /** Stops accepting calls and drains those in flight. Calls that are still running after `drainMs` fail with 503. */
   close(options: { drainMs: number }): Promise<void>;
 }
 
 export function createAgents({ conversations, limits, logger, tracer, root }: AgentsOptions): Agents {
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
-  /** Those that answer requests. Steps of workflows are the engine's to end: what is cut off there runs again. */
+  /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
   const requests = new Set<Operation>();
   const steps = new Set<Operation>();
   let closing: PromiseWithResolvers<void> | undefined;
@@ -54,7 +54,7 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
     if (known) return known;
     const preparing = prepareAgent(agent, limits, root);
     prepared.set(agent, preparing);
-    preparing.catch(() => prepared.delete(agent)); // what is missing may be there the next time
+    preparing.catch(() => prepared.delete(agent)); // a missing package may be installed before the next call
     return preparing;
   }
 
@@ -92,7 +92,7 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
 
   async function* streamParts(call: AgentCall): AsyncGenerator<StreamPart> {
     const operation = begin(call);
-    // Held back until the model says something: if it does not, the caller gets a plain error.
+    // Buffered until the model's first output, so that an earlier failure becomes an error response.
     const held: StreamPart[] = [];
     let begun = false;
     let parts: AsyncGenerator<StreamPart> | undefined;
@@ -111,7 +111,8 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
       yield { type: "error", error: failure };
     } finally {
       end(operation);
-      void parts?.return(undefined).catch(() => {}); // it may be waiting for what does not end
+      // Not awaited: the generator may be waiting for a promise that never settles.
+      void parts?.return(undefined).catch(() => {});
     }
   }
 
@@ -121,7 +122,7 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
     checkIdle();
     const late = setTimeout(() => {
       for (const operation of requests) operation.abort(shuttingDown());
-      // A reader who takes nothing never sees the end.
+      // A stream whose reader has stopped pulling never reaches its `finally` block.
       setTimeout(idle.resolve, lastWordMs);
     }, drainMs);
     await idle.promise;
@@ -146,5 +147,5 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
 
 const toFailure = async (operation: Operation, error: unknown): Promise<ServeError> =>
   operation.fail(await loadSdk(), error);
-/** How long a call that is ended may take to say so. */
+/** The time in milliseconds that aborted calls have to send their error. */
 const lastWordMs = 100;

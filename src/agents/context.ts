@@ -1,14 +1,22 @@
 import type { Logger } from "../core/log.ts";
 
-/** What hooks, tools and instructions know about the call that they belong to. */
+/** The context of one agent call. Hooks, tools and instructions receive it. */
 export interface AgentContext {
-  /** This call of the agent. */
+  /** The id of this call. */
   readonly operationId: string;
+  /** The id of the user, if known. */
   readonly userId?: string | undefined;
+  /** The id of the conversation, if the request has one. */
   readonly conversationId?: string | undefined;
-  /** `options.context` of the request, and the key `user` when the caller is authenticated. */
+  /**
+   * The values of `options.context` of the request. Also has the keys `userId`, `conversationId` and `user`, if known.
+   */
   readonly context: ReadonlyMap<string, unknown>;
-  /** Aborted when the client leaves, and when the call is over time or failed. */
+  /**
+   * Aborted when the client disconnects, the model times out, a hook throws, or the server shuts down. In a workflow,
+   * it is also aborted together with the step.
+   */
   readonly signal: AbortSignal;
+  /** A logger that adds the ids of this call to every record. */
   readonly logger: Logger;
 }

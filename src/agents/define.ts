@@ -4,86 +4,121 @@ import type { Agent } from "../engine/ask.ts";
 import type { AgentContext } from "./context.ts";
 import type { AnyTool } from "./tool.ts";
 
-/** How the model is asked. A request's own `options` come first. */
+/**
+ * The settings of model calls. The `options` of a request override them, except for `providerOptions`: a request can
+ * add keys there, but not change those set here.
+ */
 export interface ModelSettings {
+  /** The randomness of the answer. The range depends on the provider. */
   temperature?: number;
+  /** The maximum number of tokens that the model generates in one step. */
   maxOutputTokens?: number;
+  /** Nucleus sampling: the model considers only the most likely tokens with this total probability. */
   topP?: number;
+  /** The model considers only this number of the most likely tokens. */
   topK?: number;
+  /** The penalty for tokens that already appear in the text. */
   presencePenalty?: number;
+  /** The penalty for tokens by how often they already appear in the text. */
   frequencyPenalty?: number;
+  /** The seed for repeatable answers, if the model supports it. */
   seed?: number;
+  /** The texts at which the model stops. */
   stopSequences?: string[];
-  /** Options of the model's provider, by its name. */
+  /** Options for the model's provider, by the name of the provider. */
   providerOptions?: Record<string, Record<string, unknown>>;
 }
 
+/** The options of `defineAgent()`. */
 export interface DefineAgentOptions<Id extends string = string> extends ModelSettings {
-  /** Unique; a part of the URL. */
+  /** The unique id of the agent. It is part of the URL: `/agents/<id>`. */
   id: Id;
-  /** @default the id */
+  /** The display name. @default the id */
   name?: string;
-  /** @default "" */
+  /** A description for clients. @default "" */
   description?: string;
-  /** The system prompt, or a function that makes it for each call. */
+  /** The system prompt, or a function that returns it for each call. */
   instructions: string | ((context: AgentContext) => string | Promise<string>);
-  /** A language model of the AI SDK, or `"provider/model"`. */
+  /** A language model of the AI SDK, or a name in the form `"provider/model"`. */
   model: LanguageModel;
-  /** What the agent can do, by the name that the model calls it. */
+  /** The tools that the model can call, by name. @default {} */
   tools?: Record<string, AnyTool>;
-  /** How often the model is asked within one call, while it calls tools. @default 10 */
+  /** The maximum number of model calls within one call of the agent. A request can only lower it. @default 10 */
   maxSteps?: number;
-  /** Whether calls with a `conversationId` remember what was said. @default true */
+  /** Enables stored conversations: calls with a `conversationId` include the earlier messages. @default true */
   memory?: boolean;
-  /** How often a failed request to the model is made again. @default 2 */
+  /** The number of retries of a failed request to the model. @default 2 */
   maxRetries?: number;
+  /** Callbacks that run at the stages of a call. */
   hooks?: AgentHooks;
 }
 
-/** Every event of a hook: the agent, and the call that the event belongs to. */
+/** The fields of every hook event: the agent, and the context of the call. */
 export interface AgentEvent {
   agent: AgentDefinition;
   context: AgentContext;
 }
+/** The event of `onStart`. */
 export interface AgentStartEvent extends AgentEvent {
+  /** The messages for the model, including those of the stored conversation. */
   messages: readonly ModelMessage[];
 }
+/** The event of `onStepEnd`. */
 export interface AgentStepEndEvent extends AgentEvent {
+  /** The result of the step, as the AI SDK returns it. */
   step: StepResult<ToolSet>;
 }
+/** The event of `onToolStart`. */
 export interface ToolStartEvent extends AgentEvent {
   toolName: string;
   toolCallId: string;
+  /** The input that the model sent. */
   input: unknown;
 }
+/** The event of `onToolEnd`. */
 export interface ToolEndEvent extends ToolStartEvent {
+  /** The output of the tool, if it succeeded. */
   output?: unknown;
+  /** The error of the tool, if it failed. */
   error?: unknown;
 }
+/** The event of `onEnd`. */
 export interface AgentEndEvent extends AgentEvent {
+  /** The text of the last step. */
   text: string;
   finishReason: string;
+  /** The token counts, summed over all steps. */
   usage: LanguageModelUsage;
   steps: readonly StepResult<ToolSet>[];
 }
+/** The event of `onError`. */
 export interface AgentErrorEvent extends AgentEvent {
+  /** The original error, which may hold more than the client gets. */
   error: unknown;
 }
+/** A callback for one event. The call waits until it completes. */
 export type AgentHook<Event extends AgentEvent> = (event: Event) => void | Promise<void>;
 
-/** An error thrown by a hook fails the call; the status and message of a `ServeError` reach the client. */
+/**
+ * The hooks of an agent. An error thrown by a hook fails the call. If it is a `ServeError`, the client gets its status
+ * and message. An error thrown by `onError` is only logged.
+ */
 export interface AgentHooks {
+  /** Runs before the first request to the model. */
   onStart?: AgentHook<AgentStartEvent>;
-  /** Runs after each answer of the model, with the results of its tools. */
+  /** Runs after each answer of the model, when its tool calls have results. */
   onStepEnd?: AgentHook<AgentStepEndEvent>;
+  /** Runs before each execution of a tool. */
   onToolStart?: AgentHook<ToolStartEvent>;
+  /** Runs after each execution of a tool, also if it failed. */
   onToolEnd?: AgentHook<ToolEndEvent>;
+  /** Runs after the last answer of the model, before the turn is stored. */
   onEnd?: AgentHook<AgentEndEvent>;
   /** Runs before the client gets the error. */
   onError?: AgentHook<AgentErrorEvent>;
 }
 
-/** An agent: a model, its instructions and its tools. */
+/** An agent as returned by `defineAgent()`: a model, its instructions and its tools. Frozen. */
 export interface AgentDefinition<Id extends string = string> extends Agent {
   readonly id: Id;
   readonly name: string;
@@ -93,11 +128,13 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
   readonly tools: Readonly<Record<string, AnyTool>>;
   readonly maxSteps: number;
   readonly memory: boolean;
+  /** The number of retries. Undefined for the default of the AI SDK. */
   readonly maxRetries: number | undefined;
   readonly hooks: AgentHooks;
   readonly settings: ModelSettings;
 }
 
+/** Defines an agent. Throws a `TypeError` if an option is invalid. */
 export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
   const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
   const { memory = true, maxRetries, hooks = {}, ...rest } = options;
@@ -122,10 +159,10 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   return Object.freeze({ type: "agent", ...own });
 }
 
-/** What of these options is for the model. */
+/** Returns only the model settings of these options. */
 export function toModelSettings(options: ModelSettings): ModelSettings {
   const set = settingNames.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]);
-  return Object.fromEntries(set) as ModelSettings; // keys and values are the options' own
+  return Object.fromEntries(set) as ModelSettings; // the keys and values come from `options`
 }
 
 export const isAgent = (value: unknown): value is AgentDefinition =>

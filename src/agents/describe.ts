@@ -15,11 +15,11 @@ export interface AgentDetail extends AgentSummary {
   tools: { name: string; description: string; inputSchema: JsonSchema }[];
   maxSteps: number;
   memory: boolean;
-  /** A system prompt is not public: only for those who may see it, and only when it is text. */
+  /** The system prompt, if it is a string. Not public: the route removes it for callers who must not see it. */
   instructions?: string | undefined;
 }
 
-/** An agent as `GET /agents/:id` shows it. Made once, at load. */
+/** Describes an agent for `GET /agents/:id`. Called once per load of the config. */
 export function describeAgent(agent: AgentDefinition, warn: (message: string) => void): AgentDetail {
   const { id, name, description, model, maxSteps, memory, instructions } = agent;
   const tools = Object.entries(agent.tools).map(([toolName, tool]) => ({
@@ -54,7 +54,7 @@ const toToolSummary = (tool: AgentDetail["tools"][number]): AgentSummary["tools"
 function toInputSchema({ inputSchema }: AnyTool, warn: (reason: string) => void): JsonSchema {
   if (isSchema(inputSchema)) return toJsonSchema(inputSchema, "input", warn);
   if (isSdkSchema(inputSchema) && !(inputSchema.jsonSchema instanceof Promise)) {
-    return inputSchema.jsonSchema as JsonSchema; // written by the author as it is
+    return inputSchema.jsonSchema as JsonSchema; // shown as the author wrote it
   }
   warn("it is made only when it is used");
   return {};

@@ -15,7 +15,7 @@ import { toSummary, type AgentDetail } from "./describe.ts";
 import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
-/** What the routes need of a snapshot. */
+/** The part of a snapshot that the routes read. */
 export interface AgentsOfSnapshot {
   readonly agents: ReadonlyMap<string, RegisteredAgent>;
 }
@@ -25,7 +25,7 @@ export interface RegisteredAgent {
 }
 export interface AgentRoutesOptions {
   readonly agents: Agents;
-  /** Whether anybody may read an agent's instructions. */
+  /** True if `GET /agents/:id` also shows the instructions to anonymous callers. */
   readonly showInstructions: boolean;
 }
 
@@ -126,7 +126,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         const call = toCall(findAgent(snapshot, params.id), body.options, identity);
         const question = { input: body.input, toShape: () => toShape(body.schema) };
         const { object } = await agents.generate({ ...call, question, signal: request.signal });
-        return object as unknown[]; // or an object, as the schema says
+        return object as unknown[]; // or an object, depending on the schema
       },
     }),
     defineRoute({
@@ -202,7 +202,9 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
   }
 }
 
-/** The parts of a call that every endpoint makes in the same way: the agent, its options and the context of the caller. */
+/**
+ * Returns the parts of a call that are the same for every route: the agent, the options and the context of the caller.
+ */
 function toCall(agent: AgentDefinition, options: AgentCallOptions & Claims = {}, identity: Identity) {
   return { agent, options, callContext: applyIdentity(options, identity) };
 }

@@ -2,9 +2,9 @@ export type Sdk = typeof import("ai");
 
 let loading: Promise<Sdk> | undefined;
 
-/** The AI SDK. Loading it takes a sixth of a second, so that waits for the first call of an agent. */
+/** Loads the AI SDK. Loading takes about 170 ms, so it is deferred to the first call of an agent. */
 export function loadSdk(): Promise<Sdk> {
-  // It would print a model's warnings to the console. They go to the logger instead.
+  // Stops the SDK from printing warnings of a model to the console. They are logged instead.
   globalThis.AI_SDK_LOG_WARNINGS ??= false;
   return (loading ??= import("ai"));
 }

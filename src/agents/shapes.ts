@@ -44,7 +44,7 @@ export interface TextResult {
   finishReason: string;
   usage: Usage;
   toolCalls: { toolCallId: string; toolName: string; input?: unknown }[];
-  /** Of a tool that failed, what it threw. */
+  /** The results of the tool calls. A failed tool has an `error` instead of an `output`. */
   toolResults: {
     toolCallId: string;
     toolName: string;
@@ -88,7 +88,7 @@ const toolCall = {
 const madeCall = v.object({ type: v.literal("tool-call"), ...toolCall, invalid: Flag, error: Text });
 const file = { mediaType: v.string(), data: v.string(), ...metadata };
 
-/** Every event of `POST /agents/:id/stream`, and all that it carries. */
+/** The events of `POST /agents/:id/stream`, with all their fields. */
 export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntries([
   part("start", { messageId: v.string() }),
   part("start-step", { warnings: v.array(v.unknown()) }),

@@ -2,32 +2,36 @@ import type { Schema as SdkSchema, Tool as SdkTool } from "ai";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../core/schema.ts";
 import type { AgentContext } from "./context.ts";
 
-/** A schema of valibot, zod, arktype …, or one made by the AI SDK's `jsonSchema()`. */
+/** A schema of valibot, zod, arktype or another Standard Schema library, or `jsonSchema()` of the AI SDK. */
 export type ToolSchema = Schema | SdkSchema<unknown>;
-/** The input of `execute`: the output of the tool's input schema. */
+/** The input of `execute`: the output type of the tool's input schema. */
 export type ToolInput<S> = S extends SdkSchema<infer T> ? T : OutputOf<S, unknown>;
-/** The value that `execute` may return: the input of the tool's output schema, or anything without one. */
+/** The return type of `execute`: the input type of the tool's output schema, or any type without one. */
 export type ToolReturn<S> = S extends Schema ? InputOf<S, unknown> | Promise<InputOf<S, unknown>> : unknown;
 
+/** The second argument of a tool's `execute`. */
 export interface ToolExecution {
-  /** The call that this belongs to. */
+  /** The context of the agent call. */
   readonly context: AgentContext;
-  /** Aborted when nobody waits for the result any more. */
+  /** Aborted when the agent call is aborted. */
   readonly signal: AbortSignal;
+  /** The id of the tool call, as the model sent it. */
   readonly toolCallId: string;
 }
 
+/** The options of `defineTool()`. */
 export interface DefineToolOptions<Input extends ToolSchema, Output extends Schema | undefined = undefined> {
-  /** Tells the model what it is for. */
+  /** The description for the model: the purpose of the tool, and when to call it. */
   description: string;
-  /** What the model must send. It is checked before `execute` runs. */
+  /** The schema of the input. The input is validated before `execute` runs. */
   inputSchema: Input;
-  /** What `execute` must return. */
+  /** The schema of the return value. A value that does not match is an error of the tool. */
   outputSchema?: Output;
+  /** Runs the tool. An error that it throws is passed to the model as the result of the call. */
   execute: (input: ToolInput<Input>, execution: ToolExecution) => ToolReturn<Output>;
 }
 
-/** A tool, whatever its types. */
+/** A tool as returned by `defineTool()`. Frozen. */
 export interface Tool {
   readonly type: "agentserve-tool";
   readonly description: string;
@@ -35,10 +39,10 @@ export interface Tool {
   readonly outputSchema?: Schema | undefined;
   readonly execute: (input: never, execution: ToolExecution) => unknown;
 }
-/** What an agent takes as a tool. */
+/** A tool of an agent: from `defineTool()`, or from the AI SDK. */
 export type AnyTool = Tool | SdkTool;
 
-/** Something that an agent can do. */
+/** Defines a tool that the model of an agent can call. Throws a `TypeError` if an option is invalid. */
 export function defineTool<Input extends ToolSchema, Output extends Schema | undefined = undefined>(
   options: DefineToolOptions<Input, Output>,
 ): Tool {
@@ -56,7 +60,7 @@ export function defineTool<Input extends ToolSchema, Output extends Schema | und
 
 export const isOwnTool = (tool: AnyTool): tool is Tool => tool.type === ("agentserve-tool" as string);
 
-/** One made by `jsonSchema()` of the AI SDK. */
+/** Returns true for a schema made by `jsonSchema()` of the AI SDK. */
 export function isSdkSchema(schema: unknown): schema is SdkSchema<unknown> {
   return typeof schema === "object" && schema !== null && "jsonSchema" in schema && !("~standard" in schema);
 }

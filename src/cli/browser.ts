@@ -7,8 +7,8 @@ const commands: Partial<Record<NodeJS.Platform, readonly string[]>> = {
 };
 
 /**
- * Shows a page in the person's browser. listhen could do so, too, but runs `xdg-open` out of the folder for temporary files,
- * where anybody may have put it.
+ * Opens a URL in the user's browser. The same feature of listhen runs `xdg-open` from the folder for temporary files,
+ * where any user of the machine could have placed it.
  */
 export function openBrowser(url: string): void {
   const [command = "xdg-open", ...args] = commands[process.platform] ?? [];

@@ -8,7 +8,7 @@ import { toTarget, type CallFlags } from "./call/target.ts";
 import { callWorkflow } from "./call/workflow.ts";
 import { UsageError } from "./usage.ts";
 
-/** Runs a workflow, or asks an agent, of a server that runs. */
+/** Runs a workflow or calls an agent of a running server. */
 export async function call(
   { kind, id, input }: { kind: string; id: string; input?: string | undefined },
   flags: CallFlags,

@@ -2,10 +2,10 @@ import { styleText } from "node:util";
 
 type Paint = (text: string) => string;
 
-// Only where a person looks at both: what goes into a file or another program is plain text.
+// Colors are used only if both streams are terminals. Output to a file or another program is plain text.
 const stream = process.stdout.isTTY ? process.stderr : process.stdout;
 
-/** Node itself asks the stream, NO_COLOR and FORCE_COLOR. */
+/** `styleText` checks the stream, NO_COLOR and FORCE_COLOR. */
 const paint =
   (style: "red" | "green" | "yellow" | "cyan" | "dim"): Paint =>
   (text) =>

@@ -9,7 +9,7 @@ import { loadVisibly, openLoader } from "./project.ts";
 import { openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
 
-/** Serves a project, and each version of it that is saved, until a signal ends it. */
+/** Serves a project and reloads it on save, until a signal ends the process. */
 export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean }): Promise<void> {
   const mode = "dev";
   const began = performance.now();
@@ -36,7 +36,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   sayRisks(risksOf(server, project, host));
   if (flags.open) openBrowser(`${url.replace("//0.0.0.0", "//127.0.0.1")}/`);
 
-  const { createReload } = await import("../dev/reload.ts"); // after the first answer can be given
+  const { createReload } = await import("../dev/reload.ts"); // after the server is ready
   reload = createReload({
     loader,
     server,

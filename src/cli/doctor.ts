@@ -3,7 +3,7 @@ import { examine, type Finding } from "./examine.ts";
 import { exitCodes } from "./fail.ts";
 import { leave } from "./output.ts";
 
-/** Prints whether this project can be served here, and what to mend first. */
+/** Checks that the project can be served here, and prints the problems to fix. */
 export async function doctor(flags: { config?: string; data?: string; json?: boolean }): Promise<void> {
   const { findings, startMs, memory } = await examine(flags);
   const ok = findings.every(({ status }) => status !== "failed");

@@ -18,15 +18,15 @@ export interface Finding {
 }
 export interface Examination {
   readonly findings: readonly Finding[];
-  /** From the start of this process to the first answer of a server. */
+  /** The time from the start of this process to the first response of a server, in milliseconds. */
   readonly startMs?: number | undefined;
-  /** Bytes that this process has resident, with that server in it. */
+  /** The resident memory of this process with that server, in bytes. */
   readonly memory: number;
 }
 
 /**
- * Makes every step of a start and reports the results. The configured backend is inspected, never opened: opening one may
- * create files, and one that is shared would send requests of production here. The server runs on a store in memory.
+ * Runs every step of a start and reports the results. The configured backend is inspected, never opened: opening it may
+ * create files, and a shared one would route production requests to this process. The server uses an in-memory store.
  */
 export async function examine(flags: { config?: string; data?: string }): Promise<Examination> {
   const findings: Finding[] = [{ name: "node", status: "ok", message: process.versions.node }];
@@ -51,7 +51,7 @@ export async function examine(flags: { config?: string; data?: string }): Promis
 
 const noValues = "(names in the environment and .env; nobody looks at the values)";
 
-/** A model named by text must come from somewhere. */
+/** Checks that a model named by a string can be loaded. */
 function examineModels({ agents, root }: Project): Finding[] {
   return agents.map(({ value: { id, model } }): Finding => {
     if (typeof model !== "string") {
@@ -108,7 +108,7 @@ async function examineServer(project: Project, findings: Finding[]): Promise<num
   }
 }
 
-/** The names of what looks like keys. */
+/** Returns the names of environment variables that look like keys. */
 function findKeys(): string[] {
   const isKey = /(?:^|_)(?:API_KEY|SECRET|ACCESS_KEY_ID|TOKEN)$/;
   const names = Object.keys(process.env).filter((name) => isKey.test(name) && process.env[name]);

@@ -5,22 +5,22 @@ import { toVisible } from "../core/visible.ts";
 import { colors } from "./colors.ts";
 import { UsageError } from "./usage.ts";
 
-/** What a script can tell apart. `agentserve --help` lists them. */
+/** The exit codes for scripts, as listed by `agentserve --help`. */
 export const exitCodes = { failed: 1, usage: 2, suspended: 3 } as const;
 
 export interface FailOptions {
-  /** Whether the stack is shown. */
+  /** True to print the stack. */
   readonly debug?: boolean | undefined;
-  /** Whether the code that it is about is shown. */
+  /** True to print the code around the error. */
   readonly frame?: boolean;
 }
 
-/** Says what is wrong and what to do about it; the exit code says so, too. */
+/** Prints an error with its hint, and sets the exit code. */
 export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
   const { message = String(error), hint, stack, cause } = (error ?? {}) as Partial<UserError>;
   const place = frame && error instanceof ConfigError ? error.place : undefined;
   writeError({ message, hint, frame: place && toFrame(place) });
-  // What the user's own code threw says more than where we noticed.
+  // The stack of an error in the user's code is more useful than that of the error that wraps it.
   const trace = cause instanceof Error ? cause.stack : stack;
   if (debug && trace) process.stderr.write(`${colors.dim(trace)}\n`);
   process.exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
@@ -29,7 +29,7 @@ export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
 const mostLines = 20;
 const longestLine = 2_500;
 
-/** One line that says what is wrong, the code that it is about, one line that says what to do. */
+/** Prints the message, the code around the error, and the hint. */
 export function writeError(error: { message: string; hint?: string | undefined; frame?: string | undefined }): void {
   const { message, hint, frame } = error;
   const lines = message.split("\n").slice(0, mostLines);

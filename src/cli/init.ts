@@ -32,7 +32,7 @@ export async function init(dir: string | undefined, flags: { template?: Template
   try {
     const files = readTemplate(answers.template);
     files.set("package.json", toManifest(basename(root)));
-    // Whoever has a package wants agentserve in it, and has these already.
+    // In a folder that already is a package, agentserve is added, and these files are kept.
     const isPackage = isFile(join(root, "package.json"));
     const kept = isPackage ? ofEveryPackage.filter((path) => isFile(join(root, path))) : [];
     for (const path of kept) files.delete(path);
@@ -60,7 +60,7 @@ interface Answers {
   readonly template: Template;
 }
 
-/** What the command line left open: asked for in a terminal, else the default. Undefined when the person left. */
+/** Asks for the missing arguments in a terminal, otherwise uses the defaults. Returns undefined if the user cancels. */
 async function ask(dir: string | undefined, template: Template | undefined): Promise<Answers | undefined> {
   const isTerminal = process.stdin.isTTY && process.stdout.isTTY;
   if (!isTerminal) return { dir: dir ?? ".", template: template ?? "starter" };
@@ -72,20 +72,20 @@ async function ask(dir: string | undefined, template: Template | undefined): Pro
   const chosen =
     template ?? (await consola.prompt("Which template?", { type: "select", options, initial: "starter", cancel }));
   if (chosen === null) return undefined;
-  return { dir: folder, template: chosen as Template }; // consola gives one of the options
+  return { dir: folder, template: chosen as Template }; // consola returns one of the options
 }
 
-/** The files of a template, by their path in the project. */
+/** Returns the files of a template, by their path in the project. */
 function readTemplate(template: Template): Map<string, string> {
   const folder = fileURLToPath(new URL(`../templates/${template}`, import.meta.url)); // from dist
-  // What a project keeps to itself is no part of a template either: somebody may have served it where it stands.
+  // Ignored files are not part of a template. They exist if the template was served in place.
   const ignored = new Set(readFileSync(join(folder, "_gitignore"), "utf8").split(/\r?\n/));
   const files = new Map<string, string>();
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const file = join(entry.parentPath, entry.name);
     const path = relative(folder, file);
     if (!entry.isFile() || path.split(sep).some((part) => ignored.has(part))) continue;
-    // npm publishes no file of the name .gitignore.
+    // npm does not publish a file named .gitignore.
     files.set(path === "_gitignore" ? ".gitignore" : path, readFileSync(file, "utf8"));
   }
   return files;
@@ -108,28 +108,28 @@ function toManifest(folder: string): string {
   return `${JSON.stringify(project, null, 2)}\n`;
 }
 
-/** A name that npm takes, as near to the folder's as may be. */
+/** Returns a valid npm package name that is close to the name of the folder. */
 function toPackageName(folder: string): string {
   const name = folder
     .normalize("NFKD")
-    .replace(/\p{M}/gu, "") // é is e
+    .replace(/\p{M}/gu, "") // é becomes e
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, "-")
     .replace(/^[._-]+/, "")
     .slice(0, 200)
     .replace(/-+$/, "");
-  // A package cannot depend on one of its own name, and npm has two names that it gives to nobody.
+  // A package cannot depend on a package of the same name, and npm reserves two names.
   const taken = ["agentserve", "valibot", "typescript", "node_modules", "favicon.ico"];
   return taken.includes(name) ? `${name}-app` : name || "my-app";
 }
 
-/** Ends here when a file would be overwritten, or would land outside of the folder. */
+/** Throws if a file would be overwritten, or written outside the folder. */
 function refuseClashes(root: string, paths: readonly string[]): void {
   if (exists(root) && !isFolder(root)) {
     throw new UserError(`${toVisible(root)} is not a folder`, { hint: "nothing was written; name another one" });
   }
   const clashes = new Set(paths.map((path) => findClash(root, path)).filter((path) => path !== undefined));
-  // Of two configs only one would be served.
+  // Only one of two configs would be served.
   if (hasConfig(root)) clashes.add(basename(findConfig(undefined, root)));
   if (clashes.size === 0) return;
   const named = [...clashes].toSorted().slice(0, 3).join(", ");
@@ -139,7 +139,7 @@ function refuseClashes(root: string, paths: readonly string[]): void {
   });
 }
 
-/** What stands in the way of a file: itself, or something on the way to it that is no real folder of this project. */
+/** Returns the path that blocks a file: its own, or a parent that is not a real folder of this project. */
 function findClash(root: string, path: string): string | undefined {
   const folder = dirname(path);
   if (folder !== ".") {
@@ -149,11 +149,11 @@ function findClash(root: string, path: string): string | undefined {
   return exists(join(root, path)) ? path : undefined;
 }
 
-// Not existsSync, for which a link to nothing is nothing: writing to one makes a file elsewhere.
+// Not `existsSync`, which returns false for a dangling link: writing to one creates a file elsewhere.
 const exists = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 
-/** Writes all files, or takes back what it has written. */
+/** Writes all files. If one fails, removes those already written. */
 function write(root: string, files: ReadonlyMap<string, string>): void {
   const undo: (() => void)[] = [];
   function makeFolder(folder: string): void {
@@ -166,7 +166,7 @@ function write(root: string, files: ReadonlyMap<string, string>): void {
     for (const [path, text] of files) {
       const file = join(root, path);
       makeFolder(dirname(file));
-      const descriptor = openSync(file, "wx"); // fails should somebody have made it meanwhile
+      const descriptor = openSync(file, "wx"); // fails if the file was created in the meantime
       undo.push(() => unlinkSync(file));
       try {
         writeFileSync(descriptor, text);
@@ -180,7 +180,7 @@ function write(root: string, files: ReadonlyMap<string, string>): void {
   }
 }
 
-/** What the system refused, in words. */
+/** Converts a system error to a readable message. */
 function toReadable(error: unknown, root: string): unknown {
   const { errno } = error as NodeJS.ErrnoException;
   if (errno === undefined) return error;

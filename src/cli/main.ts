@@ -4,7 +4,7 @@ import { exitCodes, fail } from "./fail.ts";
 import { ignoreLostReaders, leave } from "./output.ts";
 import { UsageError } from "./usage.ts";
 
-/** Each command is imported only when it runs, so that `--help` costs next to nothing. */
+/** Runs the command line. Each command is imported only when it runs, so that `--help` is fast. */
 export async function main(argv: string[]): Promise<void> {
   ignoreLostReaders();
   const program = new Command("agentserve")
@@ -12,7 +12,7 @@ export async function main(argv: string[]): Promise<void> {
     .version(manifest.version)
     .option("--debug", "show the stack of an error")
     .exitOverride()
-    // What is wrong with the command line is said like everything else that is wrong, by `fail`.
+    // Errors of the command line are printed by `fail`, like all others.
     .configureOutput({ outputError: () => {} })
     .hook("preAction", (_, command) => void (running = command.name()))
     .addHelpText("after", examples);
@@ -121,17 +121,20 @@ export async function main(argv: string[]): Promise<void> {
     await program.parseAsync(argv, { from: "user" });
   } catch (error) {
     if (error instanceof CommanderError) return misused(error, argv, program);
-    // Whoever writes the code wants to see it; a log of production is for one line.
+    // `dev` shows the code around an error. In production, the log gets a single line.
     fail(error, { debug: program.opts<{ debug?: boolean }>().debug, frame: running === "dev" });
     await leave();
   }
 }
 
-/** What commander says in two lines, `error: …` and `(Did you mean …?)`, as ours. Help and version are no errors. */
+/**
+ * Prints an error of commander in our format. Commander has two lines for it: `error: …` and `(Did you mean …?)`. Help
+ * and version are not errors.
+ */
 function misused(error: CommanderError, argv: readonly string[], program: Command): void {
   if (error.exitCode === 0) return;
   if (error.code === "commander.help") {
-    process.exitCode = exitCodes.usage; // `agentserve` alone has shown its help
+    process.exitCode = exitCodes.usage; // `agentserve` without a command has printed its help
     return;
   }
   const [what = "", meant] = error.message.replace(/^error: /, "").split("\n");

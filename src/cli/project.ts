@@ -6,7 +6,10 @@ import * as models from "../models.ts";
 import { colors } from "./colors.ts";
 import { leave } from "./output.ts";
 
-/** The project of this folder, or of the config asked for. Its files get the very modules that run here. */
+/**
+ * Creates the loader for the given config, or for the one in this folder. The project's files import the same module
+ * instances that run here.
+ */
 export function openLoader(config: string | undefined): Loader {
   return createLoader(findConfig(config, process.cwd()), { agentserve, "agentserve/models": models });
 }
@@ -15,7 +18,7 @@ export function openProject(config: string | undefined): Promise<Project> {
   return loadVisibly(openLoader(config));
 }
 
-/** Says that it is at work, should that take a while. */
+/** Loads a project. Prints a line if that takes more than a second. */
 export async function loadVisibly(loader: Loader): Promise<Project> {
   const slow = setTimeout(() => process.stderr.write(colors.dim(`loading ${show(loader.file)} …\n`)), 1_000);
   try {
@@ -25,7 +28,7 @@ export async function loadVisibly(loader: Loader): Promise<Project> {
   }
 }
 
-/** A command that only looks at a project ends when it has written. What the project has opened gets a moment to close. */
+/** Exits after a command that only reads a project. The project's resources get `disposeMs` to close. */
 export async function leaveProject(project: Project | undefined): Promise<never> {
   if (project) await within(disposeMs, dispose(project.config), { onLate: () => {} });
   return leave();

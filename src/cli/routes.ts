@@ -3,7 +3,7 @@ import type { ListedRoute } from "../server/listing.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 
-/** Prints every route of a project, and who may call it. */
+/** Prints every route of a project and its access. */
 export async function routes({ config, json }: { config?: string; json?: boolean }): Promise<void> {
   const project = await openProject(config);
   const listed = toRoutes(project);
@@ -30,7 +30,7 @@ function toTable(listed: readonly ListedRoute[]): string {
   return [colors.dim(toLine(head)), ...lines, colors.dim(countRoutes(listed)), ""].join("\n");
 }
 
-/** `12 routes public, 9 protected`. */
+/** Returns a line such as `12 routes public, 9 protected`. */
 export function countRoutes(listed: readonly ListedRoute[]): string {
   const closed = listed.filter(({ access }) => access === "protected").length;
   return `${listed.length - closed} routes public, ${closed} protected`;

@@ -8,7 +8,7 @@ import { colors } from "./colors.ts";
 import { countRoutes } from "./routes.ts";
 import { UsageError } from "./usage.ts";
 
-/** What `dev` and `start` both take. */
+/** The flags of both `dev` and `start`. */
 export interface ServeFlags {
   readonly config?: string;
   readonly port?: string;
@@ -17,7 +17,7 @@ export interface ServeFlags {
   readonly json?: boolean;
 }
 
-/** Where to serve, and from which file. A flag beats the environment, which beats the config. */
+/** The address to listen on, and the data file. A flag overrides the environment, which overrides the config. */
 export interface ServeSettings {
   readonly host: string;
   readonly port: number | undefined;
@@ -25,14 +25,17 @@ export interface ServeSettings {
 }
 export function toSettings(flags: ServeFlags, { config: { server } }: Project): ServeSettings {
   return {
-    // `||`: an empty HOST would listen on every address.
+    // Not `??`: an empty HOST would listen on every address.
     host: flags.host || process.env["HOST"] || server.host || "127.0.0.1",
     port: toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? server.port,
     file: flags.data || process.env["AGENTSERVE_DATA"] || undefined,
   };
 }
 
-/** A server of this project. What its own code throws is said with its place, or logged once executions run. */
+/**
+ * Opens the server of a project. An error in the project's code is thrown with its place in the source. Later,
+ * unhandled errors are logged.
+ */
 export function openWithPlace(project: Project, loader: Loader, parts: ServerParts): OpenServer {
   try {
     const server = openServer(project, parts);
@@ -43,7 +46,7 @@ export function openWithPlace(project: Project, loader: Loader, parts: ServerPar
   }
 }
 
-/** What a person sees once the server is up. */
+/** Prints the URL and a summary once the server is ready. */
 export function sayReady(server: OpenServer, { mode, url, took }: { mode: string; url: string; took: number }): void {
   const { agents, workflows } = server.snapshot;
   const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
@@ -62,8 +65,8 @@ export function sayRisks(risks: readonly Pick<Risk, "message" | "hint">[]): void
 }
 
 /**
- * A promise that a step forgot and that rejects, or a throw out of a timer, would end the process and every execution in
- * it. It belongs to no request: it is logged, and the server goes on.
+ * Logs unhandled rejections and uncaught exceptions, and keeps the server running. They do not belong to a request, and
+ * would end the process and every execution in it.
  */
 function keepServing(logger: Logger): void {
   process.on("unhandledRejection", (error) => logger.error("Unhandled rejection", { error }));

@@ -11,7 +11,7 @@ const noHttps = {
   hint: "let what stands in front of it end TLS",
 };
 
-/** Serves a project until a signal ends it. */
+/** Serves a project until a signal ends the process. */
 export async function start(flags: ServeFlags & { strict?: boolean; allowWeakSecret?: boolean }): Promise<void> {
   const mode = "start";
   const began = performance.now();

@@ -21,12 +21,12 @@ export interface TokenFlags {
   readonly config?: string;
 }
 
-/** Prints a token, alone on stdout, and on stderr what it is worth. */
+/** Prints a token to stdout, and its details to stderr. */
 export async function token(flags: TokenFlags): Promise<void> {
   const findSecret = () => flags.secret || process.env["AGENTSERVE_JWT_SECRET"] || undefined;
   const project = await findProject(flags.config, findSecret() !== undefined);
   const provider = project?.config.auth;
-  const secret = findSecret(); // the project's .env has been read meanwhile
+  const secret = findSecret(); // again, because loading the project has read its .env file
   const signer = signerOf(provider);
   const payload: JWTPayload = { ...toClaims(flags.claim), ...(flags.sub !== undefined && { sub: flags.sub }) };
   const options: CreateTokenOptions = {
@@ -48,7 +48,10 @@ export async function token(flags: TokenFlags): Promise<void> {
   await leaveProject(project);
 }
 
-/** This project. With a secret at hand it is not needed, and what is wrong with it does not matter. */
+/**
+ * Loads the project. If a secret is given, the project is optional, and errors in it are ignored unless `--config`
+ * names it.
+ */
 async function findProject(config: string | undefined, isOptional: boolean): Promise<Project | undefined> {
   if (config !== undefined) return openProject(config);
   if (!hasConfig(process.cwd())) return undefined;
@@ -69,14 +72,14 @@ function toClaims(texts: readonly string[] = []): Record<string, unknown> {
   for (const text of texts) {
     const at = text.indexOf("=");
     if (at < 1) throw new UsageError(`--claim: expected key=value, found ${JSON.stringify(text)}`);
-    // defineProperty: `__proto__` is a name like any other.
+    // With an assignment, the key `__proto__` would set the prototype.
     const value = toValue(text.slice(at + 1));
     Object.defineProperty(claims, text.slice(0, at), { value, enumerable: true, configurable: true, writable: true });
   }
   return claims;
 }
 
-/** JSON where it parses, else the text itself. */
+/** Returns the parsed value if the text is JSON, otherwise the text. */
 function toValue(text: string): unknown {
   const value = tryParseJson(text);
   return value === undefined ? text : value;

@@ -1,4 +1,4 @@
 import { UserError } from "../core/user-error.ts";
 
-/** The command line is wrong. */
+/** The error of an invalid command line. */
 export class UsageError extends UserError {}

@@ -3,9 +3,9 @@ import { resolveRef } from "../core/schema-ref.ts";
 import type { Json } from "./catalog.ts";
 
 /**
- * A schema of its own as a part of the document, where it stands at `place`: what it says of itself goes, and its references,
- * which are resolved from the document's root, lead to the same things as before. One that leads out of the schema would make
- * a reader of the document ask another server: it stands for anything.
+ * Embeds a schema in the document at `place`. Keywords that identify the schema are removed, and its references are
+ * rewritten to resolve from the root of the document. A reference out of the schema is removed, because it would make a
+ * reader of the document call another server. Without the reference, that place accepts any value.
  */
 export function adoptSchema(schema: Json, place: string): Json {
   function adopt(value: unknown, depth: number): unknown {
@@ -26,12 +26,12 @@ export function adoptSchema(schema: Json, place: string): Json {
     return [[key, Object.fromEntries(Object.entries(inner).map(([name, one]) => [name, adopt(one, depth)]))]];
   }
 
-  return adopt(schema, 0) as Json; // an object stays one
+  return adopt(schema, 0) as Json; // an object stays an object
 }
 
 const maxDepth = 100;
 const identifiers = new Set(["$schema", "$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary", "$comment"]);
-/** What is a value, though it may look like a schema. */
+/** The keywords whose value is data, even if it looks like a schema. */
 const data = new Set(["const", "enum", "default", "examples", "example", "required", "type"]);
-/** Whose keys are names of the author's. */
+/** The keywords whose keys are names that the author chose. */
 const named = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);

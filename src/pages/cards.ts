@@ -5,12 +5,12 @@ import { toExample } from "./example.ts";
 import { html, type Html } from "./html.ts";
 import { executePattern, resumePattern, toResumeSchemas } from "./own-operations.ts";
 
-/** How an agent or a workflow is shown: what it is, and how to call it. */
+/** The options of the cards of agents and workflows. A card has a description and the commands to call it. */
 export interface CardOptions {
-  /** Where the server is, as the reader of the page has it. */
+  /** The origin of the server, as the browser sees it. */
   readonly origin: string;
   readonly needsToken: NeedsToken;
-  /** Whether the commands can be seen at once, or are opened one by one. */
+  /** True if the commands are shown expanded. */
   readonly isOpen: boolean;
 }
 
@@ -88,7 +88,7 @@ function toCommand(title: string, command: string, { isOpen }: CardOptions): Htm
   </details>`;
 }
 
-/** More than so many tell nobody anything. */
+/** The maximum number of items in a list. A longer list is not useful on a card. */
 const most = 24;
 
 function toList<T>(all: readonly T[], toItem: (one: T) => Html, name: string): Html {

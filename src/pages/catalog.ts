@@ -4,7 +4,7 @@ import type { SocketRoute } from "../sockets/socket.ts";
 export type Json = Record<string, unknown>;
 export type AnyRoute = Route<never> | SocketRoute;
 
-/** What the pages and the document need of a snapshot: what there is, and who may call it. */
+/** The part of a snapshot that the pages and the document read: the entries, and the access policy. */
 export interface Catalog {
   readonly agents: ReadonlyMap<string, { readonly detail: AgentEntry }>;
   readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry }>;
@@ -36,19 +36,19 @@ export interface StepEntry {
 interface Policy {
   describe(asked: { method: string; path: string; route: AnyRoute; isUpgrade: boolean }): Verdict;
 }
-/** `except`: what says otherwise for some paths of a pattern. */
+/** The access of a pattern. `except` lists the rules that decide otherwise for some of its paths. */
 interface Verdict {
   readonly access: Access;
   readonly except: readonly string[];
 }
 
-/** The route with this pattern; of one agent or workflow, if an id is given. */
+/** A route, by its pattern. With an id, the route of one agent or workflow. */
 interface Place {
   readonly method: Method;
   readonly pattern: string;
   readonly id?: string | undefined;
 }
-/** Whether a request without a token may be refused here. */
+/** Returns true if a request without a token may be rejected. */
 export type NeedsToken = (place: Place) => boolean;
 
 export function toNeedsToken(routes: readonly AnyRoute[], { policy }: Catalog): NeedsToken {
@@ -60,10 +60,10 @@ export function toNeedsToken(routes: readonly AnyRoute[], { policy }: Catalog): 
   };
 }
 
-/** Who may call a route; for one agent or workflow, if an id is given. */
+/** Returns the access of a route. With an id, for one agent or workflow. */
 export function askPolicy(policy: Policy, route: AnyRoute, id: string | undefined): Verdict {
   const { method, path, type } = route;
-  // A colon in an id begins no parameter.
+  // A colon in an id does not start a parameter.
   const asked = toPath(path, id?.replaceAll(":", String.raw`\:`));
   return policy.describe({ method, path: asked, route, isUpgrade: type === "socket" });
 }
@@ -71,13 +71,13 @@ export function askPolicy(policy: Policy, route: AnyRoute, id: string | undefine
 export const toPath = (pattern: string, id: string | undefined): string =>
   id === undefined ? pattern : pattern.replace(":id", id);
 
-/** What somebody is shown. Undefined stands for a list that is closed to them. */
+/** The entries that a caller may see. A list is undefined if it is hidden from the caller. */
 export interface VisibleEntries {
   readonly agents: readonly AgentEntry[] | undefined;
   readonly workflows: readonly WorkflowEntry[] | undefined;
 }
 
-/** A page that is open to all must not tell what `GET /agents` and `GET /workflows` would refuse to tell. */
+/** Returns the entries for a page. A public page must not show what `GET /agents` and `GET /workflows` hide. */
 export function toVisibleEntries(
   { agents, workflows }: Catalog,
   needsToken: NeedsToken,

@@ -2,13 +2,13 @@ import { toShellWord } from "../core/shell.ts";
 
 export interface Call {
   readonly url: string;
-  /** Follows the URL as it is: what the shell is to fill in. */
+  /** Appended to the URL without quoting, for variables of the shell. */
   readonly rest?: string | undefined;
   readonly needsToken: boolean;
   readonly body: unknown;
 }
 
-/** A command that a shell runs just as it stands here, whatever is in it. */
+/** Returns a curl command. Everything in it is quoted, so that it can be pasted into a shell. */
 export function toCurl({ url, rest = "", needsToken, body }: Call): string {
   const lines = [
     `curl ${toShellWord(url)}${rest}`,
@@ -19,7 +19,10 @@ export function toCurl({ url, rest = "", needsToken, body }: Call): string {
   return lines.filter(Boolean).join(" \\\n  ");
 }
 
-/** What cannot be seen, or would reorder what can, is escaped: it would not survive being copied. */
+/**
+ * Serializes a value. Invisible and bidirectional characters are escaped, because they would be lost when the text is
+ * copied.
+ */
 function toJson(value: unknown): string {
   const text = JSON.stringify(value);
   const short = text.length > maxLetters ? "{}" : text;

@@ -1,4 +1,4 @@
-/** Text that is HTML already. */
+/** A text that is already HTML and is not escaped again. */
 export class Html {
   readonly text: string;
 
@@ -8,7 +8,7 @@ export class Html {
 }
 export type Content = Html | string | number | undefined | false | readonly Content[];
 
-/** A template whose values are text, whatever they look like, unless they were made by this very function. */
+/** A template tag that escapes its values, except those that are already `Html`. */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   let text = strings[0]!;
   for (const [index, value] of values.entries()) text += toText(value) + strings[index + 1]!;

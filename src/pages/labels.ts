@@ -5,7 +5,7 @@ export interface Labels {
   readonly tags: readonly [string];
 }
 
-/** How a reader of the document finds a route: by a name of its own, and among its kind. */
+/** Returns the unique operation id of a route, and the tag that groups it. */
 export function toLabels({ type, method, path }: AnyRoute): Labels {
   const words = path.replace(/:(\w+)/g, "by/$1").match(/\w+/g) ?? ["overview"];
   return {
@@ -16,7 +16,7 @@ export function toLabels({ type, method, path }: AnyRoute): Labels {
 
 export const ownTag = "Your workflows";
 
-/** In the order in which they are shown. */
+/** The tags, in display order. */
 export const tags: readonly { readonly name: string; readonly description: string }[] = [
   { name: ownTag, description: "Each workflow that is registered here, with its own schemas" },
   { name: "Agents", description: "List agents, and ask them for text or objects" },

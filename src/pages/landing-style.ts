@@ -1,4 +1,4 @@
-/** The style of the landing page. Its hash stands in the page's Content-Security-Policy. */
+/** The style of the landing page. The Content-Security-Policy of the page contains its hash. */
 export const style: string = `
 :root {
   color-scheme: light dark;

@@ -4,7 +4,7 @@ import { html, Html, type Content } from "./html.ts";
 import { style } from "./landing-style.ts";
 import { toPanel, type Problem } from "./problem.ts";
 
-/** The landing page around its lists. It has no script. */
+/** Returns the landing page around the lists. It has no script. */
 export function toLandingPage(lists: Html, version: string, problem: Problem | undefined): string {
   const page = html`<!doctype html>
     <html lang="en">
@@ -34,10 +34,10 @@ export function toLandingPage(lists: Html, version: string, problem: Problem | u
   return page.text;
 }
 
-// Not in the template: its hash counts every space.
+// Not part of the template: every space in the element counts for its hash.
 const styleElement = new Html(`<style>${style}</style>`);
 
-/** All that is served, and what to call. */
+/** Returns the lists of agents and workflows, with the commands to call them. */
 export function toLists({ agents, workflows }: VisibleEntries, origin: string, needsToken: NeedsToken): Html {
   if (agents?.length === 0 && workflows?.length === 0) return firstSteps;
   const count = (agents?.length ?? 0) + (workflows?.length ?? 0);

@@ -16,12 +16,12 @@ export interface OpenApi extends Json {
 export interface DocumentParts {
   readonly version: string;
   readonly policy: Catalog["policy"];
-  /** Those that are operations of their own. */
+  /** The workflows that get operations with their own schemas. */
   readonly workflows: readonly WorkflowEntry[];
 }
 type Side = "input" | "output";
 
-/** OpenAPI 3.1 from the routes: what is not in a route is not in the document. */
+/** Creates the OpenAPI 3.1 document. The routes are its only source. */
 export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workflows }: DocumentParts): OpenApi {
   const schemas: Record<string, Json> = { Error: errorSchema };
   const paths: Record<string, Json> = {};
@@ -65,7 +65,7 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
     };
   }
 
-  /** The route as it is for one workflow. */
+  /** Returns the operation of a route for one workflow. */
   function toOwnOperation(route: Route<never>, own: OwnOperation): Json {
     const { property, operationId, summary, description } = own;
     const kinds = own.schemas.map((schema) => adopt(schema, `workflow.${own.id}.${property}`));
@@ -82,7 +82,7 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
     return { ...operation, operationId, tags: [ownTag], summary, description, requestBody, responses };
   }
 
-  /** What all workflows answer is written once. */
+  /** Moves response schemas that all workflows share to `components`. */
   function shareSchemas(responses: Json, name: string): Json {
     const shared = Object.entries(responses as Record<string, { content: Json }>).map(([status, response]) => {
       const content = Object.entries(response.content as Record<string, { schema: Json }>).map(
@@ -97,9 +97,9 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
     return Object.fromEntries(shared);
   }
 
-  /** Puts a schema under a name that nothing else has. */
+  /** Adds a schema to `components` under a unique name. */
   function adopt(schema: Json, wanted: string): Json {
-    const base = wanted.replace(/[^\w.-]/g, "_"); // the letters that OpenAPI allows
+    const base = wanted.replace(/[^\w.-]/g, "_"); // the characters that OpenAPI allows
     let name = base;
     for (let n = 2; name in schemas; n++) name = `${base}.${n}`;
     const place = `#/components/schemas/${name}`;
@@ -126,7 +126,7 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
     };
   }
 
-  /** Where there is a provider, a token is needed or at least looked at. */
+  /** With an authentication provider, a token is required, or optional where the route is public. */
   function toSecurity(route: AnyRoute, id?: string): { security?: Json; errors: Record<string, string> } {
     if (!policy) return { errors: {} };
     const { access, except } = askPolicy(policy, route, id);
@@ -160,14 +160,17 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
     });
   }
 
-  /** Each schema once: what all workflows share would be converted for each of them. */
+  /** Converts each schema only once. Schemas that all workflows share would otherwise be converted for each of them. */
   function convert(schema: GenericSchema, side: Side): Json {
     const known = converted[side].get(schema) ?? toJson(schema, side);
     converted[side].set(schema, known);
     return known;
   }
 
-  /** A schema that refers to itself needs a name: its `v.title()`. A `$ref` in here is resolved from the document's root. */
+  /**
+   * Converts a schema. A recursive schema needs a name, which is its `v.title()`. Its `$ref` resolves from the root of
+   * the document.
+   */
   function toJson(schema: GenericSchema, side: Side): Json {
     const titles = new Map<string, string>();
     const {
@@ -212,7 +215,7 @@ function toError(description: string): Json {
   return { description, content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } };
 }
 
-/** What the kit answers before or instead of the handler. */
+/** Returns the errors that are sent before the handler runs or in place of its response. */
 function errorsOfKit(route: Route<never>, hasParams: boolean): Record<string, string> {
   const streams = Object.values(route.responses).some((response) => "media" in response && response.media === sse);
   const errors: Record<string, string> = { 500: "Something failed on the server" };

@@ -1,7 +1,7 @@
 import { toVisible } from "../core/visible.ts";
 import type { Json, StepEntry, WorkflowEntry } from "./catalog.ts";
 
-/** A route, for one workflow: one property of its body has a schema of its own. */
+/** An operation of one workflow: a route whose body has one property with the schema of the workflow. */
 export interface OwnOperation {
   readonly method: "POST";
   readonly pattern: string;
@@ -10,7 +10,7 @@ export interface OwnOperation {
   readonly summary: string;
   readonly description: string;
   readonly property: "input" | "resumeData";
-  /** Any of them will do. */
+  /** The accepted schemas. A value must match one of them. */
   readonly schemas: readonly Json[];
 }
 
@@ -38,14 +38,14 @@ export function toOwnOperations({ id, name, purpose, inputSchema, ...rest }: Wor
   return [execute, resume];
 }
 
-/** OpenAPI reads Markdown, and HTML, in a description. An author's text is text. */
+/** Escapes an author's text. OpenAPI renders Markdown and HTML in a description. */
 const toMarkdown = (text: string): string =>
   toVisible(text, { allowed: "\n\t", most: 2_000 }).replace(/[\\`*_[\]<&]/g, String.raw`\$&`);
 
 export const executePattern = "/workflows/:id/execute";
 export const resumePattern = "/workflows/:id/executions/:executionId/resume";
 
-/** What the workflow and its steps can be resumed with, each kind once. */
+/** Returns the resume schemas of the workflow and its steps, without duplicates. */
 export function toResumeSchemas({ resumeSchema, steps }: Pick<WorkflowEntry, "resumeSchema" | "steps">): Json[] {
   const found = new Map<string, Json>();
   function add(schema: Json | null | undefined): void {

@@ -1,4 +1,4 @@
-/** What a browser is told of every page: it may load what is listed here, and nobody may put it into a frame. */
+/** Returns the headers of a page. It may load only the listed sources, and other pages must not embed it in a frame. */
 export function toPageHeaders(type: string, sources: Readonly<Record<string, string>>): Record<string, string> {
   const directives = { "default-src": "'none'", ...sources, ...closed };
   return {

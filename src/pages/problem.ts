@@ -2,13 +2,13 @@ import { stripVTControlCharacters } from "node:util";
 import { toVisible } from "../core/visible.ts";
 import { html, type Html } from "./html.ts";
 
-/** Why the last save could not be loaded. */
+/** The error of the last reload. */
 export interface Problem {
   readonly message: string;
   readonly hint?: string | undefined;
-  /** The lines of code around it. */
+  /** The lines of code around the error. */
   readonly frame?: string | undefined;
-  /** When that was, as an ISO 8601 timestamp. */
+  /** The time of the error, as an ISO 8601 timestamp. */
   readonly since: string;
 }
 
@@ -27,5 +27,5 @@ export function toPanel({ message, hint, frame, since }: Problem): Html {
 
 const toReadable = (since: string): string => since.replace(/^(\S{10})T(\S{8})(\.\d+)?Z$/, "$1 $2 UTC");
 
-// It may be what a terminal was told.
+// The text may be formatted for a terminal.
 const show = (text: string): string => toVisible(stripVTControlCharacters(text), { allowed: "\n\t", most: 20_000 });

@@ -15,15 +15,15 @@ import { toUiPage } from "./ui.ts";
 
 export interface PageParts {
   readonly version: string;
-  /** Whose access the pages tell. */
+  /** The routes whose access the pages show. */
   readonly routes: readonly AnyRoute[];
-  /** Why the last save could not be loaded. */
+  /** Returns the error of the last reload, if it failed. */
   readonly problem?: (() => Problem | undefined) | undefined;
 }
 
 const UiQuery = v.object({ file: v.optional(v.picklist(fileNames)), v: v.optional(v.string()) });
 
-/** `GET /` and `GET /ui`: pages for people. */
+/** The routes of the HTML pages: `GET /` and `GET /ui`. */
 export function pageRoutes({ version, routes, problem = () => undefined }: PageParts): readonly Route<Catalog>[] {
   const kept = { known: new WeakMap<Catalog, Lists>(), unknown: new WeakMap<Catalog, Lists>() };
   const read = createUiFiles();
@@ -36,7 +36,7 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
       responses: { 200: page("text/html") },
       handle({ request, snapshot, identity }) {
         const { origin } = new URL(request.url);
-        // A page of another origin may read this one, where `cors` allows it, but not the author's code.
+        // If `cors` allows it, a page of another origin may read this one, but never the author's source code.
         const shown = request.headers.has("origin") ? undefined : problem();
         const lists = identity.caller ? kept.known : kept.unknown;
         const made = lists.get(snapshot);
@@ -88,7 +88,7 @@ const uiHeaders = toPageHeaders("text/html", {
   "connect-src": "'self'",
 });
 
-/** `GET /doc`: the bare OpenAPI document, of the other routes and of itself. */
+/** The route `GET /doc`. It returns the OpenAPI document of the other routes and of itself. */
 export function docRoute(others: readonly AnyRoute[], version: string): Route<Catalog> {
   const kept = { known: new WeakMap<Catalog, string>(), unknown: new WeakMap<Catalog, string>() };
   const route: Route<Catalog> = defineRoute({

@@ -9,17 +9,17 @@ export type FileName = (typeof fileNames)[number];
 export interface UiFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly type: string;
-  /** Another one as soon as the bytes are others. */
+  /** A hash of the bytes. */
   readonly version: string;
 }
 
-/** The files of Swagger UI and of the page around it, each read when it is first asked for, and kept. */
+/** Creates a reader for the files of Swagger UI and of the page around it. A file is read on first use and cached. */
 export function createUiFiles(): (name: FileName) => Promise<UiFile> {
   const files = new Map<FileName, Promise<UiFile>>();
   return (name) => {
     const kept = files.get(name) ?? read(name);
     files.set(name, kept);
-    kept.catch(() => files.delete(name)); // one that could not be read is tried again
+    kept.catch(() => files.delete(name)); // a failed read is not cached
     return kept;
   };
 }
@@ -32,7 +32,10 @@ async function read(name: FileName): Promise<UiFile> {
 
 const own = { "page.js": uiScript, "page.css": uiStyle };
 
-/** The build puts them beside itself. From the sources, they are in the package that they come from. */
+/**
+ * Returns the path of a file. The build copies the files next to the bundle. From source, they are in the
+ * `swagger-ui-dist` package.
+ */
 function find(name: string): URL | string {
   if (!import.meta.url.endsWith(".ts")) return new URL(`swagger-ui/${name}`, import.meta.url);
   return createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`);

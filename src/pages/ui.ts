@@ -1,6 +1,6 @@
 import { html, type Html } from "./html.ts";
 
-/** The page around Swagger UI. Its files come from its own path, so that they have its access. */
+/** Returns the page around Swagger UI. Its files are served from the same path, so that the same access rules apply. */
 export function toUiPage(versions: Readonly<Record<string, string>>): string {
   const link = (file: string): string => `?${new URLSearchParams({ file, v: versions[file] ?? "" }).toString()}`;
   const page: Html = html`<!doctype html>
@@ -28,7 +28,10 @@ export function toUiPage(versions: Readonly<Record<string, string>>): string {
   return page.text;
 }
 
-/** Relative, for a server behind a prefix; and `/ui/` is this page, too. */
+/**
+ * The script of the page. The URL of the document is relative, for a server behind a path prefix. It also works at
+ * `/ui/`, which serves the same page.
+ */
 export const uiScript = `"use strict";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);

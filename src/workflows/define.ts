@@ -10,6 +10,7 @@ import { andWhen, type WhenOptions } from "./steps/and-when.ts";
 import { andWorkflow, type TypedWorkflow, type WorkflowOptions } from "./steps/and-workflow.ts";
 import { checkSchemas, type MaybeSchema, type OutputOfStep, type StepIn } from "./steps/step.ts";
 
+/** The options of `defineWorkflow()`. */
 export interface DefineWorkflowOptions<
   In extends MaybeSchema,
   Out extends MaybeSchema,
@@ -17,30 +18,38 @@ export interface DefineWorkflowOptions<
   Res extends MaybeSchema,
   Id extends string = string,
 > {
-  /** A part of the URL: `/workflows/<id>`. */
+  /** The unique id of the workflow. It is part of the URL: `/workflows/<id>`. */
   id: Id;
-  /** @default the id */
+  /** The display name. @default the id */
   name?: string;
-  /** @default "" */
+  /** A description for clients. @default "" */
   purpose?: string;
-  /** Checked before anything begins. Without one the input is any object. */
+  /**
+   * The schema of the input. The input is validated before the execution starts. Without a schema, it is any object.
+   */
   input?: In;
-  /** Checked when the last step is done. */
+  /** The schema of the result. The output of the last step is validated against it. */
   result?: Out;
-  /** For steps that have no `suspendSchema` of their own. */
+  /** The suspend schema of steps that do not set `suspendSchema`. */
   suspendSchema?: Sus;
-  /** For steps that have no `resumeSchema` of their own. */
+  /** The resume schema of steps that do not set `resumeSchema`. */
   resumeSchema?: Res;
-  /** For steps that have no `retry` of their own. */
+  /** The retry policy of steps that do not set `retry`. */
   retry?: Retry;
-  /** What becomes of an execution that was running when the process died. @default "resume" */
+  /**
+   * The treatment of an execution that was running when the process died: replay and continue, or end with an error.
+   * @default "resume"
+   */
   recovery?: "resume" | "fail";
 }
 
 /** The input of a workflow without an input schema. */
 export type AnyInput = Record<string, unknown>;
 
-/** Starts a chain. Each call on it returns a new chain; `data` has the type that the step before made. */
+/**
+ * Defines a workflow and starts its chain of steps. Each method of the chain returns a new workflow. In a step, `data`
+ * has the output type of the step before.
+ */
 export function defineWorkflow<
   In extends MaybeSchema = undefined,
   Out extends MaybeSchema = undefined,
@@ -77,8 +86,9 @@ export function defineWorkflow<
 }
 
 /**
- * A workflow, as far as it is written. `Start` is what a caller sends, `Input` what the input schema makes of it, `Data`
- * what the last step made, `Id` its id as a literal. The fields of its definition are its own.
+ * A workflow and its chain of steps. `Start` is the type that a caller sends, `Input` the output type of the input
+ * schema, `Data` the output type of the last step, and `Id` the literal type of the id. The fields of the definition
+ * are properties of the instance.
  */
 export class Workflow<
   Start,
@@ -106,7 +116,7 @@ export class Workflow<
     Object.freeze(Object.assign(this, definition));
   }
 
-  /** Runs code; what it returns is the next `data`. */
+  /** Runs a function. Its return value is the next `data`. */
   andThen<
     Returned,
     In extends MaybeSchema = undefined,
@@ -119,42 +129,42 @@ export class Workflow<
     return this.#with(andThen(options));
   }
 
-  /** Runs a step if a condition holds; otherwise `data` stays as it was. */
+  /** Runs a step if a condition is true. Otherwise `data` does not change. */
   andWhen<Output>(
     options: WhenOptions<Data, Input, Resume, Suspend, Output>,
   ): Workflow<Start, Input, Data | Output, Resume, Suspend, Out, Id> {
     return this.#with(andWhen(options));
   }
 
-  /** Runs all branches at once; the next `data` is the list of their results, in order. */
+  /** Runs all branches concurrently. The next `data` is the array of their outputs, in order. */
   andAll<const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[]>(
     options: BranchOptions<Steps>,
   ): Workflow<Start, Input, OutputsOf<Steps>, Resume, Suspend, Out, Id> {
     return this.#with(andAll<Data, Input, Resume, Suspend, Steps>(options));
   }
 
-  /** Runs all branches at once; the first to fulfil gives the next `data`. */
+  /** Runs all branches concurrently. The output of the first one to succeed is the next `data`. */
   andRace<const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[]>(
     options: BranchOptions<Steps>,
   ): Workflow<Start, Input, OutputOfStep<Steps[number]>, Resume, Suspend, Out, Id> {
     return this.#with(andRace<Data, Input, Resume, Suspend, Steps>(options));
   }
 
-  /** A side effect: `data` goes on unchanged. */
+  /** Runs a side effect. `data` does not change. */
   andTap<In extends MaybeSchema = undefined>(
     options: TapOptions<Data, Input, Resume, Suspend, In> & InputSchemaCheck<Data, In>,
   ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
     return this.#with(andTap(options));
   }
 
-  /** Asks an agent; its answer is the next `data`. */
+  /** Calls an agent. Its answer is the next `data`. */
   andAgent<Answer extends MaybeSchema = undefined, Output = OutputOf<Answer, string>>(
     options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
   ): Workflow<Start, Input, Output, Resume, Suspend, Out, Id> {
     return this.#with(andAgent(options));
   }
 
-  /** Runs another workflow inside this execution; its result is the next `data`. */
+  /** Runs another workflow inside this execution. Its result is the next `data`. */
   andWorkflow<Result, Output = Result>(
     options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
   ): Workflow<Start, Input, Output, Resume, Suspend, Out, Id> {
@@ -171,14 +181,17 @@ export class Workflow<
   }
 }
 
-/** A step's `inputSchema` must take what the step before made, or narrow it. */
+/** A compile-time check: the `inputSchema` of a step must accept the output of the step before, or narrow it. */
 export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
   ? unknown
   : [InputOf<In, Data>] extends [Data]
     ? unknown
     : { inputSchema: "the step before makes something else" };
 
-/** The ids that a step takes up in its workflow. Those inside a sub-workflow stand under the id of its step. */
+/**
+ * Returns the ids that a step uses in its workflow. Ids inside a sub-workflow are excluded, because their paths begin
+ * with the id of its step.
+ */
 function idsOf(step: Step): string[] {
   const nested = step.type === "andWorkflow" ? [] : (step.steps ?? []);
   return [step.id, ...nested.flatMap(idsOf)];

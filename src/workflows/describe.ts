@@ -24,11 +24,11 @@ export interface StepDetail {
   outputSchema?: JsonSchema | undefined;
   suspendSchema?: JsonSchema | undefined;
   resumeSchema?: JsonSchema | undefined;
-  /** Ours: the steps inside this one. */
+  /** The steps inside this one. An addition to the specified format. */
   steps?: StepDetail[] | undefined;
 }
 
-/** A workflow as `GET /workflows/:id` shows it. Made once, at load. */
+/** Describes a workflow for `GET /workflows/:id`. Called once per load of the config. */
 export function describeWorkflow(workflow: WorkflowDefinition, warn: (message: string) => void): WorkflowDetail {
   function toSchema(schema: Schema | undefined, side: Side, where: string): JsonSchema | undefined {
     if (!schema) return undefined;

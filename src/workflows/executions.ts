@@ -10,7 +10,7 @@ import { findMismatch, hasSameSteps } from "../engine/compare-steps.ts";
 import type { Engine, Program, Resume } from "../engine/backend.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 
-/** A workflow of a snapshot, ready to be run. */
+/** A workflow of a snapshot that can be executed. */
 export interface Runnable extends Program {
   readonly definition: WorkflowDefinition;
 }
@@ -18,7 +18,9 @@ export interface BeginOptions extends Claims {
   readonly executionId?: string | undefined;
 }
 
-/** Nothing begins before the request is valid; from then on the execution outlives it. */
+/**
+ * Starts an execution. The request is validated first. Once started, the execution continues even if the request ends.
+ */
 export async function begin(
   engine: Engine,
   runnable: Runnable,
@@ -50,10 +52,10 @@ async function checkInput(schema: Schema | undefined, input: unknown): Promise<J
   return toText(result.value, "input", invalidInput) ?? "null";
 }
 
-/** Whose executions somebody may see: everybody's, or those of one user, or of none. */
+/** The executions that a caller may see: all, those of one user, or none if `userId` is undefined. */
 export type Reach = "all" | { readonly userId: string | undefined };
 
-/** The execution, if it is one of this workflow's, and within reach. */
+/** Returns the state of an execution. Throws 404 if it belongs to another workflow or is hidden from the caller. */
 export async function find(engine: Engine, workflowId: string, id: string, reach: Reach): Promise<ExecutionState> {
   const state = await engine.state(id);
   const isThere = state?.execution.workflowId === workflowId && isWithin(reach, state.execution.userId);
@@ -61,7 +63,7 @@ export async function find(engine: Engine, workflowId: string, id: string, reach
   return state;
 }
 
-/** What nobody began belongs to nobody. */
+/** An execution without a user has no owner. */
 function isWithin(reach: Reach, userId: string | undefined): boolean {
   return reach === "all" || (reach.userId !== undefined && reach.userId === userId);
 }
@@ -88,7 +90,7 @@ export async function cancel(
   return cancelled;
 }
 
-/** One resume wins per suspension. Answers the state in which the execution goes on. */
+/** Resumes a suspended execution and returns its new state. One resume per suspension succeeds. Others get 404. */
 export async function resume(
   engine: Engine,
   runnable: Runnable,
@@ -111,7 +113,7 @@ export async function resume(
   return resumed;
 }
 
-/** Nothing is guessed: an execution goes on only if what it has begun is still there, in the same order. */
+/** Rejects a resume if the workflow has changed. The steps that have started must still exist, in the same order. */
 async function checkCode(engine: Engine, { steps }: Runnable, execution: Execution): Promise<void> {
   if (hasSameSteps(execution.steps, steps)) return;
   const started = await engine.startedSteps(execution.id);
@@ -119,7 +121,7 @@ async function checkCode(engine: Engine, { steps }: Runnable, execution: Executi
   if (change) throw new ServeError(409, `Workflow changed: ${change}`);
 }
 
-/** What the step that goes on, or begins again, will be given. */
+/** Validates the data for the step that continues or runs again. */
 async function checkResume(
   definition: WorkflowDefinition,
   { last }: ExecutionState,
@@ -127,7 +129,7 @@ async function checkResume(
 ): Promise<JsonText | undefined> {
   if (last?.to !== "suspended") return undefined;
   const { pending, position } = last;
-  // Suspended by request, and nobody goes back: nothing waits for data.
+  // The execution was suspended by request and the resume names no step, so no step waits for data.
   if (pending.length === 0 && stepId === undefined) return undefined;
   const parked = stepId === undefined ? pending[0] : pending.find((one) => one.stepId === stepId);
   const at = pending[0]?.stepIndex ?? position?.stepIndex ?? 0;
@@ -140,7 +142,7 @@ async function checkResume(
   return toText(result.value, "resumeData", invalidResume);
 }
 
-/** The step's own, else that of the workflow that it stands in, else that of the one around it. */
+/** Returns the resume schema of a step: its own, else that of its workflow, else that of the workflow around it. */
 function resumeSchemaOf(definition: WorkflowDefinition, path: string): Schema | undefined {
   const [head = "", ...rest] = path.split("/");
   const step = findStep(definition.steps, head);

@@ -4,7 +4,7 @@ import { toSuspension, type Suspension } from "../engine/suspension.ts";
 import type { ExecutionState, StoredError } from "../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../engine/events.ts";
 
-/** Whether the text of any error may be shown, or only that of a `ServeError`. */
+/** True to show the message of every error, false to show only that of a `ServeError`. */
 export type ShowErrors = boolean;
 
 const failed = "Failed to execute workflow";
@@ -12,7 +12,7 @@ const toIso = (at: number): string => new Date(at).toISOString();
 const endAt = ({ status, last }: ExecutionState): string | null =>
   last && (status === "completed" || status === "error") ? toIso(last.at) : null;
 
-/** The execution result of execute and resume. */
+/** The result of an execution, as returned by execute, resume and cancel. */
 export interface ExecutionResult {
   executionId: string;
   startAt: string;
@@ -40,14 +40,14 @@ export function toResult(state: ExecutionState): ExecutionResult {
   return result;
 }
 
-/** What suspend answers. */
+/** The response of suspend. */
 export interface SuspendResult {
   executionId: string;
   status: "suspended";
   suspension: { suspendedAt: string; reason: string };
 }
 
-/** The execution state of the state endpoint and of the list. */
+/** The state of an execution, as returned by the state route and the list. */
 export interface StateView {
   executionId: string;
   workflowId: string;
@@ -85,13 +85,13 @@ export function toStateView(state: ExecutionState, showErrors: ShowErrors): Stat
   return view;
 }
 
-/** An event as it goes out. */
+/** Converts an event for a client. */
 export function toEventView(event: StoredEvent | LiveEvent, showErrors: ShowErrors): Record<string, unknown> {
   const { error } = event as { error?: StoredError };
   return event.type === "workflow-error" && error ? { ...event, error: toError(error, showErrors) } : { ...event };
 }
 
-/** The event that closes every stream. It is made for the stream that it closes: not stored, without a `seq`. */
+/** Returns the last event of a stream. It is created for this stream only: it is not stored and has no `seq`. */
 export function toResultEvent(state: ExecutionState, showErrors: ShowErrors): Record<string, unknown> {
   const {
     executionId,

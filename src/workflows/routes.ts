@@ -12,7 +12,7 @@ import { begin, cancel, find, resume, suspend, type Reach, type Runnable } from 
 import { toEventView, toResult, toResultEvent, toStateView, type SuspendResult } from "./results.ts";
 import { DetailShape, EventShape, ResultShape, StateShape, Status, SummaryShape, SuspendedShape } from "./shapes.ts";
 
-/** What the routes need of a snapshot. */
+/** The part of a snapshot that the routes read. */
 export interface Workflows {
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
 }
@@ -21,14 +21,14 @@ export interface RegisteredWorkflow extends Runnable {
 }
 export interface WorkflowRoutesOptions {
   readonly engine: Engine;
-  /** Whether answers show the text of any error, or only that of a `ServeError`. */
+  /** True to show the message of every error, false to show only that of a `ServeError`. */
   readonly showErrors: boolean;
 }
 
 const AnyObject = v.record(v.string(), v.unknown());
 const ownId = v.optional(v.pipe(v.string(), v.maxLength(256, "expected at most 256 characters")));
 const ExecuteBody = v.object({
-  input: v.optional(v.unknown()), // whatever is wrong with it is said in the spec's words, before anything begins
+  input: v.optional(v.unknown()), // validated by `begin()`, with the error messages of the spec
   options: v.optional(
     v.object({
       userId: ownId,
@@ -119,7 +119,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         const workflow = findWorkflow(snapshot, params.id);
         const executionId = body.options?.executionId ?? newId();
         async function* run(signal: AbortSignal): EventViews {
-          const happening = engine.events(executionId, 0, signal); // before it begins, so that nothing is missed
+          const happening = engine.events(executionId, 0, signal); // before the start, so that no event is missed
           await begin(engine, workflow, body.input, { ...body.options, executionId }, identity);
           yield* follow(happening, executionId, signal);
         }
@@ -234,7 +234,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     return { ...detail, status: engine.running(detail.id) > 0 ? "running" : "idle" };
   }
 
-  /** Waits for the next suspension or end. A client that leaves ends the wait; the execution continues. */
+  /** Waits for the end or the next suspension. A client that disconnects ends the wait, and the execution continues. */
   async function settle(id: string, afterEpoch: number, signal: AbortSignal): Promise<Reply> {
     const headers = idHeader(id);
     const state = await engine.settled(id, afterEpoch, signal).catch((error: unknown) => {
@@ -253,7 +253,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     for await (const event of happening) yield toEventView(event, showErrors);
     if (signal.aborted) return;
     const state = await engine.state(id);
-    // Without it the stream says: ask for the state.
+    // A stream that ends without a result event tells the client to query the state.
     if (state && state.status !== "running") yield toResultEvent(state, showErrors);
   }
 }

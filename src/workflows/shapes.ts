@@ -79,7 +79,7 @@ export const StateShape: v.GenericSchema<StateView> = v.object({
   error: v.optional(v.string()),
   cancellation: v.optional(Cancellation),
 });
-/** Beside these, an event that a step sends with `emit` has fields of the author's own. */
+/** The fields of an event. An event published with `emit` has additional fields. */
 export const EventShape: v.GenericSchema<{ type: string; executionId: string; timestamp: string }> = v.objectWithRest(
   {
     type: v.string(),

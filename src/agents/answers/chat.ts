@@ -3,10 +3,10 @@ import { toErrorMessage } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 import { loadSdk } from "../sdk.ts";
 
-/** An answer as chat hooks read it: the UI message stream of the AI SDK. */
+/** Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. */
 export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator<UIMessageChunk> {
   const sdk = await loadSdk();
-  const first = await parts.next(); // what fails until here is a plain error
+  const first = await parts.next(); // an error thrown here becomes an error response
   if (first.done) return;
   const messageId = first.value.type === "start" ? first.value.messageId : undefined;
   const source = toSdkParts(first.value, parts);
@@ -21,13 +21,13 @@ export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator
     },
     { highWaterMark: 0 },
   );
-  // The tools' errors are meant to be seen, and ours say only what the caller may hear.
+  // Errors of tools are meant to be shown, and messages of a `ServeError` are safe to show.
   const chunks = sdk.toUIMessageStream({ stream, sendSources: true, onError: toErrorMessage });
   for await (const chunk of chunks) yield chunk.type === "start" ? { ...chunk, messageId } : chunk;
 }
 
 async function* toSdkParts(first: StreamPart, rest: AsyncGenerator<StreamPart>): AsyncGenerator<never> {
-  // Our parts are the SDK's own, but for the first and the last, of which it reads what ours have, too.
+  // All parts except the first and the last are SDK parts. In those two, the SDK reads only fields that ours have.
   yield first as never;
   for await (const part of rest) {
     yield (part.type === "finish" ? { type: "finish", finishReason: part.answer.finishReason } : part) as never;

@@ -5,7 +5,7 @@ import { maxDepth, unwrap } from "../schemas/object-shape.ts";
 import { loadSdk } from "../sdk.ts";
 import { toUsage } from "./stream-events.ts";
 
-/** An answer as an object that grows, and at its end is whole and checked. */
+/** Converts an answer to events with a growing object. The last event has the complete, validated object. */
 export async function* toObjectEvents(
   parts: AsyncGenerator<StreamPart>,
   schema: JsonSchema,
@@ -16,15 +16,15 @@ export async function* toObjectEvents(
   let last: string | undefined;
   for await (const part of parts) {
     if (part.type === "start-step") {
-      text = ""; // what was said before a tool was called is no part of it
+      text = ""; // text before a tool call is not part of the object
       next = 0;
     } else if (part.type === "text-delta") {
       text += part.text;
       if (text.length < next) continue;
-      next = text.length + text.length / 64; // reading all of it for each word would take quadratic time
+      next = text.length + text.length / 64; // parsing everything for each word would take quadratic time
       const { value } = await parsePartialJson(text);
       const object = unwrap(schema, value);
-      if (isDeeper(object, maxDepth)) continue; // its end says so
+      if (isDeeper(object, maxDepth)) continue; // reported when the complete object is validated
       const shown = JSON.stringify(object);
       if (object === undefined || object === null || shown === last) continue;
       last = shown;

@@ -4,8 +4,8 @@ import type { StreamPart } from "../call/call.ts";
 import { EventShapes, type Usage } from "../shapes.ts";
 
 /**
- * A part of an answer as `stream` sends it: the fields that its shape lists and no others. What the SDK hands on besides
- * holds requests and responses of the provider, and in them the instructions.
+ * Converts a part of an answer to an event of `stream`, with only the fields that its shape lists. The SDK's other
+ * fields contain the provider's requests and responses, and with them the instructions.
  */
 export function toStreamEvent(part: StreamPart): { type: string; [key: string]: unknown } {
   const known = toKnown(part);
@@ -20,7 +20,7 @@ function toKnown(part: StreamPart): Record<string, unknown> {
       return { ...part, delta: part.text };
     case "finish": {
       const usage = toUsage(part.answer.usage);
-      // The SDK calls it `totalUsage`.
+      // The SDK names the sum `totalUsage`.
       return { type: "finish", finishReason: part.answer.finishReason, usage, totalUsage: usage };
     }
     case "finish-step": {
@@ -36,7 +36,7 @@ function toKnown(part: StreamPart): Record<string, unknown> {
     case "tool-call":
       return toCall(part);
     case "tool-approval-request":
-      // A call of any tool: the SDK's union of all of them has no index.
+      // The cast is needed because the SDK's union of all tool calls has no index signature.
       return { ...part, toolCall: toCall(part.toolCall as unknown as Record<string, unknown>) };
     default:
       return { ...part };
@@ -46,7 +46,7 @@ function toKnown(part: StreamPart): Record<string, unknown> {
 const toCall = ({ error, ...call }: Record<string, unknown>): Record<string, unknown> =>
   error === undefined ? call : { ...call, error: toErrorMessage(error) };
 
-/** Tokens, as far as the provider says how many they were. */
+/** Converts token counts. A count that the provider does not report is `null`. */
 export function toUsage(usage: LanguageModelUsage): Usage {
   const { inputTokens, outputTokens, totalTokens, inputTokenDetails, outputTokenDetails } = usage;
   return {

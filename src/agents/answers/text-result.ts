@@ -3,7 +3,7 @@ import type { Answer } from "../call/call.ts";
 import type { TextResult } from "../shapes.ts";
 import { toUsage } from "./stream-events.ts";
 
-/** The answer of `POST /agents/:id/text`: the text, and every tool call with its result. */
+/** Returns the body of `POST /agents/:id/text`: the text, and every tool call with its result. */
 export function toTextResult({ text, finishReason, usage, steps }: Answer): TextResult {
   const content = steps.flatMap((step) => step.content);
   const result: TextResult = {

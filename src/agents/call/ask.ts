@@ -5,14 +5,14 @@ import { isAgent } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";
 import type { AgentCall, StreamPart } from "./call.ts";
 
-/** How a step of a workflow asks an agent: on behalf of whoever began the execution, and in its conversation. */
+/** Creates the function with which a step calls an agent: as the user, and in the conversation, of the execution. */
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {
   return async (agent, prompt, { schema, context: step, execution }) => {
     if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not made by defineAgent()`);
     const toShape = schema && (async () => fromSchema(schema));
     const parts = stream({
       agent,
-      // An id may be used again once its execution is forgotten: the time tells them apart.
+      // An execution id can be reused after retention has deleted the execution. `startAt` makes the name unique.
       question: { input: prompt, toShape, trusted: true, turnName: `${execution.startAt} ${step.idempotencyKey}` },
       callContext: execution,
       signal: step.signal,
@@ -27,10 +27,10 @@ export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart
   };
 }
 
-/** What an agent says inside a workflow can be watched on the workflow's stream. */
+/** Publishes a part of the agent's answer on the workflow's event stream. */
 function show({ emit, logger }: StepContext, event: { type: string }): void {
   try {
-    emit(JSON.parse(JSON.stringify(event)) as typeof event); // the SDK has dates in some
+    emit(JSON.parse(JSON.stringify(event)) as typeof event); // some SDK parts contain a `Date`
   } catch (error) {
     logger.debug("A part of the agent's answer cannot be shown", { error, type: event.type });
   }

@@ -12,52 +12,51 @@ import { toSdkSettings } from "./sdk-settings.ts";
 import { toUsageAttributes } from "./spans.ts";
 import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
 
-/** What is asked. */
+/** The input of a call. */
 export interface Question extends Omit<TurnInput, "messages"> {
   readonly input: AgentInput;
-  /** When the answer must be an object: which. Made once the call has begun, because it may take a while. */
+  /** Creates the shape of an answer that must be an object. Runs within the call, because it may take a while. */
   readonly toShape?: (() => Promise<ObjectShape>) | undefined;
-  /** A turn that may be run again under this name is stored once. */
+  /** The name of a turn that may run again, such as that of a step. A second run replaces the messages of the first. */
   readonly turnName?: string | undefined;
 }
-/** Who is asked, and on whose behalf. */
+/** The agent, the operation and the store of one call. */
 export interface CallParts {
   readonly agent: PreparedAgent;
   readonly operation: Operation;
   readonly conversations: Conversations;
 }
-/** How a call ended. */
+/** The result of a call. */
 export interface Answer {
   readonly text: string;
-  /** What the text holds, where the question has a shape. */
+  /** The parsed value of `text`, if the question has a shape. */
   readonly object: unknown;
   readonly finishReason: FinishReason;
-  /** Summed over all steps. */
+  /** The sum over all steps. */
   readonly usage: LanguageModelUsage;
   readonly steps: readonly StepResult<ToolSet>[];
 }
-/** A part of an answer. The first one says by which id the answer is known, the last one is the whole of it. */
+/** A part of an answer. The first part has the id of the message, the last one the whole answer. */
 export type AnswerPart =
   | Exclude<TextStreamPart<ToolSet>, { type: "start" | "finish" | "error" }>
   | { readonly type: "start"; readonly messageId: string }
   | { readonly type: "finish"; readonly answer: Answer };
 
-/** A request to an agent. */
 export interface AgentCall {
   readonly agent: AgentDefinition;
   readonly question: Question;
   readonly options?: AgentCallOptions | undefined;
-  /** On whose behalf, and in which conversation. */
+  /** The user and the conversation of the call. */
   readonly callContext: CallContext;
-  /** Aborted when the caller leaves. */
+  /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
-  /** Whether a step of a workflow asks. */
+  /** True if the call comes from a workflow step. */
   readonly isStep?: boolean | undefined;
 }
-/** A part of a stream that has begun; an error is its last. */
+/** A part of a stream that has started. An `error` part is always the last one. */
 export type StreamPart = AnswerPart | { readonly type: "error"; readonly error: ServeError };
 
-/** Asks for the whole answer. */
+/** Calls the model and returns the whole answer. */
 export async function generate(parts: CallParts, question: Question): Promise<Answer> {
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
@@ -69,7 +68,7 @@ export async function generate(parts: CallParts, question: Question): Promise<An
   }
 }
 
-/** Hands on the parts of an answer as they come. The turn is stored before the last one says that it is finished. */
+/** Calls the model and yields the parts of the answer as they arrive. The turn is stored before `finish` is yielded. */
 export async function* stream(parts: CallParts, question: Question): AsyncGenerator<AnswerPart> {
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
@@ -79,7 +78,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
     const { stream: answer } = parts.agent.sdk.experimental_streamTextLowMemory({
       ...settings,
       onEnd: (event) => void (result = event),
-      onError: () => {}, // otherwise it would be printed
+      onError: () => {}, // without a callback, the SDK prints the error
     });
     for await (const part of answer) {
       if (part.type === "error") throw part.error;
@@ -95,7 +94,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
 }
 
 interface HeldTurn extends OpenTurn {
-  /** Made when somebody asks for it. */
+  /** Generated on the first call. */
   readonly answerId: () => string;
   close(): void;
 }
@@ -110,7 +109,7 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
     return toHeld(freeTurn(input), () => {});
   }
   const turn = await conversations.open({ agentId, userId, conversationId }, { name: question.turnName, signal });
-  // A tool that does not hear of it must not keep the conversation.
+  // A tool that ignores the abort must not keep the conversation locked.
   signal.addEventListener("abort", () => turn.close(), { once: true });
   try {
     return toHeld(await storedTurn(turn, input), () => turn.close());
@@ -125,7 +124,7 @@ function toHeld(turn: OpenTurn, close: () => void): HeldTurn {
   return { ...turn, answerId: () => (id ??= newId()), close };
 }
 
-/** Of what the SDK gives back, what we use. */
+/** The fields of an SDK result that are used here. */
 interface SdkResult {
   readonly text: string;
   readonly finishReason: FinishReason;

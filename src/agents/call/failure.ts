@@ -2,7 +2,7 @@ import { badRequest, ServeError } from "../../core/error.ts";
 import { isModelError, ModelTimeout } from "../models/guarded-model.ts";
 import type { Sdk } from "../sdk.ts";
 
-/** What went wrong in a call of an agent, as the caller may see it. */
+/** Converts an error of an agent call to one that is safe to send to the caller. */
 export function toServeError(sdk: Sdk, error: unknown): ServeError {
   if (error instanceof ServeError) return error;
   if (sdk.RetryError.isInstance(error)) return toServeError(sdk, error.lastError);
@@ -15,7 +15,7 @@ export function toServeError(sdk: Sdk, error: unknown): ServeError {
   return new ServeError(500, "Failed to execute agent", { cause: error });
 }
 
-/** What the SDK, or the provider's package, refuses to send to a model. */
+/** The errors with which the SDK or a provider's package rejects a request before it is sent to the model. */
 const clientErrors = [
   "InvalidArgumentError",
   "InvalidPromptError",
@@ -27,8 +27,8 @@ const clientErrors = [
 ] as const;
 
 /**
- * An error as the log may keep it: providers' errors hold the whole prompt and all that was answered, and the query of a URL
- * may hold a key.
+ * Returns the loggable fields of an error. A provider's error holds the whole prompt and answer, and the query of its
+ * URL may hold a key.
  */
 export function toLogged(error: unknown, depth = 3): Record<string, unknown> {
   if (!(error instanceof Error)) return { message: String(error).slice(0, maxText) };

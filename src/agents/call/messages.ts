@@ -4,18 +4,21 @@ import { badRequest, type ServeError } from "../../core/error.ts";
 import { maxMessages } from "../../engine/conversations.ts";
 import type { Sdk } from "../sdk.ts";
 
-/** A message for the model, and the id under which the client knows it. */
+/** A message for the model, with the id that the client uses for it. */
 export interface PromptMessage {
   readonly id?: string | undefined;
   readonly message: ModelMessage;
 }
-/** One message of a client: several for the model when it tells of tools. */
+/** One message of a client. It becomes several model messages if it contains tool calls and their results. */
 export type ClientMessage = readonly PromptMessage[];
 
-/** What a client may send: text, UI messages (`parts`) and model messages (`content`). */
+/** The input of a client: text, UI messages (`parts`) or model messages (`content`). */
 export type AgentInput = string | readonly unknown[];
 
-/** The last of them, ready for the model. `trusted` ones were written by the author. */
+/**
+ * Validates and converts the last `maxMessages` messages of the input. Trusted messages come from the author's code and
+ * may refer to files at the provider.
+ */
 export async function toMessages(sdk: Sdk, input: AgentInput, trusted = false): Promise<ClientMessage[]> {
   if (typeof input === "string") return [[{ message: { role: "user", content: input } }]];
   if (input.length === 0) throw invalid("input", "expected at least one message");
@@ -26,11 +29,11 @@ export async function toMessages(sdk: Sdk, input: AgentInput, trusted = false): 
     const where = `input.${first + index}`;
     const count = countParts(message);
     if (count > maxParts || (parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts} parts`);
-    // Checking them takes a while: others must have their turn.
+    // Validation blocks the event loop, so other requests get a turn in between.
     if (parts > 100) await nextTurn();
     messages.push(await toMessage(sdk, message, where));
   }
-  // Earlier ones may be: an answer that broke off, or a call that nobody answered.
+  // Earlier messages may be empty: an interrupted answer, or a tool call without a result.
   if (messages.at(-1)!.length === 0) throw invalid(`input.${input.length - 1}`, "the message is empty");
   if (!trusted) for (const { message } of messages.flat()) refuseReferences(message);
   return messages;
@@ -42,7 +45,7 @@ function countParts(message: unknown): number {
   return [parts, content].flatMap((list) => (Array.isArray(list) ? list : [])).length + 1;
 }
 
-/** A file that the author's account at the provider holds is not the client's to name. */
+/** Rejects references to files at the provider. They belong to the author's account, and a client must not use them. */
 function refuseReferences(message: ModelMessage): void {
   const parts = partsOf(message).flatMap((part) => [part, ...toContent(part)]);
   for (const { type, data, image } of parts) {
@@ -53,7 +56,7 @@ function refuseReferences(message: ModelMessage): void {
   }
 }
 
-/** What a tool returned, where that is a list of texts and files. */
+/** Returns the output of a tool if it is a list of texts and files. */
 const toContent = ({ output }: MessagePart): readonly MessagePart[] =>
   output?.type === "content" ? (output.value as readonly MessagePart[]) : [];
 
@@ -66,7 +69,7 @@ async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<Cli
   }
   if (id !== undefined && (typeof id !== "string" || id.length > maxId)) throw invalid(`${where}.id`, "expected an id");
   if (Array.isArray(parts)) return fromUiMessage(sdk, message as UIMessage, where);
-  // The usual case needs no schema.
+  // The most common case skips the schema.
   if (typeof content === "string" && (role === "user" || role === "assistant")) {
     return [{ id, message: { role, content } }];
   }
@@ -96,14 +99,15 @@ interface MessagePart {
   readonly image?: unknown;
   readonly output?: { readonly type: string; readonly value?: unknown };
 }
-/** The parts of a message; text is one that says nothing of tools. */
+/** Returns the parts of a message. Plain text has none, because it cannot refer to tools. */
 export const partsOf = ({ content }: ModelMessage): readonly MessagePart[] =>
   typeof content === "string" ? [] : (content as readonly MessagePart[]);
 
-/** What tools were called in these messages and not answered, by the id of the call. */
+/** The tool calls without a result in a list of messages. */
 export interface OpenCalls {
+  /** The names of the tools, by the id of the call. */
   readonly calls: Map<string, string>;
-  /** The calls that wait for an approval, by the id of that. */
+  /** The ids of the calls that wait for approval, by the id of the approval. */
   readonly approvals: Map<string, string>;
 }
 
@@ -119,12 +123,12 @@ export function openCalls(messages: readonly ModelMessage[]): OpenCalls {
   return { calls, approvals };
 }
 
-/** Without calls that nobody will answer any more, and without answers to no call: no model takes them. */
+/** Removes tool calls that will never get a result, and results without a call. Models reject both. */
 export function toPrompt(messages: readonly ModelMessage[]): ModelMessage[] {
   const parts = messages.flatMap(partsOf);
   const { calls, approvals } = openCalls(messages);
   const made = new Set(parts.filter(({ type }) => type === "tool-call").map(({ toolCallId }) => toolCallId));
-  // One that was just approved is about to run.
+  // A call that was just approved is about to run.
   for (const { type, approvalId } of parts) {
     if (type === "tool-approval-response") calls.delete(approvals.get(approvalId!) ?? "");
   }

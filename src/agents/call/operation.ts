@@ -20,9 +20,9 @@ export interface OperationOptions {
   readonly callContext: CallContext;
   readonly logger: Logger;
   readonly tracer: Tracer;
-  /** Aborted when the caller leaves. */
+  /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
-  /** Whether a step of a workflow asks. */
+  /** True if the call comes from a workflow step. */
   readonly isStep: boolean;
 }
 
@@ -30,9 +30,9 @@ export interface OperationOptions {
 export class Operation {
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
-  /** On whose behalf, and in which conversation. */
+  /** The user and the conversation of the call. */
   readonly callContext: CallContext;
-  /** Whether a step of a workflow asks. */
+  /** True if the call comes from a workflow step. */
   readonly isStep: boolean;
   readonly span: Span | undefined;
   readonly #parts: OperationOptions;
@@ -55,7 +55,7 @@ export class Operation {
     else signal.addEventListener("abort", this.#leave, { once: true });
   }
 
-  /** What hooks, tools and instructions get. Most calls have none of them, so it is made when it is read. */
+  /** The context for hooks, tools and instructions. Created on first use, because most calls have none of them. */
   get context(): AgentContext {
     return (this.#context ??= this.#toContext());
   }
@@ -64,7 +64,7 @@ export class Operation {
     const { agent, callContext, signal } = this;
     const { userId, conversationId } = callContext;
     const operationId = newId();
-    // Parts of a stream are asked for from elsewhere: the scope is that of its beginning.
+    // The consumer of a stream pulls it from another async context, so the scope is captured when the call starts.
     const ids = { ...this.#scope, ...this.#spanIds(), agentId: agent.id, userId, conversationId };
     return {
       operationId,
@@ -86,14 +86,17 @@ export class Operation {
 
   readonly #leave = (): void => this.abort(this.isStep ? this.#parts.signal.reason : clientLeft());
 
-  /** Ends the call with this error, whatever the model makes of it. */
+  /** Fails the call with this error, even if the model ignores the abort. */
   abort(error: unknown): void {
     this.#failure ??= error;
     this.#controller.abort(error);
     this.#abandon?.(error);
   }
 
-  /** The value, unless the call is aborted first: a tool or a hook may not listen. One is waited for at a time. */
+  /**
+   * Settles like `value`, but rejects as soon as the call is aborted: a tool or a hook may ignore the signal. Only one
+   * promise can be guarded at a time.
+   */
   unlessAborted<T>(value: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#abandon = reject;
@@ -102,10 +105,10 @@ export class Operation {
     });
   }
 
-  /** Calls a hook. What it throws ends the call. */
+  /** Calls a hook. An error that it throws fails the call. */
   async hook<Name extends keyof AgentHooks>(name: Name, event: EventOf<Name>): Promise<void> {
     const { agent } = this;
-    // The event is the one of this very hook; TypeScript cannot follow that through the name.
+    // The event is the one of this hook. TypeScript cannot infer that from the name.
     const hook = agent.hooks[name] as ((event: unknown) => unknown) | undefined;
     if (!hook) return;
     try {
@@ -116,25 +119,25 @@ export class Operation {
     }
   }
 
-  /** What the caller may hear of a failure. The rest is for the log, and for the author's hook. */
+  /** Handles a failure: logs an internal error, calls `onError`, and returns an error that is safe for the caller. */
   async fail(sdk: Sdk, thrown: unknown): Promise<ServeError> {
     const error = this.#failure ?? thrown;
     this.span?.end(error);
     const shown = toServeError(sdk, error);
     if (shown.status >= 500 && shown !== error) {
-      // A mistake in the author's own code keeps its stack.
+      // An error in the author's code keeps its stack.
       const cause = shown.status === 500 ? shown.cause : toLogged(shown.cause);
       this.context.logger.error(shown.message, { error: cause });
     }
     const heard = this.hook("onError", { error }).catch((hookError: unknown) =>
       this.context.logger.error("onError failed", { error: hookError }),
     );
-    // Whoever has left does not wait for it.
+    // An aborted call does not wait for the hook.
     if (!this.signal.aborted) await this.unlessAborted(heard).catch(() => {});
     return shown;
   }
 
-  /** A span inside this call, while somebody listens. */
+  /** Starts a span inside this call. Returns undefined if spans are not recorded. */
   trace(toOptions: (parent: Span) => SpanOptions): Span | undefined {
     const { span } = this;
     if (!span) return undefined;
@@ -146,9 +149,9 @@ export class Operation {
     return inner;
   }
 
-  /** Nobody waits for it any more. */
+  /** Ends all spans and stops listening to the caller's signal. */
   close(): void {
-    // What is still open never heard that it is over: a tool that does not listen, a model that was cut off.
+    // These spans were not ended by their owners: a tool that ignored the abort, or a model call that was cut off.
     for (const inner of this.#spans) inner.end();
     this.span?.end();
     this.#parts.signal.removeEventListener("abort", this.#leave);

@@ -13,12 +13,12 @@ import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "../tool.ts";
 import type { Operation } from "./operation.ts";
 import { toToolSpan } from "./spans.ts";
 
-/** An agent in the terms of the AI SDK; made at its first call. */
+/** An agent converted for the AI SDK. Created on the agent's first call. */
 export interface PreparedAgent {
   readonly sdk: Sdk;
-  /** Its model, bound to one call. */
+  /** Returns the model, bound to one call. */
   readonly model: (operation: Operation) => LanguageModelV4;
-  /** Its tools, bound to one call. */
+  /** Returns the tools, bound to one call. */
   readonly tools: (operation: Operation) => ToolSet;
 }
 
@@ -58,7 +58,7 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
     ...tool,
     inputSchema: isSdkSchema(inputSchema) ? toSdkSchema(sdk, inputSchema) : inputSchema,
   };
-  // The same tool, but its input is checked and its output plain.
+  // The casts are safe: the tool is unchanged, except for a validated input and a plain output.
   if (!run) return () => checked as SdkTool;
   return (operation) => {
     const runPlain = (...args: Parameters<typeof run>) =>
@@ -70,7 +70,10 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
   };
 }
 
-/** What a tool logs and begins belongs to its span. That of one with several results is over when it has been called. */
+/**
+ * Runs a tool in a span, so that its logs and child spans belong to it. If the tool returns an async iterable, the span
+ * covers only the call and not the iteration.
+ */
 function traced<T>(operation: Operation, name: string, toolCallId: string, run: () => T): T {
   const span = operation.trace((parent) => toToolSpan(parent, name, toolCallId));
   if (!span) return run();
@@ -90,7 +93,7 @@ function traced<T>(operation: Operation, name: string, toolCallId: string, run: 
   return result;
 }
 
-/** A tool of the SDK may return one result, or several on the way to the last. */
+/** Handles both kinds of results of an SDK tool: a single one, or an async iterable whose last one counts. */
 function toPlainResult(result: unknown): unknown {
   const isMany = typeof result === "object" && result !== null && Symbol.asyncIterator in result;
   return isMany ? toPlainResults(result as AsyncIterable<unknown>) : Promise.resolve(result).then(toPlain);
@@ -100,7 +103,10 @@ async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<
   for await (const result of results) yield toPlain(result);
 }
 
-/** As the model, the stream and the conversation will have it. What cannot be JSON is the tool's error. */
+/**
+ * Converts a value to plain JSON, as the model, the stream and the conversation get it. A value that cannot be
+ * converted is an error of the tool.
+ */
 const toPlain = (value: unknown): unknown => JSON.parse(JSON.stringify(value) ?? "null");
 
 async function execute(
@@ -110,8 +116,8 @@ async function execute(
   toolCallId: string,
   signal: AbortSignal = operation.signal,
 ): Promise<unknown> {
-  operation.signal.throwIfAborted(); // a hook may just have refused it
-  // The SDK has checked the input against the tool's own schema.
+  operation.signal.throwIfAborted(); // an `onToolStart` hook may have failed the call
+  // The SDK has validated the input against the tool's schema.
   const output = await tool.execute(input as never, { context: operation.context, signal, toolCallId });
   const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
   if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);
@@ -121,7 +127,7 @@ async function execute(
 function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>): SdkSchema<unknown> {
   if (isSchema(schema)) {
     return sdk.jsonSchema(
-      toJsonSchema(schema, "input", () => {}), // said once already, when it was described
+      toJsonSchema(schema, "input", () => {}), // the warnings were logged when the agent was described
       {
         validate: async (value) => {
           const result = await validate(schema, value);
@@ -131,7 +137,7 @@ function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>): SdkSchema<u
     );
   }
   if (schema.validate) return schema;
-  // Without a check of its own, `jsonSchema()` would let everything pass.
+  // Without a `validate` function, `jsonSchema()` would accept every input.
   let validator: Validator | undefined;
   return sdk.jsonSchema(schema.jsonSchema, {
     validate: async (value) => {

@@ -8,7 +8,7 @@ import type { Sdk } from "../sdk.ts";
 import type { Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
 
-/** What the SDK is told for one call. */
+/** The arguments of the SDK for one call. */
 export type SdkSettings = Parameters<Sdk["generateText"]>[0];
 
 export async function toSdkSettings(
@@ -23,7 +23,7 @@ export async function toSdkSettings(
   const all: SdkSettings = {
     ...settings,
     ...asked,
-    // Whatever a provider takes is JSON.
+    // The cast is safe: provider options are JSON.
     providerOptions: mergeOptions(providerOptions, settings.providerOptions) as never,
     model: agent.model(operation),
     instructions: typeof instructions === "function" ? await toInstructions(instructions, operation) : instructions,
@@ -32,7 +32,7 @@ export async function toSdkSettings(
     abortSignal: operation.signal,
     experimental_download: refuseToFetch,
   };
-  // The provider can go on with our trace.
+  // The provider can continue our trace.
   const trace = operation.span ?? currentSpan();
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
@@ -59,27 +59,27 @@ async function toInstructions(make: (context: AgentContext) => unknown, operatio
 }
 
 type ProviderOptions = ModelSettings["providerOptions"];
-/** A client may add to what the author has set for a provider, not change it. */
+/** Merges the provider options of a client and the author. A client can add options, but not override the author's. */
 function mergeOptions(client: ProviderOptions, author: ProviderOptions): ProviderOptions {
   if (!client || !author) return client ?? author;
   const names = [...new Set([...Object.keys(client), ...Object.keys(author)])];
   return Object.fromEntries(names.map((name) => [name, { ...client[name], ...author[name] }]));
 }
 
-/** Only tells the model what is wanted: the answer is read and checked by the shape. */
+/** Only passes the schema to the model: the shape parses and validates the answer. */
 const toOutput = ({ schema }: ObjectShape): NonNullable<SdkSettings["output"]> => ({
   name: "object",
   responseFormat: Promise.resolve({ type: "json", schema }),
   parseCompleteOutput: async ({ text }) => text,
-  // The SDK holds text back until this changes.
+  // The SDK holds back text until this value changes.
   parsePartialOutput: async ({ text }) => ({ partial: text.length }),
   createElementStreamTransform: () => undefined,
 });
 
-/** The server fetches nothing that a client names: the provider does, or nobody. */
+/** Rejects URLs that the provider does not fetch itself. The server never fetches a URL that a client sends. */
 const refuseToFetch: NonNullable<SdkSettings["experimental_download"]> = async (files) =>
   files.map(({ url, isUrlSupportedByModel }) => {
     if (isUrlSupportedByModel) return null;
-    const { protocol } = new URL(url); // the SDK's type says URL, but it may be text
+    const { protocol } = new URL(url); // the SDK's type is URL, but the value may be a string
     throw badRequest(`Invalid request: the model's provider does not fetch ${protocol} URLs: send a data: URL`);
   });

@@ -2,7 +2,7 @@ import type { LanguageModelV4Usage } from "@ai-sdk/provider";
 import type { Attributes, Span, SpanOptions, Tracer } from "../../core/trace.ts";
 import type { AgentDefinition } from "../define.ts";
 
-// Names by OpenTelemetry's conventions for generative AI.
+// Names follow the OpenTelemetry conventions for generative AI.
 
 export function startAgentSpan(
   tracer: Tracer,
@@ -46,7 +46,7 @@ export const toToolSpan = (parent: Span, name: string, toolCallId: string): Span
   },
 });
 
-/** Of one model call. */
+/** Returns the token counts of one model call. */
 export const fromModelUsage = ({ inputTokens, outputTokens }: LanguageModelV4Usage): Attributes =>
   toUsageAttributes(inputTokens.total, outputTokens.total);
 

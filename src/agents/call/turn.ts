@@ -2,26 +2,26 @@ import type { ModelMessage } from "ai";
 import { maxMessages, windowSize, type History, type StoredMessage, type Turn } from "../../engine/conversations.ts";
 import { invalid, openCalls, partsOf, toPrompt, type ClientMessage, type PromptMessage } from "./messages.ts";
 
-/** What a client asks for within a conversation. */
+/** The input of a turn of a conversation. */
 export interface TurnInput {
-  /** What it sent: its whole history, or only what is new. */
+  /** The messages that the client sent: its whole history, or only the new ones. */
   readonly messages: readonly ClientMessage[];
-  /** The message to answer again, and all after it to forget. */
+  /** The id of the message to regenerate. It is replaced, together with all messages after it. */
   readonly regenerate?: string | undefined;
-  /** Whether all of it is new and to be trusted: it comes from code, not from a client. */
+  /** True if the messages come from the author's code: all of them are new, and none is forged. */
   readonly trusted?: boolean | undefined;
 }
 
-/** A turn, ready to be put to the model. */
+/** A turn that is ready for the model. */
 export interface OpenTurn {
   readonly prompt: ModelMessage[];
-  /** The id of the message that the answer continues, when it goes on with tools of the client's own. */
+  /** The id of the assistant message that the answer continues, if the client sent results of its own tools. */
   readonly continues?: string | undefined;
-  /** Keeps the whole turn. The answer gets this id. */
+  /** Stores the messages of the turn. The answer gets this id. */
   store(answer: readonly ModelMessage[], id: () => string): Promise<void>;
 }
 
-/** Without a conversation the client's messages are all there is. */
+/** Opens a turn without a stored conversation. The prompt is what the client sent. */
 export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
   const sent = messages.flat();
   if (!trusted) refuseApprovals(sent);
@@ -30,8 +30,8 @@ export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
 }
 
 /**
- * In a stored conversation only the client's last message is new: the rest of what it sends is forgeable, and known
- * already.
+ * Opens a turn of a stored conversation. Only the client's last message is new: the others can be forged and are
+ * already stored.
  */
 export async function storedTurn(turn: Turn, input: TurnInput): Promise<OpenTurn> {
   const last = input.messages.at(-1)!;
@@ -48,7 +48,7 @@ export async function storedTurn(turn: Turn, input: TurnInput): Promise<OpenTurn
   };
 }
 
-/** Where the turn begins: after all that is stored, unless the client answers or edits a message that is. */
+/** Finds the position of the turn: after all stored messages, or at a stored message that is regenerated or edited. */
 async function findPlace(
   turn: Turn,
   { regenerate, trusted }: TurnInput,
@@ -78,7 +78,7 @@ function toFresh(
   const [first] = last;
   if (first?.message.role === "user") {
     const stored = before.at(-1);
-    // To answer again, the question is there already.
+    // On a regenerate, the question is already stored.
     const isStored = input.regenerate !== undefined && stored?.message.role === "user";
     return isStored && (first.id ?? stored.id) === stored.id ? [] : last;
   }
@@ -89,18 +89,19 @@ function toFresh(
   return answers;
 }
 
-/** The answer to results of tools belongs to the message that called them. */
+/** Returns the id of the assistant message that contains the tool results. The answer continues that message. */
 const continuedBy = ([first]: ClientMessage): string | undefined =>
   first?.message.role === "assistant" ? first.id : undefined;
 
-/** Of what the client says about tools, only what answers a call that we know. */
+/** Returns the tool results and approvals that belong to a known call, and drops all others. */
 function toAnswers(before: readonly PromptMessage[], last: ClientMessage): PromptMessage[] {
-  // The user's next message has closed what was open before it.
+  // A later message of the user closes all calls before it.
   const since = before.findLastIndex(({ message }) => message.role === "user");
   const { calls, approvals } = openCalls(before.slice(since + 1).map(({ message }) => message));
   const results = new Set(last.flatMap(({ message }) => partsOf(message)).map(resultOf));
-  // Of a call that waits for an approval, the result is ours to find. One that the client has seen came of a turn that
-  // failed: running the tool once more is not ours to decide.
+  // The server runs the tool of an approved call, so it accepts no result for it. A client that sends an approval
+  // together with a result has seen a turn that ran the tool and then failed. That approval is dropped: the server must
+  // not decide to run the tool a second time.
   const isDecided = (call: string | undefined, approved: boolean): boolean =>
     call !== undefined && !(approved && results.has(call));
   const isAnswered = (call: string, tool: string): boolean =>
@@ -119,7 +120,10 @@ function toAnswers(before: readonly PromptMessage[], last: ClientMessage): Promp
 const resultOf = ({ type, toolCallId }: { type: string; toolCallId?: string }): string | undefined =>
   type === "tool-result" ? toolCallId : undefined;
 
-/** An approval runs a tool with the input that stands beside it: that must be one of ours. */
+/**
+ * Rejects approvals outside a stored conversation. An approval runs a tool with the input in the same messages, and
+ * only stored input is known to come from the model.
+ */
 function refuseApprovals(messages: readonly PromptMessage[]): void {
   const types = messages.flatMap(({ message }) => partsOf(message)).map(({ type }) => type);
   if (types.includes("tool-approval-response")) {
@@ -131,7 +135,7 @@ function toWindow(messages: readonly PromptMessage[]): readonly PromptMessage[] 
   const last = messages.slice(-windowSize);
   const user = last.findIndex(({ message }) => message.role === "user");
   if (user >= 0) return last.slice(user);
-  // One long turn: without its beginning the rest has no meaning.
+  // The turn is longer than the window. It is kept whole, because the end has no meaning without the beginning.
   const turn = messages.slice(
     Math.max(
       messages.findLastIndex(({ message }) => message.role === "user"),
@@ -149,7 +153,10 @@ const toStored = ({ id, message }: PromptMessage): StoredMessage => ({
   body: JSON.stringify(message, toText),
 });
 
-/** Bytes, which JSON does not know, as base64, which the SDK takes for the same. A Buffer has turned itself into an object. */
+/**
+ * Encodes bytes as base64, which JSON can hold and the SDK accepts. Reads `this[key]`, because `value` is already the
+ * result of `Buffer.toJSON()`.
+ */
 function toText(this: Record<string, unknown>, key: string, value: unknown): unknown {
   const own = this[key];
   return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value;

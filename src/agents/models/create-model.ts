@@ -10,7 +10,7 @@ import type {
 
 export type ModelParts = AsyncGenerator<LanguageModelV4StreamPart>;
 
-/** A model of the AI SDK, made of a function that gives the parts of an answer. */
+/** Creates a model of the AI SDK from a function that generates the parts of an answer. */
 export function createModel(
   modelId: string,
   answer: (options: LanguageModelV4CallOptions) => ModelParts,
@@ -23,7 +23,7 @@ export function createModel(
     doGenerate: (options) => collect(answer(options)),
     async doStream(options) {
       const parts = answer(options);
-      const first = await parts.next(); // what fails until here fails the call
+      const first = await parts.next(); // an error thrown here fails the call, not the stream
       return { stream: toStream(first, parts) };
     },
   };
@@ -45,7 +45,7 @@ function toStream(
   });
 }
 
-/** The whole answer, for a caller who does not want it streamed. */
+/** Collects the parts into a whole answer, for a call without streaming. */
 async function collect(parts: ModelParts): Promise<LanguageModelV4GenerateResult> {
   const content: LanguageModelV4Content[] = [];
   const open = new Map<string, { text: string }>();
@@ -82,15 +82,19 @@ async function collect(parts: ModelParts): Promise<LanguageModelV4GenerateResult
   return { content, usage, finishReason, warnings: [] };
 }
 
+/** An answer of a model as plain data. It is streamed word by word. */
 export interface PlainAnswer {
+  /** The reasoning before the text. @default "" */
   readonly reasoning?: string | undefined;
+  /** The text of the answer. @default "" */
   readonly text?: string | undefined;
-  /** Tools to call. An id is made up where none is given. */
+  /** The tools to call. A missing `toolCallId` is generated. */
   readonly toolCalls?: readonly { toolName: string; input: unknown; toolCallId?: string | undefined }[] | undefined;
+  /** The token counts to report. @default 1 input token, and one output token per word of `text` */
   readonly usage?: { readonly inputTokens: number; readonly outputTokens: number } | undefined;
 }
 
-/** An answer in parts: text word by word, then the calls. */
+/** Generates the parts of an answer: reasoning and text word by word, then the tool calls. */
 export async function* toModelParts({ reasoning = "", text = "", toolCalls = [], usage }: PlainAnswer): ModelParts {
   yield { type: "stream-start", warnings: [] };
   yield* toBlock("reasoning", "r", reasoning);
@@ -110,7 +114,7 @@ async function* toBlock(kind: "text" | "reasoning", id: string, text: string): M
   yield { type: `${kind}-end`, id };
 }
 
-/** Words with the space behind them. */
+/** Splits text into words. Each word keeps the whitespace after it. */
 export const toWords = (text: string): string[] => text.match(/\S+\s*|\s+/g) ?? [];
 
 const toUsage = (inputTokens: number, outputTokens: number): LanguageModelV4Usage => ({

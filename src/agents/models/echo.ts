@@ -5,14 +5,15 @@ import { tryParseJson } from "../../core/json.ts";
 import { sampleSchema } from "../../core/schema-sample.ts";
 import { createModel, toModelParts, toWords, type ModelParts, type PlainAnswer } from "./create-model.ts";
 
+/** The options of `echoModel()`. */
 export interface EchoModelOptions {
-  /** Milliseconds between two words of a stream. @default 0 */
+  /** The delay between two words of a stream, in milliseconds. @default 0 */
   wordMs?: number;
 }
 
 /**
- * A model that needs no key: it says what it was told, calls a tool that the prompt names, and fills a JSON Schema. JSON in
- * the prompt is taken as what the tool, or the schema, is to be given.
+ * Creates a model that needs no API key. It repeats the last message of the user, calls a tool that the message names,
+ * and fills a JSON Schema. JSON in the message becomes the input of the tool, or the object.
  */
 export function echoModel({ wordMs = 0 }: EchoModelOptions = {}): LanguageModelV4 {
   return createModel("echo", async function* (options): ModelParts {
@@ -45,7 +46,7 @@ function toAnswer({ prompt, tools = [], responseFormat }: LanguageModelV4CallOpt
   return { text: last?.role === "tool" ? textOf(last) : said };
 }
 
-/** Optional properties are filled near the root only: a schema that refers to itself has no end. */
+/** Generates a value. Optional properties are filled only near the root, because a recursive schema has no end. */
 const fill = (schema: JsonSchema, text: string): unknown =>
   sampleSchema(schema, {
     text: text.slice(0, 1_000),
@@ -58,7 +59,7 @@ const fill = (schema: JsonSchema, text: string): unknown =>
 const isNamed = (name: string, text: string): boolean => new RegExp(`\\b${escape(name)}\\b`, "i").test(text);
 const escape = (text: string): string => text.replace(/[^\w]/g, "\\$&");
 
-/** `Berlin` of `weather in Berlin?` */
+/** Returns `Berlin` for ` in Berlin?`. */
 const toTopic = (text: string): string =>
   text
     .slice(0, 1_000)
@@ -71,7 +72,7 @@ function findJson(text: string): unknown {
   return end > start && start >= 0 ? tryParseJson(text.slice(start, end + 1)) : undefined;
 }
 
-/** What a message says; of a tool, what it returned. */
+/** Returns the text of a message, or the results in a message of tools. */
 function textOf(message: LanguageModelV4Prompt[number] | undefined): string {
   if (!message) return "";
   if (typeof message.content === "string") return message.content;

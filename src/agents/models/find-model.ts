@@ -6,8 +6,8 @@ import { attempt } from "../../core/attempt.ts";
 import type { Sdk } from "../sdk.ts";
 
 /**
- * The model behind `"provider/model"`: from `@ai-sdk/<provider>` if the project has it, else through the AI gateway if its
- * key is set.
+ * Returns the model for a `"provider/model"` name: from `@ai-sdk/<provider>` if the project has it, otherwise from the
+ * AI Gateway if its key is set.
  */
 export async function findModel(sdk: Sdk, name: string, root: string): Promise<Exclude<LanguageModel, string>> {
   const [, provider = "", modelId = ""] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
@@ -17,7 +17,7 @@ export async function findModel(sdk: Sdk, name: string, root: string): Promise<E
   return toProvider(module, provider, source.packageName).languageModel(modelId);
 }
 
-/** Where a model named by text comes from; throws what to do when it comes from nowhere. */
+/** Finds the source of a model named by a string. If there is none, the error says what to install or set. */
 export function findSource(name: string, root: string): { packageName: string; file: string } | "gateway" {
   const [provider = ""] = name.split("/");
   const packageName = `@ai-sdk/${provider}`;
@@ -29,7 +29,7 @@ export function findSource(name: string, root: string): { packageName: string; f
   );
 }
 
-/** The file of a package; undefined when it is not installed, or when this is not the name of a package. */
+/** Returns the file of a package, or undefined if it is not installed or the name is not valid. */
 const resolve = (packageName: string, root: string): string | undefined =>
   attempt(() => createRequire(join(root, "agents.config.ts")).resolve(packageName));
 
@@ -37,7 +37,10 @@ interface Provider {
   languageModel(modelId: string): Exclude<LanguageModel, string>;
 }
 
-/** `@ai-sdk/openai` exports `openai`; a few providers have a shorter name than their package. */
+/**
+ * Returns the provider that a package exports: `openai` from `@ai-sdk/openai`. A few packages export a shorter name
+ * than their own, so every export is tried.
+ */
 function toProvider(module: Record<string, unknown>, provider: string, packageName: string): Provider {
   const camelCase = provider.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
   const found = [module[camelCase], ...Object.values(module)].find(isProvider);

@@ -10,25 +10,25 @@ export interface ModelLimits {
   readonly modelGapMs: number;
 }
 
-/** The model took too long. */
+/** The error of a model that exceeded a time limit. */
 export class ModelTimeout extends Error {}
-/** The model failed in the middle of its answer. */
+/** The error of a model that cannot be loaded, throws a value that is not an object, or fails during a stream. */
 export class ModelFailure extends Error {}
-// What a provider throws stays as it is: the SDK asks it whether to try again.
+// The errors that providers threw. They are not wrapped, because the SDK reads them to decide on a retry.
 const thrown = new WeakSet<object>();
 
 export const isModelError = (error: unknown): boolean =>
   error instanceof ModelFailure || (typeof error === "object" && error !== null && thrown.has(error));
 
-/** What a model is asked for. */
+/** The operation on whose behalf the model is called. */
 export interface ModelHost {
-  /** Ends all of it, so that the model hears of it, too. */
+  /** Aborts the whole operation, including the request to the model. */
   abort(error: Error): void;
-  /** A span for one call, while somebody listens. */
+  /** Starts a span for one model call. Returns undefined if spans are not recorded. */
   trace(toOptions: (parent: Span) => SpanOptions): Span | undefined;
 }
 
-/** The model, held to its limits: whatever it does or fails to do, each call of it ends. */
+/** Adds time limits and spans to a model. Every call ends, even if the model does not respond. */
 export function guardModel(
   sdk: Sdk,
   model: Exclude<LanguageModel, string>,
@@ -85,14 +85,14 @@ export function guardModel(
   });
 }
 
-/** The end of a streamed answer is its last part, or nothing. */
+/** Ends the span at the `finish` part, at an `error` part, or at the end of the stream. */
 function follow(span: Span, part: LanguageModelV4StreamPart | undefined): void {
   if (part?.type === "finish") span.set(fromModelUsage(part.usage));
   if (part?.type === "error") span.end(part.error);
   else if (!part || part.type === "finish") span.end();
 }
 
-/** A stream that ends with an error part when reading fails. */
+/** Creates a stream that ends with an `error` part if reading fails. */
 function toGuardedStream(
   read: () => Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>>,
   cancel: (reason: unknown) => Promise<void>,

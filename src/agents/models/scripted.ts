@@ -1,24 +1,26 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { createModel, toModelParts, type ModelParts, type PlainAnswer } from "./create-model.ts";
 
-/** What the model answers to one call: text, tool calls, an error, or every part that it streams. */
+/** The answer to one model call: text, plain data, an error to throw, or every part to stream. */
 export type ScriptedAnswer =
   | string
   | Error
   | PlainAnswer
   | Iterable<LanguageModelV4StreamPart>
-  /** May wait between its parts, and may throw. */
+  /** The iterable may wait between parts, and may throw. */
   | AsyncIterable<LanguageModelV4StreamPart>;
+/** One step of a script: an answer, or a function that returns it for the options of the call. */
 export type ScriptedStep =
   | ScriptedAnswer
   | ((options: LanguageModelV4CallOptions) => ScriptedAnswer | Promise<ScriptedAnswer>);
 
+/** A model that replays a script and records its calls. */
 export interface ScriptedModel extends LanguageModelV4 {
-  /** What it was asked, call by call. */
+  /** The options of every call so far, in order. */
   readonly calls: readonly LanguageModelV4CallOptions[];
 }
 
-/** A model that replays what a test wrote: one answer for each call. A call beyond the last one fails. */
+/** Creates a model for tests that replays a script, with one step for each call. A call after the last step fails. */
 export function scriptedModel(script: readonly ScriptedStep[]): ScriptedModel {
   const calls: LanguageModelV4CallOptions[] = [];
   async function* play(options: LanguageModelV4CallOptions): ModelParts {

@@ -8,8 +8,8 @@ const count = { type: "integer", minimum: 0 };
 const types = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 /**
- * What a JSON Schema 2020-12 looks like. The official one is spread over eight documents that refer to each other in a way
- * that few validators follow; this is the part that says of which type each keyword is.
+ * The meta-schema of JSON Schema 2020-12, reduced to the type of each keyword. The official one consists of eight
+ * documents with dynamic references that few validators support.
  */
 export const metaSchema: Record<string, unknown> = {
   type: ["object", "boolean"],
@@ -41,7 +41,7 @@ export const metaSchema: Record<string, unknown> = {
     minProperties: count,
     maxProperties: count,
     prefixItems: list,
-    items: { anyOf: [self, { type: "array", items: self }] }, // an array of them up to 2019-09
+    items: { anyOf: [self, { type: "array", items: self }] }, // an array of schemas was valid up to 2019-09
     contains: self,
     unevaluatedItems: self,
     minContains: count,

@@ -4,11 +4,11 @@ import { isDeeper, tryParseJson } from "../../core/json.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import type { SchemaChecker } from "./schema-checker.ts";
 
-/** What the model's text must be. */
+/** The required shape of the model's answer. */
 export interface ObjectShape {
-  /** The JSON Schema that the model is given; its root is an object. */
+  /** The JSON Schema for the model. Its root is always an object. */
   readonly schema: JsonSchema;
-  /** The value that the text holds; throws what is wrong with it. */
+  /** Parses and validates the text. Throws a `ServeError` if it does not match. */
   readonly read: (text: string) => Promise<unknown>;
 }
 
@@ -17,7 +17,7 @@ export interface SchemaLimits {
   readonly schemaDepth: number;
 }
 
-/** The shape that a client asks for. Its schema is hostile input: nothing of it is evaluated in this process. */
+/** Creates the shape for a client's schema. The schema is untrusted input and is never evaluated in this process. */
 export async function fromClientSchema(
   schema: JsonSchema,
   checker: SchemaChecker,
@@ -36,9 +36,9 @@ export async function fromClientSchema(
   });
 }
 
-/** The shape that an author asks for. */
+/** Creates the shape for a schema in the author's code. */
 export function fromSchema(schema: Schema): ObjectShape {
-  const json = toJsonSchema(schema, "input", () => {}); // said once already, when the step was described
+  const json = toJsonSchema(schema, "input", () => {}); // the warnings were logged when the step was described
   return toShape(json, async (value) => {
     const result = await validate(schema, value);
     if ("problem" in result) throw mismatch(result.problem);
@@ -46,7 +46,7 @@ export function fromSchema(schema: Schema): ObjectShape {
   });
 }
 
-/** Providers want an object at the root, so anything else is wrapped in one. */
+/** Wraps a schema whose root is not an object, because providers require one. */
 function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>): ObjectShape {
   return {
     schema: isObject(schema) ? schema : wrap(schema),
@@ -59,12 +59,12 @@ function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>
   };
 }
 
-/** How deep an answer may be nested: what is deeper cannot be written as JSON again. */
+/** The maximum depth of an answer. Without a limit, serializing the answer could overflow the stack. */
 export const maxDepth = 500;
 
 const isObject = (schema: JsonSchema): boolean => schema["type"] === "object";
 
-/** What was asked for, out of the object that it may be wrapped in. */
+/** Returns the requested value out of the object in which it may be wrapped. */
 export function unwrap(schema: JsonSchema, value: unknown): unknown {
   return isObject(schema) || !isWrapped(value) ? value : value.elements;
 }
@@ -82,7 +82,7 @@ function wrap({ $defs, definitions, ...schema }: JsonSchema): JsonSchema {
   };
 }
 
-/** What pointed at the old root, other than at its definitions, now stands deeper. */
+/** Rewrites references to the old root, except those to its definitions, which stay at the root. */
 function moveRefs(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(moveRefs);
   if (typeof value !== "object" || value === null) return value;

@@ -2,34 +2,36 @@ import { fork, type ChildProcess } from "node:child_process";
 import { busy, type ServeError } from "../../core/error.ts";
 
 export interface CheckTask {
-  /** As JSON. */
+  /** The schema as JSON. */
   readonly schema: string;
-  /** As JSON; without it only the schema is checked. */
+  /** The value as JSON. If it is missing, only the schema is checked. */
   readonly value?: string | undefined;
-  /** How long it may take. */
+  /** The time limit in milliseconds of CPU time. */
   readonly ms: number;
 }
-/** What is wrong with the schema, or with the value. */
+/** A problem of the schema, or the type of its root and a mismatch of the value. */
 type SchemaVerdict =
   | { readonly problem: string }
   | { readonly root: "object" | "array"; readonly mismatch?: string | undefined };
-/** `busy`: the machine had no time for it. */
+/** The result of a worker. `busy` means that the machine had too little CPU time for the check. */
 export type CheckResult = SchemaVerdict | { readonly unfinished: "slow" | "busy" };
 
 export interface SchemaChecker {
-  /** Whatever they are, this process does not wait for them. */
+  /** Checks a schema, and a value against it. Never blocks the event loop of this process. */
   check(schema: string, value?: string): Promise<SchemaVerdict>;
   close(): Promise<void>;
 }
 export interface CheckerOptions {
-  /** How long one check may take. */
+  /** The time limit of one check, in milliseconds. */
   readonly schemaMs: number;
 }
 
 const maxWorkers = 4;
-/** So many may be at checks that take long; the others are for those that do not. */
+/** The number of workers that may run slow checks at the same time. The others are reserved for quick ones. */
 const maxSlow = 2;
-/** What is not done in this time takes long, and waits behind all that has not been tried. */
+/**
+ * The time in milliseconds after which a check counts as slow. It then waits behind all checks that have not run yet.
+ */
 const quickMs = 20;
 const maxWaiting = 256;
 /** The time for which a check may wait for a worker that is up, before each of its two tries. */
@@ -40,13 +42,13 @@ const startMs = 10_000;
 const maxFailedStarts = 3;
 
 /**
- * Checks schemas in processes of their own: a pattern or a chain of `$ref` can take for ever, all memory, or the stack, and
- * no rule about the text of a schema can tell. A thread would take the server with it.
+ * Creates a checker that runs in child processes. A pattern or a chain of `$ref` can take unlimited time, memory or
+ * stack, and the text of a schema does not show it. A worker thread could take the whole server down.
  */
 export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker {
   const waiting: CheckJob[] = [];
   const waitingSlow: CheckJob[] = [];
-  /** All that have not ended, and what each is doing. */
+  /** Every worker process that has not exited, with its state. */
   const workers = new Map<ChildProcess, "starting" | "idle" | CheckJob>();
   let closed = false;
   let failedStarts = 0;
@@ -84,7 +86,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     job.timer = setTimeout(() => job.resolve({ unfinished: "busy" }), ms);
   }
 
-  /** Gives every worker something to do, and starts one where that would help. */
+  /** Gives waiting checks to idle workers, and starts a worker if none is idle. */
   function next(): void {
     const slow = [...workers.values()].filter((doing) => typeof doing === "object" && doing.isSlow).length;
     const line = waiting.length > 0 ? waiting : slow < maxSlow ? waitingSlow : [];
@@ -98,7 +100,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
   function run(worker: ChildProcess, job: CheckJob): void {
     workers.set(worker, job);
     clearTimeout(job.timer);
-    // It stops by itself, but for what nothing stops: the compiler of regular expressions.
+    // The worker enforces the limit itself, except while a regular expression is compiled: nothing can interrupt that.
     const timer = setTimeout(() => worker.kill("SIGKILL"), schemaMs * 4);
     const end = (checked: CheckResult): void => {
       clearTimeout(timer);
@@ -158,15 +160,15 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
 }
 
 interface CheckJob extends Omit<CheckTask, "ms"> {
-  /** Whether it has been tried, and was not done at once. */
+  /** True if the check runs with the full limit, `schemaMs`. The first run has only `quickMs`. */
   isSlow: boolean;
-  /** Whether it waits for a worker that is up, and no longer for a start. */
+  /** True if it waits for a worker that is up, and no longer for a start. */
   isTimed: boolean;
   timer?: NodeJS.Timeout;
   readonly resolve: (checked: CheckResult) => void;
 }
 
-/** A worker that has nothing to do must not keep this process alive. */
+/** Keeps this process alive for a busy worker, but not for an idle one. */
 function hold(worker: ChildProcess, isBusy: boolean): void {
   for (const handle of [worker, worker.channel]) {
     if (isBusy) handle?.ref();
@@ -176,9 +178,9 @@ function hold(worker: ChildProcess, isBusy: boolean): void {
 
 const tooMany = (): ServeError => busy("Too many schemas wait to be checked", 1);
 
-// Nothing of this process's environment is its business, but for what Windows needs to start it.
+// Workers get no environment variables, except the one that Windows needs to start a process.
 const { SystemRoot } = process.env;
 const env = SystemRoot === undefined ? {} : { SystemRoot };
 
-// As built, its code is a file of its own beside this one.
+// The build emits the worker as a separate file next to this one.
 const workerFile = new URL(import.meta.url.endsWith(".ts") ? "schema-worker.ts" : "schema-worker.mjs", import.meta.url);

@@ -5,7 +5,7 @@ import { attempt } from "../../core/attempt.ts";
 import { metaSchema } from "./meta-schema.ts";
 import type { CheckResult, CheckTask } from "./schema-checker.ts";
 
-// Whatever a schema does, the server comes first; but on a busy machine an honest one must have its turn, too.
+// A lower priority than the server's. Not the lowest: on a busy machine, a harmless check needs CPU time as well.
 attempt(() => setPriority(4)); // not allowed where the process is nicer already
 
 const meta = new Validator(metaSchema as Schema, "2020-12");
@@ -13,10 +13,7 @@ const meta = new Validator(metaSchema as Schema, "2020-12");
 process.on("message", (task: CheckTask) => process.send!(checkWithin(task)));
 process.send!({ ready: true });
 
-/**
- * Checks until the time is over. It is this process's own time that counts: on a busy machine an honest schema may have to
- * wait.
- */
+/** Checks within a limit of CPU time. Wall-clock time would fail a harmless schema on a busy machine. */
 function checkWithin(task: CheckTask): CheckResult {
   const since = process.cpuUsage();
   const used = (): number => (process.cpuUsage(since).user + process.cpuUsage(since).system) / 1_000;
@@ -28,12 +25,12 @@ function checkWithin(task: CheckTask): CheckResult {
       if (used() >= task.ms) return { unfinished: "slow" };
     }
   }
-  // An honest one needs a few milliseconds.
+  // A harmless check needs only a few milliseconds of CPU time.
   return { unfinished: used() >= task.ms / 5 ? "slow" : "busy" };
 }
 
 const script = new Script("schemaCheck()");
-/** Of the ways to stop code that runs, this is the one that stops a regular expression. */
+/** Runs a function with a time limit. A `vm` timeout is the only one that can interrupt a regular expression. */
 function run<T>(work: () => T, timeout: number): T {
   Object.assign(globalThis, { schemaCheck: work });
   return script.runInThisContext({ timeout }) as T;
@@ -42,7 +39,7 @@ function run<T>(work: () => T, timeout: number): T {
 const toProblem = (error: unknown): string =>
   error instanceof RangeError ? "it refers to itself without end" : "it cannot be evaluated";
 
-/** Whether the schema is one, and whether the value fits it. */
+/** Checks that the schema is valid, and that the value matches it. */
 function check({ schema: text, value }: CheckTask): CheckResult {
   const schema = JSON.parse(text) as Schema;
   const wrong = meta.validate(schema);
@@ -65,14 +62,14 @@ function findMismatch(schema: Schema, value: unknown): string | undefined {
   }
 }
 
-/** The innermost error says most. */
+/** Formats the innermost error, which is the most specific one. */
 function explain(errors: { instanceLocation: string; error: string }[]): string {
   const last = errors.at(-1);
   const place = last?.instanceLocation.slice(1) || "/";
   return `${place}: ${last?.error}`.slice(0, 500);
 }
 
-/** A reference that leads out of the schema, or to nothing, or that the validator does not follow. */
+/** Finds a reference that leaves the schema, has no target, or is of a kind that the validator does not support. */
 function findWrongRef(known: SchemaIndex): string | undefined {
   for (const part of Object.values(known)) {
     if (typeof part !== "object") continue;
@@ -86,7 +83,7 @@ function findWrongRef(known: SchemaIndex): string | undefined {
   return undefined;
 }
 
-/** The type of the root, through a few references. */
+/** Returns the type of the root. Follows up to 32 references. */
 function rootOf(schema: Schema, known: SchemaIndex): unknown {
   let at: Schema | boolean | undefined = schema;
   for (let hops = 0; hops < 32 && typeof at === "object" && at.$ref !== undefined; hops++) at = known[targetOf(at)];
@@ -94,5 +91,5 @@ function rootOf(schema: Schema, known: SchemaIndex): unknown {
 }
 
 type SchemaIndex = ReturnType<typeof dereference>;
-/** Where a `$ref` points, as `dereference` has noted it there. */
+/** Returns the target of a `$ref`, as recorded by `dereference`. */
 const targetOf = (schema: Schema): string => String(schema["__absolute_ref__"] ?? schema.$ref);

@@ -6,7 +6,7 @@ import { showPart } from "./lines.ts";
 import { askText } from "./prompt.ts";
 import { dim, toSeconds, toShort } from "./screen.ts";
 
-/** Asks an agent, and shows its answer as it comes. */
+/** Calls an agent and prints its answer as it arrives. */
 export async function callAgent({ id, input, flags, client, screen }: Call): Promise<void> {
   for (const name of ["execution", "resume"] as const) {
     if (flags[name] !== undefined) throw new UsageError(`--${name}: expected a workflow, found an agent`);
@@ -47,7 +47,7 @@ function toFailure(last: ServerEvent | undefined): UserError {
   });
 }
 
-/** `12 tokens in, 8 out · 1.2 s`. */
+/** Returns a line such as `12 tokens in, 8 out · 1.2 s`. */
 function toSummary({ usage, finishReason }: ServerEvent, ms: number): string {
   const { inputTokens, outputTokens } = (usage ?? {}) as Record<string, unknown>;
   const reason = finishReason === "stop" ? [] : [`ended by ${toShort(finishReason, 60)}`];

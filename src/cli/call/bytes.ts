@@ -1,7 +1,7 @@
-/** The largest input, answer or event that the command reads: 16 MiB. */
+/** The maximum size of an input, a response or an event: 16 MiB. */
 export const mostBytes: number = 16 * 1_024 * 1_024;
 
-/** The text of a stream; undefined when it has more bytes than that. */
+/** Returns the text of a stream, or undefined if it has more than `most` bytes. */
 export async function readUpTo(
   most: number,
   stream: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,

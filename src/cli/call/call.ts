@@ -10,9 +10,9 @@ import { RefusalError } from "./failure.ts";
 import type { Screen } from "./screen.ts";
 import type { CallFlags } from "./target.ts";
 
-/** One run of the command: what was asked for, of whom, and where it is shown. */
+/** One run of the `call` command: its arguments, the client and the output. */
 export interface Call {
-  /** Of the workflow or the agent. */
+  /** The id of the workflow or the agent. */
   readonly id: string;
   readonly input: string | undefined;
   readonly flags: CallFlags;
@@ -20,7 +20,7 @@ export interface Call {
   readonly screen: Screen;
 }
 
-/** An argument, or with `-` what stdin holds. */
+/** Returns the argument, or the text of stdin if the argument is `-`. */
 export async function readInput(argument: string | undefined): Promise<string | undefined> {
   if (argument !== "-") return argument;
   const text = await readUpTo(mostBytes, process.stdin as AsyncIterable<Buffer>);
@@ -36,14 +36,16 @@ export function parseJson(text: string, from: string): unknown {
   });
 }
 
-/** The user pressed Ctrl+C. */
+/** The error of a command that Ctrl+C interrupted. */
 export class InterruptError extends UserError {
   constructor() {
     super("Interrupted");
   }
 }
 
-/** Runs something that Ctrl+C aborts, with `InterruptError` as the reason. Pressed twice it ends the process. */
+/**
+ * Runs a function with a signal that Ctrl+C aborts, with an `InterruptError`. Pressing Ctrl+C again ends the process.
+ */
 export async function interruptible<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const stop = (): void => controller.abort(new InterruptError());
@@ -55,7 +57,7 @@ export async function interruptible<T>(run: (signal: AbortSignal) => Promise<T>)
   }
 }
 
-/** The error of an id that the server does not know, with those that it does as a hint. */
+/** Adds a hint with the ids that the server knows, if the id is not one of them. */
 export async function withKnownIds(
   refusal: unknown,
   client: Client,
@@ -66,7 +68,7 @@ export async function withKnownIds(
   const listed = await client.get(`/${nouns}`).catch(() => undefined);
   if (!Array.isArray(listed)) return refusal;
   const ids = listed.map((one: { id?: unknown } | null) => one?.id).filter(isId);
-  if (ids.includes(id)) return refusal; // it is an execution that is not there
+  if (ids.includes(id)) return refusal; // the id is known, so the execution is missing
   const near = nearest(id, ids);
   const known = ids.slice(0, 10).join(", ") + (ids.length > 10 ? ` and ${ids.length - 10} more` : "");
   if (near.length > 0) return new RefusalError(404, refusal.message, `did you mean ${near.slice(0, 3).join(" or ")}?`);

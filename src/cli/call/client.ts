@@ -11,22 +11,22 @@ interface RequestOptions {
   readonly body?: object;
   readonly signal?: AbortSignal;
 }
-/** The interface of a server, as far as this command uses it. */
+/** The parts of the server's API that this command uses. */
 export interface Client {
   readonly target: Target;
-  /** The `data` of an answer. */
+  /** Returns the `data` of the response. */
   get(path: string): Promise<unknown>;
   post(path: string, options: RequestOptions): Promise<unknown>;
-  /** Resolves when the server has begun to answer. Throws `ConnectionError` when it breaks off. */
+  /** Resolves when the response starts. The generator throws a `ConnectionError` if the connection is lost. */
   stream(method: "GET" | "POST", path: string, options: RequestOptions): Promise<AsyncGenerator<ServerEvent>>;
 }
 
 const slowMs = 3_000;
 const answerMs = 10_000;
-// A server that lives says something every 15 seconds.
+// A live server sends a heartbeat every 15 seconds.
 const silenceMs = 60_000;
 
-/** `report` hears that a server takes its time. */
+/** Creates a client. `report` is called if the server is slow to respond. */
 export function createClient(target: Target, report: (line: string) => void): Client {
   async function send(
     method: string,
@@ -43,7 +43,7 @@ export function createClient(target: Target, report: (line: string) => void): Cl
         ...(body && { body }),
         ...(signal && { signal }),
         responseType: "stream",
-        redirect: "manual", // the token is for this server only
+        redirect: "manual", // the token must not be sent to another server
         ignoreResponseError: true,
         retry: 0,
       });
@@ -76,7 +76,7 @@ export function createClient(target: Target, report: (line: string) => void): Cl
     throw answer.success ? notOurs(target) : toRefusalError(response.status, answer.error, target);
   }
 
-  /** The events of a body; whatever is wrong with the connection is `ConnectionError`. */
+  /** Yields the events of a body. A failure of the connection is thrown as a `ConnectionError`. */
   async function* guard(
     body: ReadableStream<Uint8Array>,
     silence: AbortController,
@@ -110,7 +110,7 @@ export function createClient(target: Target, report: (line: string) => void): Cl
 
 type JsonAnswer = { success: true; data: unknown } | { success: false; error: string };
 
-/** The envelope that every JSON answer of agentserve has. */
+/** Reads the envelope of a JSON response. */
 async function toJsonAnswer(response: Response, target: Target, signal: AbortSignal | undefined): Promise<JsonAnswer> {
   if (response.status >= 300 && response.status < 400) {
     await response.body?.cancel();

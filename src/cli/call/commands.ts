@@ -5,7 +5,7 @@ import type { Execution } from "./execution.ts";
 import type { PendingStep } from "./suspension.ts";
 import type { Target } from "./target.ts";
 
-/** The lines that say how an execution is answered later. */
+/** Returns the commands that resume an execution later. */
 export function toResumeLines(
   execution: Execution,
   pending: PendingStep,
@@ -22,7 +22,7 @@ export function toResumeLines(
   ];
 }
 
-/** The lines that say what can be done about an execution that is no longer followed. */
+/** Returns the commands that follow or cancel an execution after Ctrl+C. */
 export function toLeaveLines(execution: Execution, target: Target): string[] {
   return [
     `execution ${execution.id} goes on at the server`,
@@ -39,7 +39,10 @@ function toCurl({ path }: Execution, action: string, { url, token }: Target): st
   return `curl -X POST ${toWord(`${url}${path}/${action}`)}${authorization}`;
 }
 
-/** `{"approved":<boolean>}`: what a schema asks for, at a glance. It is not JSON, so that nobody sends it as it is. */
+/**
+ * Returns the outline of a schema, such as `{"approved":<boolean>}`. It is not valid JSON, so that it cannot be sent by
+ * mistake.
+ */
 export function toShape(schema: unknown, depth = 0): string {
   const { type, properties } = (schema ?? {}) as JsonSchema;
   if (type !== "object" || typeof properties !== "object" || properties === null || depth > 2) {
@@ -50,5 +53,5 @@ export function toShape(schema: unknown, depth = 0): string {
   return `{${shown.join(",")}}`;
 }
 
-/** One word for a shell, whatever the server wrote into it. */
+/** Quotes a text of the server as one shell word, without invisible characters. */
 const toWord = (text: string): string => quote(toVisible(text));

@@ -7,7 +7,7 @@ export interface ServerEvent {
   readonly [key: string]: unknown;
 }
 
-/** The events of a `text/event-stream`. What stands after the last blank line was cut off, and does not count. */
+/** Yields the events of a `text/event-stream`. Data after the last blank line was cut off and is ignored. */
 export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
   let data: string[] = [];
   let letters = 0;
@@ -17,7 +17,7 @@ export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerat
       data = [];
       letters = 0;
     }
-    if (!line.startsWith("data:")) continue; // an id, a comment that keeps proxies awake
+    if (!line.startsWith("data:")) continue; // an id, or a heartbeat comment
     data.push(line.slice(line[5] === " " ? 6 : 5));
     letters += line.length;
     if (letters > mostBytes) throw tooLarge();

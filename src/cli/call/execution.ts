@@ -8,14 +8,14 @@ export interface ExecutionOptions {
   readonly client: Client;
   readonly workflowId: string;
   readonly id: string;
-  /** Hears that the connection has to be made again. */
+  /** Called before each reconnect. */
   readonly report: (line: string) => void;
 }
 
-// Twelve seconds: a server that is started again is there by then.
+// About 12 seconds in total, which is enough for a server to restart.
 const waitsMs = [250, 500, 1_000, 2_000, 4_000, 4_000];
 
-/** An execution at the server, and how much of it has been seen here. */
+/** An execution on the server, and the last event of it that was seen here. */
 export class Execution {
   readonly id: string;
   readonly workflowId: string;
@@ -43,7 +43,7 @@ export class Execution {
     return this.#client.stream("GET", `${this.path}/stream?after=${this.#seen}`, { signal });
   }
 
-  /** Its events up to its next suspension or end, each once, over as many connections as it takes. */
+  /** Yields each event up to the next suspension or the end once. Reconnects if the connection is lost. */
   async *follow(
     open: (signal: AbortSignal) => Promise<AsyncGenerator<ServerEvent>>,
     signal: AbortSignal,
@@ -87,7 +87,7 @@ export class Execution {
   }
 }
 
-/** Why another try may help; undefined when it would not. */
+/** Returns the reason of a failure if a retry may help, otherwise undefined. */
 function reasonToRetry(error: unknown, isFirst: boolean): string | undefined {
   const isPassing = error instanceof RefusalError ? error.status === 503 && !isFirst : error instanceof ConnectionError;
   const isUnheard = isFirst && error instanceof ConnectionError && !error.heard;

@@ -2,7 +2,7 @@ import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import type { Target } from "./target.ts";
 
-/** The server has said no. */
+/** The error of a request that the server rejected. */
 export class RefusalError extends UserError {
   readonly status: number;
 
@@ -12,7 +12,9 @@ export class RefusalError extends UserError {
   }
 }
 
-/** There is no connection, or no longer. What was asked for may go on at the server, unless nobody has heard it. */
+/**
+ * The error of a connection that failed or was lost. The server may still process the request, unless `heard` is false.
+ */
 export class ConnectionError extends UserError {
   readonly heard: boolean;
 
@@ -62,7 +64,7 @@ export function toConnectionError(error: unknown, { url }: Target, signal: Abort
   });
 }
 
-/** What happened really: `ofetch` wraps the error of `fetch`, which wraps that of the socket. */
+/** Returns the innermost error. `ofetch` wraps the error of `fetch`, which wraps that of the socket. */
 function innermost(error: unknown): { code: string; message: unknown } {
   let code = "";
   let message: unknown;

@@ -12,7 +12,7 @@ interface Field {
   readonly depth: number;
 }
 
-/** Asks for a value that a JSON Schema describes, field by field. Undefined when it was left out. */
+/** Asks for a value that matches a JSON Schema, field by field. Returns undefined if the value was left out. */
 export function fillForm(schema: unknown, name: string, isRequired: boolean): Promise<unknown> {
   return askFor({ name, schema: toObject(schema), isRequired, depth: 0 });
 }
@@ -70,7 +70,7 @@ async function askOneOf(field: Field, values: readonly unknown[]): Promise<unkno
   return values[await askChoice(toLabel(field), labels, Math.max(initial, 0))];
 }
 
-/** Asks until what was typed is what was asked for. */
+/** Asks until the text can be parsed, at most `mostTries` times. */
 async function askTyped(field: Field, kind: string, parse: (text: string) => unknown): Promise<unknown> {
   const { schema, isRequired } = field;
   const hasDefault = "default" in schema;
@@ -91,7 +91,7 @@ async function askTyped(field: Field, kind: string, parse: (text: string) => unk
 
 const leaveOut = "(leave it out)";
 
-/** `amount: How much it is (number)`. */
+/** Returns a label such as `amount: How much it is (number)`. */
 function toLabel({ name, schema }: Field, kind?: string): string {
   const about = schema["description"] ?? schema["title"];
   const parts = [`${toShort(name, 100)}${typeof about === "string" ? `: ${toShort(about, 200)}` : ""}`];

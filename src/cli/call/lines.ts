@@ -5,10 +5,10 @@ import { toPendingStep } from "./suspension.ts";
 
 const mostSteps = 10_000;
 
-/** Shows what happens to an execution, a line at a time, on stderr. */
+/** Prints the events of an execution to stderr, one line each. */
 export class WorkflowLines {
   readonly #screen: Screen;
-  /** The steps that have begun and not ended: when, and whether they ask an agent. */
+  /** The running steps: the time of their start, and whether they call an agent. */
   readonly #steps = new Map<string, { at: number; isAgent: boolean }>();
 
   constructor(screen: Screen) {
@@ -27,7 +27,7 @@ export class WorkflowLines {
         this.#steps.delete(name);
         return this.#screen.line(toCompleted(name, event, timeOf(event) - (step?.at ?? Number.NaN)));
       case "workflow-suspended":
-        // How long a person takes to answer is not how long the step takes.
+        // The time until a person answers is not part of the duration of a step.
         for (const open of this.#steps.values()) open.at = Number.NaN;
         return this.#showSuspension(event);
       case "workflow-start":
@@ -60,7 +60,7 @@ function toCompleted(name: string, { status, attempt }: ServerEvent, ms: number)
 const isAgent = ({ stepType }: ServerEvent): boolean => stepType === "andAgent";
 const timeOf = ({ timestamp }: ServerEvent): number => Date.parse(String(timestamp));
 
-/** Shows a part of an agent's answer: its text on `stream`, what it does and thinks on stderr. */
+/** Prints a part of an agent's answer: text to `stream`, reasoning and tool calls to stderr. */
 export async function showPart(screen: Screen, event: ServerEvent, stream: NodeJS.WriteStream): Promise<void> {
   const { type, delta, toolName, input, output, error } = event;
   switch (type) {

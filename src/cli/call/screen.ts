@@ -3,37 +3,37 @@ import { colors } from "../colors.ts";
 import type { ServerEvent } from "./events.ts";
 
 /**
- * What the command shows: results and answers on stdout, everything else on stderr. With `--json` stdout has one event a
- * line, and stderr only what went wrong.
+ * The output of the command: results and answers on stdout, everything else on stderr. With `--json`, stdout has one
+ * event per line, and stderr only errors and notes.
  */
 export class Screen {
   readonly isJson: boolean;
-  /** Whether questions can be asked: they are written to stdout, and answered on stdin. */
+  /** True if stdin and stdout are terminals, so that questions can be asked. */
   readonly canAsk: boolean;
-  /** The stream whose last line is not ended. */
+  /** The stream whose last line has no line break yet. */
   #open: NodeJS.WriteStream | undefined;
 
   constructor(isJson: boolean) {
     this.isJson = isJson;
     this.canAsk = !isJson && process.stdin.isTTY === true && process.stdout.isTTY === true;
-    process.stdout.on("error", () => process.exit(1)); // its reader has left: nobody is there to be told
+    process.stdout.on("error", () => process.exit(1)); // the reader of stdout has exited
   }
 
-  /** A line of its own, on stderr. */
+  /** Writes a line to stderr. */
   line(text: string): void {
     if (this.isJson) return;
-    // A file gets an answer as it is, not broken where something else was said.
+    // If stdout is a file, a line on stderr must not add a line break to the answer in it.
     if (this.#open?.isTTY || this.#open === process.stderr) this.endLine();
     process.stderr.write(`${text}\n`);
   }
 
-  /** A line on stderr that scripts get, too. */
+  /** Writes a line to stderr, even with `--json`. */
   note(text: string): void {
     if (this.isJson) process.stderr.write(`${text}\n`);
     else this.line(text);
   }
 
-  /** A part of a longer text, as it comes. */
+  /** Writes a part of a longer text. */
   async text(
     stream: NodeJS.WriteStream,
     part: string,
@@ -51,7 +51,7 @@ export class Screen {
     this.#open = undefined;
   }
 
-  /** What a workflow has made: JSON, on stdout. */
+  /** Writes the result of a workflow to stdout, as JSON. */
   async result(value: unknown): Promise<void> {
     if (this.isJson) return;
     this.endLine();
@@ -59,18 +59,18 @@ export class Screen {
     await write(process.stdout, `${process.stdout.isTTY ? toVisible(json, { allowed: "\n" }) : json}\n`);
   }
 
-  /** An event as it came, for scripts. */
+  /** Writes an event to stdout, with `--json`. */
   async event(event: ServerEvent): Promise<void> {
     if (this.isJson) await write(process.stdout, `${JSON.stringify(event)}\n`);
   }
 }
 
-/** Waits for a reader that is slower than the server. */
+/** Writes a text, and waits for `drain` if the reader is slower than the server. */
 async function write(stream: NodeJS.WriteStream, text: string): Promise<void> {
   if (!stream.write(text)) await new Promise((resolve) => stream.once("drain", resolve));
 }
 
-/** A value of the server's in one line. */
+/** Returns a value of the server in one line. */
 export function toShort(value: unknown, most = 300): string {
   return toVisible(typeof value === "string" ? value : (JSON.stringify(value) ?? ""), { most });
 }

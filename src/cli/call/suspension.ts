@@ -5,17 +5,17 @@ import type { Client } from "./client.ts";
 import type { Execution } from "./execution.ts";
 import { ConnectionError, RefusalError } from "./failure.ts";
 
-/** Who waits for an answer, and why. */
+/** A step that waits for an answer. */
 export interface PendingStep {
   readonly stepId: string;
   readonly reason: string;
   readonly data?: unknown;
   readonly suspendedAt: string;
-  /** How many others wait beside it. */
+  /** The number of other steps that wait. */
   readonly others: number;
 }
 
-/** The first of those who wait. */
+/** Returns the first step that waits. */
 export function toPendingStep(suspension: unknown): PendingStep {
   const { pending, suspendedAt, ...first } = toObject(suspension);
   const all = Array.isArray(pending) ? pending : [];
@@ -29,7 +29,7 @@ export function toPendingStep(suspension: unknown): PendingStep {
   };
 }
 
-/** The schema of the answer: the step's own, else the workflow's. Undefined when there is none, or none can be seen. */
+/** Returns the schema of the answer: that of the step, else that of the workflow. Undefined if none is visible. */
 export async function findResumeSchema(
   client: Client,
   workflowId: string,
@@ -37,7 +37,7 @@ export async function findResumeSchema(
 ): Promise<JsonSchema | undefined> {
   const detail = toObject(await client.get(`/workflows/${workflowId}`).catch(() => undefined));
   const own = findStep(detail["steps"], stepId.split("/"), 0)?.["resumeSchema"];
-  // A step of a workflow inside may answer to that one's schema, which nobody is shown.
+  // A step in a sub-workflow may use the resume schema of that workflow, which the API does not show.
   const schema = own ?? (stepId.includes("/") ? undefined : detail["resumeSchema"]);
   return isObject(schema) ? schema : undefined;
 }
@@ -55,8 +55,9 @@ function findStep(steps: unknown, path: readonly string[], depth: number): Recor
 }
 
 /**
- * Hands the answer over. The server replies only when the execution stops again: it is asked beside that whether it goes
- * on, so that it can be followed from then. Resolves to why the answer was refused, or to nothing.
+ * Sends the answer. The server responds only when the execution ends or suspends again. The state is polled in the
+ * meantime, so that the execution can be followed as soon as it continues. Resolves to the error if the answer was
+ * rejected.
  */
 export async function resume(
   client: Client,
@@ -67,7 +68,7 @@ export async function resume(
 ): Promise<RefusalError | undefined> {
   const leaving = new AbortController();
   const both = AbortSignal.any([leaving.signal, signal]);
-  // Named, so that it reaches no other branch should somebody else have answered this one meanwhile.
+  // The step is named, so that the answer cannot reach another branch if this one has been answered in the meantime.
   const body = { resumeData, ...(pending.others > 0 && { options: { stepId: pending.stepId } }) };
   const answered = client.post(`${execution.path}/resume`, { body, signal: both }).then(
     () => ({ error: undefined as unknown }),
@@ -80,12 +81,13 @@ export async function resume(
       const answer = await Promise.race([answered, pause]);
       const { error } = answer ?? {};
       if (error !== undefined && !(error instanceof RefusalError) && !(error instanceof ConnectionError)) throw error;
-      const isDone = answer && !(error instanceof RefusalError); // a connection that broke is made again by who follows it
+      // After a lost connection, the caller attaches to the execution again.
+      const isDone = answer && !(error instanceof RefusalError);
       if (isDone || (await goesOn().catch(() => false))) return undefined;
       if (error instanceof RefusalError) return error;
     }
   } finally {
-    leaving.abort(); // who leaves cancels nothing
+    leaving.abort(); // a disconnect does not cancel the execution
   }
 }
 

@@ -11,16 +11,16 @@ export interface CallFlags {
   readonly json?: boolean;
 }
 
-/** Where the server is, and who asks it. */
+/** The URL of the server, and the token to send. */
 export interface Target {
-  /** Without a slash at its end. */
+  /** The URL, without a trailing slash. */
   readonly url: string;
   readonly token: string | undefined;
-  /** What a command needs in order to reach the same server. */
+  /** The flag with which a printed command reaches the same server. */
   readonly flag: string;
 }
 
-/** A flag beats the environment. What is empty counts as absent. */
+/** Resolves the target. A flag overrides the environment. An empty value counts as missing. */
 export function toTarget(flags: CallFlags): Target {
   const fromFlag = flags.url || undefined;
   const url = fromFlag
@@ -40,14 +40,14 @@ function toUrl(text: string, from: string): string {
       hint: "--token or AGENTSERVE_TOKEN says who is asking",
     });
   }
-  // What is no URL, or none of ours, may have a password in it all the same.
+  // Even a text that is not a valid URL may contain a password.
   const found = text.includes("@") ? "something else" : toVisible(describe(text));
   if (!url || !isHttp) throw new UsageError(`${from}: expected an http or https URL, found ${found}`);
   if (url.search || url.hash) throw new UsageError(`${from}: expected a URL without ? and #, found ${found}`);
   return url.origin + url.pathname.replace(/\/+$/, "");
 }
 
-/** Checked here: the error of `fetch` would show it. */
+/** Validates the token before it is sent, because an error of `fetch` would print it. */
 function toToken(text: string | undefined, from: string): string | undefined {
   const token = text?.trim();
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {

@@ -17,7 +17,7 @@ import { findResumeSchema, resume, toPendingStep, type PendingStep } from "./sus
 
 const mostRounds = 1_000;
 
-/** Runs a workflow, shows what happens, and asks for what it waits for, until it ends. */
+/** Runs a workflow until it ends. Prints its events and asks for the answers that it waits for. */
 export async function callWorkflow(call: Call): Promise<void> {
   const { id: workflowId, flags, client, screen } = call;
   if (flags.execution !== undefined && !isId(flags.execution)) throw new UsageError(`--execution: expected ${idRule}`);
@@ -25,7 +25,7 @@ export async function callWorkflow(call: Call): Promise<void> {
   const execution = new Execution({
     client,
     workflowId,
-    // Chosen here: should the connection break before the first answer, it is known what to ask for.
+    // Generated here, so that the id is known if the connection is lost before the first response.
     id: flags.execution ?? newId(),
     report: (line) => screen.note(dim(line)),
   });
@@ -65,7 +65,7 @@ export async function callWorkflow(call: Call): Promise<void> {
 
 type Run = (open: (signal: AbortSignal) => Promise<AsyncGenerator<ServerEvent>>) => Promise<ServerEvent>;
 
-/** Without an input, an execution that exists is followed from its beginning. */
+/** Starts the execution. Without an input, follows it from the first event if it already exists. */
 async function begin({ id, input, flags, client, screen }: Call, execution: Execution, run: Run): Promise<ServerEvent> {
   if (input === undefined && flags.execution !== undefined) {
     const found = await run((signal) => execution.attach(signal)).catch((error: unknown) => {
@@ -101,7 +101,7 @@ async function askInput(detail: unknown): Promise<unknown> {
   return (await fillForm(inputSchema, "input", false)) ?? {};
 }
 
-/** Hands over the answer that was given or is asked for. False when there is none. */
+/** Sends the answer of `--resume` or of a prompt. Returns false if there is none. */
 async function answer(call: Call, execution: Execution, pending: PendingStep, given: unknown[]): Promise<boolean> {
   const { id, client, screen } = call;
   const hand = (data: unknown) => interruptible((signal) => resume(client, execution, pending, data, signal));

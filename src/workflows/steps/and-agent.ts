@@ -4,22 +4,25 @@ import type { Agent, Prompt } from "../../engine/ask.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type OwnType, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
+/** The step context of `prompt` and `map`. These functions cannot suspend. */
 export type PromptContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
 
+/** The options of `andAgent()`. */
 export interface AgentOptions<Data, Input, Resume, Suspend, Answer extends MaybeSchema, Output> extends StepOptions {
+  /** The agent to call, as returned by `defineAgent()`. */
   agent: Agent;
-  /** What the agent is asked: text, messages, or a function of the step context to either. */
+  /** The prompt: text, messages, or a function that returns either. */
   prompt: Prompt | ((context: PromptContext<Data, Input, Resume, Suspend>) => Prompt | Promise<Prompt>);
-  /** When given, the answer is an object of this shape; otherwise it is text. */
+  /** The schema of the answer. Without one, the answer is text. */
   schema?: Answer;
-  /** Makes the next `data` of the answer. @default the answer itself */
+  /** Converts the answer to the next `data`. @default the answer itself */
   map?: (
     answer: OutputOf<Answer, string>,
     context: PromptContext<Data, Input, Resume, Suspend>,
   ) => Output | Promise<Output>;
 }
 
-/** Asks an agent; its answer is the next `data`. */
+/** Calls an agent. Its answer is the next `data`. */
 export function andAgent<
   Data = unknown,
   Input = unknown,
@@ -35,7 +38,7 @@ export function andAgent<
   const execute: ExecuteCode = async (context, tools) => {
     const asked = typeof prompt === "function" ? await prompt(context) : prompt;
     const answer = await tools.ask(agent, asked, { schema, context });
-    // The agent has checked its answer against the schema.
+    // The agent has validated its answer against the schema.
     return map ? map(answer as OutputOf<Answer, string>, context) : answer;
   };
   return createStep({

@@ -2,13 +2,18 @@ import type { Branch } from "../../engine/definition.ts";
 import { joinValues } from "../../engine/walk/value.ts";
 import { createStep, type OutputOfStep, type StepIn, type StepOptions, type TypedStep } from "./step.ts";
 
+/** The options of `andAll()` and `andRace()`. */
 export interface BranchOptions<Steps> extends Omit<StepOptions, "retry" | "timeout"> {
-  /** Every branch gets the same `data`. */
+  /** The branches. Each one gets the same `data`. */
   steps: Steps;
 }
+/** The output types of a list of steps, in order. */
 export type OutputsOf<Steps> = { -readonly [K in keyof Steps]: OutputOfStep<Steps[K]> };
 
-/** Runs all branches at once; the next `data` is the list of their results, in order. The first failure aborts the rest. */
+/**
+ * Runs all branches concurrently. The next `data` is the array of their outputs, in order. The first failure aborts the
+ * other branches.
+ */
 export function andAll<
   Data = unknown,
   Input = unknown,

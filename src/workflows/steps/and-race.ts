@@ -2,7 +2,10 @@ import type { Branch } from "../../engine/definition.ts";
 import type { BranchOptions } from "./and-all.ts";
 import { createStep, type OutputOfStep, type StepIn, type TypedStep } from "./step.ts";
 
-/** Runs all branches at once; the first to fulfil gives the next `data`, the others are aborted. Fails when all fail. */
+/**
+ * Runs all branches concurrently. The output of the first one to succeed is the next `data`, and the others are
+ * aborted. Fails if all branches fail.
+ */
 export function andRace<
   Data = unknown,
   Input = unknown,

@@ -3,13 +3,15 @@ import type { Branch } from "../../engine/definition.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type OwnType, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
+/** The options of `andTap()`. */
 export interface TapOptions<Data, Input, Resume, Suspend, In extends MaybeSchema> extends StepOptions {
+  /** The schema of `data`. */
   inputSchema?: In;
-  /** Its value is ignored; an error is logged and changes nothing. */
+  /** The side effect. Its return value is ignored, and an error is only logged. */
   execute: (context: Omit<StepContext<OutputOf<In, Data>, Input, Resume, Suspend>, "suspend">) => unknown;
 }
 
-/** A side effect: `data` goes on unchanged. */
+/** Runs a side effect. `data` does not change. */
 export function andTap<
   Data = unknown,
   Input = unknown,

@@ -8,6 +8,7 @@ import {
   type TypedStep,
 } from "./step.ts";
 
+/** The options of `andThen()`. */
 export interface ThenOptions<
   Data,
   Input,
@@ -20,14 +21,14 @@ export interface ThenOptions<
   Res extends MaybeSchema,
 >
   extends StepOptions, StepSchemas<In, Out, Sus, Res> {
-  /** Its return value is the next `data`. */
+  /** The function to run. Its return value is the next `data`. */
   execute: (context: ContextWith<Data, Input, Resume, Suspend, In, Sus, Res>) => Returns<Out, Returned>;
 }
 
-/** The input type of the output schema; without a schema, the type that the code returns. */
+/** The return type of `execute`: the input type of the output schema, or the inferred type without one. */
 export type Returns<Out, Returned> = Out extends Schema ? InputOf<Out, never> | Promise<InputOf<Out, never>> : Returned;
 
-/** Runs code; what it returns is the next `data`. */
+/** Runs a function. Its return value is the next `data`. */
 export function andThen<
   Data = unknown,
   Input = unknown,

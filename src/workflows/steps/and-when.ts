@@ -2,13 +2,15 @@ import type { Branch } from "../../engine/definition.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
+/** The options of `andWhen()`. */
 export interface WhenOptions<Data, Input, Resume, Suspend, Output> extends Omit<StepOptions, "retry" | "timeout"> {
+  /** The condition. Its result is stored, so a replay does not evaluate it again. */
   condition: (context: Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">) => boolean | Promise<boolean>;
-  /** Runs when the condition holds; otherwise `data` stays as it was. */
+  /** The step that runs if the condition is true. Otherwise `data` does not change. */
   step: TypedStep<Data, Input, Resume, Suspend, Output>;
 }
 
-/** Runs a step if a condition holds. */
+/** Runs a step if a condition is true. */
 export function andWhen<Data = unknown, Input = unknown, Resume = unknown, Suspend = never, Output = never>(
   options: WhenOptions<Data, Input, Resume, Suspend, Output>,
 ): TypedStep<Data, Input, Resume, Suspend, OwnType<Data | Output>> {

@@ -2,26 +2,27 @@ import type { StepContext } from "../../engine/step-context.ts";
 import type { Branch, ExecuteCode, WorkflowDefinition } from "../../engine/definition.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
-/** A workflow as a step sees it: what it takes and what it makes. */
+/** A workflow with the types of its input and its result. */
 export interface TypedWorkflow<Start, Result> extends WorkflowDefinition {
-  /** For the compiler only. */
+  /** Used only by the compiler. */
   readonly "~types"?: ((start: Start) => Result) | undefined;
 }
 
+/** The options of `andWorkflow()`. */
 export interface WorkflowOptions<Data, Input, Resume, Suspend, Result, Output> extends Omit<
   StepOptions,
   "retry" | "timeout"
 > {
-  /** Its input is this step's `data`. */
+  /** The workflow to run. Its input is the `data` of this step. */
   workflow: TypedWorkflow<Data, Result>;
-  /** Makes the next `data` of its result. @default the result itself */
+  /** Converts the result to the next `data`. @default the result itself */
   map?: (
     result: Result,
     context: Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">,
   ) => Output | Promise<Output>;
 }
 
-/** Runs another workflow inside this execution: its suspension suspends this one, its error is this one's. */
+/** Runs another workflow inside this execution. If it suspends or fails, so does this execution. */
 export function andWorkflow<
   Data = unknown,
   Input = unknown,
@@ -34,7 +35,7 @@ export function andWorkflow<
 ): TypedStep<Data, Input, Resume, Suspend, OwnType<Output>> {
   const { inputSchema, steps } = options.workflow ?? {};
   const { id, workflow, map } = options;
-  // The workflow has checked its result against its schema.
+  // The workflow has validated its result against its schema.
   const execute: ExecuteCode | undefined = map && ((context, { argument }) => map(argument as Result, context));
   return createStep({
     type: "andWorkflow",

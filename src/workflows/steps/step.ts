@@ -3,47 +3,54 @@ import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/s
 import type { StepContext } from "../../engine/step-context.ts";
 import type { Retry, Step, StepCodes, StepType } from "../../engine/definition.ts";
 
-/** A step with its types: of the workflow around it, and of its output. */
+/** A step with the types of the workflow around it and of its output. */
 export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
-  /** For the compiler only. */
+  /** Used only by the compiler. */
   readonly "~types"?: ((context: StepContext<Data, Input, Resume, Suspend>) => Output) | undefined;
 }
-/** A step in a workflow of these types, with any output. */
+/** A step with any output, for a workflow of these types. */
 export type StepIn<Data, Input, Resume, Suspend> = TypedStep<Data, Input, Resume, Suspend, unknown>;
+/** The output type of a step. */
 export type OutputOfStep<S> = S extends { "~types"?: ((context: never) => infer Output) | undefined } ? Output : never;
 
 /** `T`, inferred from the options of the step and not from the place where the step is used. */
 export type OwnType<T> = [T][T extends unknown ? 0 : never];
 
+/** A schema, or undefined if the option is not set. */
 export type MaybeSchema = Schema | undefined;
 
-/** The options that every step takes. */
+/** The options of every step. */
 export interface StepOptions {
-  /** Unique within the workflow, nested steps included. */
+  /** The id of the step. It is unique within the workflow, nested steps included. */
   id: string;
-  /** @default the id */
+  /** The display name. @default the id */
   name?: string;
-  /** @default "" */
+  /** A description for clients. @default "" */
   purpose?: string;
+  /** The retry policy. @default the `retry` of the workflow, or a single attempt */
   retry?: Retry;
   /** The time limit of one attempt, in milliseconds. @default server.limits.stepTimeoutMs */
   timeout?: number;
 }
 
-/** The schemas of a step with user code. They are checked at run time and give the code its types. */
+/** The schemas of a step with user code. They validate values at run time and give the code its types. */
 export interface StepSchemas<
   In extends MaybeSchema,
   Out extends MaybeSchema,
   Sus extends MaybeSchema,
   Res extends MaybeSchema,
 > {
+  /** The schema of `data`. */
   inputSchema?: In;
+  /** The schema of the return value. */
   outputSchema?: Out;
+  /** The schema of the data passed to `suspend()`. @default the `suspendSchema` of the workflow */
   suspendSchema?: Sus;
+  /** The schema of `resumeData`. @default the `resumeSchema` of the workflow */
   resumeSchema?: Res;
 }
 
-/** Refuses options that are named like a schema and are not one. */
+/** Throws if an option that is named like a schema is not a schema. */
 export function checkSchemas(options: object, what: string): void {
   for (const [key, value] of Object.entries(options)) {
     if (value === undefined || !/^(input|result|schema|\w+Schema)$/.test(key) || isSchema(value)) continue;
@@ -51,7 +58,7 @@ export function checkSchemas(options: object, what: string): void {
   }
 }
 
-/** The context of a step's code: typed by the schemas of the step, else by those of the workflow. */
+/** The context of a step's code. Its types come from the schemas of the step, else from those of the workflow. */
 export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContext<
   OutputOf<In, Data>,
   Input,
@@ -59,11 +66,11 @@ export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContex
   InputOf<Sus, Suspend>
 >;
 
-/** A step without its defaults: the options that the user wrote, the user's code by suffix, and the order in which it runs. */
+/** A step without its defaults: the user's options, the user's code by suffix, and the order in which the code runs. */
 interface StepParts<Options> {
   readonly type: StepType;
   readonly options: Options;
-  /** The options that must be there, for users without types. */
+  /** The required options. They are checked at run time for users without TypeScript. */
   readonly needs: { readonly [K in keyof Options]?: "function" | "object" };
   readonly codes?: StepCodes;
   readonly run: Step["run"];
