@@ -5,7 +5,7 @@ const config: UserConfig = defineConfig({
     index: "src/index.ts",
     models: "src/models.ts",
     cli: "src/cli/main.ts",
-    "schema-worker": "src/agents/schemas/schema-worker.ts", // a process of its own
+    "schema-worker": "src/agents/schemas/schema-worker.ts", // runs as a separate process
   },
   platform: "node",
   target: "node22.22",

@@ -1,7 +1,7 @@
 import type { ViteUserConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
-// Apart from the other tests, because they need a Chromium: `npm run test:browser`.
+// Separate from the other tests, because they need Chromium: `npm run test:browser`.
 const config: typeof base = (env) => {
   const { test, ...rest }: ViteUserConfig = base(env);
   const include = ["test/browser/*.browser.ts"];

@@ -1,5 +1,6 @@
-// Asking an agent whose model answers at once: `text` beside bare node:http and beside the AI SDK alone behind node:http;
-// then 50 streams of 500 deltas at once. node bench/agents.mjs [rounds] [seconds] (after npm run build)
+// Calls an agent whose model answers at once: `text`, compared with bare node:http and with the AI SDK alone behind
+// node:http. Then 50 concurrent streams of 500 deltas. Usage: node bench/agents.mjs [rounds] [seconds] (after npm run
+// build)
 import { once } from "node:events";
 import { createServer as createHttpServer, request as httpRequest } from "node:http";
 import { compare, measure, startVariants } from "./harness.mjs";
@@ -39,7 +40,7 @@ const data = {
   steps: 1,
 };
 
-/** node:http with a JSON body in and out, and nothing else. */
+/** A bare node:http server that parses and sends JSON. */
 async function serve(answer) {
   const server = createHttpServer((req, res) => {
     let text = "";
@@ -71,7 +72,7 @@ const variants = {
   },
 };
 
-/** Opens so many streams at once and reads them to their end. */
+/** Opens `count` streams at once and reads them to the end. */
 async function readStreams(port, count) {
   const body = JSON.stringify({ input: "hi" });
   const firsts = [];
@@ -114,7 +115,7 @@ const servers = await startVariants(import.meta.filename, variants);
 if (servers) {
   const [rounds = 9, seconds = 1] = process.argv.slice(2).map(Number);
   const request = { seconds, method: "POST", path: "/agents/instant/text", body: JSON.stringify({ input: "hi" }) };
-  // Until everything is compiled.
+  // Warm-up, until the JIT has compiled the hot code.
   for (const server of Object.values(servers)) await measure(server, { ...request, seconds: 5, connections: 16 });
   for (const connections of [16, 64]) await compare(servers, request, { rounds, connections });
   const { port } = servers.agentserve;

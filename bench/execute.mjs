@@ -1,6 +1,6 @@
-// A durable execution of 5 trivial steps over HTTP on a file, beside bare node:http doing the same work in memory.
-// node bench/execute.mjs [rounds] [seconds] (after npm run build)
-// With AGAINST=<folder of another commit, built>, beside that one instead: AGAINST=../before node bench/execute.mjs 10 3
+// A durable execution of 5 trivial steps over HTTP on a file, compared with bare node:http and the same work in memory.
+// Usage: node bench/execute.mjs [rounds] [seconds] (after npm run build)
+// AGAINST=<folder of another commit, built> compares with that commit: AGAINST=../before node bench/execute.mjs 10 3
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
@@ -64,7 +64,7 @@ if (servers) {
     path: "/workflows/five/execute",
     body: JSON.stringify({ input: { n: 1 } }),
   };
-  // Until everything is compiled.
+  // Warm-up, until the JIT has compiled the hot code.
   for (const server of Object.values(servers)) await measure(server, { ...request, seconds: 8, connections: 16 });
   for (const connections of [16, 64]) await compare(servers, request, { rounds, connections });
   for (const { child } of Object.values(servers)) child.kill();

@@ -1,8 +1,9 @@
-// Servers as processes of their own, asked in turns within one run: only ratios of such a run mean anything.
+// Each server is a separate process, and the servers take turns within one run. Only ratios within one run are
+// meaningful.
 import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
 
-/** Runs as the server when this process was forked for that; otherwise forks one process per variant. */
+/** Runs the server if this process was forked for it. Otherwise forks one process per variant. */
 export async function startVariants(file, variants) {
   if (process.argv[2] === "serve") {
     process.send(await variants[process.argv[3]]());
@@ -18,7 +19,7 @@ export async function startVariants(file, variants) {
   return servers;
 }
 
-/** Load on one server: requests per second, latencies, and the server's CPU in µs per request. */
+/** Puts load on one server. Returns requests per second, latencies, and the server's CPU in µs per request. */
 export async function measure({ child, port }, { connections, seconds, method, path, body = "", headers = "" }) {
   const before = await cpu(child);
   const args = ["bench/load.mjs", port, connections, seconds, method, path, body, headers].map(String);
@@ -35,7 +36,10 @@ async function cpu(child) {
   return user + system;
 }
 
-/** Loads the servers in turns, in alternating order, and prints each one's figures and the median of its ratios to the first. */
+/**
+ * Loads the servers in turns, in alternating order. Prints the figures of each server and the median of its ratios to
+ * the first one.
+ */
 export async function compare(servers, request, { rounds, connections }) {
   const names = Object.keys(servers);
   const results = Object.fromEntries(names.map((name) => [name, []]));

@@ -1,5 +1,6 @@
-// A load generator as a process of its own: node bench/load.mjs <port> <connections> <seconds> <method> <path> [body] [headers]
-// Raw keep-alive sockets, one request in flight on each; prints requests per second and latencies as JSON.
+// A load generator in a separate process, on raw keep-alive sockets with one request in flight on each. Prints requests
+// per second and latencies as JSON.
+// Usage: node bench/load.mjs <port> <connections> <seconds> <method> <path> [body] [headers]
 import { connect } from "node:net";
 
 const [port, connections, seconds, method, path, body = "", headers = ""] = process.argv.slice(2);

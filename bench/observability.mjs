@@ -1,6 +1,6 @@
-// What logs and spans cost while nobody listens: a durable execution of five steps, without them (twice, to see how much the
-// machine adds by itself), with them, and with a reader.
-// node bench/observability.mjs [rounds] [seconds]: in turns within one run; at most a tenth slower is what is asked for.
+// The cost of logs and spans without a reader: a durable execution of five steps without them (twice, to show the noise
+// of the machine), with them, and with a reader. The target is at most 10 % slower.
+// Usage: node bench/observability.mjs [rounds] [seconds]. The variants take turns within one run.
 import { compare, startVariants } from "./harness.mjs";
 
 const nobody = { next: 1, oldest: 1, get() {}, newest: () => [], add() {} };

@@ -1,11 +1,12 @@
-// What h3's own routing and Response path would cost a built-in row, beside the rou3 table and envelope that it has.
-// node bench/routing.mjs [rounds] [seconds]: CPU of the server per request, and requests per second, alternating in one run.
+// The cost of h3's routing and Response for a built-in route, compared with the rou3 table and envelope in use.
+// Usage: node bench/routing.mjs [rounds] [seconds]. Prints the server's CPU per request and requests per second. The
+// variants alternate within one run.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { measure, median, startVariants } from "./harness.mjs";
 
 const variants = {
-  // The same work on bare node:http: the floor.
+  // The floor: the same work on bare node:http.
   async bare() {
     const server = createServer((req, res) => {
       let text = "";
@@ -19,7 +20,7 @@ const variants = {
     await once(server, "listening");
     return server.address().port;
   },
-  // A route of the table, as every built-in endpoint is.
+  // A route of the table, like every built-in endpoint.
   async table() {
     const { openServer } = await import("../src/server/create.ts");
     const { toProject } = await import("../src/config/load.ts");
@@ -27,7 +28,7 @@ const variants = {
     const server = openServer(toProject({}), { mode: "start", extraRoutes: testRows, file: ":memory:" });
     return (await server.listen({ port: 0 })).port;
   },
-  // The same route in h3: its router, events and Response around the route's own `run`.
+  // The same route in h3: its router, events and Response around the `run` of the route.
   async h3() {
     const { openServer } = await import("../src/server/create.ts");
     const { toProject } = await import("../src/config/load.ts");

@@ -1,10 +1,11 @@
-// Many readers of the log: 1,000 sockets on /ws/logs, 10 records a second, 20 seconds; what each of them gets, and when.
-// node bench/sockets.mjs [sockets] [records a second] [seconds] (after npm run build): server and clients are processes of their own.
+// Many readers of the log: 1,000 sockets on /ws/logs, 10 records a second, 20 seconds. Measures what each socket gets,
+// and when. The server and the clients are separate processes.
+// Usage: node bench/sockets.mjs [sockets] [records a second] [seconds] (after npm run build)
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const processes = 2; // of clients
+const processes = 2; // client processes
 const [role, ...rest] = process.argv.slice(2);
 if (role === "serve") await serve();
 else if (role === "read") await read(...rest.map(Number));
@@ -17,13 +18,13 @@ async function bench(sockets = 1_000, rate = 10, seconds = 20) {
     const own = Math.floor(sockets / processes) + (n < sockets % processes ? 1 : 0);
     return fork(import.meta.filename, ["read", port, own, rate * seconds].map(String));
   });
-  await Promise.all(readers.map((reader) => once(reader, "message"))); // all of them have their snapshot
+  await Promise.all(readers.map((reader) => once(reader, "message"))); // every socket has its snapshot
   const before = await ask(server, "usage");
   const start = performance.now();
   await ask(server, { rate, count: rate * seconds });
   const took = (performance.now() - start) / 1_000;
   const after = await ask(server, "usage");
-  await sleep(2_000); // for what is late
+  await sleep(2_000); // for late records
   const results = await Promise.all(readers.map((reader) => ask(reader, "result")));
   const sum = (key) => results.reduce((total, one) => total + one[key], 0);
   const latencies = Float64Array.from(results.flatMap((one) => one.latencies)).toSorted();
@@ -48,7 +49,7 @@ async function ask(child, what) {
   return answer;
 }
 
-/** The server. What is logged goes nowhere else. */
+/** Runs the server. Its log is not written anywhere else. */
 async function serve() {
   const { createServer, embedded } = await import("../dist/index.mjs");
   let logger;
@@ -71,7 +72,7 @@ async function serve() {
     const start = performance.now();
     for (let n = 1; n <= what.count; n++) {
       await sleep(Math.max(0, start + (n * 1_000) / what.rate - performance.now()));
-      // One clock for all processes of a machine.
+      // A clock that all processes of a machine share.
       logger.info("A record of the bench", { n, at: performance.timeOrigin + performance.now() });
     }
     return process.send("done");
@@ -79,7 +80,7 @@ async function serve() {
   process.send(port);
 }
 
-/** So many sockets, which count what they get. */
+/** Opens the sockets and counts the records that they get. */
 async function read(port, sockets) {
   const { WebSocket } = await import("ws");
   const latencies = [];

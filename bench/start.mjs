@@ -1,5 +1,5 @@
-// How long a person waits: `--help`, `dev` and `start` to their first answer on the starter, beside `node -e 0`. Each is run
-// in turns, as a process of its own; build first (npx tsdown).
+// The start-up time: `--help`, and the first response of `dev` and `start` on the starter, compared with `node -e 0`.
+// They take turns, each as a separate process. Build first (npx tsdown).
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
@@ -50,7 +50,7 @@ const times = Object.fromEntries(Object.keys(variants).map((name) => [name, []])
 for (let round = 0; round <= rounds; round++) {
   for (const [name, measure] of Object.entries(variants)) {
     const took = await measure();
-    if (round > 0) times[name].push(took); // the first one fills caches
+    if (round > 0) times[name].push(took); // the first round fills caches
   }
 }
 rmSync(folder, { recursive: true, force: true });

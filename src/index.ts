@@ -80,6 +80,6 @@ export { ServeError, type ServeErrorOptions } from "./core/error.ts";
 export type { Logger, LogLevel } from "./core/log.ts";
 export type { HostLogger } from "./observability/log-output.ts";
 
-// A server inside another program
+// A server embedded in another program
 export { createServer, type Server } from "./server/create.ts";
 export type { ListeningServer } from "./server/listen.ts";

@@ -6,10 +6,10 @@ import type { AuthProvider } from "./provider.ts";
 import { extractSocketToken, extractToken } from "./token.ts";
 import { toCaller } from "./user.ts";
 
-/** Who asks. Throws the 401 where a caller is needed and there is none; elsewhere a token that is no good is no token. */
+/** Returns the identity of a request. Throws if a required caller is missing. Otherwise ignores an invalid token. */
 export type Gate = (request: Request, asked: AccessRequest & { readonly search: URLSearchParams }) => Promise<Identity>;
 
-/** `report` hears, once a second at most, what is wrong with the provider itself, as text without the token. */
+/** Creates a gate. `report` gets faults of the provider itself, at most one a second, as text without the token. */
 export function createGate(provider: AuthProvider, policy: Policy, report: (error: string) => void): Gate {
   const anonymous: Identity = { checked: true, ownership: provider.ownership === true, caller: undefined };
   let quietUntil = 0;
@@ -42,7 +42,7 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
   };
 }
 
-/** How long a provider may take. */
+/** Time limit of a provider. */
 const verifyMs = 5_000;
 
 function refuseLate(): never {
@@ -56,7 +56,7 @@ function refuse(message: string, cause?: unknown): ServeError {
   return new ServeError(401, message, { headers: [["www-authenticate", "Bearer"]], cause });
 }
 
-/** What the caller hears. A provider's own words are meant for it; those of whatever has failed the provider are not. */
+/** Returns the 401. A message of the provider is meant for the caller. A message of a failed dependency is not. */
 function toRefusal(error: unknown, token: string | undefined): ServeError {
   if (!(error instanceof Error)) return refuse("Invalid token: rejected");
   if ("code" in error && error.code === "ERR_JWT_EXPIRED") return refuse("Token expired", error);
@@ -68,8 +68,9 @@ function toRefusal(error: unknown, token: string | undefined): ServeError {
 }
 
 /**
- * A mistake in the provider's code, or a service or database that fails it: their texts may hold addresses and names, and
- * they tell more than a text. So does what JWT libraries throw, but that is about the token.
+ * Returns true for a bug in the provider, or a failed service or database. The message of such an error may contain
+ * addresses and names. It is recognized by its class, or by properties besides the message. Errors of JWT libraries
+ * have such properties as well, but they are about the token.
  */
 function isFault(error: Error): boolean {
   if (error instanceof ServeError) return false;
@@ -86,7 +87,7 @@ function withChallenge(error: ServeError): ServeError {
   return new ServeError(401, error.message, { headers, cause: error.cause });
 }
 
-/** Neither the token nor a part of it that tells something, in letters of whatever size. */
+/** Removes the token, and each of its dot-separated parts of 8 or more characters, in any letter case. */
 function redact(text: string, token = ""): string {
   if (token === "") return text;
   const parts = [token, ...token.split(".").filter((part) => part.length >= 8)];

@@ -8,41 +8,46 @@ import type { AccessOptions, AuthProvider } from "./provider.ts";
 import { toUser } from "./user.ts";
 
 export type { JWTPayload };
+/** A signature algorithm of `jwtAuth()` and `createToken()`. */
 export type JwtAlgorithm = (typeof algorithms)[number];
 const signing: unique symbol = Symbol("signing");
 
+/** The options of `jwtAuth()`. */
 export interface JwtAuthOptions extends AccessOptions {
-  /** The secret that tokens are signed with: 32 bytes or more, from a random source. */
+  /** The secret that signs the tokens: 32 or more random bytes. */
   secret: string;
-  /** The user of a token, for every request. @default the payload, with `id` = `id ?? sub` */
+  /** Maps a payload to its user. Called for every request. @default the payload, with `id` = `id ?? sub` */
   mapUser?: ((payload: JWTPayload) => object | Promise<object>) | undefined;
+  /** Checks in addition to the signature and the expiry. */
   verifyOptions?:
     | {
-        /** @default ["HS256"] */
+        /** The allowed algorithms. @default ["HS256"] */
         algorithms?: readonly JwtAlgorithm[] | undefined;
+        /** The required audience (`aud`). @default any */
         audience?: string | undefined;
+        /** The required issuer (`iss`). @default any */
         issuer?: string | undefined;
       }
     | undefined;
-  /** Tokens that are remembered once verified, until they expire. @default 1000 */
+  /** The number of verified tokens to cache. A cached token is valid until it expires. @default 1000 */
   cacheSize?: number | undefined;
 }
 
-/** What the command line asks of a provider that `jwtAuth` made. The secret itself stays in here. */
+/** A provider made by `jwtAuth()`, with a signer for the command line. The secret is not exposed. */
 export interface JwtProvider extends AuthProvider {
   readonly [signing]: {
-    /** Whether the secret is so short that it can be guessed. */
+    /** True if the secret is short enough to be guessed. */
     readonly isWeak: boolean;
     readonly defaults: Required<Pick<CreateTokenOptions, "algorithm">> & CreateTokenOptions;
     sign(payload: JWTPayload, options: CreateTokenOptions): Promise<string>;
   };
 }
 
-/** How to sign for a provider; undefined when it is not one of `jwtAuth`'s. */
+/** Returns the signer of a provider, or undefined if the provider was not made by `jwtAuth()`. */
 export const signerOf = (provider: AuthProvider | undefined): JwtProvider[typeof signing] | undefined =>
   (provider as Partial<JwtProvider> | undefined)?.[signing];
 
-/** Believes tokens that were signed with a secret: those of `createToken()`, of `agentserve token`, of your login. */
+/** Creates a provider for tokens signed with a secret: by `createToken()`, `agentserve token` or your own login. */
 export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   checkJwtOptions(options);
   const { secret, mapUser, verifyOptions = {}, cacheSize = 1_000, ...access } = options;
@@ -58,11 +63,11 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
     });
     const verified = { payload: JSON.stringify(payload), user: toDefaultUser(payload), until: toMs(payload.exp) };
     if (cacheSize > 0) known.set(token, verified);
-    // The oldest leaves: a flood of distinct tokens costs memory only up to here.
+    // The oldest entry is evicted, so a flood of distinct tokens cannot fill the memory.
     if (known.size > cacheSize) known.delete(known.keys().next().value!);
     return verified;
   }
-  // A payload of its own for each request: mapUser may change it.
+  // Each request gets a fresh payload: mapUser may change it.
   const toMapped = ({ payload, user }: VerifiedToken) => (mapUser ? mapUser(JSON.parse(payload) as JWTPayload) : user);
 
   const provider: JwtProvider = {
@@ -84,25 +89,28 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
 }
 
 interface VerifiedToken {
-  /** As JSON. */
+  /** Serialized JSON. */
   readonly payload: string;
   readonly user: object;
-  /** In milliseconds since 1970. */
+  /** The expiry, in milliseconds since 1970. */
   readonly until: number;
 }
 const toMs = (seconds: number | undefined): number => (seconds === undefined ? Infinity : seconds * 1_000);
 const toDefaultUser = ({ id, ...payload }: JWTPayload): object => toUser({ ...payload, id: id ?? payload.sub });
 
+/** The options of `createToken()`. */
 export interface CreateTokenOptions {
-  /** How long it is good for: `"30m"`, `"12h"`, `"7d"`. @default for ever */
+  /** The lifetime of the token: `"30m"`, `"12h"`, `"7d"`. @default no expiry */
   expiresIn?: string | undefined;
+  /** The audience (`aud`). @default none */
   audience?: string | undefined;
+  /** The issuer (`iss`). @default none */
   issuer?: string | undefined;
-  /** @default "HS256" */
+  /** The signature algorithm. @default "HS256" */
   algorithm?: JwtAlgorithm | undefined;
 }
 
-/** A token for a caller, as `jwtAuth({ secret })` believes it. `sub` of the payload is the user's id. */
+/** Signs a token that `jwtAuth({ secret })` accepts. `sub` in the payload is the id of the user. */
 export async function createToken(
   payload: JWTPayload,
   secret: string,
@@ -125,7 +133,7 @@ async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOpt
   return token.sign(key);
 }
 
-/** Words of our own: what jose says may hold what stands in the token. */
+/** Replaces messages of jose, which may quote the content of the token. */
 function toReason(error: unknown): unknown {
   if (error instanceof errors.JWTExpired || !(error instanceof errors.JOSEError)) return error;
   if (error instanceof errors.JWSSignatureVerificationFailed) return new Error("signature verification failed");
@@ -141,7 +149,7 @@ function toReason(error: unknown): unknown {
 function toKey(secret: string, where: string): KeyObject {
   const isKey = typeof secret === "string" && secret.trimStart().startsWith("-----BEGIN ");
   if (typeof secret !== "string" || secret === "" || isKey) {
-    // What was found is not shown: it may be a secret all the same. With a public key for one, whoever has that could sign.
+    // The value is not shown, because it may be a secret. A public key is refused: anyone who has it could sign tokens.
     const found = isKey ? "a PEM key" : kindOf(secret);
     throw new TypeError(`${where}: secret: expected a text that only those who sign tokens know, found ${found}`);
   }

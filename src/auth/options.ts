@@ -3,7 +3,7 @@ import { explain, nearest } from "../core/explain.ts";
 import { isObject } from "../core/json.ts";
 import { readEntry } from "./entry.ts";
 
-// The message of each schema is what was expected.
+// The message of each schema names the expected value.
 const flag = v.optional(v.boolean("true or false"));
 const routes = v.optional(
   v.array(
@@ -25,7 +25,7 @@ const Provider = v.object(
 
 const JwtOptions = v.strictObject(
   {
-    secret: v.optional(v.unknown()), // its own rule does not print what was found
+    secret: v.optional(v.unknown()), // toKey() checks it and does not print the value
     mapUser: v.optional(fn),
     verifyOptions: v.optional(
       v.strictObject(
@@ -46,14 +46,14 @@ const JwtOptions = v.strictObject(
 );
 
 /**
- * What is wrong with a provider: `auth.publicRoutes.0: expected …`. A misspelt option would leave open what it should close.
- * Texts are not shown where a secret may have been meant for something else.
+ * Returns the mistakes in a provider: `auth.publicRoutes.0: expected …`. A misspelled option is one of them, because it
+ * would leave routes open. If the provider is not an object, its value is not shown: it may be a secret.
  */
 export function findProviderMistakes(provider: unknown, place: string): string[] {
   if (!isObject(provider))
     return [`${place}: expected an authentication provider such as jwtAuth(), found ${kindOf(provider)}`];
   const known = Object.keys(Provider.entries);
-  // Asked by name: a provider may be an instance of a class, and have more than we know.
+  // Read key by key: a provider may be a class instance and have other properties.
   const parsed = v.safeParse(Provider, Object.fromEntries(known.map((key) => [key, Reflect.get(provider, key)])));
   const mistakes = parsed.issues?.map((issue) => explain(Provider, issue)) ?? [];
   for (const key of Object.keys(provider).filter((name) => !known.includes(name))) {

@@ -4,27 +4,27 @@ import { readEntry, type Entry } from "./entry.ts";
 import type { AccessOptions } from "./provider.ts";
 import { readingsOf } from "./readings.ts";
 
-/** What the policy knows of a built-in route. */
+/** The part of a built-in route that the policy reads. */
 interface PolicyRoute {
   readonly type: "route" | "socket";
   readonly access: Access;
 }
 export interface AccessRequest {
   readonly method: string;
-  /** The very path that the router used, or a route's pattern. */
+  /** The exact path that the router used, or the pattern of a route. */
   readonly path: string;
-  /** The built-in route that matched. The route, not the URL: every spelling of a path that reaches it is one request. */
+  /** The built-in route that matched. The route decides, not the URL: many spellings of a path reach the same route. */
   readonly route: PolicyRoute | undefined;
   readonly isUpgrade?: boolean | undefined;
 }
-/** Whether a caller is needed, and what says so. */
+/** The required access, and the rule that requires it. */
 interface Decision {
   readonly access: Access;
   readonly why: string;
 }
 export interface Policy {
   decide(asked: AccessRequest): Decision;
-  /** What holds for all paths of a route, and the entries that make an exception for some of them. */
+  /** Returns the decision for all paths of a route, and the entries that make an exception for some of them. */
   describe(asked: AccessRequest): Decision & { readonly except: readonly string[] };
 }
 
@@ -45,7 +45,7 @@ export function createPolicy(options: AccessOptions): Policy {
     decide(asked) {
       const { method, path } = asked;
       if (!opening && !closing) return byRoute(asked);
-      // A wildcard route may take a path for another than the router does. Opened is what is open in every reading.
+      // A wildcard route may read the path in another way than the router. A path is public only if every reading is.
       const readings = readingsOf(path);
       const open = readings.map((reading) => find(opening, method, reading));
       const closed = readings.map((reading) => find(closing, method, reading));
@@ -55,7 +55,7 @@ export function createPolicy(options: AccessOptions): Policy {
       const meeting = [...openers, ...closers].filter((rule) => meets(rule, asked));
       const whole = meeting.find((rule) => covers(rule, asked));
       const decision = whole?.decision ?? byRoute(asked);
-      // An entry behind the one that holds for all is never asked.
+      // An entry after the one that covers all paths never applies.
       const before = whole ? meeting.slice(0, meeting.indexOf(whole)) : meeting;
       const except = before.filter((rule) => rule.decision.access !== decision.access).map(({ text }) => text);
       return { ...decision, except };
@@ -80,7 +80,7 @@ function toRules(texts: readonly string[] = [], access: Access, what: string): R
   return texts.map((text) => ({ text, ...readEntry(text)!, decision: { access, why: `${what}: ${text}` } }));
 }
 
-/** The router that h3 and the table use, so that an entry covers just what a route of the same pattern would. */
+/** Uses the router of h3 and of the table, so that an entry covers exactly what a route of the same pattern would. */
 function toRouter(rules: readonly Rule[]): RouterContext<Decision> | undefined {
   if (rules.length === 0) return undefined;
   const router = createRouter<Decision>();
@@ -92,13 +92,13 @@ function find(router: RouterContext<Decision> | undefined, method: string, path:
   return router && findRoute(router, toRouted(method), path, { params: false })?.data;
 }
 
-/** A HEAD runs what GET does. A method in small letters is none, but `app.all()` would take it. */
+/** Returns the method to look up: GET for a HEAD, and uppercase, because `app.all()` would match a lowercase method. */
 function toRouted(method: string): string {
   const upper = method.toUpperCase();
   return upper === "HEAD" ? "GET" : upper;
 }
 
-// Without a method: a route of `app.all()`, an entry for `ALL`.
+// An empty method is a route of `app.all()`, or an entry for `ALL`.
 const meets = (rule: Rule, { method, path }: AccessRequest): boolean =>
   (method === "" || rule.method === "" || rule.method === toRouted(method)) &&
   compareRoutes(rule.path, path) !== "disjoint";

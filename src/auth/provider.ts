@@ -1,26 +1,27 @@
-/** Whom a server believes. `jwtAuth()` makes one; yours may ask whatever you have: sessions, API keys, another service. */
+/** Authenticates callers. Made by `jwtAuth()`, or your own for sessions, API keys or another service. */
 export interface AuthProvider extends AccessOptions {
-  /** A name for it, such as `"session"`. */
+  /** A name for the provider, such as `"session"`. */
   readonly type: string;
   /**
-   * The user behind a token, as plain JSON: its `id` becomes `userId`. Throws when the token is no good: the caller gets 401
-   * `Invalid token: <message>`, or `Token expired` for an error whose `code` is `"ERR_JWT_EXPIRED"`. It has 5 seconds.
+   * Returns the user of a token as plain JSON. The `id` of the user becomes `userId`. Throws if the token is invalid:
+   * the caller gets 401 `Invalid token: <message>`, or `Token expired` for an error with the `code`
+   * `"ERR_JWT_EXPIRED"`. The time limit is 5 seconds.
    */
   verifyToken(token: string, request?: Request): object | Promise<object>;
-  /** Where the token is: a cookie, a query parameter. @default the header `Authorization: Bearer <token>` */
+  /** Reads the token from a request, for example from a cookie. @default the header `Authorization: Bearer <token>` */
   extractToken?(request: Request): string | null | undefined;
 }
 
-/** Which requests need a caller. Routes are written `"<METHOD or ALL> <path>"`; a `*` at the end matches any remainder. */
+/** Rules that require a caller. A route is written `"<METHOD or ALL> <path>"`. A final `*` matches any remainder. */
 export interface AccessOptions {
-  /** Whether every route needs a caller, custom ones too, but for `publicRoutes`. @default false */
+  /** True to require a caller for every route, including custom ones, except `publicRoutes`. @default false */
   readonly defaultPrivate?: boolean | undefined;
-  /** Routes that need no caller, in either mode: `"GET /health"`, `"POST /hooks/*"`. */
+  /** Routes that do not require a caller, in either mode: `"GET /health"`, `"POST /hooks/*"`. @default [] */
   readonly publicRoutes?: readonly string[] | undefined;
-  /** Routes that need a caller besides those that do by themselves: `"GET /reports/*"`. */
+  /** Routes that require a caller, in addition to those that do by default: `"GET /reports/*"`. @default [] */
   readonly protect?: readonly string[] | undefined;
-  /** Whether WebSockets need a caller, too. @default false */
+  /** True to require a caller for WebSockets. @default false */
   readonly webSockets?: boolean | undefined;
-  /** Whether an execution is there only for the user who began it. @default false */
+  /** True to make an execution visible only to the user who started it. @default false */
   readonly ownership?: boolean | undefined;
 }

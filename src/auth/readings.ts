@@ -1,12 +1,13 @@
 /**
- * A path as the router reads it, and as a careless handler of a wildcard route might: decoded once or more, `\\` taken for
- * `/`, `//` for `/`, dots resolved, cut at what would be a query in a URL. Most paths have one reading.
+ * Returns every way to read a path: as the router does, and as a careless handler of a wildcard route might. Such a
+ * handler may decode it several times, treat `\\` and `//` as `/`, resolve dots, or cut it before a `?` or `#`. Most
+ * paths have one reading.
  */
 export function readingsOf(path: string): readonly string[] {
   if (!/%|\/\/|\\|\/\./.test(path)) return [path];
   const readings = new Set([path]);
   for (let round = 0, decoded = path; round <= mostRounds; round++, decoded = decode(decoded)) {
-    // As it is; as the path of a URL, which has no tabs and lines, and ends before `?` and `#`.
+    // As it is, and as the path of a URL: without tabs and line breaks, and cut before `?` and `#`.
     for (const text of [decoded, toUrlPath(decoded)]) {
       for (const slashed of [text, text.replaceAll("\\", "/")]) {
         readings.add(encode(resolve(slashed, false)));
@@ -24,14 +25,14 @@ function toUrlPath(text: string): string {
   return path.slice(0, end);
 }
 
-/** Whoever decodes twice gets what was encoded twice. */
+/** The most rounds of decoding. A handler that decodes twice reads what was encoded twice. */
 const mostRounds = 3;
 
 function decode(path: string): string {
   return path.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
 }
 
-/** For a URL an empty part is one that `..` leaves; for a file system it is none. */
+/** Resolves dots. In a URL, `..` removes an empty segment. In a file system, empty segments do not exist. */
 function resolve(path: string, keepsEmpty: boolean): string {
   const parts: string[] = [];
   for (const part of path.split("/").slice(1)) {
@@ -41,7 +42,7 @@ function resolve(path: string, keepsEmpty: boolean): string {
   return `/${parts.join("/")}`;
 }
 
-/** As rou3 writes what stands in a pattern, its escapes in capitals. */
+/** Encodes a path as rou3 encodes a pattern, with uppercase escapes. */
 function encode(path: string): string {
   const escaped = path.replace(/[\0- "#<>?^`{}\x7F-\uFFFF]+/g, (run) => encodeURIComponent(run.toWellFormed()));
   return escaped.replace(/%[0-9a-f]{2}/gi, (escape) => escape.toUpperCase());

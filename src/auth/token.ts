@@ -1,7 +1,7 @@
 import { tokenProtocol } from "../sockets/socket.ts";
 import type { AuthProvider } from "./provider.ts";
 
-/** The token of a request, wherever the provider looks for it. */
+/** Returns the token of a request, from the place where the provider expects it. */
 export function extractToken(provider: AuthProvider, request: Request): string | undefined {
   const token = provider.extractToken ? provider.extractToken(request) : bearer(request);
   if (token === undefined || token === null || token === "") return undefined;
@@ -9,7 +9,7 @@ export function extractToken(provider: AuthProvider, request: Request): string |
   return token;
 }
 
-/** A browser cannot set headers on a WebSocket: `new WebSocket(url, ["bearer", token])`, or `?token=`. */
+/** A browser cannot set headers on a WebSocket, so it uses `new WebSocket(url, ["bearer", token])` or `?token=`. */
 export function extractSocketToken(
   provider: AuthProvider,
   request: Request,
@@ -23,7 +23,7 @@ export function extractSocketToken(
 function bearer({ headers }: Request): string | undefined {
   const header = headers.get("authorization");
   if (header === null) return undefined;
-  // Several headers of one name reach us as one, with commas between them. Other schemes have commas, but before `name=value`.
+  // Repeated headers arrive as one, joined by commas. Other schemes also have commas, but only before `name=value`.
   const [, ...more] = header.replace(/"[^"]*"/g, '""').split(",");
   if (!more.every((part) => /^\s*[\w-]+\s*=\s*[^\s=]/.test(part)))
     throw new Error("more than one Authorization header");

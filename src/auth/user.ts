@@ -4,8 +4,8 @@ import { isObject } from "../core/json.ts";
 const made = new WeakSet<object>();
 
 /**
- * A copy of a user that nobody can change, as plain JSON: it is journaled, and must be the same before and after a restart;
- * and what one request adds to it must not be there in the next one.
+ * Returns a frozen copy of a user as plain JSON. The user is journaled, so it must be the same before and after a
+ * restart. Frozen, because a change by one request must not be visible to the next one.
  */
 export function toUser(user: unknown): Caller["user"] {
   if (!isObject(user)) throw new Error("the provider gave no user");
@@ -20,10 +20,10 @@ export function toCaller(given: unknown): Caller {
   return { user, userId: toUserId(user["id"]) };
 }
 
-/** Many databases number their users. Two numbers too large for JavaScript would be one user. */
+/** Accepts numbers, because many databases use them as ids. Unsafe integers could give two users the same id. */
 function toUserId(id: unknown): string | undefined {
   if (id === undefined || id === null) return undefined;
-  // Half a character cannot be stored: two such users would be one, too.
+  // A lone surrogate cannot be stored: two such ids would become the same one.
   if (typeof id === "string" && id !== "" && id.isWellFormed()) return id;
   if (Number.isSafeInteger(id)) return String(id);
   throw new Error("the id of its user is neither a text nor a safe whole number");

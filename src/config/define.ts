@@ -15,56 +15,59 @@ import { ConfigError } from "./error.ts";
 import { findKey } from "./frame.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
 
-/** What `agents.config.ts` exports as its default. */
+/** The default export of `agents.config.ts`. */
 export interface Config {
-  /** Agents to serve, besides those that files in `agentsDir` export. */
+  /** The agents to serve, in addition to those in `agentsDir`. @default [] */
   agents?: readonly AgentDefinition[];
-  /** Every agent that a file in here exports is served too. @default "agents", if it exists */
+  /** A folder of files. Every agent that they export is served. @default "agents", if it exists */
   agentsDir?: string;
-  /** Workflows to serve, besides those that files in `workflowsDir` export. */
+  /** The workflows to serve, in addition to those in `workflowsDir`. @default [] */
   workflows?: readonly WorkflowDefinition[];
-  /** Every workflow that a file in here exports is served too. @default "workflows", if it exists */
+  /** A folder of files. Every workflow that they export is served. @default "workflows", if it exists */
   workflowsDir?: string;
+  /** The options of the HTTP server. @default {} */
   server?: ServerOptions;
-  /** Who may call what. @default everybody may call everything */
+  /** The authentication provider. @default none: anyone may call every route */
   auth?: AuthProvider | undefined;
-  /** Where the log goes besides its readers: a pino, winston or consola of your own. @default the terminal */
+  /** The logger to write to, such as pino, winston or consola. `/api/logs` works with any. @default the terminal */
   logger?: HostLogger;
-  /** Where executions and conversations live. @default embedded() */
+  /** The store of executions and conversations. @default embedded() */
   backend?: Backend;
-  /** Adds routes, groups and middleware of your own to an H3 app; they come after the built-in routes. */
+  /** Adds custom routes, groups and middleware to an H3 app. Built-in routes take precedence. */
   configureApp?: (app: CustomApp) => void;
-  /** Called once nobody uses this version of the config any more. */
+  /** Called when this version of the config is no longer in use. */
   onDispose?: () => void | Promise<void>;
 }
-/** The H3 app of `configureApp`. It has a name of its own, so that the type of a config can be written without h3. */
+/** The H3 app of `configureApp`. A named interface, so that the type of a config can be written without h3. */
 export interface CustomApp extends H3 {}
 declare module "h3" {
-  /** What a custom route finds in `event.context`. */
+  /** The context of a custom route: `event.context`. */
   interface H3EventContext {
-    /** Whom the authentication provider found behind the request's token. */
+    /** The user that the authentication provider returned for the token. */
     authenticatedUser?: Readonly<Record<string, unknown>> | undefined;
-    /** The `x-request-id` of the answer. */
+    /** The `x-request-id` of the response. */
     requestId?: string;
-    /** Stamps what it logs with the ids of the request and its user. */
+    /** A logger that adds the ids of the request and its user to every record. */
     logger?: Logger;
   }
 }
+/** The options of the HTTP server. */
 export interface ServerOptions {
-  /** @default 3141, or the next free one in `dev` */
+  /** The port to listen on. @default 3141, or the next free port in `dev` */
   port?: number;
-  /** @default "127.0.0.1" */
+  /** The host or address to listen on. @default "127.0.0.1" */
   host?: string;
-  /** In `dev`: with a certificate signed by itself. In production, what stands in front of it does that. @default false */
+  /** Serves https in `dev`, with a self-signed certificate. In production, use a reverse proxy. @default false */
   https?: boolean;
-  /** Names, besides localhost and IP addresses, under which `dev` may be asked. */
+  /** Host names that `dev` accepts, in addition to localhost and IP addresses. @default [] */
   allowedHosts?: string[];
-  /** Who may call from a browser. @default every origin; false turns the handling off */
+  /** The CORS options. `false` turns CORS handling off. @default every origin is allowed */
   cors?: CorsOptions | false;
+  /** The limits of the server. @default the default of each limit */
   limits?: Partial<Limits>;
 }
 
-/** The config with its defaults filled in. */
+/** A config with its defaults filled in. */
 export interface ResolvedConfig extends Omit<Config, "server"> {
   agents: AgentDefinition[];
   workflows: WorkflowDefinition[];
@@ -72,11 +75,11 @@ export interface ResolvedConfig extends Omit<Config, "server"> {
   server: Omit<ServerOptions, "limits" | "allowedHosts"> & { allowedHosts: string[]; limits: Limits };
 }
 
-/** Gives `agents.config.ts` its types. Mistakes are reported when the file is loaded, with file and place. */
+/** Types a config. Mistakes are reported with their file and place when the file is loaded. */
 export function defineConfig<const C extends Config>(config: C & ExactConfig<C>): C {
   return config;
 }
-/** `never` for each key that a config does not have. The compiler reports no unknown keys of a type parameter by itself. */
+/** `never` for each unknown key of a config. TypeScript itself does not report unknown keys of a type parameter. */
 export type ExactConfig<T, Known = Config> = {
   [K in keyof T]: K extends keyof Known
     ? K extends "server" | "limits" | "cors"
@@ -85,7 +88,7 @@ export type ExactConfig<T, Known = Config> = {
     : never;
 };
 
-/** Checks a config; the messages name the key, what was expected and what was found, and where in its `file` it stands. */
+/** Validates a config. Each message names the key, the expected and the actual value, and its place in `file`. */
 export function parseConfig(config: unknown, origin: string, file?: string): ResolvedConfig {
   const parsed = v.safeParse(ConfigSchema, config);
   const mistakes = parsed.issues?.map((issue) => explain(ConfigSchema, issue)) ?? [];
@@ -97,17 +100,17 @@ export function parseConfig(config: unknown, origin: string, file?: string): Res
   throw new ConfigError(mistakes.map((mistake) => `${origin}: ${mistake}`).join("\n"), { place });
 }
 
-// The message of each schema is what was expected; `explain` adds the place and what was found.
+// The message of each schema names the expected value. `explain` adds the path and the actual value.
 const text = (what: string) => v.pipe(v.string(what), v.nonEmpty(what));
 const texts = (what: string) => v.array(v.string(what), what);
 const wholeNumber = (min: number, max: number, what: string) =>
   v.pipe(v.number(what), v.integer(what), v.minValue(min, what), v.maxValue(max, what));
 const fn = <F>(what: string) => v.custom<F>((value) => typeof value === "function", what);
 
-/** Knows its keys, and refuses an array, which valibot would take for an object. */
+/** A strict object schema that refuses an array, which valibot would accept as an object. */
 const object = <E extends v.ObjectEntries>(entries: E, what: string) => {
   const known = v.strictObject(entries, what);
-  // What is never parsed has no type to give: the object's own stands for both.
+  // A `never` schema has no output, so the type of the object schema applies to both branches.
   return v.lazy((value) => (Array.isArray(value) ? (v.never(what) as unknown as typeof known) : known));
 };
 
@@ -115,7 +118,7 @@ const originRule = "an origin such as http://localhost:5173, an array of them or
 const isOrigin = (value: unknown): boolean =>
   value === "*" ||
   value === "null" ||
-  // `URL` knows no origin of `capacitor://localhost` or `chrome-extension://…`.
+  // `URL` has no origin for `capacitor://localhost` or `chrome-extension://…`.
   (typeof value === "string" &&
     (URL.parse(value)?.origin === value || /^(?!https?:)[a-z][a-z\d+.-]*:\/\/[^/\s]+$/.test(value)));
 
@@ -150,11 +153,11 @@ const isLogger = (value: unknown): boolean =>
 const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
 
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
-  const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // a timer cannot wait longer
+  const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // the longest delay of a timer
   const least = name === "stepTimeoutMs" ? 0 : 1;
   return [name, v.optional(wholeNumber(least, most, `a whole number from ${least} to ${most}`), value)];
 });
-// `fromEntries` forgets the names, which are exactly those of the defaults.
+// `fromEntries` loses the key names. They are exactly those of the defaults.
 const limits = Object.fromEntries(limitEntries) as {
   [K in keyof Limits]: v.OptionalSchema<v.GenericSchema<number>, number>;
 };
@@ -184,7 +187,7 @@ const ConfigSchema = object(
     ),
     workflowsDir: v.optional(text("the name of a folder")),
     server: v.optional(Server, {}),
-    auth: v.optional(v.custom<AuthProvider>(() => true)), // checked by its own rules, which do not print texts
+    auth: v.optional(v.custom<AuthProvider>(() => true)), // findProviderMistakes() checks it and does not print secrets
     logger: v.optional(v.custom<HostLogger>(isLogger, "a logger with info(), warn() and error()")),
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function of the app")),

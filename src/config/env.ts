@@ -7,8 +7,8 @@ import { show } from "./load-error.ts";
 export const envFiles = [".env", ".env.local"] as const;
 
 /**
- * `.env` and `.env.local` beside the config. The real environment wins over both, `.env.local` over `.env`. Each call
- * reads them again; what they no longer say is gone.
+ * Loads `.env` and `.env.local` beside the config. The real environment overrides both, and `.env.local` overrides
+ * `.env`. Each call reads the files again, and removes variables that are no longer in them.
  */
 export function createEnv(folder: string): () => void {
   const real = new Set(Object.keys(process.env));
@@ -17,7 +17,7 @@ export function createEnv(folder: string): () => void {
     const found: Record<string, string | undefined> = {};
     for (const name of envFiles) {
       const file = join(folder, name);
-      // A folder of that name is somebody else's: Python keeps one.
+      // A folder of that name is ignored: it may be a virtual environment of Python.
       if (statSync(file, { throwIfNoEntry: false })?.isFile()) Object.assign(found, parseEnv(read(file)));
     }
     const said = Object.entries(found).filter(([key]) => !real.has(key));

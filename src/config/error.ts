@@ -7,7 +7,7 @@ export interface Place {
   readonly column?: number | undefined;
 }
 
-/** A mistake in the files or settings of a project. Its message has one line per mistake, each with the file and place first. */
+/** A mistake in the files or settings of a project. The message has one line per mistake, with file and place first. */
 export class ConfigError extends UserError {
   override readonly name = "ConfigError";
   readonly place: Place | undefined;

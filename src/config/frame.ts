@@ -4,7 +4,7 @@ import type { Place } from "./error.ts";
 const around = 2;
 const widest = 160;
 
-/** The lines around a place, numbered, with a mark under it; undefined when the file cannot be read any more. */
+/** Returns the numbered lines around a place, with a mark below it. Undefined if the file cannot be read. */
 export function toFrame({ file, line, column }: Place): string | undefined {
   const lines = readLines(file);
   if (!lines?.[line - 1]) return undefined;
@@ -17,19 +17,19 @@ export function toFrame({ file, line, column }: Place): string | undefined {
       const row =
         `${number === line ? ">" : " "} ${String(number).padStart(width)} | ${text.slice(0, widest)}`.trimEnd();
       if (number !== line || column === undefined || column > widest) return [row];
-      // Tabs stay tabs, so that the mark stands below its letter.
+      // Tabs are kept, so that the mark is aligned.
       const indent = text.slice(0, column - 1).replace(/[^\t]/g, " ");
       return [row, `  ${" ".repeat(width)} | ${indent}^`];
     })
     .join("\n");
 }
 
-/** Where keys stand in a file, each inside the one before: of `server`, `port` the port. */
+/** Finds nested keys in a file: `["server", "port"]` is the `port` inside `server`. */
 export function findKey(file: string, keys: readonly string[]): Place | undefined {
   const text = readLines(file)?.join("\n") ?? "";
   let at = 0;
   for (const key of keys) {
-    if (/^\d+$/.test(key)) continue; // a place in an array
+    if (/^\d+$/.test(key)) continue; // an index of an array
     const found = new RegExp(`(?<![\\w$.])["'\`]?${escape(key)}["'\`]?\\s*[:(,}]`).exec(text.slice(at));
     if (!found) return undefined;
     at += found.index;
@@ -37,7 +37,7 @@ export function findKey(file: string, keys: readonly string[]): Place | undefine
   return at === 0 ? undefined : toPlace(file, text, at);
 }
 
-/** Where a file gives this id to something, the last time it does. */
+/** Finds the last place in a file that defines this id. */
 export function findId(file: string, id: string): Place | undefined {
   const text = readLines(file)?.join("\n") ?? "";
   const found = [...text.matchAll(new RegExp(`\\bid\\s*:\\s*["'\`]${escape(id)}["'\`]`, "g"))].at(-1);

@@ -1,50 +1,57 @@
-/** Every bound of the server that a config may move, with its default. */
+/** The limits of the server, with their defaults. A config can override each of them. */
 export const defaultLimits = {
-  /** Largest request body. Answer: 413. */
+  /** The largest request body. Exceeded: 413. @default 2097152 */
   bodyBytes: 2_097_152,
-  /** Deepest nesting of a JSON body. Answer: 400. */
+  /** The deepest nesting of a JSON body. Exceeded: 400. @default 100 */
   jsonDepth: 100,
-  /** Executions that run at once. More wait for their turn. */
+  /** The most executions that run at the same time. Further ones are queued. @default 256 */
   runningExecutions: 256,
-  /** Executions that wait for their turn. Answer to more: 503. */
+  /** The most executions in the queue. Exceeded: 503. @default 1024 */
   queuedExecutions: 1_024,
-  /** How long one attempt of a step may take; 0 is for ever. Then the attempt fails. */
+  /** The time limit of one attempt of a step, after which the attempt fails. 0 means no limit. @default 900000 */
   stepTimeoutMs: 900_000,
-  /** Calls of agents at once, those inside workflows not counted. Answer to more: 503. */
+  /** The most agent calls at the same time, without those inside workflows. Exceeded: 503. @default 2000 */
   agentCalls: 2_000,
-  /** How long a model may take until it begins to answer, or until the whole answer where it is not streamed. Answer: 504. */
+  /**
+   * The time limit of a model for the first byte of a streamed answer, or for a whole answer that is not streamed.
+   * Exceeded: 504. @default 60000
+   */
   modelFirstByteMs: 60_000,
-  /** How long a model may be silent in the middle of a streamed answer. Then the stream ends with an error. */
+  /** The longest pause in a streamed answer of a model. Exceeded: the stream ends with an error. @default 60000 */
   modelGapMs: 60_000,
-  /** Largest JSON Schema that a client may send. Answer: 400. */
+  /** The largest JSON Schema that a client may send. Exceeded: 400. @default 65536 */
   schemaBytes: 65_536,
-  /** Deepest nesting of such a schema. Answer: 400. */
+  /** The deepest nesting of such a schema. Exceeded: 400. @default 32 */
   schemaDepth: 32,
-  /** How long checking such a schema, or a value against it, may take. Answer: 400. */
+  /** The time limit to check such a schema, or a value against it. Exceeded: 400. @default 250 */
   schemaMs: 250,
-  /** Largest value of a step, as JSON. A step that returns more fails. */
+  /** The largest value of a step, as JSON. Exceeded: the step fails. @default 4194304 */
   stepValueBytes: 4_194_304,
-  /** Open event streams. Answer: 503. */
+  /** The most open event streams. Exceeded: 503. @default 5000 */
   sseStreams: 5_000,
-  /** What may wait for a reader of events. Then lifecycle events are read from the journal again, others are lost. */
+  /**
+   * The most bytes to buffer for a reader of events. Exceeded: lifecycle events are read from the journal again, others
+   * are lost. @default 1048576
+   */
   sseBufferBytes: 1_048_576,
-  /** How long a reader may take nothing while an event waits for it. Then it is cut. */
+  /** The time after which a reader that does not read a pending event is disconnected. @default 30000 */
   sseStallMs: 30_000,
-  /** Open WebSockets. Answer: 503. */
+  /** The most open WebSockets. Exceeded: 503. @default 2000 */
   sockets: 2_000,
-  /** Largest WebSocket message. Answer: close code 1009. */
+  /** The largest WebSocket message. Exceeded: close code 1009. @default 65536 */
   socketMessageBytes: 65_536,
-  /** What may wait for a WebSocket reader. Then it is cut. */
+  /** The most bytes to buffer for a WebSocket. Exceeded: it is disconnected. @default 1048576 */
   socketBufferBytes: 1_048_576,
-  /** Records of the log that are kept for its readers. The oldest leave. */
+  /** The most log records to keep. The oldest are dropped. @default 10000 */
   logRecords: 10_000,
-  /** How much the kept records may take, as JSON. */
+  /** The most bytes of log records to keep, as JSON. The oldest are dropped. @default 16777216 */
   logBytes: 16_777_216,
-  /** How long a request's headers may take to arrive, in `start`. Answer: 408. */
+  /** The time limit to receive the headers of a request, in `start`. Exceeded: 408. @default 10000 */
   headersMs: 10_000,
-  /** How long a whole request may take to arrive, in `start`. Answer: 408. */
+  /** The time limit to receive a whole request, in `start`. Exceeded: 408. @default 30000 */
   requestMs: 30_000,
-  /** How long open requests may still run after SIGTERM. */
+  /** The time that open requests get to finish after SIGTERM. @default 10000 */
   drainMs: 10_000,
 };
+/** The limits of the server. Sizes are in bytes, times in milliseconds. */
 export type Limits = typeof defaultLimits;

@@ -4,7 +4,7 @@ import { UserError } from "../core/user-error.ts";
 import { ConfigError, type Place } from "./error.ts";
 import { isOwnFile } from "./own-file.ts";
 
-/** What went wrong while a user's file was read or ran, with the place in their own code. */
+/** Converts an error in a user's file to a `ConfigError` with the place in the user's code. */
 export function toLoadError(error: unknown, file: string, root: string): ConfigError {
   if (!(error instanceof Error)) {
     const what =
@@ -22,7 +22,8 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
     return new ConfigError(`${show(from ?? file)}: ${what}`, { hint, cause: error });
   }
   const { code, path } = error as NodeJS.ErrnoException;
-  // jiti has found it, and could not read it any more. What the user's own code does not find is for its place to say.
+  // jiti resolved the file, but it was removed before it was read. A file that the user's own code does not find is
+  // reported with the place of that code.
   if (code === "ENOENT" && typeof path === "string" && /\.[cm]?[jt]sx?$/.test(path)) {
     return new ConfigError(`${show(path)} is gone`, { cause: error, place: placeOf(error, root) });
   }
@@ -30,19 +31,19 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
   return new ConfigError(`${place ? showPlace(place) : show(file)}: ${what}`, { cause: error, place });
 }
 
-/** A file that is no TypeScript, or no JSON: jiti and Node say so in ways of their own. */
+/** Recognizes a syntax error in TypeScript or JSON. jiti and Node report them in different formats. */
 function toUnread(error: Error): { problem: string; place: Place } | undefined {
   const message = String(error.message);
   const code = /^ParseError: (?<problem>.*?)\s*\n\s*(?<file>.+):(?<line>\d+):(?<column>\d+)\s*$/s.exec(message);
   const json = error instanceof SyntaxError ? toUnreadJson.exec(message) : undefined;
   const { problem = "", file = "", line = "1", column = "1" } = code?.groups ?? json?.groups ?? {};
   if (!file) return undefined;
-  // Those of jiti's columns begin at 0.
+  // Columns of jiti begin at 0.
   return { problem, place: { file, line: Number(line), column: Number(column) + (code ? 1 : 0) } };
 }
 const toUnreadJson = /^(?<file>\/.+?\.json): (?<problem>.*?)(?: \(line (?<line>\d+) column (?<column>\d+)\))?$/;
 
-/** What a version of the config cannot be served for: with its place, if it came out of the user's own code. */
+/** Converts the reason why a config cannot be served, and adds the place if it came from the user's own code. */
 export function withPlace(error: unknown, file: string, root: string): ConfigError {
   if (!(error instanceof UserError)) return toLoadError(error, file, root);
   const { message, hint, cause } = error;
@@ -51,19 +52,19 @@ export function withPlace(error: unknown, file: string, root: string): ConfigErr
   return new ConfigError(message, { hint, cause, place });
 }
 
-/** The module that a file imports and that is not there. */
+/** Returns the module that could not be found, and the file that imports it. */
 function toMissing(error: unknown): { name: string; from: string | undefined } | undefined {
   if (!(error instanceof Error) || !("requireStack" in error) || !Array.isArray(error.requireStack)) return undefined;
   const name = /^Cannot find module '(?<name>[^']+)'/.exec(String(error.message))?.groups?.["name"];
   return name === undefined ? undefined : { name, from: error.requireStack[0] };
 }
 
-/** The files of which one would have to appear; none when it is a package that is missing. */
+/** Returns the files that would resolve a missing import, any one of them. Empty if a package is missing. */
 export function missingFiles({ cause }: ConfigError): string[] {
   const { name = "", from } = toMissing(cause) ?? {};
   if (from === undefined || !/^[./]/.test(name)) return [];
   const file = resolve(dirname(from), name);
-  // `x.js` may mean `x.ts`.
+  // `x.js` may refer to `x.ts`.
   return [file, file.replace(/\.([cm]?)js(x?)$/, ".$1ts$2"), ...endings.map((ending) => file + ending)];
 }
 const endings = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "json"].flatMap((name) => [
@@ -71,7 +72,7 @@ const endings = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "json"].f
   `/index.${name}`,
 ]);
 
-/** The innermost place of a stack that is the user's own. */
+/** Returns the innermost place of a stack that is in the user's own code. */
 function placeOf(error: Error, root: string): Place | undefined {
   const frames = String(error.stack).matchAll(/(?:\(|at (?:async )?)(?:file:\/\/)?(\/.+?):(\d+):(\d+)\)?$/gm);
   for (const [, file = "", line, column] of frames) {
@@ -84,7 +85,7 @@ function placeOf(error: Error, root: string): Place | undefined {
 
 const showPlace = ({ file, line, column }: Place): string => `${show(file)}:${line}:${column}`;
 
-/** A path as a person at this terminal would write it. */
+/** Returns a path relative to the working directory, or the path itself if it is outside. */
 export function show(path: string): string {
   const short = relative(process.cwd(), path);
   return short.startsWith("..") ? path : short || basename(path);

@@ -9,9 +9,9 @@ import { ConfigError } from "./error.ts";
 import { show } from "./load-error.ts";
 import { createModules, type Modules, type OwnModules } from "./modules.ts";
 
-/** A config, and what was found beside it. */
+/** A config, with the agents and workflows of its project. */
 export interface Project {
-  /** The folder that relative paths of the config start from. */
+  /** The folder to which the paths of the config are relative. */
   readonly root: string;
   readonly config: ResolvedConfig;
   readonly agents: readonly ProjectEntry<AgentDefinition>[];
@@ -19,16 +19,16 @@ export interface Project {
 }
 export interface ProjectEntry<T> {
   readonly value: T;
-  /** The file that it came from. */
+  /** The file that defines it. */
   readonly origin: string;
 }
 
 const names = ["agents.config.ts", "agents.config.mts", "agents.config.js", "agents.config.mjs"];
 
-/** Whether a folder has a config of one of the usual names. */
+/** Returns true if a folder has a config with one of the default names. */
 export const hasConfig = (folder: string): boolean => names.some((name) => existsSync(join(folder, name)));
 
-/** The config to serve: the file asked for, or the first of the usual names in the folder asked for, or in this one. */
+/** Finds the config: the given file, or the first of the default names in the given folder or in the current one. */
 export function findConfig(asked: string | undefined, folder: string): string {
   const place = resolve(folder, asked ?? "");
   if (isFolder(place)) {
@@ -42,21 +42,21 @@ export function findConfig(asked: string | undefined, folder: string): string {
 
 export const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
-/** A project's files, to be loaded as often as they change. */
+/** Loads the files of a project, as often as they change. */
 export interface Loader {
   readonly file: string;
-  /** Reads everything anew, `.env` too. */
+  /** Reads all files again, including `.env`. */
   load(): Promise<Project>;
-  /** When the last load began, in milliseconds since 1970. */
+  /** The start of the last load, in milliseconds since 1970. */
   beganAt(): number;
   /** The project's own files that the last load has read. */
   files(): string[];
-  /** The folders that the last config which could be read looks for agents and workflows in. */
+  /** The folders of agents and workflows, from the last config that was valid. */
   folders(): string[];
 }
 
 export function createLoader(asked: string, own: OwnModules): Loader {
-  const root = realpathSync(dirname(asked)); // as stacks and caches know it
+  const root = realpathSync(dirname(asked)); // stacks and caches have real paths
   const file = join(root, basename(asked));
   const readEnv = createEnv(root);
   const modules = createModules(file, own);
@@ -83,24 +83,24 @@ export function createLoader(asked: string, own: OwnModules): Loader {
       for (const what of whats) found.push(...(await discover(modules, root, what, config[`${what}Dir`])));
       return createProject(root, config, show(file), found);
     } catch (error) {
-      void dispose(config); // it may take its time
+      void dispose(config); // not awaited: it may be slow
       throw error;
     }
   }
 }
 
-/** Of a config that nobody will ever use: what its file has opened is closed. */
+/** Disposes of a config that will never be used. */
 export async function dispose({ onDispose }: ResolvedConfig): Promise<void> {
   try {
     await onDispose?.();
   } catch {
-    // What kept it from being used is what its author wants to hear.
+    // Ignored: the author gets the error that kept the config from being used.
   }
 }
 
 const whats = ["agents", "workflows"] as const;
 
-/** A config that was handed over as an object, without a file. */
+/** Creates a project from a config object, without a file. */
 export function toProject(config: unknown): Project {
   const resolved = parseConfig(config, "config");
   for (const what of whats) {
@@ -112,7 +112,7 @@ export function toProject(config: unknown): Project {
   return createProject(process.cwd(), resolved, "config", []);
 }
 
-/** What the config lists, and what files export: an agent may stand in any of them, and so may a workflow. */
+/** Combines the lists of the config with the exports of the files. Any file may export agents and workflows. */
 function createProject(
   root: string,
   config: ResolvedConfig,
@@ -126,7 +126,7 @@ function createProject(
   return { root, config, agents: isA(isAgent), workflows: isA(isWorkflow) };
 }
 
-/** Everything that a file in a folder exports, by whatever name. */
+/** Returns every export of every file in a folder. */
 async function discover(
   modules: Modules,
   root: string,
@@ -148,7 +148,7 @@ async function discover(
   return found;
 }
 
-/** Whether a file in one of the folders is looked into. */
+/** Returns true for a file that is loaded from a folder of agents or workflows. */
 export function isModule(name: string): boolean {
   const isCode = /\.m?[jt]s$/.test(name) && !/\.(d|test|spec)\.m?[jt]s$/.test(name);
   return (

@@ -6,10 +6,10 @@ import { show, toLoadError } from "./load-error.ts";
 import { isOwnFile } from "./own-file.ts";
 import { nextGeneration, readAnew } from "./read-anew.ts";
 
-/** The modules that a project's files get when they import `agentserve`: the very ones that serve them. */
+/** The modules that a project gets when it imports `agentserve`: the instances of the running server. */
 export type OwnModules = Record<string, Record<string, unknown>>;
 
-/** Imports a project's files, again and again: what they import is read anew after `forget()`. */
+/** Imports the files of a project. After `forget()`, they and their own imports are read again. */
 export interface Modules {
   import(file: string): Promise<Record<string, unknown>>;
   /** The project's own files that are loaded. */
@@ -25,7 +25,7 @@ export function createModules(config: string, own: OwnModules): Modules {
     virtualModules: own,
     fsCache: cacheFolder(root),
   });
-  // Node's own cache of CommonJS modules, in which jiti keeps all that it makes.
+  // Node's cache of CommonJS modules. jiti stores its modules there as well.
   const others = new Set(Object.keys(jiti.cache));
   const files = (): string[] => Object.keys(jiti.cache).filter((file) => !others.has(file) && isOwnFile(file, root));
   return {
@@ -45,7 +45,7 @@ export function createModules(config: string, own: OwnModules): Modules {
   };
 }
 
-/** Compiled files are code: they are kept with the packages, never in a folder that anybody can write to. */
+/** Compiled files are code: they are cached beside the packages, never in a folder that other users can write to. */
 function cacheFolder(root: string): string | false {
   for (let folder = root; ; folder = dirname(folder)) {
     const packages = join(folder, "node_modules");

@@ -6,15 +6,16 @@ const roots = new Set<string>();
 let generation = 0;
 
 /**
- * jiti leaves JavaScript to Node, which would never read it again. From now on Node refuses the ES modules of this project,
- * whereupon jiti compiles them as it does TypeScript; a CommonJS module gets another address with each generation.
+ * Makes imports read JavaScript files again. jiti leaves JavaScript to Node, whose cache of modules cannot be cleared.
+ * From now on, Node refuses the ES modules of this project, and jiti compiles them like TypeScript. A CommonJS module
+ * gets a new URL in each generation.
  */
 export function readAnew(root: string): void {
   if (roots.size === 0) registerHooks({ resolve });
   roots.add(root);
 }
 
-/** What is imported from now on is read anew. Node keeps the exports of each CommonJS module of each generation. */
+/** Makes further imports read the files again. Node keeps the exports of the CommonJS modules of every generation. */
 export function nextGeneration(): void {
   generation++;
 }
@@ -25,8 +26,9 @@ const resolve: NonNullable<Parameters<typeof registerHooks>[0]["resolve"]> = (sp
   const file = fileURLToPath(resolved.url);
   if (![...roots].some((root) => isOwnFile(file, root))) return resolved;
   if (resolved.format === "module") throw new Error("left to jiti");
-  if (!/\.c?js$/.test(file)) return resolved; // WebAssembly, or what is no module
-  // First as `require` would: where it meets a module twice in one generation, `import` gives what it requires as empty.
+  if (!/\.c?js$/.test(file)) return resolved; // WebAssembly, or not a module
+  // Require it before it is imported. Otherwise, a module that occurs twice in one generation sees its own requires as
+  // empty.
   createRequire(file)(file);
   return { ...resolved, url: `${resolved.url}?generation=${generation}` };
 };

@@ -14,20 +14,20 @@ import { findId } from "./frame.ts";
 import type { ProjectEntry, Project } from "./load.ts";
 
 /**
- * What one version of the config says; it never changes. Whoever works with it holds it, so that a reload can swap in
- * the next one while requests, streams and sockets end on the one they began with.
+ * One immutable version of the config. Its users hold it, so that a reload can swap in the next version while requests,
+ * streams and sockets end on the version that they started with.
  */
 export interface Snapshot {
   readonly config: ResolvedConfig;
   readonly agents: ReadonlyMap<string, RegisteredAgent>;
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
-  /** What needs a caller; undefined when nothing does. */
+  /** The access policy. Undefined without an authentication provider. */
   readonly policy: Policy | undefined;
-  /** Returns how to let go. Calling that twice counts once. */
+  /** Keeps this version in use. Returns a function that releases it. A second call of that function has no effect. */
   hold(by: Holder): () => void;
-  /** How many hold it, by what they are. */
+  /** Returns the number of holders by type. */
   holders(): ReadonlyMap<Holder, number>;
-  /** No new holders from now on. Resolves when the last one has let go and `onDispose` has run. */
+  /** Retires this version. Resolves when the last holder has released it and `onDispose` has run. */
   retire(): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export type Holder = "request" | "socket" | "execution";
 export interface SnapshotParts {
   readonly logger: Logger;
   readonly tracer: Tracer;
-  /** How steps ask agents. */
+  /** Calls an agent from a step. */
   readonly ask: AskAgent;
 }
 
@@ -56,7 +56,7 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
       logger,
       tracer,
       ask,
-      hold: () => hold("execution"), // an execution ends on the code that it began with
+      hold: () => hold("execution"), // an execution ends on the code that it started with
     });
     workflows.set(definition.id, { definition, detail, ...program });
   }
@@ -104,7 +104,7 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
   }
 }
 
-/** The same object met twice is one; two objects with one id are a mistake, and both places are named. */
+/** Removes duplicates of the same object. Two objects with the same id are an error that names both places. */
 function unique<T extends { id: string }>(found: readonly ProjectEntry<T>[], what: string): T[] {
   const byId = new Map<string, ProjectEntry<T>>();
   for (const one of found) {

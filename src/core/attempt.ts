@@ -1,4 +1,4 @@
-/** The result of a function, or undefined when it throws. */
+/** Returns the result of a function, or undefined if it throws. */
 export function attempt<T>(run: () => T): T | undefined {
   try {
     return run();

@@ -1,14 +1,16 @@
 /** The authenticated user of a request. */
 export interface Caller {
+  /** The user that the provider returned for the token, as frozen plain JSON. */
   readonly user: Readonly<Record<string, unknown>>;
+  /** The `id` of the user. Undefined if the user has none. */
   readonly userId?: string | undefined;
 }
 
-/** The identity of a request: the caller, and the rules for what a client may say about itself. */
+/** The identity of a request: its caller, and the rules for the claims in its body. */
 export interface Identity {
-  /** Whether there is an authentication provider. With one, `user` and `userId` sent by a client are ignored. */
+  /** True if there is an authentication provider. `user` and `userId` in a request body are then ignored. */
   readonly checked: boolean;
-  /** Whether an execution is visible only to the user who started it. */
+  /** True if an execution is visible only to the user who started it. */
   readonly ownership: boolean;
   /** Undefined for an anonymous request. */
   readonly caller: Caller | undefined;
@@ -16,7 +18,7 @@ export interface Identity {
 
 export const unchecked: Identity = { checked: false, ownership: false, caller: undefined };
 
-/** The context map of steps, tools and hooks. Every call makes a copy. */
+/** Returns the context map of steps, tools and hooks. Each call returns a new copy. */
 export function toContextMap({ context, userId, conversationId, user }: CallContext): Map<string, unknown> {
   const map = new Map(Object.entries(structuredClone(context)));
   if (userId !== undefined) map.set("userId", userId);
@@ -29,13 +31,13 @@ export interface CallContext extends Partial<Caller> {
   readonly conversationId?: string | undefined;
 }
 
-/** The part of a request body in which a client speaks about itself. */
+/** The fields of a request body in which a client describes itself. */
 export interface Claims {
   readonly userId?: string | undefined;
   readonly conversationId?: string | undefined;
   readonly context?: Readonly<Record<string, unknown>> | undefined;
 }
-/** The claims of a client as far as they are trusted: with a provider, the user is only ever the one that it returned. */
+/** Returns the trusted part of a client's claims. With a provider, the user comes only from the provider. */
 export function applyIdentity(
   { context = {}, userId, conversationId }: Claims,
   { checked, caller }: Identity,

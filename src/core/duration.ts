@@ -2,7 +2,7 @@ const units: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000
 
 export const durationRule = 'a duration such as "30m", "12h" or "7d"';
 
-/** `"7d"` in milliseconds; undefined when it is no duration. */
+/** Parses a duration such as `"7d"` to milliseconds. Returns undefined for any other value. */
 export function fromDuration(text: unknown): number | undefined {
   const [, count, unit] = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(typeof text === "string" ? text : "") ?? [];
   return count && unit ? Number(count) * units[unit]! : undefined;

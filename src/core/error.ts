@@ -1,12 +1,18 @@
+/** The options of a `ServeError`. */
 export interface ServeErrorOptions extends ErrorOptions {
-  /** Headers of the response, for example `["retry-after", "5"]`. */
+  /** Headers to add to the response, for example `["retry-after", "5"]`. @default [] */
   headers?: [name: string, value: string][];
 }
 
-/** An error whose status and message may be shown to the caller. Anything else that is thrown becomes a bare 500. */
+/**
+ * An error whose status and message are sent to the caller. Any other error, except an `HTTPError` of h3, becomes a 500
+ * without details.
+ */
 export class ServeError extends Error {
   override readonly name = "ServeError";
+  /** The status of the response, from 400 to 599. */
   readonly status: number;
+  /** Headers to add to the response. */
   readonly headers: [name: string, value: string][];
 
   constructor(status: number, message: string, options: ServeErrorOptions = {}) {
@@ -18,16 +24,16 @@ export class ServeError extends Error {
 }
 
 export const badRequest = (message: string, cause?: unknown): ServeError => new ServeError(400, message, { cause });
-/** The answer to a client that has closed its connection; it is never read. */
+/** The response to a client that has closed its connection. It is never read. */
 export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");
 export const notFound = (message = "Not found"): ServeError => new ServeError(404, message);
-/** 503 with the number of seconds after which the caller may try again. */
+/** A 503 with a `retry-after` header in seconds. */
 export const busy = (message: string, seconds: number, cause?: unknown): ServeError =>
   new ServeError(503, message, { cause, headers: [["retry-after", String(seconds)]] });
 export const shuttingDown = (headers: ServeErrorOptions["headers"] = []): ServeError =>
   new ServeError(503, "Server is shutting down", { headers });
 
-/** What an error says, as a text. Whatever was thrown, this does not throw. */
+/** Returns the message of any thrown value. Never throws. */
 export function toErrorMessage(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error);

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 
-/** One mistake in words: `server.port: expected a port number from 0 to 65535, found "80"`. */
+/** Describes one issue in a sentence: `server.port: expected a port number from 0 to 65535, found "80"`. */
 export function explain(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
   const place = v.getDotPath(issue);
   if (issue.type === "strict_object" && issue.expected === "never")
@@ -27,12 +27,12 @@ function known(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
   return names.length > 0 ? `; expected ${names.join(", ")}` : "";
 }
 
-/** The names that somebody may have meant. */
+/** Returns the names within an edit distance of `letters`, for "did you mean" hints. */
 export function nearest(unknown: string, names: readonly string[], letters = 2): string[] {
   return names.filter((name) => distance(name, unknown) <= letters);
 }
 
-/** The keys that a schema knows at a place. */
+/** Returns the keys that a schema allows at a path. */
 function keysAt(schema: v.GenericSchema, path: string[]): string[] {
   const open = schema as { wrapped?: v.GenericSchema; getter?: (value: unknown) => v.GenericSchema };
   if (open.wrapped) return keysAt(open.wrapped, path);
@@ -43,7 +43,7 @@ function keysAt(schema: v.GenericSchema, path: string[]): string[] {
   return entries[key] ? keysAt(entries[key], rest) : [];
 }
 
-/** Levenshtein's, for names of a few letters. */
+/** The Levenshtein distance of two short names. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

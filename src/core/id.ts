@@ -1,13 +1,13 @@
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
-/** Execution, workflow, agent and step ids: they stand in URLs, journal keys and idempotency keys. */
+/** Checks an execution, workflow, agent or step id. Ids are part of URLs, journal keys and idempotency keys. */
 export function isId(value: unknown): value is string {
   return typeof value === "string" && pattern.test(value);
 }
 
 export const idRule = "1 to 128 of A-Z a-z 0-9 . _ : - beginning with a letter or digit";
 
-/** A UUID of version 7: ids made one after the other stand together in an index. 74 of its bits are random. */
+/** Returns a UUIDv7: consecutive ids are adjacent in an index. 74 of its bits are random. */
 export function newId(): string {
   const now = Date.now();
   if (now !== last.now) {

@@ -6,12 +6,12 @@ import { toErrorMessage } from "./error.ts";
 import type { Schema } from "./schema.ts";
 
 export type JsonSchema = Record<string, unknown>;
-/** `input` is what a caller sends, `output` what the schema makes of it. */
+/** `input` is the value that a caller sends, `output` the value that the schema returns. */
 export type Side = "input" | "output";
 
 /**
- * A schema as JSON Schema 2020-12. What has no counterpart there (a transform, a Date, a function) becomes `{}`, and
- * `warn` hears about it once.
+ * Converts a schema to JSON Schema 2020-12. A part without an equivalent (a transform, a Date, a function) becomes
+ * `{}`. `warn` is then called once with the reason.
  */
 export function toJsonSchema(schema: Schema, side: Side, warn: (reason: string) => void): JsonSchema {
   const convert = converters(schema, side);
@@ -30,7 +30,7 @@ function converters(schema: Schema, side: Side): (errors: "throw" | "ignore") =>
   const standard = schema["~standard"];
   const target = "draft-2020-12";
   if (standard.vendor === "valibot") {
-    // valibot keeps its converter in a package of its own; the vendor says that this is one of its schemas.
+    // valibot ships its converter as a separate package. The vendor proves that this is a valibot schema.
     return (errorMode) =>
       fromValibot(schema as unknown as GenericSchema, {
         target,
@@ -48,11 +48,11 @@ function converters(schema: Schema, side: Side): (errors: "throw" | "ignore") =>
   return (errors) => jsonSchema[side]({ target, libraryOptions: libraryOptions[errors][standard.vendor] });
 }
 
-// They change a text, and nothing that a caller must know.
+// Actions that only normalize a string. They do not restrict the input of a caller.
 const ignoreActions = ["trim", "trim_start", "trim_end", "to_lower_case", "to_upper_case", "normalize"];
 
-// How a library is told to throw at a part that it cannot express, or to leave that part out and keep the rest, where that
-// is not what it does by itself.
+// Options that make each library throw at a part it cannot represent ("throw"), or omit that part and keep the rest
+// ("ignore"). Libraries that do so by default have no entry.
 const libraryOptions: Record<"throw" | "ignore", Record<string, Record<string, unknown>>> = {
   throw: { arktype: { fallback: refuse } },
   ignore: { zod: { unrepresentable: "any" } },

@@ -1,37 +1,37 @@
 import { attempt } from "./attempt.ts";
 
-/** JSON as text: it is written to the journal as it is, and whoever reads it gets a copy of their own. */
+/** A value serialized to JSON. It is written to the journal unchanged, and each parse yields a fresh copy. */
 export type JsonText = string;
 
-/** The value of a text; no text stands for undefined. */
+/** Parses JSON text. Undefined in, undefined out. */
 export function fromJsonText(text: JsonText | undefined): unknown {
   return text === undefined ? undefined : JSON.parse(text);
 }
 
-/** The value of a text, or undefined when it is not JSON. JSON itself has no undefined. */
+/** Parses JSON text. Returns undefined if it is invalid: JSON itself has no undefined. */
 export const tryParseJson = (text: string): unknown => attempt(() => JSON.parse(text) as unknown);
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
-/** An object as it is; an empty one in place of anything else. */
+/** Returns the value if it is an object, or else an empty object. */
 export const toObject = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {});
 
 /**
- * A value as JSON text. Top-level undefined has none, undefined properties are dropped. What JSON would lose or change is
- * an error that names the place: `result.when is a Date: return a string`.
+ * Serializes a value to JSON. Returns undefined for undefined, and omits undefined properties. Throws for a value that
+ * JSON would lose or change, and names its path: `result.when is a Date: return a string`.
  */
 export function toJsonText(value: unknown, what: string, maxBytes: number = Infinity): JsonText | undefined {
   if (value === undefined) return undefined;
   checkPlain(value, what, []);
   const text = JSON.stringify(value);
-  // A character is at most three bytes in UTF-8, so short texts need not be measured.
+  // A UTF-16 unit takes at most three bytes in UTF-8, so short texts need no measuring.
   if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes) {
     throw new TypeError(`${what} takes ${Buffer.byteLength(text)} bytes as JSON: at most ${maxBytes} are kept`);
   }
   return text;
 }
 
-/** Whether a value is nested deeper than so many levels. It looks no further down than that. */
+/** Returns true if a value is nested deeper than `depth` levels. Does not descend any further. */
 export function isDeeper(value: unknown, depth: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (depth === 0) return true;

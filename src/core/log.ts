@@ -1,23 +1,30 @@
 import { currentScope, runInScope, type LogIds } from "./scope.ts";
 
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
+/** The severity of a log record, lowest first: `trace`, `debug`, `info`, `warn`, `error`, `fatal`. */
 export type LogLevel = (typeof logLevels)[number];
 
-/** Called as `logger.info("message", { some: "data" })`. Messages never contain an id; what a record belongs to is its scope. */
+/**
+ * A logger with one function per level, called as `logger.info("message", { some: "data" })`. The ids of a record
+ * (request, execution, step …) come from the scope in which it is logged, not from its message.
+ */
 export type Logger = Record<LogLevel, (message: string, data?: Record<string, unknown>) => void>;
 
-/** A logger of which each level does the same with its name. */
+/** Creates a logger from one function that gets the level as its first argument. */
 export function toLogger(write: (level: LogLevel, message: string, data?: Record<string, unknown>) => void): Logger {
   const entries = logLevels.map((level) => [level, write.bind(undefined, level)]);
-  return Object.fromEntries(entries) as Logger; // one function for each of the levels
+  return Object.fromEntries(entries) as Logger; // it has one function for each level
 }
 
-/** A logger that adds these to the data of every record. */
+/** Returns a logger that adds `more` to the data of every record. */
 export function withData(logger: Logger, more: Record<string, unknown>): Logger {
   return toLogger((level, message, data) => logger[level](message, { ...data, ...more }));
 }
 
-/** A logger whose records belong to these, wherever it is called; inside of their trace, to the span that calls it. */
+/**
+ * Returns a logger that adds these ids to every record. A record logged inside the same trace keeps the span id of the
+ * current scope.
+ */
 export function withIds(logger: Logger, ids: LogIds): Logger {
   return toLogger((level, message, data) => {
     const scope = currentScope();

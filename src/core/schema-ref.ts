@@ -1,7 +1,7 @@
 import { attempt } from "./attempt.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
-/** The target of a `$ref` inside a JSON Schema; undefined when the reference leads out of the schema or to nothing. */
+/** Resolves a `$ref` inside a JSON Schema. Returns undefined for an external or a dangling reference. */
 export function resolveRef(root: Readonly<JsonSchema>, ref: string): unknown {
   if (ref !== "#" && !ref.startsWith("#/")) return undefined;
   let found: unknown = root;

@@ -3,19 +3,24 @@ import { isObject } from "./json.ts";
 import { resolveRef } from "./schema-ref.ts";
 
 export interface SampleOptions {
-  /** Fills texts and, where it has a number, numbers. @default the text "text", the number 1 */
+  /**
+   * The value of strings. Its first number is the value of numbers.
+   * @default "text" for strings, 1 for numbers
+   */
   readonly text?: string | undefined;
-  /** How deep properties that are not required are filled. @default 0, which leaves them out */
+  /** The depth down to which optional properties are included. @default 0: none are included */
   readonly optionalDepth?: number;
-  /** The bounds of a sample, whatever the schema says: values, levels, and the characters that fill up a short text. */
+  /** The most values in a sample. */
   readonly maxValues: number;
+  /** The most levels in a sample. */
   readonly maxDepth: number;
+  /** The greatest length to which a string is padded for `minLength`. */
   readonly maxText: number;
 }
 
 type Schema = Readonly<JsonSchema>;
 
-/** A small value that matches a JSON Schema, as far as that can be told without validating it. */
+/** Returns a small value that matches a JSON Schema. Best effort: the value is not validated. */
 export function sampleSchema(root: Schema, options: SampleOptions): unknown {
   const { text, optionalDepth = 0, maxValues, maxDepth, maxText } = options;
   let left = maxValues;
@@ -60,7 +65,7 @@ export function sampleSchema(root: Schema, options: SampleOptions): unknown {
     const needed = Array.isArray(required) ? required.slice(0, maxValues).map(String) : [];
     const names = depth < optionalDepth ? new Set([...Object.keys(schemas), ...needed]) : needed;
     const toSchema = (name: string): unknown => (Object.hasOwn(schemas, name) ? schemas[name] : {});
-    // Not by assignment: a property may be called __proto__.
+    // Object.fromEntries, not assignment: a property may be named __proto__.
     return Object.fromEntries([...names].map((name) => [name, sample(toSchema(name), depth + 1)]));
   }
 
@@ -92,7 +97,7 @@ function typeOf({ type, properties, required, items, prefixItems }: Schema): unk
   return (items ?? prefixItems) ? "array" : undefined;
 }
 
-/** The first number of a text, or the nearest one that the schema allows; without a text a small number. */
+/** Returns the first number in a text, or the nearest number that the schema allows. Without a text: a small number. */
 function toNumber(schema: Schema, text: string | undefined): number {
   const read = (key: string, otherwise: number): number => {
     const value = schema[key];

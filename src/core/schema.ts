@@ -1,21 +1,21 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
-/** A schema that a user wrote with valibot, zod, arktype or anything else that speaks Standard Schema. */
+/** A Standard Schema, written with valibot, zod, arktype or any other library that supports the standard. */
 export type Schema = StandardSchemaV1;
 
-/** The type a schema yields, or `Otherwise` where there is no schema. */
+/** The output type of a schema, or `Otherwise` if there is no schema. */
 export type OutputOf<S, Otherwise> = S extends Schema ? StandardSchemaV1.InferOutput<S> : Otherwise;
 
-/** The type a schema takes, or `Otherwise` where there is no schema. */
+/** The input type of a schema, or `Otherwise` if there is no schema. */
 export type InputOf<S, Otherwise> = S extends Schema ? StandardSchemaV1.InferInput<S> : Otherwise;
 
 export function isSchema(value: unknown): value is Schema {
-  // arktype's schemas are functions.
+  // An arktype schema is a function.
   const holdsProperties = (typeof value === "object" && value !== null) || typeof value === "function";
   return holdsProperties && "~standard" in value;
 }
 
-/** What a schema makes of a value, or what is wrong with it: `user.name: Invalid type …`. */
+/** Returns the output of a schema, or the first problem with its path: `user.name: Invalid type …`. */
 export async function validate(schema: Schema, value: unknown): Promise<{ value: unknown } | { problem: string }> {
   const result = await schema["~standard"].validate(value);
   if (!result.issues) return { value: result.value };

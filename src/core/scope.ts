@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** What a record of the log, or a span, may belong to. */
+/** The ids that a log record or a span can have. */
 export const logIds = [
   "agentId",
   "workflowId",
@@ -16,10 +16,10 @@ export type LogIds = { readonly [K in (typeof logIds)[number]]?: string | undefi
 
 const scopes = new AsyncLocalStorage<LogIds | undefined>();
 
-/** What is logged in here, and in whatever it starts, belongs to these. */
+/** Runs a function in a scope: each record logged in it, or in async work that it starts, gets these ids. */
 export const runInScope = <T>(ids: LogIds, run: () => T): T => scopes.run(ids, run);
 
-/** What is started in here serves many: a timer, a batch. It belongs to nobody who happens to start it. */
+/** Runs a function without a scope, for work that is shared by many requests: a timer, a batch. */
 export const runOutOfScope = <T>(run: () => T): T => scopes.run(undefined, run);
 
 export const currentScope = (): LogIds | undefined => scopes.getStore();

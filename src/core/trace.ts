@@ -1,49 +1,51 @@
 import { currentScope, runInScope, type LogIds } from "./scope.ts";
 
-/** A span, as it is named by others. */
+/** The ids of a span, for a reference from another span or a log record. */
 export interface SpanIds {
   readonly traceId: string;
   readonly spanId: string;
 }
 export type Attributes = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
-/** Something that takes time, in OpenTelemetry's terms. */
+/** A span, as defined by OpenTelemetry. */
 export interface Span extends SpanIds {
   set(attributes: Attributes): void;
-  /** Ends it; what comes after is ignored. */
+  /** Ends the span. Only the first call has an effect. */
   end(error?: unknown): void;
-  /** Runs code in which the application's own instrumentation finds this span. */
+  /** Runs a function with this span as the active span of the application's own instrumentation. */
   enter<T>(run: () => T): T;
 }
 export interface SpanOptions {
   readonly name: string;
   readonly kind: "server" | "client" | "internal";
-  /** @default the span that the current scope is in */
+  /** @default the span of the current scope */
   readonly parent?: SpanIds | undefined;
   readonly links?: readonly SpanIds[] | undefined;
   readonly attributes?: Attributes | undefined;
 }
 export interface Tracer {
-  /** Whether somebody listens. */
+  /** Returns true while spans have a consumer: an OpenTelemetry SDK or a listener. */
   isOn(): boolean;
-  /** Undefined while nobody listens: next to nothing is paid then. */
+  /**
+   * Starts a span. Without a consumer it returns undefined and does not call `options`, so that tracing costs almost
+   * nothing.
+   */
   start(options: () => SpanOptions): Span | undefined;
 }
 
-/** What is logged or begun in here belongs to the span. */
+/** Runs a function inside a span: records logged and spans started in it belong to this span. */
 export function runInSpan<T>(span: Span | undefined, run: () => T, ids: LogIds | undefined = currentScope()): T {
   if (!span) return ids ? runInScope(ids, run) : run();
   const { traceId, spanId } = span;
   return span.enter(() => runInScope({ ...ids, traceId, spanId }, run));
 }
 
-/** The span that the current scope is in. */
 export function currentSpan(): SpanIds | undefined {
   const { traceId, spanId } = currentScope() ?? {};
   return traceId !== undefined && spanId !== undefined ? { traceId, spanId } : undefined;
 }
 
-/** W3C Trace Context, as it comes and goes in the header `traceparent`. */
+/** Parses a W3C `traceparent` header. Returns undefined if it is missing or invalid. */
 export function fromTraceparent(header: string | null): SpanIds | undefined {
   const [, traceId, spanId] =
     /^(?!ff)[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-[\da-f]{2}(?:-.*)?$/.exec(header ?? "") ?? [];

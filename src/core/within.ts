@@ -1,11 +1,11 @@
 export interface WithinOptions<L> {
-  /** Gives the result when the time is over, or throws. */
+  /** Returns the fallback result once the time is over, or throws. */
   readonly onLate: () => L;
-  /** Whether the timer keeps the process alive. @default true */
+  /** False to let the process exit while the timer is pending. @default true */
   readonly keepAlive?: boolean;
 }
 
-/** The result of a promise, or of `onLate` when the promise takes longer than `ms`. */
+/** Resolves to the result of a promise, or to that of `onLate` if the promise takes longer than `ms`. */
 export function within<T, L>(ms: number, promise: PromiseLike<T>, options: WithinOptions<L>): Promise<T | L> {
   const { onLate, keepAlive = true } = options;
   return new Promise((resolve, reject) => {

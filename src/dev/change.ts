@@ -8,13 +8,13 @@ export interface Change {
   readonly before: Project;
   readonly after: Project;
   readonly files: readonly string[];
-  /** The file of the config. */
+  /** The config file. */
   readonly config: string;
 }
 
 const most = 3;
 
-/** What a save has changed, in the words of its author: `workflow approval changed`. */
+/** Describes the effect of a save for its author: `workflow approval changed`. */
 export function describeChange({ before, after, files, config }: Change): string {
   const said: string[] = [];
   const told = new Set<string>();
@@ -43,7 +43,7 @@ function toChange(was: boolean, is: boolean, isTouched: boolean): string | undef
   return is ? "added" : "removed";
 }
 
-/** Where each id stands: in a file of its own, rather than in the config that lists it. */
+/** Returns the file of each id: the one that exports it, rather than the config that lists it. */
 function toOrigins(found: readonly ProjectEntry<{ id: string }>[]): Map<string, string> {
   return new Map(found.map(({ value, origin }) => [value.id, origin]));
 }

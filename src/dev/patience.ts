@@ -1,12 +1,12 @@
 import { ConfigError } from "../config/error.ts";
 import { dispose, type Loader, type Project } from "../config/load.ts";
 
-/** A load was given up for the next one. */
+/** The error of a load that was abandoned for a newer one. */
 export class SupersededLoad extends Error {}
 
 export interface PatientLoad {
   readonly loaded: Promise<Project>;
-  /** There is something newer to load. One that takes its time is given up for that. */
+  /** Reports that there is a newer version to load. A load that is slow is abandoned for it. */
   hurry(): void;
 }
 
@@ -18,8 +18,8 @@ export interface Patience {
 const slowMs = 1_000;
 
 /**
- * A module can wait for ever, at its top. The next save is to be seen all the same. Should what was given up go on after
- * all, it may import modules of the next load; its config is disposed of, and never served.
+ * Loads a project with a time limit. A top-level await may never resolve, and the next save must be loaded anyway. An
+ * abandoned load may continue later and import modules of the next load. Its config is disposed of, never served.
  */
 export function loadPatiently(loader: Loader, { loadMs, onSlow }: Patience): PatientLoad {
   const { promise: end, reject } = Promise.withResolvers<never>();
@@ -35,7 +35,7 @@ export function loadPatiently(loader: Loader, { loadMs, onSlow }: Patience): Pat
     const hint = "look for an await at the top of a file";
     reject(new ConfigError(`The project was not loaded within ${loadMs / 1_000} s`, { hint }));
   }, loadMs);
-  end.catch(() => loading.then(({ config }) => dispose(config)).catch(() => {})); // should it come after all
+  end.catch(() => loading.then(({ config }) => dispose(config)).catch(() => {})); // if it completes after all
   const loaded = Promise.race([loading, end]).finally(() => {
     clearTimeout(slow);
     clearTimeout(late);

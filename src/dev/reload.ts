@@ -15,11 +15,11 @@ import { createWatch } from "./watch.ts";
 export interface ReloadOptions {
   readonly loader: Loader;
   readonly server: Pick<OpenServer, "swap" | "complain" | "logger">;
-  /** What is served now. */
+  /** The version that is served now. */
   readonly project: Project;
-  /** What of a new version is only read at the start: `backend`, `port` … Throws what is wrong with it. */
+  /** Returns the changed keys that are read only at the start: `backend`, `port` … Throws if the version is invalid. */
   readonly needsRestart: (next: Project) => readonly string[];
-  /** Whether the landing page shows code: only where nobody else can reach it. */
+  /** True to show code on the landing page. Only if no other machine can reach it. */
   readonly showsCode: boolean;
   readonly say: {
     loading(): void;
@@ -27,21 +27,21 @@ export interface ReloadOptions {
     restart(keys: readonly string[]): void;
     failed(problem: Problem): void;
   };
-  /** @default 30 s */
+  /** The time limit of a load. @default 30000 */
   readonly loadMs?: number;
 }
 
 const followMs = 500;
 
-/** Watches a project and serves each version of it that can be loaded. What cannot be is said; the last good one stays. */
+/** Watches a project and serves each version that loads. If one fails, reports it and keeps the last good version. */
 export function createReload({ loader, server, say, ...options }: ReloadOptions): { close(): Promise<void> } {
   const { needsRestart, showsCode, loadMs = 30_000 } = options;
   const root = dirname(loader.file);
   const fixed = [loader.file, ...envFiles.map((name) => join(root, name))];
   let served = options.project;
-  /** What a file imports and is not there: it may come. */
+  /** Imported files that do not exist. They may be created later. */
   let missing: readonly string[] = [];
-  /** All that was loaded since the last good load began: of what throws, Node and jiti forget some. */
+  /** All files read since the last good load began. Node and jiti forget some files of a load that throws. */
   let known = new Set<string>();
   let told = "";
   const watched = new Set<string>();
@@ -61,7 +61,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   });
   follow();
   const following = setInterval(() => {
-    follow(); // a request or a step may import a file that nobody has loaded before
+    follow(); // a request or a step may import a file for the first time
     if (!working) onChange([...missing.filter((file) => existsSync(file)), ...unreported()]);
   }, followMs).unref();
 
@@ -79,7 +79,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
 
   function onChange(files: Iterable<string>): void {
     for (const file of files) {
-      if (!existsSync(file)) watched.delete(file); // to be looked for again
+      if (!existsSync(file)) watched.delete(file); // watched again if it comes back
       if (isOurs(file)) pending.add(file);
     }
     if (pending.size === 0 || closed) return;
@@ -101,7 +101,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
     loader.folders().some((folder) => file.startsWith(folder + sep) && isModule(file.slice(folder.length)));
   const isLoaded = (file: string): boolean => known.has(file) || loader.files().includes(toReal(file));
 
-  /** One version after the other; what was saved meanwhile makes the next one. */
+  /** Loads one version after the other. Files that are saved during a load cause the next one. */
   async function work(): Promise<void> {
     while (pending.size > 0) {
       if (closed) return;
@@ -161,5 +161,5 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   };
 }
 
-/** Where a link leads; a file that is gone leads nowhere. */
+/** Resolves a symbolic link. Returns the path itself if the file does not exist. */
 const toReal = (file: string): string => attempt(() => realpathSync(file)) ?? file;

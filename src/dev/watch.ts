@@ -4,7 +4,7 @@ import { watch } from "chokidar";
 import { below } from "../config/own-file.ts";
 
 export interface Watch {
-  /** Files and folders to watch besides; they need not exist. */
+  /** Watches more files and folders. They need not exist. */
   add(paths: readonly string[]): void;
   close(): Promise<void>;
 }
@@ -12,28 +12,28 @@ export interface Watch {
 export interface WatchOptions {
   /** The folder of the project. */
   readonly root: string;
-  /** Gets what was added, changed or removed, once it has been quiet for a moment: one save may touch several files. */
+  /** Called with the added, changed and removed files after a quiet moment: one save may touch several files. */
   readonly onChange: (files: ReadonlySet<string>) => void;
-  /** When the files were read, in milliseconds since 1970. */
+  /** The time at which the files were read, in milliseconds since 1970. */
   readonly readAt: () => number;
-  /** Whether a file was not there when they were read, however old it is: folders are moved, links are made. */
+  /** Returns true if a file did not exist at that time. It may be older: folders are moved, links are made. */
   readonly isNew: (file: string) => boolean;
   readonly onError: (error: unknown) => void;
 }
 
-/** The clock of files is some milliseconds behind ours. */
+/** File timestamps are some milliseconds behind our clock. */
 const clockMs = 20;
 const quietMs = 15;
-/** A tool that never stops writing must not keep everybody from seeing what it writes. */
+/** The longest wait for a quiet moment: a tool that writes all the time must not delay a reload for ever. */
 const longestMs = 250;
-/** From when chokidar looks at a file until it surely hears of its changes. */
+/** The time from chokidar's first look at a file until it reliably reports changes. */
 const blindMs = 250;
 
 export function createWatch({ root, onChange, readAt, isNew, onError }: WatchOptions): Watch {
-  // What is there already is told, too: it may have been saved after it was read, and before it was watched.
+  // Existing files are reported as well: they may have been saved after they were read and before they were watched.
   const watcher = watch([], { ignoreInitial: false, ignored: (path) => isForeign(below(path, root)) });
   const changed = new Set<string>();
-  /** When files that have just been found were changed: they may be again before anybody hears of it. */
+  /** The change times of newly found files. They may change again before chokidar reports it. */
   const found = new Map<string, number>();
   let since = 0;
   let quiet: NodeJS.Timeout | undefined;
@@ -81,7 +81,7 @@ export function createWatch({ root, onChange, readAt, isNew, onError }: WatchOpt
   };
 }
 
-/** What is written all the time, or is not the project's own. */
+/** Returns true for files that are written all the time, or do not belong to the project. */
 function isForeign(path: string): boolean {
   return path.split(sep).some((part) => part === "node_modules" || part === ".git" || part === ".agentserve");
 }

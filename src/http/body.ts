@@ -6,12 +6,12 @@ export interface BodyLimits {
   readonly jsonDepth: number;
 }
 
-/** The JSON body; an empty one counts as `{}`. Its size is bounded by whoever made the request: listener or `fetch`. */
+/** Reads the JSON body. An empty body counts as `{}`. Its size is already limited by the listener or by `fetch`. */
 export async function readJson(request: Request, { jsonDepth }: BodyLimits): Promise<unknown> {
   const type = request.headers.get("content-type");
   const text = await request.text();
   if (text === "") return {};
-  // A body without a type, too: browsers send it from any page, and do not ask us first.
+  // Also rejects a body without a type: a browser sends one from any page without a preflight.
   if (type !== "application/json" && !jsonType.test(type ?? "")) {
     throw new ServeError(415, "Content-Type must be application/json");
   }
@@ -29,7 +29,7 @@ export async function readJson(request: Request, { jsonDepth }: BodyLimits): Pro
 
 const jsonType = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
 
-/** Nothing nests deeper than it has opening brackets, and few bodies have that many: no walk for them. */
+/** Counts opening brackets: nesting cannot be deeper than that. Few bodies have that many, so most need no walk. */
 function mayBeDeeper(text: string, depth: number): boolean {
   let count = 0;
   for (const bracket of ["{", "["]) {

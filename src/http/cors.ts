@@ -1,19 +1,21 @@
 import type { HeaderPairs } from "./envelope.ts";
 
+/** The CORS options of a server. */
 export interface CorsOptions {
-  /** Allowed origins, or a function from the asking origin to the allowed one. @default "*" */
+  /** The allowed origins, or a function that maps the origin of a request to the allowed one. @default "*" */
   origin?: string | string[] | ((origin: string) => string | undefined);
-  /** @default what the browser asks for */
+  /** The request headers that a page may send. @default the headers that the preflight asks for */
   allowHeaders?: string[];
-  /** @default what the browser asks for */
+  /** The methods that a page may use. @default the method that the preflight asks for */
   allowMethods?: string[];
+  /** The response headers that a page may read, besides `x-request-id` and `x-execution-id`. @default [] */
   exposeHeaders?: string[];
-  /** Seconds that a browser may remember a preflight. */
+  /** Seconds for which a browser may cache a preflight. @default the default of the browser */
   maxAge?: number;
-  /** Needs named origins. @default false */
+  /** True to allow cookies and other credentials. Requires named origins. @default false */
   credentials?: boolean;
 }
-/** The headers of every response, the answer to a preflight, and who may open a socket. */
+/** The headers of every response, the response to a preflight, and the origin check. */
 export interface Cors {
   headers(request: Request): HeaderPairs;
   preflight(request: Request): Response | undefined;
@@ -66,7 +68,7 @@ export function createCors(options: CorsOptions | false | undefined): Cors {
       return new Response(null, { status: 204, headers });
     },
     allows(asked) {
-      // A function may name another origin than the one that asks: a browser would refuse that answer.
+      // A function may return an origin other than the requesting one. A browser would refuse that response.
       const granted = anybody ? "*" : allowed(asked);
       return granted === "*" || granted === asked;
     },

@@ -4,7 +4,7 @@ import { ServeError } from "../core/error.ts";
 
 export type HeaderPairs = [name: string, value: string][];
 
-/** What a handler returns when the status is not 200 or the response needs headers of its own. */
+/** The return value of a handler whose response has headers or a status other than 200. */
 export class Reply {
   readonly data: unknown;
   readonly status: number;
@@ -17,7 +17,7 @@ export class Reply {
   }
 }
 
-/** A JSON answer, not yet a Response: a Node host writes it in one go, everybody else calls `toResponse()`. */
+/** A JSON response, not yet a `Response`: a Node host writes it in one call, other hosts call `toResponse()`. */
 export class Envelope {
   readonly status: number;
   readonly headers: HeaderPairs;
@@ -38,13 +38,13 @@ export type Answer = Envelope | Response;
 
 const json: HeaderPairs = [["content-type", "application/json"]];
 
-/** A handler's value in the envelope. */
+/** Wraps the return value of a handler in the envelope. */
 export function toEnvelope(value: unknown, extra: HeaderPairs): Envelope {
   if (!(value instanceof Reply)) return new Envelope(200, json.concat(extra), successBody(value));
   return new Envelope(value.status, json.concat(value.headers, extra), successBody(value.data));
 }
 
-/** The only place where an error becomes an answer. `report` hears what the caller may not. */
+/** Converts an error to a response. No other place does. `report` gets the errors that are hidden from the caller. */
 export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (error: unknown) => void): Envelope {
   const shown = toServeError(error);
   if (!shown) report(isWrapped(error) ? error.cause : error);
@@ -52,7 +52,7 @@ export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (err
   return new Envelope(status, json.concat(headers, extra), errorBody(message));
 }
 
-/** An answer outside the envelope: a document, a page. */
+/** A response outside the envelope: a document or a page. */
 export function toPage(text: string, type: string): Response {
   return new FastResponse(text, { headers: { "content-type": type } });
 }
@@ -63,15 +63,15 @@ const successBody = (data: unknown): string => JSON.stringify({ success: true, d
 
 const internalError = new ServeError(500, "Internal server error");
 
-/** h3 wraps what it does not know. */
+/** True for an unknown error that h3 has wrapped. */
 function isWrapped(error: unknown): error is Error {
   return error instanceof Error && "unhandled" in error && error.unhandled === true && error.cause instanceof Error;
 }
 
-/** The error as the caller may see it; undefined when that is nothing. */
+/** Returns the error to show to the caller, or undefined if it must stay hidden. */
 function toServeError(error: unknown): ServeError | undefined {
   if (error instanceof ServeError) return error;
-  // h3's HTTPError and srvx's BodyTooLargeError share a name and a status, not a class.
+  // h3's HTTPError and srvx's BodyTooLargeError have a name and a status in common, but not a class.
   if (!(error instanceof Error) || error.name !== "HTTPError") return;
   const { status, unhandled, cause, headers } = error as Error & {
     status: number;
@@ -80,7 +80,7 @@ function toServeError(error: unknown): ServeError | undefined {
   };
   if (unhandled) return toServeError(cause);
   if (status === 413) return new ServeError(413, "Request body too large");
-  // h3 has no words for some of its own.
+  // Some of h3's own errors have no message.
   const isBare = error.message === `HTTPError ${status}`;
   const message = isBare ? (status === 404 ? "Not found" : (STATUS_CODES[status] ?? error.message)) : error.message;
   return new ServeError(status, message, { headers: [...(headers ?? [])] });
@@ -91,7 +91,7 @@ export function withHeaders(response: Response, extra: HeaderPairs): Response {
     for (const [name, value] of extra) add(response.headers, name, value);
     return response;
   } catch {
-    // Response.redirect() and what fetch() gave have frozen headers.
+    // The headers of Response.redirect() and of a fetch() result are immutable.
     const copy = new Response(response.body, response);
     for (const [name, value] of extra) add(copy.headers, name, value);
     return copy;

@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Envelope } from "./envelope.ts";
 
-/** Answers on a bare socket and closes it: refused upgrades, and what Node could not parse. */
+/** Writes a response to a raw socket and closes it, for refused upgrades and requests that Node could not parse. */
 export function refuse(socket: Duplex, { status, headers, text }: Pick<Envelope, "status" | "headers" | "text">): void {
   if (!socket.writable) return void socket.destroy();
   const lines = [
@@ -11,6 +11,6 @@ export function refuse(socket: Duplex, { status, headers, text }: Pick<Envelope,
     `content-length: ${Buffer.byteLength(text)}`,
     "connection: close",
   ];
-  // Destroyed, not only ended: a client that keeps its side open would keep ours.
+  // Destroy, not only end: a client that keeps its side open would keep ours open.
   socket.end(`${lines.join("\r\n")}\r\n\r\n${text}`, () => socket.destroy());
 }

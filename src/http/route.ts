@@ -6,12 +6,12 @@ import type { Reply } from "./envelope.ts";
 import type { EventStream } from "./sse.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-/** `protected`: needs a caller as soon as there is a provider. `public`: only in opt-out mode. */
+/** `protected` requires a caller if there is a provider, `public` only in opt-out mode. */
 export type Access = "public" | "protected";
 type ValueSchema = v.GenericSchema;
 type ObjectSchema = v.GenericSchema<object>;
 
-/** Schemas of `data` by status; `events()` marks a stream, `page()` anything that is not in the envelope. */
+/** The schemas of `data` by status. `events()` marks a stream, `page()` any body outside the envelope. */
 export type Responses = Record<number, ValueSchema | Media>;
 export interface Media {
   media: string;
@@ -20,7 +20,7 @@ export interface Media {
 export const events = (schema: ValueSchema): Media => ({ media: "text/event-stream", schema });
 export const page = (media: string): Media => ({ media });
 
-/** One endpoint. The router, the policy, OpenAPI and the test client read this route and nothing else. */
+/** One endpoint. It is the only source for the router, the policy, OpenAPI and the test client. */
 export interface Route<Snapshot> {
   readonly type: "route";
   readonly method: Method;
@@ -31,25 +31,25 @@ export interface Route<Snapshot> {
   readonly body?: ObjectSchema;
   readonly responses: Responses;
   /**
-   * What goes wrong in this route's own way, by status. What the kit answers by itself (413, 415 …) is not listed. `default`
-   * is for what the author's own code refuses, with whatever status.
+   * The errors specific to this route, by status. Errors that any route can return (413, 415 …) are not listed.
+   * `default` describes the errors that the author's own code throws, with any status.
    */
   readonly errors?: Readonly<Record<number, string> & { default?: string }>;
-  /** Checks what came in and runs the handler. */
+  /** Validates the query and the body, then runs the handler. */
   readonly run: (asked: RouteRequest<Snapshot>) => unknown;
 }
 
-/** A request, once a route has matched it. */
+/** A request that has matched a route. */
 interface RouteRequest<Snapshot> {
   readonly request: Request;
   readonly params: Record<string, string>;
   readonly search: URLSearchParams;
   readonly identity: Identity;
   readonly requestId: string;
-  /** What the config said when this request began. */
+  /** The version of the config at the start of the request. */
   readonly snapshot: Snapshot;
   readonly limits: BodyLimits;
-  /** Hears the keys of a body that the route does not know. */
+  /** Called for each key of the body that the schema does not have. */
   readonly unknownKey: (key: string) => void;
 }
 
@@ -102,7 +102,7 @@ export function defineRoute<
         requestId,
         snapshot,
       };
-      // The schemas made these values and the path named the params; TypeScript cannot follow that through the generics.
+      // The schemas produced these values, and the path named the params. The generics hide that from TypeScript.
       type Input = Parameters<typeof handle>[0];
       if (!body) return handle(checked as Input);
       return readJson(request, limits).then((json) => {
@@ -114,7 +114,7 @@ export function defineRoute<
   };
 }
 
-/** Checks a value from outside; the failure reads `Invalid <what>: <where>: <why>`. */
+/** Validates an untrusted value. The message of the error is `Invalid <what>: <where>: <why>`. */
 export function check<S extends ValueSchema>(schema: S, value: unknown, what: string): v.InferOutput<S> {
   const parsed = v.safeParse(schema, value, { abortEarly: true });
   if (parsed.success) return parsed.output;
@@ -133,8 +133,8 @@ export function toRecord(search: URLSearchParams): Record<string, string> {
 }
 
 /**
- * Follows the schema's own objects into the body: says which keys are unknown, and refuses an array where an object is
- * expected, which valibot would take. A record has no unknown keys.
+ * Compares the body with the object schemas of a route. It reports unknown keys, and throws for an array in place of an
+ * object, which valibot would accept. A record has no unknown keys.
  */
 function inspect(schema: ValueSchema, value: unknown, path: string, unknownKey: (key: string) => void): void {
   const { type, entries } = unwrap(schema) as { type: string; entries?: Record<string, ValueSchema> };

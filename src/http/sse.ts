@@ -2,10 +2,13 @@ import { FastResponse } from "srvx";
 import { busy, shuttingDown } from "../core/error.ts";
 import type { HeaderPairs } from "./envelope.ts";
 
-/** What a handler returns to answer with events. The signal is aborted when the reader leaves or the server closes. */
+/**
+ * The return value of a handler that responds with events. The signal is aborted when the reader disconnects or the
+ * stream ends.
+ */
 export class EventStream {
   readonly generate: (signal: AbortSignal) => AsyncGenerator<unknown>;
-  /** Besides those of every stream. A 503 in place of the first event carries them, too. */
+  /** Headers in addition to `sseHeaders`. A 503 that replaces the first event during shutdown has them as well. */
   readonly headers: HeaderPairs;
   readonly options: EventStreamOptions;
 
@@ -16,28 +19,28 @@ export class EventStream {
   }
 }
 export interface EventStreamOptions {
-  /** Whether a `seq` goes before its event as `id:`, for readers who come back with `Last-Event-ID`. */
+  /** True to send `seq` as the `id:` of an event, so that a reader can resume with `Last-Event-ID`. @default false */
   readonly ids?: boolean;
-  /** What the last frame holds, as it is. */
+  /** The data of the last frame, sent as is. @default no such frame */
   readonly last?: string;
-  /** Whether it ends by itself when the server closes. Others are cut: their readers can come back. */
+  /** True if the stream ends by itself when the server closes. Others are cut: readers can reconnect. @default false */
   readonly drains?: boolean;
 }
 
 export interface StreamsOptions {
   readonly sseStreams: number;
-  /** How long a reader may take nothing while an event waits for it. */
+  /** Time after which a reader is disconnected if it does not read while an event is pending. */
   readonly sseStallMs: number;
-  /** After how much silence a comment line keeps proxies awake. @default 15000 */
+  /** Idle time after which a comment line is sent, to keep proxies from closing the connection. @default 15000 */
   readonly heartbeatMs?: number;
-  /** Hears what a generator threw after its first event: the response has begun, so the stream can only end. */
+  /** Called with an error thrown after the first event. The response has begun by then, so the stream can only end. */
   readonly report: (error: unknown) => void;
 }
 export interface Streams {
-  /** `gone` is aborted when the reader leaves before the first event. */
+  /** `gone` is aborted if the reader disconnects before the first event. */
   open(stream: EventStream, gone: AbortSignal): Promise<Response>;
   readonly size: number;
-  /** Takes no more, and ends every stream that does not end by itself. */
+  /** Refuses new streams, and ends every stream that does not end by itself. */
   close(): void;
 }
 
@@ -54,12 +57,13 @@ function encode(event: unknown, ids = false): Uint8Array {
 }
 const heartbeat = encoder.encode(":\n\n");
 
-// A generator that always has its next event at hand would keep everybody else waiting.
+// Streams share a time budget per turn of the event loop. A generator whose next event is always ready would otherwise
+// starve all other work.
 const turnMs = 5;
 let until: number | undefined;
 let nextTurn: Promise<void> | undefined;
 
-/** What to wait for when all streams together have had enough of this turn of the event loop. */
+/** Returns a promise of the next turn once the budget of this turn is used up. */
 function pause(): Promise<void> | undefined {
   const now = performance.now();
   if (until === undefined) {
@@ -81,7 +85,7 @@ interface OpenStream {
   readonly end: (error?: unknown) => void;
 }
 
-/** Every open event stream of a server: one timer for all of them, and one way to end them all. */
+/** The open event streams of a server. They share one timer and are closed together. */
 export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, report }: StreamsOptions): Streams {
   const starting = new Map<AbortController, EventStreamOptions>();
   const streams = new Set<OpenStream>();
@@ -95,15 +99,15 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     }
     const leaving = new AbortController();
     const leave = (): void => {
-      starting.delete(leaving); // even if the generator does not listen
+      starting.delete(leaving); // even if the generator ignores the signal
       leaving.abort();
     };
     starting.set(leaving, options);
-    if (gone.aborted) leave(); // while its body was read
+    if (gone.aborted) leave(); // the client left while the body was read
     else gone.addEventListener("abort", leave, { once: true });
     const events = generate(leaving.signal);
     try {
-      // Awaited before the headers go: what throws until here is a plain error response.
+      // Awaited before the headers are sent: an error up to here becomes a plain error response.
       const first = await events.next();
       const isCut = closed && !options.drains;
       if (isCut) void events.return(undefined).catch(report);
@@ -118,7 +122,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     }
   }
 
-  /** The next event is asked for only when the socket has taken the last, so a reader who stops holds one event here. */
+  /** The body pulls an event only after the socket has accepted the last one: a stalled reader holds one event here. */
   function toBody(
     first: Uint8Array | undefined,
     { ids, last, drains = false }: EventStreamOptions,
@@ -129,7 +133,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     let self: OpenStream;
     function forget(): boolean {
       if (!streams.delete(self)) return false;
-      leave(); // return() alone waits for a generator that is itself waiting
+      leave(); // return() alone would wait for a pending next()
       void events.return(undefined).catch(report);
       return true;
     }
@@ -156,7 +160,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
           self.touched = Date.now();
         } catch (error) {
           report(error);
-          self.end(); // an error here would also destroy the events that are still on their way
+          self.end(); // controller.error() would also discard the events that are still buffered
         }
       },
       cancel: () => void forget(),
@@ -168,7 +172,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     const now = Date.now();
     for (const stream of streams) {
       const silent = now - stream.touched;
-      const wantsMore = (stream.controller.desiredSize ?? 0) > 0; // the reader has taken all: it waits for the generator
+      const wantsMore = (stream.controller.desiredSize ?? 0) > 0; // the reader waits for the generator
       if (!wantsMore && silent > sseStallMs) stream.end(new Error("The reader stalled"));
       if (wantsMore && silent > heartbeatMs) {
         stream.controller.enqueue(heartbeat);

@@ -11,15 +11,15 @@ export interface Match<R> {
 }
 export interface Table<R> {
   readonly routes: readonly R[];
-  /** HEAD is GET. */
+  /** Finds the route of a request. A HEAD matches the GET route. */
   find(method: string, path: string): Match<R> | undefined;
-  /** The methods under which this path would have matched; empty when it is unknown. */
+  /** Returns the methods that match a path. Empty if the path is unknown. */
   allowed(path: string): string[];
-  /** The route that hides another route for every path it could match. */
+  /** Returns the built-in route that matches every path of this pattern, and so makes it unreachable. */
   hides(method: string, pattern: string): R | undefined;
 }
 
-/** The built-in routes behind the router that h3 itself uses, so both read a path in the same way. */
+/** Builds the table on the router that h3 uses, so that built-in and custom routes read a path in the same way. */
 export function createTable<R extends TableRoute>(routes: readonly R[]): Table<R> {
   const router = createRouter<R>();
   for (const route of routes) addRoute(router, route.method, route.path, route);

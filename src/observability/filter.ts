@@ -2,17 +2,17 @@ import * as v from "valibot";
 import { logLevels, type LogLevel } from "../core/log.ts";
 import type { LogEntry } from "./record.ts";
 
-/** Which records somebody wants to read. */
 export interface LogFilter {
-  /** The least level. */
+  /** The minimum level. */
   readonly level?: LogLevel | undefined;
   readonly agentId?: string | undefined;
   readonly workflowId?: string | undefined;
   readonly executionId?: string | undefined;
-  /** In milliseconds since 1970, inclusive; so is `until`. */
+  /** The earliest time in milliseconds since 1970, inclusive. */
   readonly since?: number | undefined;
+  /** The latest time in milliseconds since 1970, inclusive. */
   readonly until?: number | undefined;
-  /** How many of the newest. */
+  /** The number of newest records to return. @default 100 */
   readonly limit?: number | undefined;
 }
 type LogQueryInput = { readonly [K in keyof LogFilter]?: string | undefined };
@@ -22,7 +22,7 @@ const isoTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d
 function toTime(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   if (!isoTime.test(text)) return NaN;
-  // `Date` takes the 30th of February for a day in March.
+  // `Date` parses February 30 as a day in March.
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   return Number.isNaN(day.valueOf()) || day.toISOString().slice(0, 10) !== text.slice(0, 10) ? NaN : Date.parse(text);
 }
@@ -35,7 +35,7 @@ const time = v.optional(
 );
 const limitRule = "expected 1 to 1000";
 
-/** The filters of `/api/logs` and `/ws/logs`, as they stand in a query. */
+/** The query parameters of `/api/logs` and `/ws/logs`. */
 export const LogQuery: v.GenericSchema<LogQueryInput, LogFilter> = v.object({
   level: v.optional(v.picklist(logLevels, `expected ${logLevels.join(", ")}`)),
   agentId: v.optional(v.string()),

@@ -1,9 +1,9 @@
 import type { OtelSdk } from "./otel.ts";
 
-/** The SDK that the application has registered, now or later. For those who have none nothing is imported. */
+/** Finds the SDK of the application, even if it is registered later. Without an SDK, nothing is imported. */
 export interface SdkFinder {
   get(): OtelSdk | undefined;
-  /** Resolves when one that is registered already can be used. */
+  /** Resolves when an SDK that is already registered can be used. */
   readonly ready: Promise<unknown>;
 }
 
@@ -18,7 +18,7 @@ export function findSdk(): SdkFinder {
   return { get, ready: Promise.resolve(loading) };
 }
 
-/** As `@opentelemetry/api` of any 1.x leaves it for the others of its kind. */
+/** Reads the global that all 1.x versions of `@opentelemetry/api` share. */
 function isRegistered(): boolean {
   const api = (globalThis as Record<symbol, unknown>)[apiSymbol];
   return api !== undefined && (api as { trace?: unknown }).trace !== undefined;

@@ -6,7 +6,7 @@ import type { LogEntry, LogRecord } from "./record.ts";
 
 export type LogOutput = LogsOptions["output"];
 
-/** A logger that somebody has already: pino, winston, consola, or anything that is called like one of them. */
+/** A logger of the application: pino, winston, consola, or any logger with the same methods. */
 export interface HostLogger {
   info(...args: never[]): unknown;
   warn(...args: never[]): unknown;
@@ -15,7 +15,7 @@ export interface HostLogger {
 
 const isShown = (level: LogLevel): boolean => logLevels.indexOf(level) >= logLevels.indexOf("info");
 
-/** To stderr: for people where it is a terminal, else one JSON record a line. What is below `info` stays inside. */
+/** Writes to stderr: formatted in a terminal, otherwise one JSON record per line. Omits records below `info`. */
 export function toTerminal(options: { json?: boolean | undefined } = {}): LogOutput {
   if (options.json || !process.stderr.isTTY) {
     return ({ level, text }) => void (isShown(level) && process.stderr.write(`${text}\n`));
@@ -32,11 +32,10 @@ export function toTerminal(options: { json?: boolean | undefined } = {}): LogOut
 const toLines = (detail: unknown): unknown =>
   typeof detail === "string" ? toVisible(detail, { allowed: "\t\n" }) : detail;
 
-/** To a logger of the host's. */
 export function toHost(logger: HostLogger): LogOutput {
-  // Which levels it has besides is asked below.
+  // The cast gives access to the optional levels, which are checked below.
   const levels = logger as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
-  const isPino = typeof levels["bindings"] === "function"; // it alone takes the data first
+  const isPino = typeof levels["bindings"] === "function"; // only pino takes the data first
   const nearest: Record<LogLevel, string[]> = {
     trace: ["trace", "debug", "verbose"],
     debug: ["debug", "verbose"],
@@ -50,12 +49,12 @@ export function toHost(logger: HostLogger): LogOutput {
     if (!name) return;
     const { message, ...rest } = toRest(entry);
     const written = isPino ? levels[name]!(rest, message) : levels[name]!(message, rest);
-    // It may fail later, too; there is nobody to tell.
+    // An async logger may reject. There is no other place to report that.
     if (written instanceof Promise) written.catch(() => {});
   };
 }
 
-/** As it was written. */
+/** Passes the original message and data to a logger. */
 export function toPlain(logger: Logger): LogOutput {
   return ({ level, ids }, message, data) => {
     const all = { ...data, ...ids };
@@ -63,7 +62,7 @@ export function toPlain(logger: Logger): LogOutput {
   };
 }
 
-/** What is left of a record for those who number and date records themselves. */
+/** Returns a record without the fields that loggers add themselves. */
 function toRest({ text }: LogEntry): Omit<LogRecord, "seq" | "timestamp" | "level"> {
   const { seq: _seq, timestamp: _timestamp, level: _level, ...rest } = JSON.parse(text) as LogRecord;
   return rest;

@@ -7,7 +7,7 @@ import type { LogEntry } from "./record.ts";
 import { fitting } from "./ring.ts";
 import { SocketReader } from "./socket-reader.ts";
 
-/** `/ws/logs`: the newest records that match, then each one as it is written. */
+/** The route `/ws/logs`: the newest matching records, then each new one as it is logged. */
 export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes: number }): SocketRoute {
   return defineSocket({
     path: "/ws/logs",

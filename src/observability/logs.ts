@@ -5,16 +5,16 @@ import { createRedactor } from "./redact.ts";
 import { Ring, type RingLimits } from "./ring.ts";
 
 export interface LogsOptions extends RingLimits {
-  /** Where records go besides: the terminal, a file, a logger of the host's. */
+  /** The destination of records besides the ring: the terminal, a file or the host's logger. */
   readonly output: (entry: LogEntry, message: string, data: Readonly<Record<string, unknown>> | undefined) => void;
 }
 
-/** Everything that one server logs. */
+/** The log of one server. */
 export interface Logs {
-  /** Never throws: whoever logs has something else to do. */
+  /** Never throws: a failure to log must not affect the caller. */
   readonly logger: Logger;
   readonly ring: Ring;
-  /** Called when there are new records in the ring, once for all that one turn of the event loop brings. Returns how to stop. */
+  /** Calls the listener after new records, once per turn of the event loop. Returns a function that removes it. */
   listen(listener: () => void): () => void;
 }
 
@@ -35,7 +35,7 @@ export function createLogs({ output, ...limits }: LogsOptions): Logs {
       ring.add(entry);
       output(entry, message, data);
     } catch {
-      // What cannot be logged must not stop what is being logged about.
+      // A record that cannot be logged must not affect the caller.
     }
     if (isWaking || listeners.size === 0) return;
     isWaking = true;

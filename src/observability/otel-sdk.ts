@@ -5,7 +5,7 @@ import {
   SpanStatusCode,
   trace,
   TraceFlags,
-  type Attributes as Theirs, // the same, but for arrays that may be changed
+  type Attributes as Theirs, // the same type, but with mutable arrays
   type Context,
   type Span as OtelSpan,
 } from "@opentelemetry/api";
@@ -15,12 +15,12 @@ import type { OtelSdk } from "./otel.ts";
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
 
-/** Our spans as spans of the SDK that the application has registered. */
+/** Creates our spans as spans of the SDK that the application has registered. */
 export function createOtelSdk(): OtelSdk {
   const tracer = trace.getTracer("agentserve", manifest.version);
   const open = new Map<string, OtelSpan>();
 
-  /** A parent that is not open here any more, or was never, is known by its ids. */
+  /** Returns the context of a parent. A parent that is not open in this process is referenced by its ids. */
   function toContext(parent: SpanIds | undefined): Context {
     if (!parent) return ROOT_CONTEXT;
     const known = open.get(parent.spanId);

@@ -3,13 +3,13 @@ import type { Attributes, SpanIds, SpanOptions } from "../core/trace.ts";
 /** A span of the OpenTelemetry SDK that the application has registered. */
 interface SdkSpan extends SpanIds {
   set(attributes: Attributes): void;
-  /** With what is wrong, if anything is. */
+  /** Ends the span, with a message if it failed. */
   end(error: string | undefined): void;
-  /** Runs code in which the application's own instrumentation finds this span. */
+  /** Runs a function with this span as the active span of the application's own instrumentation. */
   enter<T>(run: () => T): T;
 }
 export interface OtelSdk {
-  /** The span that the application's own code is in. */
+  /** Returns the active span of the application's own code. */
   active(): SpanIds | undefined;
   start(options: SpanOptions): SdkSpan;
 }

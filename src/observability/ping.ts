@@ -1,6 +1,6 @@
 import { toObject, tryParseJson } from "../core/json.ts";
 
-/** What a socket that only tells answers to those who talk. */
+/** Returns the response of a send-only socket to a message. The only valid message is a ping. */
 export function answerPing(text: string): string {
   const message = tryParseJson(text);
   if (message === undefined) return toError("expected JSON");

@@ -2,13 +2,13 @@ import type { Identity } from "../core/caller.ts";
 import { toMatcher, type LogFilter } from "./filter.ts";
 import type { LogEntry, LogRecord } from "./record.ts";
 
-/** Who reads, as far as it matters for what may be read. */
+/** The identity and the filter of a log reader. They decide which records it may read. */
 export interface ReaderOptions {
   readonly identity: Identity;
   readonly filter: LogFilter;
 }
 
-/** What somebody may find. With `ownership` the id of another's execution is as good as an unknown one. */
+/** Returns a filter for the records that a reader may find. With `ownership`, foreign execution ids match nothing. */
 export function toFinder({ identity, filter }: ReaderOptions): (entry: LogEntry) => boolean {
   const matches = toMatcher(filter);
   if (!identity.ownership || filter.executionId === undefined) return matches;
@@ -19,8 +19,8 @@ const isOwn = ({ caller }: Identity, { ids }: LogEntry): boolean =>
   caller?.userId !== undefined && caller.userId === ids.userId;
 
 /**
- * What somebody may read of a record, as JSON. Logs are public, and an execution's id is all that `resume` asks for: with a
- * provider, an anonymous reader must know it already.
+ * Returns the JSON that a reader may see of a record. Logs are public, and the id of an execution is all that `resume`
+ * requires. So with a provider, an anonymous reader sees full records only of an execution whose id it already knows.
  */
 export function toReader({ identity, filter }: ReaderOptions): (entry: LogEntry) => string {
   const { checked, ownership, caller } = identity;
@@ -36,7 +36,7 @@ export function toReader({ identity, filter }: ReaderOptions): (entry: LogEntry)
 
 const masked = new WeakMap<LogEntry, string>();
 
-/** Made once, when the first such reader comes. */
+/** Returns the masked record, which is created once for all readers. */
 function maskedText(entry: LogEntry): string {
   const known = masked.get(entry);
   if (known !== undefined) return known;

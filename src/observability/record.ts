@@ -2,20 +2,20 @@ import type { LogLevel } from "../core/log.ts";
 import { logIds, type LogIds } from "../core/scope.ts";
 import type { Redactor } from "./redact.ts";
 
-/** What was logged, as it is kept: written once, filtered by its fields, sent as its text. */
+/** A stored log record. It is serialized once, filtered by its fields and sent as its text. */
 export interface LogEntry {
   readonly seq: number;
-  /** In milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly at: number;
   readonly level: LogLevel;
   readonly ids: LogIds;
   /** The record as JSON. */
   readonly text: string;
-  /** The length of that. */
+  /** The size of `text` in UTF-8. */
   readonly bytes: number;
 }
 
-/** A record as readers get it. */
+/** A record as its readers see it. */
 export interface LogRecord extends LogIds {
   readonly seq: number;
   readonly timestamp: string;
@@ -31,7 +31,7 @@ export interface LogCall {
   readonly level: LogLevel;
   readonly message: string;
   readonly data: Readonly<Record<string, unknown>> | undefined;
-  /** What it belongs to. Only we say that: data may be what a client sent. */
+  /** The ids of the scope. They are never taken from `data`, which may come from a client. */
   readonly ids: LogIds | undefined;
 }
 
@@ -63,13 +63,13 @@ function toDetails(given: LogCall["data"], redact: Redactor): Pick<LogRecord, "d
 }
 
 const mostOfId = 256;
-/** The longest message, error or data of a record. */
+/** The longest message, error or data of a record, in characters. */
 const mostLetters = 16_384;
 const cut = (text: string): string => (text.length <= mostLetters ? text : `${text.slice(0, mostLetters)}…`);
-/** Cut afterwards: of a secret that stands across the end nothing must be left. */
+/** Redacts, then cuts: no part of a secret that crosses the end may remain. */
 const toText = (text: string, redact: Redactor): string => cut(redact.text(text.slice(0, mostLetters + 8_192)));
 
-/** An error may be its own cause, and may fail to say what it is. */
+/** Formats an error. An error may be its own cause, or throw when it is read. */
 function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
   try {
     if (!(error instanceof Error))
@@ -83,7 +83,7 @@ function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
 }
 const mostCauses = 4;
 
-/** What JSON can hold of it, now: it may change later. */
+/** Returns a JSON copy of a value, because the value may change later. */
 function toJson(value: unknown, redact: Redactor): unknown {
   try {
     const text = JSON.stringify(value, (name, inner: unknown) => {

@@ -1,18 +1,18 @@
 import { attempt } from "../core/attempt.ts";
 
-/** The ends of names, without their separators, of what must not be read. */
+/** Endings of field names, without separators, whose values are redacted. */
 const names =
   /(authorization|cookies?|passwords?|passwd|passphrase|secrets?|(?:api|access|private|secret|signing)keys?|credentials?|tokens?)$/;
 const replacement = "[redacted]";
 
-/** Whether the value of a field is left out. Counts of tokens are no tokens. */
+/** Returns true if the value of a field is redacted. Token counts are not. */
 function isHidden(name: string, value: unknown): boolean {
   if (value === undefined || value === null || typeof value === "boolean") return false;
   const end = names.exec(name.toLowerCase().replace(/[^a-z]/g, ""))?.[1];
   return end !== undefined && !(end === "tokens" && typeof value === "number");
 }
 
-/** Headers are also written as pairs, and as one list of names and values. */
+/** Names of secret headers. Headers also occur as pairs, and as a flat list of names and values. */
 const headerName = /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?api-key|x-[\w-]*token)$/i;
 const hideHeaders = (list: readonly unknown[]): unknown[] =>
   list.map((value, at) => {
@@ -20,7 +20,8 @@ const hideHeaders = (list: readonly unknown[]): unknown[] =>
     return typeof value === "string" && typeof before === "string" && headerName.test(before) ? replacement : value;
   });
 
-// What looks like a token or a key in a text. Each repetition has a bound, and none can begin inside of another.
+// Patterns of tokens and keys in a text. To limit backtracking, every repetition is bounded and no match can begin
+// inside another one.
 const secretName = "password|passwd|passphrase|secret|api[-_]?key|private[-_]?key|secret[-_]?key|access[-_]?key|token";
 const shapes: readonly [RegExp, string | ((found: string, ...groups: string[]) => string)][] = [
   [/-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,8192}/g, replacement],
@@ -45,10 +46,10 @@ const shapes: readonly [RegExp, string | ((found: string, ...groups: string[]) =
 ];
 const atob = (text: string): string => Buffer.from(text, "base64").toString();
 
-/** Takes out tokens, keys and secrets: those that are called or look so, and those that the environment holds. */
+/** Removes tokens, keys and secrets, by their names, their shapes and the values in the environment. */
 export interface Redactor {
   text(text: string): string;
-  /** For `JSON.stringify`: what is left of a value of this name. */
+  /** Returns the redacted value of a field, as a replacer for `JSON.stringify`. */
   value(name: string, value: unknown): unknown;
 }
 
@@ -56,7 +57,7 @@ export function createRedactor(environment: Readonly<Record<string, string | und
   const secrets = Object.entries(environment)
     .filter(([name, secret = ""]) => /(KEY|TOKEN|SECRET|PASSWORD)S?$/i.test(name) && secret.length >= 8)
     .flatMap(([, secret = ""]) => [secret, JSON.stringify(secret).slice(1, -1)])
-    // One may begin like another.
+    // Longest first: one secret may be the beginning of another.
     .toSorted((a, b) => b.length - a.length)
     .map((secret) => secret.replace(/\W/g, String.raw`\$&`));
   const held = secrets.length > 0 ? new RegExp(secrets.join("|"), "g") : undefined;
@@ -80,7 +81,7 @@ export function createRedactor(environment: Readonly<Record<string, string | und
     return Object.fromEntries(Object.entries(given).map(([key, inner]) => [hold(key), inner as unknown]));
   }
 
-  /** JSON that somebody has put into a text. */
+  /** Redacts a text that is JSON. Returns undefined for any other text. */
   function redactJson(given: string): string | undefined {
     if (!/^\s{0,8}[[{]/.test(given)) return undefined;
     return attempt(() => JSON.stringify(JSON.parse(given), value));

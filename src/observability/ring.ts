@@ -5,7 +5,7 @@ export interface RingLimits {
   readonly logBytes: number;
 }
 
-/** The last records, as many as may be kept. The oldest leave. */
+/** The most recent log records, up to the limits. The oldest are evicted first. */
 export class Ring {
   readonly #limits: RingLimits;
   readonly #entries: (LogEntry | undefined)[] = [];
@@ -17,11 +17,11 @@ export class Ring {
     this.#limits = limits;
   }
 
-  /** The number of the oldest record that is kept. */
+  /** The sequence number of the oldest stored record. */
   get oldest(): number {
     return this.#oldest;
   }
-  /** The number that the next record gets. */
+  /** The sequence number of the next record. */
   get next(): number {
     return this.#next;
   }
@@ -46,7 +46,7 @@ export class Ring {
     return this.#entries[seq % this.#limits.logRecords];
   }
 
-  /** The newest that match, oldest first. */
+  /** Returns the newest matching records, oldest first. */
   newest(matches: (entry: LogEntry) => boolean, limit: number): LogEntry[] {
     const found: LogEntry[] = [];
     for (let seq = this.#next - 1; seq >= this.#oldest && found.length < limit; seq--) {
@@ -57,7 +57,7 @@ export class Ring {
   }
 }
 
-/** Of many long records, the newest that one answer may hold. */
+/** Returns the newest records that fit into a number of bytes. */
 export function fitting(entries: readonly LogEntry[], bytes: number): readonly LogEntry[] {
   let from = entries.length;
   for (let left = bytes; from > 0 && left >= entries[from - 1]!.bytes; from--) left -= entries[from - 1]!.bytes;

@@ -19,7 +19,7 @@ const RecordShape = v.object({
   error: text,
 });
 
-/** The longest answer. Of very long records fewer are sent, and the newest of them. */
+/** The most bytes of records in one response. The oldest records are left out. */
 const mostBytes = 2_097_152;
 
 export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
@@ -35,7 +35,7 @@ export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
         const matching = ring.newest(toFinder({ identity, filter: query }), query.limit ?? defaultLimit);
         const found = fitting(matching, mostBytes);
         const read = toReader({ identity, filter: query });
-        // The records are JSON already.
+        // The records are already serialized.
         return toPage(`{"success":true,"data":[${found.map(read).join(",")}]}`, "application/json");
       },
     }),

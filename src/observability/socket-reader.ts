@@ -7,11 +7,11 @@ import type { Ring } from "./ring.ts";
 export interface SocketReaderOptions {
   readonly matches: (entry: LogEntry) => boolean;
   readonly toText: (entry: LogEntry) => string;
-  /** What may wait in the socket. What follows waits in the ring, for all readers once. */
+  /** The most bytes to buffer in the socket. Further records wait in the ring, which all readers share. */
   readonly mostBytes: number;
 }
 
-/** Sends the records that come, in order. A reader that is slow is sent what the ring still holds, and told what has left it. */
+/** Sends new records in order. A slow reader gets the records still in the ring, and the count of those evicted. */
 export class SocketReader {
   readonly #peer: Peer;
   readonly #ring: Ring;
@@ -19,7 +19,7 @@ export class SocketReader {
   readonly #mostBytes: number;
   /** The first record that was not sent. */
   #next: number;
-  /** How many from there on match, as far as they have been looked at. */
+  /** The number of matching records from `#next` to `#seen`. */
   #behind = 0;
   #seen: number;
   #again: NodeJS.Timeout | undefined;
@@ -48,14 +48,14 @@ export class SocketReader {
       this.#behind--;
       this.#peer.send(this.#options.toText(entry));
     }
-    // What matches may change: a trace that is forgotten is about nothing.
+    // The result of `matches` may change: the entity of an evicted trace is unknown. So the count may be too high.
     if (this.#next >= this.#seen) this.#behind = 0;
     if (this.#behind === 0) this.#next = this.#seen;
-    // A socket says that it has room only if it had much less before.
+    // A socket emits "drain" only after its buffer was full, so a timer retries as well.
     else this.#again ??= setTimeout(() => ((this.#again = undefined), this.goOn()), 25).unref();
   }
 
-  /** Counts what is new. Of what has come and gone within one turn nobody knows whether it matches. */
+  /** Counts the new records that match. Includes records that were evicted in the same turn and cannot be checked. */
   #look(): void {
     const { oldest, next } = this.#ring;
     if (this.#seen < oldest) this.#behind += oldest - this.#seen;
@@ -63,7 +63,7 @@ export class SocketReader {
     this.#seen = next;
   }
 
-  /** Says how many have left the ring unsent. */
+  /** Reports the number of records that were evicted before they were sent. */
   #skip(): void {
     const { oldest } = this.#ring;
     if (this.#behind === 0 || this.#next >= oldest) return;

@@ -13,7 +13,7 @@ const EntityQuery = v.object({
   entityId: v.optional(v.string()),
 });
 
-/** `/ws/observability`: spans and records as they happen. A filter keeps whole traces, by what they are about. */
+/** The route `/ws/observability`: spans and log records as they happen. A filter selects whole traces by entity. */
 export function spanSocket(
   traces: Traces,
   logs: Logs,
@@ -58,7 +58,7 @@ export function spanSocket(
   });
 }
 
-/** Sends while the reader keeps up. What it misses is counted: a span is kept nowhere. */
+/** Sends spans while the reader keeps up. Drops and counts the others: spans are not stored. */
 function createSender(peer: Peer, mostBytes: number): { send(toText: () => string): void; drain(): void } {
   let missed = 0;
   const isFull = (): boolean => (peer.websocket.bufferedAmount ?? 0) > mostBytes;
@@ -77,7 +77,7 @@ function createSender(peer: Peer, mostBytes: number): { send(toText: () => strin
   };
 }
 
-/** Whoever may not know of executions and users sees what was asked and what it cost. */
+/** Hides details from a reader without access to executions and users: only the entity and the token usage remain. */
 function toSpanView({ checked, ownership, caller }: Identity): (event: SpanEvent) => SpanEvent {
   if (!checked || (caller && !ownership)) return (event) => event;
   return (event) => {

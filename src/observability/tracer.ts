@@ -7,12 +7,12 @@ import { findSdk } from "./find-sdk.ts";
 import type { OtelSdk } from "./otel.ts";
 import { createRedactor } from "./redact.ts";
 
-/** What a trace is about: the first agent or workflow in it. */
+/** The subject of a trace: the first agent or workflow in it. */
 export interface Entity {
   readonly type: string;
   readonly id: string;
 }
-/** A span as listeners get it. */
+/** A span as listeners see it. */
 interface SpanView extends SpanIds {
   readonly parentSpanId?: string | undefined;
   readonly name: string;
@@ -31,18 +31,18 @@ export interface SpanEvent {
 }
 interface SpanNotice {
   readonly event: SpanEvent;
-  /** What its trace is about. */
+  /** The entity of the trace. */
   readonly root: Entity | undefined;
 }
 type SpanListener = (notices: readonly SpanNotice[]) => void;
 
 export interface Traces {
   readonly tracer: Tracer;
-  /** Resolves when the spans of what follows go wherever they should. */
+  /** Resolves when an SDK that is already registered receives spans. */
   readonly ready: Promise<unknown>;
-  /** What one of the last traces is about. */
+  /** Returns the entity of a recent trace. */
   rootOf(traceId: string | undefined): Entity | undefined;
-  /** Called with all that one turn of the event loop brings. Returns how to stop. */
+  /** Calls the listener with the span events of one turn of the event loop. Returns a function that removes it. */
   listen(listener: SpanListener): () => void;
 }
 
@@ -57,7 +57,7 @@ export function createTraces(): Traces {
       entries.map(([name, value]) => [name, typeof value === "string" ? shorten(value) : value]),
     );
   };
-  /** What the last traces are about. */
+  /** The entities of recent traces, by trace id. */
   const roots = new Map<string, Entity>();
   let notices: SpanNotice[] = [];
 
@@ -65,7 +65,7 @@ export function createTraces(): Traces {
     if (listeners.size === 0) return;
     const copy = { ...span, attributes: { ...span.attributes } };
     const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
-    // Readers are told after those who work, and never by many of them at once.
+    // Listeners are called after the current work, once per turn of the event loop.
     if (notices.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
     if (notices.length >= mostNotices) flush();
   }
@@ -86,7 +86,7 @@ export function createTraces(): Traces {
     const { name, kind, links } = options;
     const parent = options.parent ?? currentSpan() ?? sdk?.active();
     const attributes = clean(options.attributes);
-    // Whatever is wrong with the application's SDK must not stop what is being traced.
+    // An error in the SDK of the application must not affect the traced work.
     const theirs = sdk && attempt(() => sdk.start({ name, kind, links, parent, attributes }));
     const traceId = theirs?.traceId ?? parent?.traceId ?? randomBytes(16).toString("hex");
     const spanId = theirs?.spanId ?? randomBytes(8).toString("hex");
@@ -139,16 +139,17 @@ export function createTraces(): Traces {
       listeners.add(listener);
       return () => {
         listeners.delete(listener);
-        if (listeners.size === 0) roots.clear(); // only filters ask for them
+        if (listeners.size === 0) roots.clear(); // only filters of listeners read them
       };
     },
   };
 }
 
-/** How many traces are remembered, and how much may happen before readers are told in the middle of it. */
+/** The number of recent traces whose entity is stored. */
 const mostRoots = 10_000;
+/** The most span events in a batch. A full batch is delivered at once. */
 const mostNotices = 10_000;
-/** The longest text of an attribute. */
+/** The longest string attribute, in characters. */
 const mostLetters = 4_096;
 
 function toEntity({ "entity.type": type, "entity.id": id }: Attributes): Entity | undefined {

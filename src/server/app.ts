@@ -28,21 +28,21 @@ export interface AppOptions {
   readonly mode: Mode;
   readonly logger: Logger;
   readonly tracer: Tracer;
-  /** Hears the body keys that no route knows. */
+  /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
 }
-/** One snapshot, ready to answer. */
+/** An app that serves one snapshot of the config. */
 export interface App {
   readonly snapshot: Snapshot;
-  /** Never rejects. */
+  /** Answers a request. Never rejects. */
   answer(request: Request): Promise<Answer>;
-  /** The hooks of a WebSocket request, or the host's own refusal; throws what refuses it. */
+  /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
   upgrade(request: Request): Promise<{ hooks: Partial<Hooks> | Response; isBuiltIn: boolean }>;
-  /** Every route, built in and the host's. */
+  /** Returns every route, built-in and custom. */
   routes(): ListedRoute[];
 }
 
-/** cors → auth → built-in → custom. */
+/** Creates an app. A request passes cors → auth → the built-in route that matches, or else the custom app. */
 export function createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey }: AppOptions): App {
   const { server, auth, configureApp } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits } = server;
@@ -78,7 +78,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     }
   }
 
-  /** The caller of a request, by the route that matched and by the path that both routers read. Throws the 401. */
+  /** Returns the identity of a request, by the matched route and by the path that both routers read. Throws the 401. */
   async function identify(
     { req, url }: H3Event,
     method: string,
@@ -97,7 +97,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
   ): Promise<Response> {
     Object.assign(context, { requestId, logger, authenticatedUser: caller?.user, [innerHandler]: inner });
     const ids = { requestId, userId: caller?.userId };
-    // A built-in route makes a span of its own.
+    // A built-in route starts a span itself.
     if (inner) return runInScope(ids, async () => custom.fetch(req));
     return answerInScope(tracer, { request: req, ids }, async () => custom.fetch(req));
   }
@@ -137,7 +137,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     headers: HeaderPairs,
     { caller }: Identity,
   ): Answer | Promise<Answer> {
-    // A cache knows that what Authorization got is for nobody else; of a cookie or a key it does not.
+    // A shared cache does not store responses to an Authorization header. It may store those to a cookie or an API key.
     const own: HeaderPairs = caller ? headers.concat(uncached) : headers;
     if (value instanceof Response) return withHeaders(value, own);
     if (!(value instanceof EventStream)) return toEnvelope(value, own);
@@ -146,13 +146,13 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     return streams.open(value, request.signal).then((response) => withHeaders(response, headers));
   }
 
-  /** h3's view of the request: its url is the path that both routers read, with needless escapes undone. */
+  /** Returns h3's view of the request. Its URL has the path that both routers read, with needless escapes decoded. */
   function toEvent(request: Request): H3Event {
     let event: H3Event;
     try {
       event = new H3Event(request);
     } catch (cause) {
-      throw badRequest("Bad request", cause); // `/./x` under a Host that no URL can hold
+      throw badRequest("Bad request", cause); // `/./x` with a Host that is not valid in a URL
     }
     const host = request.headers.get("host");
     if (host !== null && !isHost(host)) throw badRequest("Bad request: invalid Host header");
@@ -171,7 +171,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     }
     if (match) throw notFound();
     const response = await askCustom(event, nextRequestId(), identity.caller);
-    // Not response.crossws: a middleware that sets a header drops it.
+    // Not response.crossws: middleware that sets a header drops it.
     const hooks = getWebSocketHooks(request);
     if (!hooks && response.ok) throw badRequest("Not a WebSocket route");
     return { hooks: hooks ?? response, isBuiltIn: false };

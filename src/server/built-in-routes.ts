@@ -24,13 +24,13 @@ export interface BuiltInRoutesOptions {
   readonly logs: Logs;
   readonly traces: Traces;
   readonly limits: { readonly socketBufferBytes: number };
-  /** Whether answers show what only the author should see. */
+  /** True if responses include details for the author: instructions of agents, messages of errors. */
   readonly isDev: boolean;
-  /** Why the last save is not served. */
+  /** Returns the reason why the last saved config is not served. */
   readonly problem?: (() => Problem | undefined) | undefined;
 }
 
-/** Every built-in endpoint, and the document of them all. */
+/** Creates the table of all built-in endpoints, including their OpenAPI document. */
 export function createBuiltInRoutes(
   { engine, agents, logs, traces, limits, isDev, problem }: BuiltInRoutesOptions,
   more: readonly BuiltInRoute[] = [],

@@ -2,13 +2,13 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
 export interface Connections {
-  /** Ends every connection as soon as it carries no request. */
+  /** Closes every connection as soon as it carries no request. */
   close(): void;
 }
 
 /**
- * Which connections carry a request right now: only those are worth waiting for. `closeIdleConnections()` spares one that
- * has not sent a byte yet, and browsers keep such ones in store.
+ * Tracks the connections that carry a request: a shutdown waits only for those. `closeIdleConnections()` spares a
+ * connection that has not sent a byte yet, and browsers open such connections in advance.
  */
 export function trackConnections(server: Server): Connections {
   const requests = new Map<Socket, number>();
@@ -22,7 +22,7 @@ export function trackConnections(server: Server): Connections {
     add(socket, 1);
     res.once("close", () => add(socket, -1));
   });
-  server.on("upgrade", ({ socket }) => requests.delete(socket)); // whoever upgrades it closes it
+  server.on("upgrade", ({ socket }) => requests.delete(socket)); // the upgrade handler closes it
 
   function add(socket: Socket, change: number): void {
     const count = requests.get(socket);

@@ -23,10 +23,11 @@ import { freePort } from "./port.ts";
 import { findWeakSecret } from "./risks.ts";
 import { createVersions } from "./versions.ts";
 
+/** A server made by `createServer()`. */
 export interface Server {
-  /** The whole server as a web-standard handler, for embedding and tests. */
+  /** Answers a request, as a web-standard handler. For embedding and tests. */
   fetch(request: Request): Promise<Response>;
-  /** Opens the port of the config. */
+  /** Listens on a port. @default the port and host of the config, or else port 3141 on 127.0.0.1 */
   listen(options?: { port?: number | undefined; host?: string | undefined }): Promise<ListeningServer>;
   /** Ends streams and sockets, lets requests finish within `limits.drainMs`, then disposes of the config. */
   close(): Promise<void>;
@@ -34,22 +35,22 @@ export interface Server {
 
 export interface ServerParts {
   readonly mode: Mode;
-  /** Gets the log as it is written, in place of the config's own logger and of the terminal. */
+  /** Gets every log record, in place of the logger of the config and of the terminal. */
   readonly logger?: Logger;
-  /** Whether the terminal gets JSON. */
+  /** True to print JSON lines to the terminal. */
   readonly json?: boolean | undefined;
-  /** In place of all that is logged and traced, for those who measure what it costs. */
+  /** Replaces the log, so that a benchmark can measure its cost. */
   readonly logs?: Logs;
+  /** Replaces the tracer, so that a benchmark can measure its cost. */
   readonly traces?: Traces;
-  /** The file of the embedded store, before what the config says. */
+  /** The file of the embedded store. Overrides the config. */
   readonly file?: string | undefined;
-  /** Routes beside the built-in ones. */
   readonly extraRoutes?: readonly BuiltInRoute[];
-  /** How long an older version of the config may be in use before that is said. @default 5 minutes */
+  /** Time after which a warning is logged about an older config that is still in use. @default 300000, 5 minutes */
   readonly heldMs?: number;
 }
 
-/** A server of your own config, without files and without the command line. */
+/** Creates a server from a config, without files and without the command line. */
 export function createServer(config: Config): Server {
   const project = toProject(config);
   const server = openServer(project, { mode: "start" });
@@ -60,7 +61,7 @@ export function createServer(config: Config): Server {
 
 const defaultPort = 3141;
 
-/** A server, and what it serves. */
+/** A server, with access to its current config, its log and its routes. */
 export interface OpenServer extends Server {
   /** The version of the config that is served now. */
   readonly snapshot: Snapshot;
@@ -68,22 +69,22 @@ export interface OpenServer extends Server {
   routes(): ListedRoute[];
   listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https">): Promise<ListeningServer>;
   /**
-   * Serves another version of the config from now on. What has begun ends on the one that it began with. Backend, limits
-   * and port stay as they are. Throws, and changes nothing, when it cannot be served.
+   * Serves another version of the config from now on. Requests and executions in progress keep the version that they
+   * started with. Backend, limits and port do not change. Throws, and changes nothing, if the version cannot be served.
    */
   swap(project: Project): void;
-  /** What the landing page says of a version that cannot be served. */
+  /** Sets the problem that the landing page shows about a version that cannot be served. Undefined clears it. */
   complain(problem: Problem | undefined): void;
 }
 
-/** The routes that a config has. The configured backend is not opened. */
+/** Returns the routes of a config. The configured backend is not opened. */
 export function toRoutes(project: Project): ListedRoute[] {
   const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
   const { toApp } = assemble({ ...project, config }, { mode: "start" });
   return toApp(project).routes();
 }
 
-/** Everything that a server is made of, and how it makes an app of a version of the config. Nothing of it is open yet. */
+/** Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. */
 function assemble(project: Project, parts: ServerParts) {
   const { mode, logger: own, json, extraRoutes, file } = parts;
   const { config, root } = project;
@@ -108,7 +109,7 @@ function assemble(project: Project, parts: ServerParts) {
   const unknownKey = createKeyWarnings(logger);
 
   function toApp(next: Project): App {
-    // Limits hold for what is opened once, too: they are those of the first version.
+    // The limits of the first version apply throughout: backend, streams and port are opened once, with these limits.
     const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
     const snapshot = createSnapshot(version, { logger, tracer, ask: agents.ask });
     const app = createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey });
@@ -128,7 +129,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
   let recovering: Promise<void> | undefined;
-  /** What was running when the process ended goes on, before anybody is answered. */
+  /** Continues the executions that were running when the last process ended. Every request waits for it. */
   const recover = (mayRun?: () => Promise<unknown>): Promise<void> =>
     (recovering ??= traced.then(() => engine.open((id) => current().snapshot.workflows.get(id), mayRun)));
   let listening: Promise<ListeningServer> | undefined;
@@ -170,12 +171,12 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
           const release = app.snapshot.hold("socket");
           socket.once("close", release);
           const { hooks, isBuiltIn } = await app.upgrade(request);
-          if (isBuiltIn) release(); // it belongs to the server, and needs no version of the config
+          if (isBuiltIn) release(); // a built-in socket belongs to the server and uses no version of the config
           return hooks;
         },
       };
-      // The process before this one may still have the port, until it leaves the store. After that, nothing runs in a
-      // process that cannot serve.
+      // The previous process may keep the port until it has released the store, so the port is probed after the store
+      // is locked. No execution runs in a process that cannot serve.
       listening = recover(() => freePort(options)).then(() => openPort(options));
       return listening;
     },
@@ -199,13 +200,13 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         () => {},
       ),
     ]);
-    // Whoever called `fetch` and never read the answer would hold it for ever.
+    // A caller of `fetch` that never reads the response would hold its version for ever.
     const rest = Math.max(answerMs, until - performance.now());
     await within(rest, versions.close(), { onLate: () => {} });
   }
 }
 
-/** What a Node host does by itself: a HEAD has no body, and the snapshot is held until a stream is over. */
+/** Completes a response as a Node host would: a HEAD has no body, and a stream holds the snapshot until it ends. */
 async function toResponse(answer: Answer, method: string, release: () => void): Promise<Response> {
   const response = toWebResponse(answer);
   if (method === "HEAD") await response.body?.cancel();
@@ -214,7 +215,7 @@ async function toResponse(answer: Answer, method: string, release: () => void): 
     release();
     return method === "HEAD" ? new Response(null, response) : response;
   }
-  // TypeScript's Transformer does not know `cancel` yet.
+  // TypeScript's Transformer type does not have `cancel` yet.
   const end = new TransformStream({ flush: release, cancel: release } as Transformer);
   return new Response(response.body.pipeThrough(end), response);
 }

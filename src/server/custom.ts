@@ -24,9 +24,9 @@ export interface CustomAppOptions {
   readonly report: (error: unknown, requestId: string | undefined) => void;
 }
 
-/** The H3 that `configureApp` gets: the host's routes, middleware and error handler, behind our envelope. */
+/** Creates the H3 app for `configureApp`: custom routes, middleware and error handler, with errors in our envelope. */
 export function createCustomApp({ configureApp, table, report }: CustomAppOptions): H3 {
-  const app = new H3({ silent: true }); // h3 prints whatever is thrown; we report what is ours to report, once
+  const app = new H3({ silent: true }); // h3 would print every error; `report` gets each hidden one once
   sparePaths(app);
   configure(app, configureApp);
   for (const { method = "", route = "" } of app["~routes"]) {
@@ -37,7 +37,7 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
       );
     }
   }
-  // Innermost, so that with `cors: false` the host's middleware can set cross-origin headers on built-in routes.
+  // Innermost, so that with `cors: false` the host's middleware can set CORS headers on built-in routes.
   app.use((event, next) => event.context[innerHandler]?.run() ?? next());
 
   const theirs = app.config.onError;
@@ -46,33 +46,33 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     const ours = unmatched(error, event as H3Event);
     let failed: unknown = ours ?? error;
     try {
-      // Theirs to answer are their own routes and unknown paths, not a wrong method of a built-in one.
+      // The host's error handler covers custom routes and unknown paths, but not built-in routes or their 405.
       const isTheirs = !context[innerHandler] && ours?.status !== 405;
       const answer = isTheirs ? await theirs?.(error, event) : undefined;
       if (answer !== undefined) return answer;
     } catch (again) {
-      failed = again; // h3 would answer in a shape of its own
+      failed = again; // h3 would respond outside the envelope
     }
     return toErrorEnvelope(failed, toKept(event), (hidden) => report(hidden, context.requestId)).toResponse();
   };
   return app;
 
-  /** h3's own 404, as opposed to one that the host threw. */
+  /** Returns a 404 or 405 for h3's own 404. Undefined for a 404 that the host threw. */
   function unmatched(error: HTTPError, event: H3Event): ServeError | undefined {
     if (error.status !== 404 || error.unhandled || event.context.matchedRoute) return;
     return methodNotAllowed(table, event.url.pathname);
   }
 }
 
-/** h3 forgets on an error what middleware has set. But a page must be able to read errors, too. */
+/** Returns the headers to keep on an error. h3 drops those of middleware, but a page must be able to read errors. */
 function toKept({ res }: HTTPEvent & Partial<Pick<H3Event, "res">>): HeaderPairs {
   const { headers = new Headers(), errHeaders = new Headers() } = res ?? {};
   return [...[...headers].filter((pair) => isCrossOrigin(pair) && !errHeaders.has(pair[0])), ...errHeaders];
 }
 
 /**
- * With `cors: false` the refused, too, pass the host's middleware, for its headers. What belongs to a path may do more than
- * set headers, and is left out for them.
+ * With `cors: false`, a refused request also passes the host's middleware, for its CORS headers. Middleware for a path
+ * may do more than set headers, so a refused request skips it.
  */
 function sparePaths(app: H3): void {
   const { use, mount } = app;
@@ -105,13 +105,13 @@ function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): voi
     throw new ConfigError(`configureApp: ${toErrorMessage(cause)}`, { cause });
   }
   if (!(returned instanceof Promise)) return;
-  returned.catch(() => {}); // the message below is enough
+  returned.catch(() => {}); // the error below says enough
   throw new ConfigError("configureApp: returned a promise, and nobody would wait for its routes", {
     hint: "await what it needs at the top of the config file",
   });
 }
 
-/** 405 with the methods that a built-in path has; 404 where there is none. */
+/** Returns a 405 with the methods of a built-in path, or a 404 if there is no such path. */
 export function methodNotAllowed(table: Table<BuiltInRoute>, path: string): ServeError {
   const allowed = table.allowed(path);
   if (allowed.length === 0) return notFound();

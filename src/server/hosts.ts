@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 
-/** In `dev`: a page of another site may not reach us under a name that it made resolve to 127.0.0.1 (DNS rebinding). */
+/** In `dev`, rejects foreign Host names: a page could make its own name resolve to 127.0.0.1 (DNS rebinding). */
 export function createHostCheck(allowed: readonly string[]): (host: string | null) => boolean {
   const names = new Set(["localhost", ...allowed.map((name) => name.toLowerCase())]);
   return (host) => {
@@ -9,7 +9,10 @@ export function createHostCheck(allowed: readonly string[]): (host: string | nul
   };
 }
 
-/** Whether a URL can hold this host: a mounted app would make one of it. Most requests come under the same name. */
+/**
+ * Checks that a host is valid in a URL, because a mounted app would build a URL from it. The last valid host is cached:
+ * most requests have the same one.
+ */
 export function createHostReader(): (host: string) => boolean {
   let known = "";
   return (host) => {

@@ -2,7 +2,7 @@ import type { Logger } from "../core/log.ts";
 
 const most = 100;
 
-/** One warning per unknown key of a body, for the first hundred of them: it is the client who chooses the keys. */
+/** Logs one warning per unknown key of a body. Only for the first 100 keys, because clients choose the keys. */
 export function createKeyWarnings(logger: Logger): (route: string, key: string) => void {
   const warned = new Set<string>();
   return (route, key) => {

@@ -11,23 +11,29 @@ import { freePort, portTaken } from "./port.ts";
 import { answerUnparsed } from "./unparsed.ts";
 
 export interface ListenOptions {
-  /** listhen hosts `dev`, node:http `start`; the listener and everything after it are the same. */
+  /** `dev` runs on listhen, `start` on node:http. The listener and everything behind it are the same. */
   readonly mode: Mode;
   readonly port: number;
   readonly host: string;
-  /** Whether a taken port may be left for the next free one. */
+  /** True if the next free port may be used in place of a taken one. */
   readonly mayMove: boolean;
-  /** In `dev`: with a certificate signed by itself. */
+  /** In `dev`: serves https with a self-signed certificate. @default false */
   readonly https?: boolean | undefined;
   readonly listener: Listener;
   readonly resolve: UpgradeOptions["resolve"];
   readonly report: (error: unknown) => void;
   readonly limits: Limits;
 }
+/** A server that listens on a port. */
 export interface ListeningServer {
+  /** The URL of the server, for example `http://127.0.0.1:3141`. */
   readonly url: string;
+  /** The bound port. */
   readonly port: number;
-  /** Sockets hear 1001, requests get their grace; then whatever is left is cut, but not before `answered`. */
+  /**
+   * Closes the port. Sockets get the close code 1001, and requests may finish within `limits.drainMs`. Connections that
+   * remain are then cut, but not before `answered` has resolved.
+   */
   close(answered?: Promise<unknown>): Promise<void>;
 }
 
@@ -43,7 +49,7 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   return { url: `${scheme}://${toUrlHost(host)}:${bound}`, port: bound, close };
 
   async function openListhen(): Promise<HttpServer> {
-    const { listen: listhen } = await import("listhen"); // 55 ms that `start` need not wait for
+    const { listen: listhen } = await import("listhen"); // takes 55 ms, which `start` saves
     const opened = await listhen(listener, {
       port,
       hostname: host,
@@ -51,11 +57,11 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
       autoClose: false,
       isProd: false,
       https: options.https ?? false,
-      // It calls what it is given with (req, socket, head), and declares less.
+      // listhen calls it with (req, socket, head), but declares fewer parameters.
       ws: upgrade.handle as never,
     });
     if (port !== 0 && opened.address.port !== port) {
-      await opened.close(); // somebody was faster, and it has jumped to a port of its own choice
+      await opened.close(); // another process was faster, and listhen has chosen a different port
       throw portTaken(port);
     }
     return opened.server as HttpServer;
@@ -63,12 +69,12 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
 
   async function openNode(): Promise<HttpServer> {
     const { requestMs: requestTimeout } = limits;
-    const headersTimeout = Math.min(limits.headersMs, requestTimeout); // Node refuses more
+    const headersTimeout = Math.min(limits.headersMs, requestTimeout); // Node accepts no more than requestTimeout
     const connectionsCheckingInterval = Math.min(1_000, headersTimeout, requestTimeout);
     const opening = createServer({ headersTimeout, requestTimeout, connectionsCheckingInterval }, listener);
     opening.on("upgrade", (req, socket, head) => void upgrade.handle(req, socket, head));
     opening.listen(port, host);
-    await once(opening, "listening"); // rejects with what "error" brings first
+    await once(opening, "listening"); // rejects if "error" comes first
     return opening.on("error", report);
   }
 
@@ -77,15 +83,15 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
     server.close();
     connections.close();
     upgrade.close();
-    // A peer that never answers our close frame must not use up the grace of everybody else.
+    // A peer that never answers the close frame must not use up the grace period of all others.
     const cut = setTimeout(() => upgrade.terminate(), Math.min(1_000, limits.drainMs));
     const over = new AbortController();
     const rest = (ms: number) => sleep(ms, undefined, { signal: over.signal });
-    // Not before those who waited for the engine have had time to read what it told them last.
+    // Callers that waited for the engine get time to read their response first.
     const force = Promise.all([rest(limits.drainMs), answered.then(() => rest(answerMs))]);
     force.then(
       () => server.closeAllConnections(),
-      () => {}, // closed by itself
+      () => {}, // aborted: every connection has closed in time
     );
     await closed;
     clearTimeout(cut);
@@ -93,7 +99,7 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   }
 }
 
-/** What is kept of `drainMs` for the last answers to be written and read. */
+/** The part of `drainMs` that is reserved for writing and reading the last responses. */
 export const answerMs = 250;
 
 const toUrlHost = (host: string): string => (host.includes(":") ? `[${host}]` : host);

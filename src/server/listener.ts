@@ -6,7 +6,7 @@ import type { App } from "./app.ts";
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
-/** The current app as a Node request listener, for either host. Each request holds its snapshot until its response is over. */
+/** Returns the current app as a Node request listener. A request holds its snapshot until its response has ended. */
 export function toListener(current: () => App, report: (error: unknown) => void): Listener {
   return (req, res) => {
     const app = current();
@@ -16,12 +16,12 @@ export function toListener(current: () => App, report: (error: unknown) => void)
     const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
     void (hasHost ? app.answer(request) : Promise.resolve(noHost))
       .then((answer) => {
-        // srvx pauses what is too long, and the next request of this connection would wait behind it. Read on and forget.
+        // srvx pauses a body that is too large. Discard the rest, or the connection's next request waits behind it.
         if (answer.status === 413) req.resume();
         return send(res, answer);
       })
       .catch((error) => {
-        // A Response that cannot be written: used already, an impossible status, a body that breaks.
+        // The Response cannot be written: it was used already, has an invalid status, or its body fails.
         const failed = toErrorEnvelope(error, [], report);
         if (res.headersSent) res.destroy();
         else send(res, failed);
@@ -36,6 +36,6 @@ export function send(res: ServerResponse, answer: Answer): unknown {
   const { status, headers, text } = answer;
   const raw = ["content-length", String(Buffer.byteLength(text))];
   for (const [name, value] of headers) raw.push(name, value);
-  // One end(text): write() and then end() are two chunks, and so a writev, per response.
+  // A single end(text): write() and then end() would be two chunks, and so a writev, per response.
   return res.writeHead(status, raw).end(text);
 }

@@ -4,14 +4,14 @@ import type { Access } from "../http/route.ts";
 import type { Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
 
-/** A route, and who may call it. */
+/** A route and its access rule. */
 export interface ListedRoute {
-  /** `ALL` for one that takes every method. */
+  /** `ALL` for a route that matches every method. */
   readonly method: string;
   readonly path: string;
   readonly access: Access;
   readonly why: string;
-  /** The entries of `publicRoutes` or `protect` that say otherwise for some of its paths. */
+  /** The entries of `publicRoutes` or `protect` that make an exception for some of its paths. */
   readonly except: readonly string[];
   readonly from: "agentserve" | "configureApp";
 }

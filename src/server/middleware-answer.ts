@@ -7,7 +7,7 @@ import type { BuiltInRoute } from "./built-in-routes.ts";
 import { methodNotAllowed, type InnerHandler } from "./custom.ts";
 import { isCrossOrigin } from "./origins.ts";
 
-/** The parts of an app that an answer inside the host's middleware is made of. */
+/** The parts of an app that respond inside the host's middleware. */
 export interface MiddlewareAnswerParts {
   readonly table: Table<BuiltInRoute>;
   identify(event: H3Event, method: string, match: Match<BuiltInRoute> | undefined): Promise<Identity>;
@@ -28,8 +28,9 @@ export interface MiddlewareAnswerParts {
 }
 
 /**
- * With `cors: false` every answer is made inside the host's middleware, so that it can set its cross-origin headers on all of
- * them. The middleware cannot answer for a route that refuses the caller. A preflight, which has no token, runs no route.
+ * With `cors: false`, every response is created inside the host's middleware, so that it can set CORS headers on all of
+ * them. For a refused caller, the refusal replaces the response of the middleware, and only its CORS headers are kept.
+ * A preflight has no token and runs no route.
  */
 export function createMiddlewareAnswer(
   parts: MiddlewareAnswerParts,
@@ -62,7 +63,7 @@ export function createMiddlewareAnswer(
     refusal: unknown,
     isAsking: boolean,
   ): Promise<Response> {
-    let isAnswered = true; // by the middleware itself
+    let isAnswered = true; // by the middleware itself, unless it calls run()
     async function run(): Promise<never> {
       isAnswered = false;
       throw refusal;
@@ -75,7 +76,7 @@ export function createMiddlewareAnswer(
   }
 }
 
-/** A preflight has no body, unless the body says what is wrong. */
+/** Returns the response to a preflight. It has a body only if it is an error. */
 function toPreflightAnswer({ status, body, headers }: Response, kept: HeaderPairs): Response {
   if (status < 400) void body?.cancel();
   if (status < 400) return new Response(null, { status, headers: kept });

@@ -3,8 +3,9 @@ import { ServeError } from "../core/error.ts";
 export const notAllowed = (): ServeError => new ServeError(403, "Origin not allowed");
 
 /**
- * A browser sends some requests without asking first, and a page need not see the answer to do harm. Over https and on
- * localhost it says itself which come from elsewhere, and is right behind a proxy that changes the Host, too.
+ * Returns true for a request from a foreign origin that may change data. A browser sends some of them without a
+ * preflight, and a page can do harm without reading the response. Over https and on localhost the browser sends
+ * `sec-fetch-site`, which is correct even behind a proxy that changes the Host.
  */
 export function isForeign({ method, headers }: Request, url: URL): boolean {
   const origin = headers.get("origin");
@@ -13,11 +14,11 @@ export function isForeign({ method, headers }: Request, url: URL): boolean {
   return site === null ? !isOwn(origin, url) : site === "cross-site" || site === "same-site";
 }
 
-/** By host: behind a proxy that ends TLS, our scheme is not the one that the browser sees. */
+/** Compares only the hosts: behind a proxy that terminates TLS, our scheme is not the one that the browser sees. */
 export function isOwn(origin: string, { host }: URL): boolean {
   return URL.parse(origin)?.host === host;
 }
 
-/** Whether a header is about who may read an answer. */
+/** Returns true for a header that controls which pages may read a response. */
 export const isCrossOrigin = ([name]: [string, string]): boolean =>
   name === "vary" || name.startsWith("access-control-");

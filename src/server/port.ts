@@ -3,7 +3,7 @@ import { ConfigError } from "../config/error.ts";
 
 const tries = 100;
 
-/** The port itself when it is free. A taken one is an error, unless it was only our default: then the next free one. */
+/** Returns the port if it is free, or with `mayMove` the next free one. Throws if there is none. */
 export async function freePort({
   port,
   host,

@@ -6,12 +6,12 @@ import type { Answer } from "../http/envelope.ts";
 export interface RequestSpanOptions {
   readonly request: Request;
   readonly ids: LogIds;
-  /** The pattern of the built-in route that matched; of the host's own routes it is known only when they have run. */
+  /** The pattern of the built-in route that matched. The pattern of a custom route is known only after it has run. */
   readonly route?: string | undefined;
   readonly params?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Answers a request in a scope of its own, and in a span while somebody listens. A trace that it brings along goes on. */
+/** Answers a request in a new scope, and in a span if spans have a consumer. Continues the trace of a `traceparent`. */
 export function answerInScope<A extends Answer>(
   tracer: Tracer,
   { request, ids, route, params }: RequestSpanOptions,
@@ -48,7 +48,7 @@ export function answerInScope<A extends Answer>(
   );
 }
 
-/** What a trace is about is known from its first span on. */
+/** Returns the agent or workflow of a route, so that a trace names its entity from the first span on. */
 function toEntity(route = "", { id }: Readonly<Record<string, string>> = {}): Attributes {
   const [, type] = /^\/(agent|workflow)s\/:id/.exec(route) ?? [];
   return type && id !== undefined ? { "entity.type": type, "entity.id": id } : {};

@@ -3,11 +3,11 @@ import { signerOf } from "../auth/jwt.ts";
 import type { ResolvedConfig } from "../config/define.ts";
 import type { ListedRoute } from "./listing.ts";
 
-/** Something that is fine on a laptop and may not be elsewhere. */
+/** A setting that is safe on a laptop but may be unsafe elsewhere. */
 export interface Risk {
   readonly name: "weak-secret" | "no-provider" | "public-resume" | "all-origins";
   readonly message: string;
-  /** What to do about it. */
+  /** The way to remove the risk. */
   readonly hint: string;
 }
 
@@ -17,7 +17,6 @@ export interface RiskOptions {
   readonly routes: readonly ListedRoute[];
 }
 
-/** Every risky default in force. */
 export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
   const { auth, server } = config;
   const risks: Risk[] = [];
@@ -48,7 +47,7 @@ export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
   return risks;
 }
 
-/** Whoever guesses it is everybody. */
+/** Detects a weak secret. Anyone who guesses the secret can sign a token for any user. */
 export function findWeakSecret({ auth }: Pick<ResolvedConfig, "auth">): Risk | undefined {
   if (!signerOf(auth)?.isWeak) return undefined;
   return {
@@ -58,7 +57,7 @@ export function findWeakSecret({ auth }: Pick<ResolvedConfig, "auth">): Risk | u
   };
 }
 
-/** Whether only this machine can reach it. */
+/** Returns true if only this machine can reach the host. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase();
   if (name === "localhost" || name.endsWith(".localhost") || name === "::1") return true;

@@ -1,4 +1,4 @@
-/** The first SIGINT or SIGTERM lets what is open end; the second ends the process at once. */
+/** The first SIGINT or SIGTERM drains and closes the server. The second one exits at once. */
 export function closeOnSignal(close: () => Promise<void>, say: (line: string) => void): void {
   let closing = false;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
@@ -6,7 +6,7 @@ export function closeOnSignal(close: () => Promise<void>, say: (line: string) =>
       if (closing) process.exit(1);
       closing = true;
       say("closing; once more ends it at once");
-      // What a project's own files left open (timers, pools) must not keep a closed server alive.
+      // Timers and pools that a project has left open must not keep the process alive.
       void close().then(
         () => process.exit(0),
         (error: unknown) => {

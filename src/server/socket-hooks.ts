@@ -5,8 +5,8 @@ import { check, toRecord } from "../http/route.ts";
 import type { Connection, SocketRoute } from "../sockets/socket.ts";
 
 /**
- * The crossws hooks of a built-in socket. An invalid query is answered by a message and a close frame: a browser does not show
- * why a handshake failed.
+ * Returns the crossws hooks of a built-in socket. An invalid query is answered by a message and a close frame: a
+ * browser does not reveal why a handshake failed.
  */
 export function toHooks(route: SocketRoute, search: URLSearchParams, identity: Identity): Partial<Hooks> {
   let connection: Connection | undefined;

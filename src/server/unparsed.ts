@@ -5,10 +5,10 @@ import { toErrorEnvelope, type Envelope } from "../http/envelope.ts";
 import { refuse } from "../http/refuse.ts";
 import { send } from "./listener.ts";
 
-/** What Node would answer by itself, in a shape of its own or not at all, before any listener is asked. */
+/** Responds in our envelope to requests that Node would answer itself, or drop, before it calls a listener. */
 export function answerUnparsed(server: Server): void {
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // A response that has begun cannot be followed by another one: the client would read it as part of the first.
+    // A client would read a second response as part of the one that has begun.
     if ((socket as Carrier)._httpMessage?.headersSent) return void socket.destroy();
     refuse(socket, toEnvelope(clientErrors[error.code ?? ""] ?? new ServeError(400, "Bad request")));
   });
@@ -16,8 +16,9 @@ export function answerUnparsed(server: Server): void {
   server.on("checkExpectation", (_, res) => {
     send(res, toEnvelope(new ServeError(417, "Expectation failed")));
   });
-  // Properties of the server, not only options: listhen makes its own. The listener itself refuses what has no Host, and
-  // answers as usual to who would rather speak HTTP/2. Node 22 has no shouldUpgradeCallback; there that is a 400.
+  // Set as properties, because listhen creates its own server without these options. Our listener refuses a request
+  // without a Host, and ignores the wish of a request to upgrade to HTTP/2. Node 22 has no shouldUpgradeCallback:
+  // there, such a request gets a 400.
   Object.assign(server, {
     requireHostHeader: false,
     shouldUpgradeCallback: (req: { headers: { upgrade?: string } }) =>
@@ -25,7 +26,7 @@ export function answerUnparsed(server: Server): void {
   });
 }
 
-/** Node's own name for the response that a socket carries; its default handler of "clientError" looks at it, too. */
+/** `_httpMessage` is Node's internal name for the response of a socket. Its default "clientError" handler reads it. */
 type Carrier = Duplex & { _httpMessage?: { headersSent: boolean } };
 
 const toEnvelope = (error: ServeError): Envelope => toErrorEnvelope(error, [], () => {});

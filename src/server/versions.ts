@@ -2,12 +2,12 @@ import type { Holder } from "../config/snapshot.ts";
 import type { Logger } from "../core/log.ts";
 import type { App } from "./app.ts";
 
-/** The app that answers now, and those before it that somebody still uses. */
+/** The current app, and the older ones that are still in use. */
 export interface Versions {
   readonly current: () => App;
-  /** Whoever comes from now on gets this one. */
+  /** Makes `next` the app of all new requests. */
   swap(next: App): void;
-  /** Resolves when nobody uses any of them any more, and all are disposed of. */
+  /** Resolves when no app is in use any more and all are disposed of. */
   close(): Promise<void>;
 }
 

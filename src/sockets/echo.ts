@@ -1,6 +1,6 @@
 import { defineSocket, toMessage, type SocketRoute } from "./socket.ts";
 
-/** `/ws`: is a WebSocket to this server possible from where you are? */
+/** The route `/ws`: a connection test. */
 export const echoSocket: SocketRoute = defineSocket({
   path: "/ws",
   summary: "Connection test: sends every message back",
@@ -11,7 +11,7 @@ export const echoSocket: SocketRoute = defineSocket({
   },
 });
 
-/** JSON comes back parsed; what is none, or too deep to be written again, as the text that it was. */
+/** Returns JSON as parsed data. Anything that is not JSON, or too deep to serialize again, is returned as text. */
 function toEcho(text: string): string {
   try {
     return toMessage("ECHO", JSON.parse(text));

@@ -2,10 +2,10 @@ import type { Peer } from "crossws";
 import type { GenericSchema, InferOutput } from "valibot";
 import type { Identity } from "../core/caller.ts";
 
-/** A browser sends a token as a protocol behind this one: it cannot set headers on a WebSocket. */
+/** The subprotocol that a browser offers before the token: it cannot set headers on a WebSocket. */
 export const tokenProtocol = "bearer";
 
-/** One WebSocket endpoint: a route beside the routes. A plain GET on it answers 426. */
+/** One WebSocket endpoint. It is in the same table as the routes. A plain GET on it answers 426. */
 export interface SocketRoute {
   readonly type: "socket";
   readonly method: "GET";
@@ -13,17 +13,17 @@ export interface SocketRoute {
   readonly summary: string;
   readonly access: "public";
   readonly query?: GenericSchema<object> | undefined;
-  /** A connection under way; `query` has been checked by the route's schema. */
+  /** Called for each open connection. `query` has been validated by the schema of the route. */
   readonly connect: (peer: Peer, asked: { query: unknown; identity: Identity }) => Connection;
 }
 export interface Connection {
   message?(text: string): void;
-  /** What was sent has left. */
+  /** Called when the send buffer is empty again. */
   drain?(): void;
   close?(): void;
 }
 
-/** A message as every socket of ours sends it. */
+/** Serializes a message in the shape that all built-in sockets use. */
 export const toMessage = (type: string, data: unknown): string => JSON.stringify({ type, success: true, data });
 
 type QueryOutput<Q> = Q extends GenericSchema ? InferOutput<Q> : undefined;
@@ -34,7 +34,7 @@ export function defineSocket<Q extends GenericSchema<object> | undefined = undef
     connect: (peer: Peer, asked: { query: QueryOutput<Q>; identity: Identity }) => Connection;
   },
 ): SocketRoute {
-  // The schema of this very route checks the query before `connect` sees it.
+  // The schema of this route validates the query before `connect` is called.
   return {
     ...route,
     type: "socket",

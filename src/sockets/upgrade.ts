@@ -9,7 +9,7 @@ import { refuse } from "../http/refuse.ts";
 import { tokenProtocol } from "./socket.ts";
 
 export interface UpgradeOptions {
-  /** The hooks for a request, or the response that refuses it. */
+  /** Returns the hooks for a request, or the response that refuses it. */
   readonly resolve: (request: Request, socket: Duplex) => Promise<Partial<Hooks> | Response>;
   readonly report: (error: unknown) => void;
   readonly sockets: number;
@@ -18,32 +18,33 @@ export interface UpgradeOptions {
 }
 export interface Upgrade {
   handle(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>;
-  /** Tells every peer that the server goes away. */
+  /** Sends the close code 1001 (going away) to every peer. */
   close(): void;
-  /** Cuts those who did not listen. */
+  /** Destroys the sockets that are still open. */
   terminate(): void;
 }
 
-/** One crossws adapter for either host; it is ours, so that somebody can close the sockets. */
+/** Creates one crossws adapter for listhen and node:http. It is created here so that its sockets can be closed. */
 export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): Upgrade {
   const hooksOf = new WeakMap<object, Partial<Hooks>>();
   const open = new Set<Duplex>();
   const peers = new Set<Peer>();
   const adapter = nodeAdapter({
     serverOptions: { maxPayload: limits.socketMessageBytes },
-    // Sync: an `open` hook that is resolved later loses messages that came with the handshake.
+    // Resolved synchronously: an `open` hook that is resolved later misses messages that arrive with the handshake.
     resolve: (request) => hooksOf.get(request) ?? {},
-    // A browser that offers protocols wants one of them back; never the token. What the host's own hook chooses comes first.
+    // A browser that offers protocols expects one of them back, and it must not be the token. The choice of a custom
+    // hook wins.
     handleProtocols: (offered) => (offered.has(tokenProtocol) ? tokenProtocol : undefined),
     hooks: { open: (peer) => void peers.add(peer), close: (peer) => void peers.delete(peer) },
   });
-  // Whoever sends without looking (a timer, a log) would have us keep everything for a reader who has stopped.
+  // A sender without back-pressure (a timer, a log) would otherwise fill the memory for a peer that does not read.
   const sweep = setInterval(() => {
     for (const peer of peers) if (peer.websocket.bufferedAmount! > limits.socketBufferBytes) peer.terminate();
   }, 250).unref();
 
   async function handle(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    socket.on("error", () => socket.destroy()); // a peer that resets during the handshake must not end the process
+    socket.on("error", () => socket.destroy()); // a peer that resets during the handshake must not crash the process
     const isOver = open.size >= limits.sockets;
     open.add(socket);
     socket.once("close", () => open.delete(socket));
@@ -70,7 +71,7 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
   };
 }
 
-/** crossws awaits no hook: one that throws, ours or the host's, would be an unhandled rejection and the end of the process. */
+/** Catches errors of hooks. crossws does not await a hook: its rejection would be unhandled and crash the process. */
 function guard(hooks: Partial<Hooks>, report: (error: unknown) => void): Partial<Hooks> {
   const guarded: Record<string, unknown> = { ...hooks, upgrade: hooks.upgrade && guardUpgrade(hooks.upgrade, report) };
   for (const name of ["open", "message", "close", "error", "drain"] as const) {
@@ -88,7 +89,7 @@ function guard(hooks: Partial<Hooks>, report: (error: unknown) => void): Partial
   return guarded as Partial<Hooks>;
 }
 
-/** An `upgrade` hook refuses by throwing a Response. Anything else it throws is a failure, and ours to answer. */
+/** An `upgrade` hook refuses by throwing a Response. Any other error is a failure, and gets an error envelope. */
 function guardUpgrade(upgrade: NonNullable<Hooks["upgrade"]>, report: (error: unknown) => void): Hooks["upgrade"] {
   return async (request) => {
     try {
@@ -106,7 +107,7 @@ async function toAnswer(response: Response): Promise<{ status: number; headers: 
 }
 const hopByHop = new Set(["connection", "content-length", "transfer-encoding"]);
 
-/** What `ws` itself would refuse, in a shape of its own. */
+/** Checks what `ws` would check itself. `ws` refuses with its own response, outside the envelope. */
 function isHandshake({ method, headers }: IncomingMessage): boolean {
   return (
     method === "GET" &&
