@@ -1,4 +1,5 @@
 import { toFileName, toPlace, type Block } from "./blocks.ts";
+import { isChain, runChain } from "./chains.ts";
 import { runCommandList } from "./command-list.ts";
 import { runCommands } from "./commands.ts";
 import { runDockerfile } from "./docker.ts";
@@ -21,6 +22,7 @@ export interface Kind {
 /** What an example is, and how it is run. There is no other kind: whoever writes one says here how it is run. */
 const kinds: readonly Kind[] = [
   { name: "ts, a file", is: (block) => toFileName(block) !== undefined, run: runFile },
+  { name: "ts, part of a chain", is: isChain, run: runChain },
   { name: "ts, part of a config", is: isPartOfConfig, run: runFile },
   { name: "ts, a provider", is: isTypeScript(/: AuthProvider =/), run: runFile },
   { name: "ts, a program", is: isTypeScript(/createServer\(/), run: runProgram },
