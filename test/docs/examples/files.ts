@@ -29,6 +29,9 @@ interface Proof {
   show(served: Served): Promise<void>;
 }
 
+/** `export const refund = defineWorkflow({ id: "refund"`, also when a function makes it. */
+const exportedWorkflow = /^export const \w+ =(?: \(.*\) =>)?\s+defineWorkflow\(\{\s*id: "(.+?)"/m;
+
 const proofs: readonly Proof[] = [
   {
     of: /defineAgent\(/,
@@ -57,10 +60,10 @@ const proofs: readonly Proof[] = [
     },
   },
   {
-    of: /^export const \w+ = defineWorkflow\(/m,
+    of: exportedWorkflow,
     async show({ url, text }) {
-      for (const [, id] of text.matchAll(/^export const \w+ = defineWorkflow\(\{\s*id: "(.+?)"/gm))
-        expect(await ask(`${url}/workflows/${id}`)).toMatchObject([200, { data: { id } }]);
+      const [, id] = exportedWorkflow.exec(text)!;
+      expect(await ask(`${url}/workflows/${id}`)).toMatchObject([200, { data: { id } }]);
     },
   },
   {

@@ -11,6 +11,7 @@ import { isPartOfConfig } from "./sources.ts";
 import { runSpanTree } from "./spans.ts";
 import { runUnit } from "./systemd.ts";
 import { runBadSave, runSaves } from "./terminal.ts";
+import { isOfTests, runTests } from "./vitest.ts";
 import type { World } from "./world.ts";
 
 export interface Kind {
@@ -21,7 +22,8 @@ export interface Kind {
 
 /** What an example is, and how it is run. There is no other kind: whoever writes one says here how it is run. */
 const kinds: readonly Kind[] = [
-  { name: "ts, a file", is: (block) => toFileName(block) !== undefined, run: runFile },
+  { name: "ts, a file", is: (block) => toFileName(block) !== undefined && !isOfTests(block), run: runFile },
+  { name: "ts, a file of tests", is: isOfTests, run: runTests },
   { name: "ts, part of a chain", is: isChain, run: runChain },
   { name: "ts, part of a config", is: isPartOfConfig, run: runFile },
   { name: "ts, a provider", is: isTypeScript(/: AuthProvider =/), run: runFile },

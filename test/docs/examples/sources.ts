@@ -7,7 +7,8 @@ export function toSources(block: Block, blocks: readonly Block[]): Record<string
   const name = toFileName(block);
   const config = "agents.config.ts";
   if (isChain(block)) return { "chain.ts": toChainSource(block) };
-  if (name !== undefined && /from "\.\.?\//.test(text)) return { ...toFilesBefore(block, blocks), [name]: text };
+  if (name !== undefined && /from "\.\.?\//.test(text))
+    return { [config]: toConfig(""), ...toFilesBefore(block, blocks), [name]: text };
   if (name === config) return { [name]: text };
   if (name !== undefined) return { [name]: text, [config]: toConfig("") };
   if (isPartOfConfig(block)) return { [config]: toConfig(text) };
