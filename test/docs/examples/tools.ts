@@ -40,7 +40,8 @@ export function createTools(): Tools {
   };
   add("node", `#!/bin/sh\nexec "${process.execPath}" "$@"\n`);
   const vitest = resolve("node_modules/vitest/vitest.mjs");
-  const programs = `agentserve) bin="${bin}" ;; vitest) bin="${vitest}" ;;`;
+  const patient = "--testTimeout=120000 --hookTimeout=120000"; // on a machine with other work, 5 s are not enough
+  const programs = `agentserve) bin="${bin}" ;; vitest) bin="${vitest}"; set -- "$@" ${patient} ;;`;
   add("npx", `#!/bin/sh\ncase "$1" in ${programs} *) exit 1 ;; esac\nshift\nexec "${process.execPath}" "$bin" "$@"\n`);
   add("npm", `${npm}ln -sfn "${packages}" node_modules\n`);
   const browser = `#!/bin/sh\necho "$1" >> "${folder}/shown"\n`;
