@@ -11,7 +11,13 @@ export type { AccessOptions, AuthProvider } from "./auth/provider.ts";
 export type { Caller } from "./core/caller.ts";
 
 // Agents
-export { defineAgent, type AgentDefinition, type DefineAgentOptions, type ModelSettings } from "./agents/define.ts";
+export {
+  defineAgent,
+  type AgentDefinition,
+  type AgentOverrides,
+  type DefineAgentOptions,
+  type ModelSettings,
+} from "./agents/define.ts";
 export type { AgentContext } from "./agents/context.ts";
 
 // Hooks of agents

@@ -53,6 +53,9 @@ export interface DefineAgentOptions<Id extends string = string> extends ModelSet
   hooks?: AgentHooks;
 }
 
+/** The options that `agent.with()` can replace: all but the id. `undefined` restores the default of an option. */
+export interface AgentOverrides extends Partial<Omit<DefineAgentOptions, "id">> {}
+
 /** The fields of every hook event: the agent, and the context of the call. */
 export interface AgentEvent {
   agent: AgentDefinition;
@@ -132,6 +135,11 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
   readonly maxRetries: number | undefined;
   readonly hooks: AgentHooks;
   readonly settings: ModelSettings;
+  /**
+   * Returns a new agent of the same id with these options replaced, for example the model in a test. Options are replaced,
+   * not merged: `with({ tools: {} })` has no tools. This agent stays as it is.
+   */
+  readonly with: (overrides: AgentOverrides) => AgentDefinition<Id>;
 }
 
 /** Defines an agent. Throws a `TypeError` if an option is invalid. */
@@ -155,8 +163,17 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
   if (unknown !== undefined) throw new TypeError(`agent ${id}: ${unknown} is no option of an agent`);
   const settings = toModelSettings(options);
-  const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks, settings };
-  return Object.freeze({ type: "agent", ...own });
+  const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks };
+  return Object.freeze({
+    type: "agent",
+    ...own,
+    settings,
+    with(overrides: AgentOverrides): AgentDefinition<Id> {
+      expect("with", isRecord(overrides), "an object of options");
+      if ("id" in overrides) throw new TypeError(`agent ${id}: with() cannot replace the id`);
+      return defineAgent<Id>({ ...own, ...settings, ...overrides });
+    },
+  });
 }
 
 /** Returns only the model settings of these options. */

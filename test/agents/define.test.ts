@@ -2,8 +2,17 @@ import { tool } from "ai";
 import * as v from "valibot";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { andAgent, defineAgent, defineTool, defineWorkflow, type DefineAgentOptions } from "agentserve";
-import { echoModel } from "agentserve/models";
+import {
+  andAgent,
+  createServer,
+  defineAgent,
+  defineTool,
+  defineWorkflow,
+  embedded,
+  type AgentDefinition,
+  type DefineAgentOptions,
+} from "agentserve";
+import { echoModel, scriptedModel } from "agentserve/models";
 import { startServer } from "../harness/server.ts";
 
 const fine: DefineAgentOptions = { id: "a", instructions: "x", model: echoModel() };
@@ -38,6 +47,118 @@ describe("defineAgent", () => {
 
   it("fills in what is not given", () => {
     expect(defineAgent(fine)).toMatchObject({ name: "a", description: "", maxSteps: 10, memory: true, tools: {} });
+  });
+});
+
+describe("agent.with", () => {
+  const lookUp = defineTool({ description: "", inputSchema: v.object({ n: v.number() }), execute: ({ n }) => n });
+  const support = defineAgent({
+    id: "support",
+    name: "Support",
+    instructions: "You help.",
+    model: "openai/gpt-5",
+    tools: { lookUp },
+    maxSteps: 3,
+    temperature: 0.5,
+    seed: 7,
+  });
+
+  /** Answers `POST /agents/support/text` of a server with this agent. */
+  async function ask(agent: AgentDefinition): Promise<any> {
+    const server = createServer({ agents: [agent], backend: embedded({ path: ":memory:" }) });
+    const request = new Request("http://localhost/agents/support/text", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ input: "Hello" }),
+    });
+    const answer = await (await server.fetch(request)).json();
+    await server.close();
+    return answer;
+  }
+
+  it("returns an agent of the same id that answers with another model", async () => {
+    const model = scriptedModel(["Hi!"]);
+    expect(await ask(support.with({ model }))).toMatchObject({ success: true, data: { text: "Hi!" } });
+    const [call] = model.calls;
+    expect(call).toMatchObject({ temperature: 0.5, seed: 7, tools: [{ name: "lookUp" }] });
+    expect(call!.prompt[0]).toEqual({ role: "system", content: "You help." });
+  });
+
+  it("replaces instructions, tools and settings in one call", async () => {
+    const model = scriptedModel(["Hi!"]);
+    await ask(support.with({ model, instructions: "Be brief.", tools: {}, temperature: 0 }));
+    const [call] = model.calls;
+    expect(call).toMatchObject({ temperature: 0, seed: 7 });
+    expect(call!.tools ?? []).toEqual([]);
+    expect(call!.prompt[0]).toEqual({ role: "system", content: "Be brief." });
+  });
+
+  it("keeps all other options, and leaves the first agent as it is", () => {
+    const model = echoModel();
+    const { with: first, ...before } = support;
+    const { with: second, ...after } = support.with({ model });
+    expect(after).toEqual({ ...before, model });
+    expect(support.model).toBe("openai/gpt-5");
+    expect([first, second]).toEqual([expect.any(Function), expect.any(Function)]);
+  });
+
+  it("restores the default of an option that is undefined", () => {
+    const plain = support.with({ name: undefined, tools: undefined, maxSteps: undefined, temperature: undefined });
+    expect(plain).toMatchObject({ name: "support", tools: {}, maxSteps: 10, settings: { seed: 7 } });
+    expect(plain.settings).not.toHaveProperty("temperature");
+  });
+
+  it("can be called on its own result, and without the agent in front", () => {
+    const { with: replace } = support.with({ maxSteps: 5 });
+    expect(replace({ memory: false })).toMatchObject({ id: "support", maxSteps: 5, memory: false });
+  });
+
+  it("is frozen, as the first agent is", () => {
+    for (const agent of [support, support.with({ model: echoModel() })]) expect(Object.isFrozen(agent)).toBe(true);
+  });
+
+  it.each([
+    ["a model that is none", { model: {} }, "agent support: model: expected a language model of the AI SDK"],
+    ["no model", { model: undefined }, "agent support: model: expected a language model of the AI SDK"],
+    ["an unknown option", { temprature: 1 }, "agent support: temprature is no option of an agent"],
+    ["another id", { id: "other" }, "agent support: with() cannot replace the id"],
+    ["no object", undefined, "agent support: with: expected an object of options"],
+  ])("refuses %s", (_, overrides, message) => {
+    expect(() => support.with(overrides as never)).toThrow(message);
+  });
+
+  it("is one of two agents with one id when the first is served too", () => {
+    const agents = [support, support.with({ model: echoModel() })];
+    expect(() => createServer({ agents, backend: embedded({ path: ":memory:" }) })).toThrow(
+      "Two agents have the id support: both in config",
+    );
+  });
+
+  it("does not reach the steps of a workflow, which have the agent that they were written with", async () => {
+    const create = (agent: AgentDefinition) =>
+      defineWorkflow({ id: "w" }).andAgent({ id: "ask", agent, prompt: "Hello" });
+    const scripted = (text: string) => support.with({ model: scriptedModel([text]) });
+    const workflows = [create(scripted("of the workflow"))];
+    const server = await startServer("in process", { config: { agents: [scripted("of the config")], workflows } });
+    expect((await server.post("/workflows/w/execute", { input: {} })).body.data.result).toBe("of the workflow");
+    await server.close();
+  });
+
+  it("keeps the id as a literal, and compiles only with options of an agent", () => {
+    expectTypeOf(support.with({ model: echoModel() })).toEqualTypeOf<AgentDefinition<"support">>();
+    expectTypeOf(support.with({})).toExtend<AgentDefinition>();
+    expectTypeOf<AgentDefinition<"support">>().toExtend<AgentDefinition>();
+    expectTypeOf<AgentDefinition>().not.toExtend<AgentDefinition<"support">>();
+    () => {
+      // @ts-expect-error the id is not an override
+      support.with({ id: "other" });
+      // @ts-expect-error no such option
+      support.with({ temprature: 1 });
+      // @ts-expect-error a model is not a number
+      support.with({ model: 5 });
+      // @ts-expect-error the overrides are missing
+      support.with();
+    };
   });
 });
 

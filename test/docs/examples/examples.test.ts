@@ -32,7 +32,10 @@ describe("every example of README.md and docs/", () => {
     const sources = world.blocks
       .filter(({ language }) => language === "ts")
       .flatMap((block) =>
-        Object.entries(toSources(block)).map(([name, text]) => [`${block.file}-${block.line}/${name}`, text]),
+        Object.entries(toSources(block, world.blocks)).map(([name, text]) => [
+          `${block.file}-${block.line}/${name}`,
+          text,
+        ]),
       );
     expect(sources.length).toBeGreaterThan(5);
     expect(await findTypeErrors(Object.fromEntries(sources), world)).toBe("");

@@ -9,7 +9,7 @@ import type { World } from "./world.ts";
 export async function runFile(block: Block, world: World): Promise<void> {
   const shows = proofs.filter(({ of }) => of.test(block.text));
   if (shows.length === 0) throw new Error("Nobody knows what shows that this works: add it to proofs");
-  const cwd = world.tools.project(toSources(block));
+  const cwd = world.tools.project(toSources(block, world.blocks));
   const env = { ...world.tools.env, JWT_SECRET: secret };
   const server = agentserve(["start"], { cwd, env });
   const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
@@ -28,6 +28,9 @@ interface Proof {
   readonly of: RegExp;
   show(served: Served): Promise<void>;
 }
+
+/** `export const refund = defineWorkflow({ id: "refund"`, also when a function makes it. */
+const exportedWorkflow = /^export const \w+ =(?: \(.*\) =>)?\s+defineWorkflow\(\{\s*id: "(.+?)"/m;
 
 const proofs: readonly Proof[] = [
   {
@@ -54,6 +57,22 @@ const proofs: readonly Proof[] = [
       expect(ended).toMatchObject([200, { data: { status: "completed", result: { approved: true } } }]);
       const [, logged] = await ask(`${url}/api/logs?executionId=${executionId}`);
       expect(logged).toMatchObject({ data: [{ message: "Decided", data: { approved: true } }] });
+    },
+  },
+  {
+    of: exportedWorkflow,
+    async show({ url, text }) {
+      const [, id] = exportedWorkflow.exec(text)!;
+      expect(await ask(`${url}/workflows/${id}`)).toMatchObject([200, { data: { id } }]);
+    },
+  },
+  {
+    of: /defineWorkflow\(\{\s*id: "checkout"/,
+    async show({ url }) {
+      const ended = await ask(`${url}/workflows/checkout/execute`, { input: { city: " Bonn ", total: 5 } });
+      const result = { total: 5, shipTo: { city: "Bonn", verified: true }, typed: "Bonn" };
+      expect(ended).toMatchObject([200, { data: { status: "completed", result } }]);
+      expect(await ask(`${url}/workflows/address`)).toMatchObject([404, {}]);
     },
   },
   {

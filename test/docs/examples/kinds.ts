@@ -1,4 +1,5 @@
 import { toFileName, toPlace, type Block } from "./blocks.ts";
+import { isChain, runChain } from "./chains.ts";
 import { runCommandList } from "./command-list.ts";
 import { runCommands } from "./commands.ts";
 import { runDockerfile } from "./docker.ts";
@@ -10,6 +11,7 @@ import { isPartOfConfig } from "./sources.ts";
 import { runSpanTree } from "./spans.ts";
 import { runUnit } from "./systemd.ts";
 import { runBadSave, runSaves } from "./terminal.ts";
+import { isOfTests, runTests } from "./vitest.ts";
 import type { World } from "./world.ts";
 
 export interface Kind {
@@ -20,7 +22,9 @@ export interface Kind {
 
 /** What an example is, and how it is run. There is no other kind: whoever writes one says here how it is run. */
 const kinds: readonly Kind[] = [
-  { name: "ts, a file", is: (block) => toFileName(block) !== undefined, run: runFile },
+  { name: "ts, a file", is: (block) => toFileName(block) !== undefined && !isOfTests(block), run: runFile },
+  { name: "ts, a file of tests", is: isOfTests, run: runTests },
+  { name: "ts, part of a chain", is: isChain, run: runChain },
   { name: "ts, part of a config", is: isPartOfConfig, run: runFile },
   { name: "ts, a provider", is: isTypeScript(/: AuthProvider =/), run: runFile },
   { name: "ts, a program", is: isTypeScript(/createServer\(/), run: runProgram },

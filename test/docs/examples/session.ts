@@ -1,7 +1,8 @@
 import { expect } from "vitest";
 import { agentserve } from "../../harness/cli.ts";
-import { toFileName, type Block } from "./blocks.ts";
+import type { Block } from "./blocks.ts";
 import { openShell } from "./shell.ts";
+import { toFilesBefore } from "./sources.ts";
 import { readTemplate, secret } from "./tools.ts";
 import type { World } from "./world.ts";
 
@@ -10,7 +11,7 @@ export const documented = "http://127.0.0.1:3141";
 
 /** `console`: what a person types after `$`, and what the terminal shows then, where `…` stands for anything. */
 export async function runSession(block: Block, world: World): Promise<void> {
-  const files = toFilesBefore(block, world);
+  const files = toFilesBefore(block, world.blocks);
   const cwd = world.tools.project({ ...readTemplate("starter"), ...files });
   const given = Object.values(files).some((text) => text.includes("JWT_SECRET")) ? { JWT_SECRET: secret } : {};
   const env = { ...world.tools.env, ...given };
@@ -22,16 +23,6 @@ export async function runSession(block: Block, world: World): Promise<void> {
     expect.soft(code, `${command}\n${output}`).toBe(0);
     if (shown !== "") expect.soft(output.replaceAll(url, documented).trim(), command).toMatch(toPattern(shown));
   }
-}
-
-/** What the document has put into the project so far. */
-function toFilesBefore(block: Block, { blocks }: World): Record<string, string> {
-  const before = blocks.filter(({ file, line }) => file === block.file && line < block.line);
-  const files = before.flatMap((one) => {
-    const name = toFileName(one);
-    return name === undefined ? [] : [[name, one.text]];
-  });
-  return Object.fromEntries(files);
 }
 
 /** Each command, its lines joined, and what stands below it. */

@@ -10,7 +10,8 @@ while (args.length > 0) {
   else if (arg === "-H") {
     const [name, ...rest] = args.shift().split(":");
     init.headers[name] = rest.join(":").trim();
-  } else if (arg.startsWith("-")) throw new Error("curl " + arg + " is not known here");
+  } else if (arg === "-N") continue; // what arrives is shown at once
+  else if (arg.startsWith("-")) throw new Error("curl " + arg + " is not known here");
   else url = arg;
 }
 if (init.body !== undefined) init.method ??= "POST";

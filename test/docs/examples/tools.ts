@@ -39,7 +39,10 @@ export function createTools(): Tools {
     chmodSync(join(commands, name), 0o755);
   };
   add("node", `#!/bin/sh\nexec "${process.execPath}" "$@"\n`);
-  add("npx", `#!/bin/sh\n[ "$1" = agentserve ] || exit 1\nshift\nexec "${process.execPath}" "${bin}" "$@"\n`);
+  const vitest = resolve("node_modules/vitest/vitest.mjs");
+  const patient = "--testTimeout=120000 --hookTimeout=120000"; // on a machine with other work, 5 s are not enough
+  const programs = `agentserve) bin="${bin}" ;; vitest) bin="${vitest}"; set -- "$@" ${patient} ;;`;
+  add("npx", `#!/bin/sh\ncase "$1" in ${programs} *) exit 1 ;; esac\nshift\nexec "${process.execPath}" "$bin" "$@"\n`);
   add("npm", `${npm}ln -sfn "${packages}" node_modules\n`);
   const browser = `#!/bin/sh\necho "$1" >> "${folder}/shown"\n`;
   for (const name of ["open", "xdg-open"]) add(name, browser);
@@ -59,6 +62,7 @@ export function createTools(): Tools {
     NO_COLOR: "1",
   };
   const unset = [
+    ...Object.keys(process.env).filter((name) => name.startsWith("VITEST")), // those of this run
     "NODE_ENV",
     "HOST",
     "JWT_SECRET",
