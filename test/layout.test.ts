@@ -87,6 +87,19 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
   ]);
 });
 
+it("is documented in AGENTS.md, folder by folder, on lines of at most 130 characters", () => {
+  const guide = readFileSync("AGENTS.md", "utf8");
+  const table = guide.slice(guide.indexOf("| folder |"), guide.indexOf("The nouns ("));
+  const listed = [...table.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, names]) =>
+    names!.split(", ").map((name) => name.slice(1, -1)),
+  );
+  const folders = Object.keys(floors).filter(
+    (name) => !name.endsWith(".ts") && files.some((file) => file.startsWith(`src/${name}/`)),
+  );
+  expect(listed.toSorted()).toEqual(folders.toSorted());
+  expect(guide.split("\n").filter((line) => line.length > 130)).toEqual([]);
+});
+
 function importsOf(file: string): string[] {
   const source = readFileSync(file, "utf8");
   const specifiers = [...source.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, specifier]) => specifier!);
