@@ -5,7 +5,8 @@ import { pathToFileURL } from "node:url";
 import type { Inspection } from "../../engine/backend.ts";
 import { lock } from "./lock.ts";
 import { codes, isSqliteError, StoreError, toStoreError } from "./sqlite-error.ts";
-import { format, otherFormat } from "./store.ts";
+import { format } from "./sql.ts";
+import { otherFormat } from "./store.ts";
 
 /** Reads the counts of a file and leaves nothing behind; rejects with the reason why a server could not use it. */
 export async function inspect(path: string): Promise<Inspection> {

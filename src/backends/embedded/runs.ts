@@ -3,14 +3,13 @@ import type { JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import { hasSameSteps } from "../../engine/compare-steps.ts";
-import { toEvent, toTransitionEvent, type LiveEvent } from "../../engine/events.ts";
-import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../engine/execution.ts";
+import { toEvent, type LiveEvent } from "../../engine/events.ts";
+import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
 import { Slots } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
-import { toText, type ReadRow } from "../../engine/walk/value.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Store, StoredState } from "./store.ts";
 import { Writer } from "./writer.ts";
@@ -177,7 +176,7 @@ export class Runs implements RunHost<StoredState> {
     this.writer.write<{ change: Change; commit: Commit<StoredState> } | undefined>({
       work: () => {
         const change = toChange(this.#store.lastSeq(number) + 1);
-        const commit = this.#save(state, change, noRow);
+        const commit = this.#store.save(state, change, noRow);
         return commit && { change, commit };
       },
       done: (saved) => {
@@ -207,28 +206,11 @@ export class Runs implements RunHost<StoredState> {
 
   commit(run: EmbeddedRun, change: Change, { done, fail, stalled }: Reactions<StoredState>): void {
     this.writer.write<Commit<StoredState> | undefined>({
-      work: () => (run.isReleased ? undefined : this.#save(run.committed, change, (row) => run.readRow(row))),
+      work: () => (run.isReleased ? undefined : this.#store.save(run.committed, change, (row) => run.readRow(row))),
       done,
       fail,
       stalled,
     });
-  }
-
-  /** Writes a change into the file; undefined when another writer was first. Runs inside a transaction, maybe twice. */
-  #save(state: StoredState, change: Change, readRow: ReadRow): Commit<StoredState> | undefined {
-    const { number, execution } = state;
-    const { row, epoch, seq } = change;
-    const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));
-    const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
-    if (!row && !this.#store.insertExecution(number, execution, events)) return undefined;
-    const states: StoredState[] = [];
-    for (const last of transitions) {
-      const before = epoch + states.length;
-      if (!this.#store.move(number, before, last)) return undefined;
-      states.push({ number, execution, status: last.to, epoch: before + 1, last });
-    }
-    if (row) this.#store.add(number, row, seq, events);
-    return { events, states };
   }
 
   publish(run: EmbeddedRun, change: Change, commit: Commit<StoredState>): void {

@@ -2,42 +2,21 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../core/json.ts";
 import type { ListFilter } from "../../engine/backend.ts";
-import { toEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
+import { toEvent, toTransitionEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
+import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../engine/execution.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
-import { maxInlineBytes } from "../../engine/walk/value.ts";
+import type { Change, Commit } from "../../engine/runs/run.ts";
+import { toText, type ReadRow } from "../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
-import { MessageStore, messageTables } from "./message-store.ts";
+import { MessageStore } from "./message-store.ts";
+import { format, schema, statements } from "./sql.ts";
 import { StoreError } from "./sqlite-error.ts";
 
 /** A state with the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
   readonly number: number;
 }
-
-export const format = 4;
-// The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
-// grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
-// number of the last event so far.
-const schema = `
-  create table definitions(definition integer primary key, steps text not null unique) strict;
-  create table executions(
-    number integer primary key, id text not null unique, workflow text not null, started integer not null,
-    definition integer not null, input text not null, user text, options text, status text not null, epoch integer not null,
-    last text, ended integer, seq integer not null, events text not null
-  ) strict;
-  create index executions_by_workflow on executions(workflow, started desc);
-  create index executions_by_user on executions(workflow, user, started desc) where user is not null;
-  create index executions_running on executions(number) where status = 'running';
-  create table journal(
-    n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
-    body text, seq integer not null, events text
-  ) strict;
-  create index journal_by_number on journal(number);
-  ${messageTables}`;
-const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
-  from executions join definitions using (definition)`;
 
 export const otherFormat = (path: string, found: number): StoreError =>
   new StoreError(
@@ -95,6 +74,23 @@ export class Store {
       if (this.#db.isTransaction) this.#statements.rollback.run(); // on a full disk SQLite has done so by itself
       throw error;
     }
+  }
+
+  /** Writes a change; undefined when another writer was first. Runs inside a transaction, and maybe twice. */
+  save(state: StoredState, change: Change, readRow: ReadRow): Commit<StoredState> | undefined {
+    const { number, execution } = state;
+    const { row, epoch, seq } = change;
+    const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));
+    const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
+    if (!row && !this.insertExecution(number, execution, events)) return undefined;
+    const states: StoredState[] = [];
+    for (const last of transitions) {
+      const before = epoch + states.length;
+      if (!this.move(number, before, last)) return undefined;
+      states.push({ number, execution, status: last.to, epoch: before + 1, last });
+    }
+    if (row) this.add(number, row, seq, events);
+    return { events, states };
   }
 
   newNumber(): number {
@@ -234,43 +230,6 @@ export class Store {
 
 /** The rows of a journal that are read at once. */
 const pageRows = 1_000;
-
-const pageClause = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
-  order by started desc, id desc limit ?5`;
-const statements = {
-  beginTransaction: "begin immediate",
-  commit: "commit",
-  rollback: "rollback",
-  lastNumber: "select max(number) as number from executions",
-  definition: "select definition from definitions where steps = ?",
-  define: "insert into definitions(steps) values(?)",
-  redefine: "update executions set definition = ? where number = ?",
-  insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
-    values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
-  // An end is final, whatever epoch a change expects that was decided before it.
-  move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1
-    where number = ? and epoch = ? and ended is null`,
-  find: `${selectState} where id = ?`,
-  running: `${selectState} where status = 'running' order by number`,
-  list: `${selectState} where workflow = ?1 and ${pageClause}`,
-  listOfUser: `${selectState} where workflow = ?1 and user = ?6 and ${pageClause}`,
-  lastRow: "select max(n) as n from journal",
-  add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
-  // Commands are stored under the name that they had in the first release.
-  journal: `select n as id, key, replace(kind, 'signal', 'command') as kind, at, coalesce(octet_length(body), 0) as bytes,
-      case when kind <> 'value' or octet_length(body) <= ${maxInlineBytes} then body end as body
-    from journal where number = ? and n > ? order by n limit ?`,
-  row: "select replace(kind, 'signal', 'command') as kind, body from journal where n = ? and number = ?",
-  lastSeq: `select coalesce(
-    (select seq from journal where number = ?1 order by n desc limit 1),
-    (select seq from executions where number = ?1)) as seq`,
-  beginning: "select number, started as at, seq, events from executions where id = ?",
-  events: `select n as row, at, seq, events from journal
-    where number = ? and n > ? and seq > ? and events is not null order by n limit ?`,
-  oldest: "select number, started, ended from executions where number > ? order by number limit ?",
-  removeJournal: "delete from journal where number = ?",
-  removeExecution: "delete from executions where number = ?",
-};
 
 /** All rows of a statement. Their type is that of the columns in its text, which the compiler cannot check. */
 function rows<T>(statement: StatementSync, ...values: SQLInputValue[]): T[] {
