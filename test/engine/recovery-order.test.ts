@@ -8,6 +8,7 @@ import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 
 const count = 1_200;
+const patience = { timeout: patienceMs };
 
 function fileConfig(workflows: any[], limits: object = {}): Config {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-recovery-"));
@@ -36,9 +37,9 @@ it("gives slots to recovered executions in the order of their start, however lon
   const first = await startServer("in process", { config });
   const prefer = { headers: { prefer: "respond-async" } };
   await first.post("/workflows/long/execute", { input: {}, options: { executionId: "first" } }, prefer);
-  await vi.waitFor(() => expect(begun).toEqual(["first"]), { timeout: patienceMs });
+  await vi.waitFor(() => expect(begun).toEqual(["first"]), patience);
   await first.post("/workflows/short/execute", { input: {}, options: { executionId: "second" } }, prefer);
-  await vi.waitFor(() => expect(begun).toEqual(["first", "second"]), { timeout: patienceMs });
+  await vi.waitFor(() => expect(begun).toEqual(["first", "second"]), patience);
   await first.close();
 
   isFirst = false;
@@ -113,11 +114,11 @@ it("waits for a retry that is further away than a timer can be set, without waki
     { input: {}, options: { executionId: "x" } },
     { headers: { prefer: "respond-async" } },
   );
-  await vi.waitFor(() => expect(server.logs.some(({ message }) => message === "Step failed")).toBe(true));
+  await vi.waitFor(() => expect(server.logs.some(({ message }) => message === "Step failed")).toBe(true), patience);
   await vi.waitFor(() => {
     delays.push(...timers.mock.calls.map(([, delay]) => delay ?? 0));
     expect(Math.max(...delays)).toBe(2 ** 31 - 1);
-  });
+  }, patience);
   await server.close();
 });
 
@@ -135,7 +136,7 @@ it("aborts code that still runs beside a suspension", async () => {
   onTestFinished(() => server.close());
   const started = await server.post("/workflows/beside/execute", { input: {}, options: { executionId: "x" } });
   expect(started.body.data).toMatchObject({ status: "suspended", suspension: { reason: "a question" } });
-  await vi.waitFor(() => expect(reasons).toEqual(["Error: The step is suspended"]));
+  await vi.waitFor(() => expect(reasons).toEqual(["Error: The step is suspended"]), patience);
 });
 
 it("runs no step when the store cannot be opened to its end, and leaves no rejection unhandled", async () => {
@@ -154,7 +155,7 @@ it("runs no step when the store cannot be opened to its end, and leaves no rejec
     ["ok", "four"],
   ])
     await first.post(`/workflows/${workflow}/execute`, { input: {}, options: { executionId: id } }, prefer);
-  await vi.waitFor(() => expect(begun.length).toBe(4), { timeout: patienceMs });
+  await vi.waitFor(() => expect(begun.length).toBe(4), patience);
   await first.close();
 
   isFirst = false;

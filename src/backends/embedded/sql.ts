@@ -37,7 +37,7 @@ export const statements = {
   redefine: "update executions set definition = ? where number = ?",
   insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
     values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
-  // An end is final, whatever epoch a change expects that was decided before it.
+  // An end is final: a change that was decided before it may expect the same epoch, and must not win.
   move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1
     where number = ? and epoch = ? and ended is null`,
   find: `${selectState} where id = ?`,
