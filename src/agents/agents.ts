@@ -61,7 +61,7 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
   function begin({ agent, options = {}, callContext, signal, isStep = false }: AgentCall): Operation {
     if (closing && !isStep) throw shuttingDown();
     if (!isStep && requests.size >= limits.agentCalls) {
-      throw busy("Too many calls of agents", 1);
+      throw busy("Too many agent calls in flight", 1);
     }
     const operation = new Operation({ agent, options, callContext, logger, tracer, signal, isStep });
     (isStep ? steps : requests).add(operation);

@@ -146,22 +146,30 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
 export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
   const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
   const { memory = true, maxRetries, hooks = {}, ...rest } = options;
-  if (!isId(id)) throw new TypeError(`defineAgent: id ${JSON.stringify(id)} is not ${idRule}`);
+  if (!isId(id)) throw new TypeError(`defineAgent: id: expected ${idRule}, found ${JSON.stringify(id)}`);
   const expect = (key: string, isRight: boolean, expected: string): void => {
     if (!isRight) throw new TypeError(`agent ${id}: ${key}: expected ${expected}`);
   };
-  expect("instructions", ["string", "function"].includes(typeof instructions), "text, or a function that makes it");
-  expect("model", isModel(model), 'a language model of the AI SDK, or "provider/model"');
-  expect("tools", isRecord(tools) && Object.values(tools).every(isTool), "tools by their names");
-  expect("maxSteps", Number.isSafeInteger(maxSteps) && maxSteps >= 1, "a whole number from 1");
+  expect(
+    "instructions",
+    ["string", "function"].includes(typeof instructions),
+    "a string, or a function that returns one",
+  );
+  expect("model", isModel(model), 'an AI SDK language model, or "provider/model"');
+  expect("tools", isRecord(tools) && Object.values(tools).every(isTool), "an object of tools by name");
+  expect("maxSteps", Number.isSafeInteger(maxSteps) && maxSteps >= 1, "a whole number of at least 1");
   expect("memory", typeof memory === "boolean", "true or false");
-  expect("maxRetries", maxRetries === undefined || (Number.isSafeInteger(maxRetries) && maxRetries >= 0), "0 or more");
-  expect("hooks", isRecord(hooks) && Object.values(hooks).every(isOptionalFunction), "functions by their names");
+  expect(
+    "maxRetries",
+    maxRetries === undefined || (Number.isSafeInteger(maxRetries) && maxRetries >= 0),
+    "a whole number of at least 0",
+  );
+  expect("hooks", isRecord(hooks) && Object.values(hooks).every(isOptionalFunction), "an object of functions by name");
   const noHook = Object.keys(hooks).find((key) => !hookNames.includes(key as keyof AgentHooks));
-  expect(`hooks.${noHook}`, noHook === undefined, hookNames.join(", "));
+  expect(`hooks.${noHook}`, noHook === undefined, `one of ${hookNames.join(", ")}`);
   for (const key of settingNames) expect(key, isSetting(key, options[key]), settingTypes[key] ?? "a number");
   const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
-  if (unknown !== undefined) throw new TypeError(`agent ${id}: ${unknown} is no option of an agent`);
+  if (unknown !== undefined) throw new TypeError(`agent ${id}: unknown option "${unknown}"`);
   const settings = toModelSettings(options);
   const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks };
   return Object.freeze({
@@ -207,8 +215,8 @@ const hookNames: readonly (keyof AgentHooks)[] = [
   "onError",
 ];
 const settingTypes: { [K in keyof ModelSettings]?: string } = {
-  stopSequences: "an array of texts",
-  providerOptions: "options by the name of their provider",
+  stopSequences: "an array of strings",
+  providerOptions: "an object of options by provider name",
 };
 function isSetting(key: keyof ModelSettings, value: unknown): boolean {
   if (value === undefined) return true;

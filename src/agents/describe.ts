@@ -26,7 +26,7 @@ export function describeAgent(agent: AgentDefinition, warn: (message: string) =>
     name: toolName,
     description: typeof tool.description === "string" ? tool.description : "",
     inputSchema: toInputSchema(tool, (reason) =>
-      warn(`agent ${id}: the input of tool ${toolName} is not fully shown as JSON Schema: ${reason}`),
+      warn(`agent ${id}: the input schema of tool ${toolName} cannot be fully converted to JSON Schema: ${reason}`),
     ),
   }));
   return {
@@ -56,6 +56,6 @@ function toInputSchema({ inputSchema }: AnyTool, warn: (reason: string) => void)
   if (isSdkSchema(inputSchema) && !(inputSchema.jsonSchema instanceof Promise)) {
     return inputSchema.jsonSchema as JsonSchema; // shown as the author wrote it
   }
-  warn("it is made only when it is used");
+  warn("it is created on first use");
   return {};
 }

@@ -54,7 +54,7 @@ const Options = v.optional(
   }),
 );
 const messages = v.array(AnyObject, "expected an array of messages");
-const input = v.union([v.string(), messages], "expected text or an array of messages");
+const input = v.union([v.string(), messages], "expected a string or an array of messages");
 const InputBody = v.object({ input, options: Options });
 const ObjectBody = v.object({ input, schema: AnyObject, options: Options });
 const ChatBody = v.object({
@@ -68,21 +68,21 @@ const ChatBody = v.object({
 const ChatChunk = v.objectWithRest({ type: v.string() }, v.unknown());
 
 const errors = {
-  404: "No agent has this id",
+  404: "Agent not found",
   499: "The client closed the request",
-  502: "The model failed",
-  503: "The server is shutting down, or too much waits",
-  504: "The model took too long",
-  default: "A hook of the agent has refused the call",
+  502: "The model call failed",
+  503: "The server is shutting down, or too many calls are in flight",
+  504: "The model call timed out",
+  default: "A hook of the agent rejected the call",
 };
-const objectErrors = { ...errors, 502: "The model failed, or its answer does not match the schema" };
+const objectErrors = { ...errors, 502: "The model call failed, or its answer does not match the schema" };
 
 export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): readonly Route<AgentsOfSnapshot>[] {
   return [
     defineRoute({
       method: "GET",
       path: "/agents",
-      summary: "List the agents",
+      summary: "List agents",
       access: "public",
       responses: { 200: v.array(SummaryShape) },
       handle: ({ snapshot }) => [...snapshot.agents.values()].map(({ detail }) => toSummary(withStatus(detail))),
@@ -90,7 +90,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     defineRoute({
       method: "GET",
       path: "/agents/:id",
-      summary: "Show an agent and its tools",
+      summary: "Get an agent and its tools",
       access: "public",
       responses: { 200: DetailShape },
       errors: { 404: errors[404] },
@@ -102,7 +102,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/agents/:id/text",
-      summary: "Ask an agent for text",
+      summary: "Generate text",
       access: "protected",
       body: InputBody,
       responses: { 200: TextShape },
@@ -117,7 +117,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/agents/:id/object",
-      summary: "Ask an agent for an object that matches a JSON Schema",
+      summary: "Generate an object that matches a JSON Schema",
       access: "protected",
       body: ObjectBody,
       responses: { 200: v.union([AnyObject, v.array(v.unknown())]) },
@@ -132,7 +132,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/agents/:id/stream",
-      summary: "Ask an agent and follow its answer part by part",
+      summary: "Generate an answer and stream it part by part",
       access: "protected",
       body: InputBody,
       responses: { 200: events(StreamEventShape) },
@@ -152,7 +152,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/agents/:id/stream-object",
-      summary: "Ask an agent for an object and watch it grow",
+      summary: "Generate an object and stream it: partial objects, then the final object",
       access: "protected",
       body: ObjectBody,
       responses: { 200: events(ObjectEventShape) },
@@ -172,7 +172,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/agents/:id/chat",
-      summary: "Chat with an agent: the UI message stream that useChat reads",
+      summary: "Chat with an agent: a UI message stream for useChat",
       access: "protected",
       body: ChatBody,
       responses: { 200: events(ChatChunk) },

@@ -49,10 +49,12 @@ export function defineTool<Input extends ToolSchema, Output extends Schema | und
   const { description, inputSchema, outputSchema, execute } = options;
   if (typeof description !== "string") throw new TypeError("defineTool: description is missing");
   if (!isToolSchema(inputSchema)) {
-    throw new TypeError("defineTool: inputSchema is not a schema of valibot, zod, arktype or jsonSchema()");
+    throw new TypeError("defineTool: inputSchema must be a schema from valibot, zod, arktype or jsonSchema()");
   }
   if (outputSchema !== undefined && !isSchema(outputSchema)) {
-    throw new TypeError("defineTool: outputSchema is not a schema of valibot, zod, arktype or another library");
+    throw new TypeError(
+      "defineTool: outputSchema must be a schema from valibot, zod, arktype or another Standard Schema library",
+    );
   }
   if (typeof execute !== "function") throw new TypeError("defineTool: execute is missing");
   return Object.freeze({ type: "agentserve-tool", description, inputSchema, outputSchema, execute });

@@ -17,7 +17,7 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
     if (performance.now() < quietUntil) return;
     quietUntil = performance.now() + 1_000;
     const { cause } = error;
-    const because = cause instanceof Error ? `\nbecause of ${cause.stack ?? cause.message}` : "";
+    const because = cause instanceof Error ? `\ncaused by: ${cause.stack ?? cause.message}` : "";
     report(redact((error.stack ?? error.message) + because, token));
   }
 
@@ -46,7 +46,7 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
 const verifyMs = 5_000;
 
 function refuseLate(): never {
-  throw new Error("it took too long to verify");
+  throw new Error("verification timed out");
 }
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
@@ -63,7 +63,7 @@ function toRefusal(error: unknown, token: string | undefined): ServeError {
   const [said = ""] = error.message.split(/[\r\n]/);
   const isClean = redact(said, token) === said;
   if (error instanceof ServeError && isClean) return error.status === 401 ? withChallenge(error) : error;
-  if (isFault(error)) return refuse("Invalid token: it could not be verified", error);
+  if (isFault(error)) return refuse("Invalid token: verification failed", error);
   return refuse(`Invalid token: ${(isClean && said.slice(0, 200)) || "rejected"}`, error);
 }
 

@@ -137,11 +137,11 @@ async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOpt
 function toReason(error: unknown): unknown {
   if (error instanceof errors.JWTExpired || !(error instanceof errors.JOSEError)) return error;
   if (error instanceof errors.JWSSignatureVerificationFailed) return new Error("signature verification failed");
-  if (error instanceof errors.JOSEAlgNotAllowed) return new Error("its algorithm is not allowed");
+  if (error instanceof errors.JOSEAlgNotAllowed) return new Error("algorithm not allowed");
   if (error instanceof errors.JWTClaimValidationFailed) {
     const { claim, reason } = error;
     if (claim === "nbf" && reason === "check_failed") return new Error("not yet valid");
-    return new Error(`its claim ${claim} is ${reason === "missing" ? "missing" : "not the expected one"}`);
+    return new Error(`claim ${claim} ${reason === "missing" ? "is missing" : "has an unexpected value"}`);
   }
   return new Error("malformed");
 }
@@ -151,7 +151,7 @@ function toKey(secret: string, where: string): KeyObject {
   if (typeof secret !== "string" || secret === "" || isKey) {
     // The value is not shown, because it may be a secret. A public key is refused: anyone who has it could sign tokens.
     const found = isKey ? "a PEM key" : kindOf(secret);
-    throw new TypeError(`${where}: secret: expected a text that only those who sign tokens know, found ${found}`);
+    throw new TypeError(`${where}: secret: expected a secret string that only token issuers know, found ${found}`);
   }
   return createSecretKey(Buffer.from(secret));
 }

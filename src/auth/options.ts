@@ -12,14 +12,14 @@ const routes = v.optional(
   ),
 );
 const fn = v.custom<(...args: never[]) => unknown>((value) => typeof value === "function", "a function");
-const word = v.optional(v.pipe(v.string("a text"), v.nonEmpty("a text")));
+const word = v.optional(v.pipe(v.string("a string"), v.nonEmpty("a non-empty string")));
 export const algorithms = ["HS256", "HS384", "HS512"] as const;
 const algorithm = v.picklist(algorithms, algorithms.join(", "));
 
 const access = { defaultPrivate: flag, publicRoutes: routes, protect: routes, webSockets: flag, ownership: flag };
 
 const Provider = v.object(
-  { type: v.string("a text"), verifyToken: fn, extractToken: v.optional(fn), ...access },
+  { type: v.string("a string"), verifyToken: fn, extractToken: v.optional(fn), ...access },
   "an authentication provider such as jwtAuth()",
 );
 
@@ -31,7 +31,7 @@ const JwtOptions = v.strictObject(
       v.strictObject(
         {
           algorithms: v.optional(
-            v.pipe(v.array(algorithm, "an array of algorithms"), v.minLength(1, "one algorithm or more")),
+            v.pipe(v.array(algorithm, "an array of algorithms"), v.minLength(1, "at least one algorithm")),
           ),
           audience: word,
           issuer: word,

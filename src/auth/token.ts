@@ -5,7 +5,7 @@ import type { AuthProvider } from "./provider.ts";
 export function extractToken(provider: AuthProvider, request: Request): string | undefined {
   const token = provider.extractToken ? provider.extractToken(request) : bearer(request);
   if (token === undefined || token === null || token === "") return undefined;
-  if (typeof token !== "string") throw new TypeError("extractToken() gave no text");
+  if (typeof token !== "string") throw new TypeError("extractToken() must return a string");
   return token;
 }
 

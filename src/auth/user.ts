@@ -8,7 +8,7 @@ const made = new WeakSet<object>();
  * restart. Frozen, because a change by one request must not be visible to the next one.
  */
 export function toUser(user: unknown): Caller["user"] {
-  if (!isObject(user)) throw new Error("the provider gave no user");
+  if (!isObject(user)) throw new Error("the provider returned no user");
   if (made.has(user)) return user;
   const copy = freeze(JSON.parse(JSON.stringify(user)) as Caller["user"]);
   made.add(copy);
@@ -26,7 +26,7 @@ function toUserId(id: unknown): string | undefined {
   // A lone surrogate cannot be stored: two such ids would become the same one.
   if (typeof id === "string" && id !== "" && id.isWellFormed()) return id;
   if (Number.isSafeInteger(id)) return String(id);
-  throw new Error("the id of its user is neither a text nor a safe whole number");
+  throw new Error("the id of the user must be a non-empty string or a safe integer");
 }
 
 function freeze<T>(value: T): T {

@@ -46,10 +46,10 @@ function endOf(steps: readonly StepPlace[], of: number): number {
 }
 
 function describe([path, type, depth]: StepPlace, now: StepPlace | undefined): string | undefined {
-  if (!now) return `step ${path} is gone`;
-  if (now[0] !== path) return `step ${now[0]} stands where step ${path} was`;
-  if (now[1] !== type) return `step ${path} was ${type} and is ${now[1]}`;
-  return now[2] === depth ? undefined : `step ${path} stands inside another step`;
+  if (!now) return `step ${path} was removed`;
+  if (now[0] !== path) return `step ${now[0]} is now where step ${path} was`;
+  if (now[1] !== type) return `step ${path} was ${type} and is now ${now[1]}`;
+  return now[2] === depth ? undefined : `step ${path} is now inside another step`;
 }
 
 /** The steps of a definition as they are compared: in order, nested steps behind the step that contains them. */

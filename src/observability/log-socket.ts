@@ -11,7 +11,7 @@ import { SocketReader } from "./socket-reader.ts";
 export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes: number }): SocketRoute {
   return defineSocket({
     path: "/ws/logs",
-    summary: "The log: the newest records that match, then each one as it is written",
+    summary: "Log stream: the newest matching records, then new ones as they are logged",
     query: LogQuery,
     connect(peer, { query, identity }) {
       const matches = toFinder({ identity, filter: query });

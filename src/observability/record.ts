@@ -75,7 +75,7 @@ function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
     if (!(error instanceof Error))
       return typeof error === "string" ? error : (JSON.stringify(error, redact.value) ?? String(error));
     const isLast = error.cause === undefined || depth === mostCauses;
-    const because = isLast ? "" : `\nbecause of ${toErrorText(error.cause, redact, depth + 1)}`;
+    const because = isLast ? "" : `\ncaused by: ${toErrorText(error.cause, redact, depth + 1)}`;
     return String(error.stack ?? error.message) + because;
   } catch {
     return "[an error that cannot be read]";
@@ -99,4 +99,4 @@ function toJson(value: unknown, redact: Redactor): unknown {
 }
 
 const unreadable = (error: unknown): string =>
-  `[not JSON: ${error instanceof Error ? error.message.split("\n", 1)[0] : "it cannot be read"}]`;
+  `[not JSON: ${error instanceof Error ? error.message.split("\n", 1)[0] : "cannot be read"}]`;

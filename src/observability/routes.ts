@@ -27,7 +27,7 @@ export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
     defineRoute({
       method: "GET",
       path: "/api/logs",
-      summary: "The newest records of the log that match, oldest first",
+      summary: "List the newest matching log records, oldest first",
       access: "public",
       query: LogQuery,
       responses: { 200: v.array(RecordShape) },

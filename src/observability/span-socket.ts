@@ -21,7 +21,7 @@ export function spanSocket(
 ): SocketRoute {
   return defineSocket({
     path: "/ws/observability",
-    summary: "Spans and records of the log as they happen",
+    summary: "Stream spans and log records as they happen",
     query: EntityQuery,
     connect(peer, { query, identity }) {
       const { entityType, entityId } = query;

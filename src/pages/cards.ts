@@ -35,7 +35,7 @@ export function toAgentCard({ id, name, description, model, tools }: AgentEntry,
         }
       </dl>
     </div>
-    <div class="calls">${toCommand("Ask for text", command, options)}</div>
+    <div class="calls">${toCommand("Generate text", command, options)}</div>
   </article>`;
 }
 
@@ -58,7 +58,7 @@ export function toWorkflowCard(workflow: WorkflowEntry, options: CardOptions): H
   const waits = doesWait(workflow);
   return html`<article id="workflow-${id}">
     <div class="about">
-      ${toHeading(name, id, waits && html`<span class="badge">waits for people</span>`)} ${toText(purpose)}
+      ${toHeading(name, id, waits && html`<span class="badge">human in the loop</span>`)} ${toText(purpose)}
       ${
         steps.length > 0 &&
         html`<dl>
@@ -67,9 +67,7 @@ export function toWorkflowCard(workflow: WorkflowEntry, options: CardOptions): H
         </dl>`
       }
     </div>
-    <div class="calls">
-      ${toCommand("Run it", execute, options)} ${waits && toCommand("Resume what waits", resume, options)}
-    </div>
+    <div class="calls">${toCommand("Run", execute, options)} ${waits && toCommand("Resume", resume, options)}</div>
   </article>`;
 }
 

@@ -18,13 +18,13 @@ export const ownTag = "Your workflows";
 
 /** The tags, in display order. */
 export const tags: readonly { readonly name: string; readonly description: string }[] = [
-  { name: ownTag, description: "Each workflow that is registered here, with its own schemas" },
-  { name: "Agents", description: "List agents, and ask them for text or objects" },
-  { name: "Workflows", description: "List workflows, run them, and follow, suspend and resume what runs" },
-  { name: "Logs", description: "What the server, its agents and its workflows have logged" },
-  { name: "WebSockets", description: "Logs and spans as they happen" },
-  { name: "Pages", description: "This document, and pages for people" },
-  { name: "Others", description: "What else this server answers" },
+  { name: ownTag, description: "The registered workflows, each with its own schemas" },
+  { name: "Agents", description: "List agents, and generate text or objects with them" },
+  { name: "Workflows", description: "List and run workflows; follow, suspend and resume executions" },
+  { name: "Logs", description: "Logs of the server, its agents and its workflows" },
+  { name: "WebSockets", description: "Live logs and spans" },
+  { name: "Pages", description: "This document and the HTML pages" },
+  { name: "Others", description: "Other routes" },
 ];
 
 function tagOf(path: string): string {

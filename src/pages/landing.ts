@@ -13,14 +13,14 @@ export function toLandingPage(lists: Html, version: string, problem: Problem | u
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         ${problem && html`<meta http-equiv="refresh" content="2" />`}
-        <title>${problem ? "Not loaded · agentserve" : "agentserve"}</title>
+        <title>${problem ? "Failed to load · agentserve" : "agentserve"}</title>
         <link rel="icon" href="${icon}" />
         ${styleElement}
       </head>
       <body>
         <header>
           <h1>agentserve <small>${version}</small></h1>
-          <nav aria-label="The interface">
+          <nav aria-label="API">
             <a class="first" href="ui">Try it out</a>
             <a href="doc">OpenAPI</a>
             <a href="agents">Agents</a>
@@ -56,17 +56,17 @@ function toSection(title: string, cards: readonly Html[] | undefined, none: Html
   </section>`;
 }
 
-const closed = html`<p class="none">They are listed only for callers with a token.</p>`;
+const closed = html`<p class="none">Send a token to list them.</p>`;
 const noAgents = html`<p class="none">
-  None yet: export what <code>defineAgent()</code> returns from a file in <code>agents/</code>.
+  None yet: create one with <code>defineAgent()</code> and export it from a file in <code>agents/</code>.
 </p>`;
 const noWorkflows = html`<p class="none">
-  None yet: export what <code>defineWorkflow()</code> returns from a file in <code>workflows/</code>.
+  None yet: create one with <code>defineWorkflow()</code> and export it from a file in <code>workflows/</code>.
 </p>`;
 
 const firstSteps = html`<section class="first-steps" aria-labelledby="first">
-  <h2 id="first">Nothing is served yet</h2>
-  <p>Write an agent into <code>agents/assistant.ts</code>. This one needs no key: it repeats what it is told.</p>
+  <h2 id="first">No agents or workflows yet</h2>
+  <p>Create an agent in <code>agents/assistant.ts</code>. This one needs no API key: it repeats its input.</p>
   <pre tabindex="0" role="region" aria-label="An agent"><code>import { defineAgent } from "agentserve";
 import { echoModel } from "agentserve/models";
 
@@ -75,7 +75,7 @@ export const assistant = defineAgent({
   instructions: "Answer in one sentence.",
   model: echoModel(),
 });</code></pre>
-  <p>Or a workflow into <code>workflows/hello.ts</code>:</p>
+  <p>Or create a workflow in <code>workflows/hello.ts</code>:</p>
   <pre tabindex="0" role="region" aria-label="A workflow"><code>import { defineWorkflow } from "agentserve";
 import * as v from "valibot";
 

@@ -113,7 +113,7 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
       101: { description: "WebSocket" },
       400: toError("The handshake or a filter is malformed"),
       403: toError("The origin is not allowed"),
-      426: toError("This is a WebSocket"),
+      426: toError("Upgrade required"),
       503: toError("Too many sockets"),
     };
     for (const [status, description] of Object.entries(errors)) responses[status] = toError(description);
@@ -183,7 +183,7 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
       errorMode: "ignore",
       overrideRef({ referenceId, valibotSchema }) {
         const title = getTitle(valibotSchema as GenericSchema);
-        if (title === undefined) throw new Error("/doc: a schema that refers to itself needs a v.title()");
+        if (title === undefined) throw new Error("/doc: a recursive schema needs a v.title()");
         titles.set(referenceId, title);
         return `#/components/schemas/${title}`;
       },
@@ -191,7 +191,7 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
     for (const [id, definition] of Object.entries($defs)) {
       const title = titles.get(id) ?? id;
       const known = JSON.stringify(schemas[title] ?? definition);
-      if (known !== JSON.stringify(definition)) throw new Error(`/doc: two schemas are called ${title}`);
+      if (known !== JSON.stringify(definition)) throw new Error(`/doc: two schemas have the title ${title}`);
       schemas[title] = definition as Json;
     }
     return json as Json;
@@ -201,8 +201,8 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
 const text = { type: "string" };
 const bearer = { bearer: [] };
 const refusals = {
-  401: "There is no token, or it is no good",
-  default: "The authentication provider has refused the caller in its own way",
+  401: "The token is missing or invalid",
+  default: "The authentication provider rejected the request with a status of its choice",
 };
 
 const errorSchema = {
@@ -218,8 +218,8 @@ function toError(description: string): Json {
 /** Returns the errors that are sent before the handler runs or in place of its response. */
 function errorsOfKit(route: Route<never>, hasParams: boolean): Record<string, string> {
   const streams = Object.values(route.responses).some((response) => "media" in response && response.media === sse);
-  const errors: Record<string, string> = { 500: "Something failed on the server" };
-  if (route.body || route.query || hasParams) errors["400"] = "The request is malformed";
+  const errors: Record<string, string> = { 500: "Internal server error" };
+  if (route.body || route.query || hasParams) errors["400"] = "The request is invalid";
   if (route.body) Object.assign(errors, { 413: "The body is too large", 415: "The body is not JSON" });
   if (streams) errors["503"] = "Too many open streams";
   return errors;

@@ -14,13 +14,13 @@ export interface Problem {
 
 export function toPanel({ message, hint, frame, since }: Problem): Html {
   return html`<section class="problem" role="alert" aria-labelledby="problem">
-    <h2 id="problem">The last save could not be loaded</h2>
+    <h2 id="problem">The last change could not be loaded</h2>
     <pre class="message">${show(message)}</pre>
     ${hint && html`<p class="hint"><b>Hint</b> ${show(hint)}</p>`}
-    ${frame && html`<pre class="frame" tabindex="0" role="region" aria-label="The code around it">${show(frame)}</pre>`}
+    ${frame && html`<pre class="frame" tabindex="0" role="region" aria-label="Code around the error">${show(frame)}</pre>`}
     <p class="since">
-      Since <time datetime="${since}">${show(toReadable(since))}</time>. The last good version goes on serving; this
-      page looks again every two seconds.
+      Since <time datetime="${since}">${show(toReadable(since))}</time>. The last good version is still being served.
+      This page reloads every two seconds.
     </p>
   </section>`;
 }

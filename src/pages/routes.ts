@@ -31,7 +31,7 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
     defineRoute({
       method: "GET",
       path: "/",
-      summary: "What is served here, and how to call it: a page for people",
+      summary: "Landing page: agents, workflows and how to call them",
       access: "public",
       responses: { 200: page("text/html") },
       handle({ request, snapshot, identity }) {
@@ -50,7 +50,7 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
     defineRoute({
       method: "GET",
       path: "/ui",
-      summary: "Swagger UI: try out what is in this document",
+      summary: "Swagger UI: try out the operations of this document",
       access: "public",
       query: UiQuery,
       responses: { 200: page("text/html, text/css, text/javascript") },
@@ -94,7 +94,7 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
   const route: Route<Catalog> = defineRoute({
     method: "GET",
     path: "/doc",
-    summary: "This document",
+    summary: "This OpenAPI document",
     access: "public",
     responses: { 200: page("application/json") },
     handle({ snapshot, identity }) {

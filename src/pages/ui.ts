@@ -20,7 +20,7 @@ export function toUiPage(versions: Readonly<Record<string, string>>): string {
         <main id="swagger-ui"></main>
         <noscript
           ><p class="back">
-            This page needs scripts. The <a href="./">overview</a> and <a href="doc">the document</a> do not.
+            This page needs JavaScript. The <a href="./">overview</a> and the <a href="doc">OpenAPI document</a> do not.
           </p></noscript
         >
       </body>

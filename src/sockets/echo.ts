@@ -3,7 +3,7 @@ import { defineSocket, toMessage, type SocketRoute } from "./socket.ts";
 /** The route `/ws`: a connection test. */
 export const echoSocket: SocketRoute = defineSocket({
   path: "/ws",
-  summary: "Connection test: sends every message back",
+  summary: "Connection test: echoes every message",
   connect(peer) {
     const data = { message: "Connected to agentserve", timestamp: new Date().toISOString() };
     peer.send(toMessage("CONNECTION_TEST", data));

@@ -68,7 +68,7 @@ export function defineWorkflow<
   Id
 > {
   const { id, name = id, purpose = "", recovery = "resume", retry, suspendSchema, resumeSchema } = options;
-  if (!isId(id)) throw new TypeError(`defineWorkflow: id ${JSON.stringify(id)} is not ${idRule}`);
+  if (!isId(id)) throw new TypeError(`defineWorkflow: id: expected ${idRule}, found ${JSON.stringify(id)}`);
   checkSchemas(options, `Workflow ${id}`);
   return new Workflow({
     type: "workflow",
@@ -186,7 +186,7 @@ export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
   ? unknown
   : [InputOf<In, Data>] extends [Data]
     ? unknown
-    : { inputSchema: "the step before makes something else" };
+    : { inputSchema: "does not accept the output of the previous step" };
 
 /**
  * Returns the ids that a step uses in its workflow. Ids inside a sub-workflow are excluded, because their paths begin

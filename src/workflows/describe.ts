@@ -33,7 +33,7 @@ export function describeWorkflow(workflow: WorkflowDefinition, warn: (message: s
   function toSchema(schema: Schema | undefined, side: Side, where: string): JsonSchema | undefined {
     if (!schema) return undefined;
     return toJsonSchema(schema, side, (reason) =>
-      warn(`workflow ${workflow.id}: ${where} is not fully shown as JSON Schema: ${reason}`),
+      warn(`workflow ${workflow.id}: ${where} cannot be fully converted to JSON Schema: ${reason}`),
     );
   }
   function describeStep(step: Step): StepDetail {

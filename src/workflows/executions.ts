@@ -134,8 +134,7 @@ async function checkResume(
   const parked = stepId === undefined ? pending[0] : pending.find((one) => one.stepId === stepId);
   const at = pending[0]?.stepIndex ?? position?.stepIndex ?? 0;
   const index = definition.steps.findIndex((step) => step.id === stepId);
-  if (!parked && (index < 0 || index > at))
-    throw badRequest(`Step ${stepId} is not one that this execution can resume from`);
+  if (!parked && (index < 0 || index > at)) throw badRequest(`This execution cannot resume from step ${stepId}`);
   const schema = resumeSchemaOf(definition, parked?.stepId ?? stepId ?? "");
   const result = schema ? await validate(schema, resumeData) : { value: resumeData };
   if ("problem" in result) throw invalidResume(result.problem);

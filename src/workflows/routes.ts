@@ -62,11 +62,15 @@ const ListQuery = v.object({
   ),
   cursor: v.optional(v.string()),
 });
-const AttachQuery = v.object({ after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, "expected a seq"))) });
+const AttachQuery = v.object({
+  after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, "expected the seq of an event"))),
+});
 
-const unknownWorkflow = { 404: "No workflow has this id" };
-const unknownExecution = { 404: "No such workflow or execution" };
-const cannotBegin = { 503: "Too many executions run, storage cannot be written, or the server is shutting down" };
+const unknownWorkflow = { 404: "Workflow not found" };
+const unknownExecution = { 404: "Workflow or execution not found" };
+const cannotBegin = {
+  503: "Too many executions are running, storage cannot be written, or the server is shutting down",
+};
 const cannotWrite = { 503: "Storage cannot be written" };
 
 export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
@@ -74,7 +78,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "GET",
       path: "/workflows",
-      summary: "List the workflows",
+      summary: "List workflows",
       access: "public",
       responses: { 200: v.array(SummaryShape) },
       handle: ({ snapshot }) => [...snapshot.workflows.values()].map(({ detail }) => toSummary(withStatus(detail))),
@@ -82,7 +86,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "GET",
       path: "/workflows/:id",
-      summary: "Show a workflow, its steps and its schemas",
+      summary: "Get a workflow, its steps and its schemas",
       access: "public",
       responses: { 200: DetailShape },
       errors: unknownWorkflow,
@@ -91,13 +95,13 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/workflows/:id/execute",
-      summary: "Run a workflow and wait for its end or its suspension",
+      summary: "Run a workflow and wait until it ends or suspends",
       access: "protected",
       body: ExecuteBody,
       responses: { 200: ResultShape, 202: v.object({ executionId: v.string(), status: v.literal("running") }) },
       errors: {
         ...unknownWorkflow,
-        409: "The execution exists already, or was cancelled",
+        409: "The execution already exists, or was cancelled",
         ...cannotBegin,
       },
       async handle({ params, body, identity, request, snapshot }) {
@@ -110,11 +114,11 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/workflows/:id/stream",
-      summary: "Run a workflow and follow its events to its end or its suspension",
+      summary: "Run a workflow and stream its events until it ends or suspends",
       access: "protected",
       body: ExecuteBody,
       responses: { 200: events(EventShape) },
-      errors: { ...unknownWorkflow, 409: "The execution exists already", ...cannotBegin },
+      errors: { ...unknownWorkflow, 409: "The execution already exists", ...cannotBegin },
       handle({ params, body, identity, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
         const executionId = body.options?.executionId ?? newId();
@@ -150,12 +154,12 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/workflows/:id/executions/:executionId/resume",
-      summary: "Resume a suspended execution and wait for its end or its next suspension",
+      summary: "Resume a suspended execution and wait until it ends or suspends again",
       access: "public",
       body: ResumeBody,
       responses: { 200: ResultShape },
       errors: {
-        404: "No such workflow, or no such suspended execution",
+        404: "Workflow not found, execution not found, or execution not suspended",
         409: "The execution was cancelled, or its workflow has changed",
         ...cannotBegin,
       },
@@ -170,7 +174,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "GET",
       path: "/workflows/:id/executions/:executionId/state",
-      summary: "Show an execution",
+      summary: "Get an execution",
       access: "public",
       responses: { 200: StateShape },
       errors: unknownExecution,
@@ -202,7 +206,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/workflows/:id/executions/:executionId/cancel",
-      summary: "End an execution for good",
+      summary: "Cancel an execution",
       access: "protected",
       body: ReasonBody,
       responses: { 200: ResultShape },
@@ -215,7 +219,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "GET",
       path: "/workflows/:id/executions/:executionId/stream",
-      summary: "Follow an execution: what has happened, then what happens, to its end or its suspension",
+      summary: "Follow an execution: past events, then live events, until it ends or suspends",
       access: "protected",
       query: AttachQuery,
       responses: { 200: events(EventShape) },
@@ -274,7 +278,7 @@ const wantsAsync = ({ headers }: Request): boolean => /\brespond-async\b/i.test(
 function lastEventId({ headers }: Request): string | undefined {
   const id = headers.get("last-event-id");
   if (id === null || id === "") return undefined;
-  if (!/^\d{1,15}$/.test(id)) throw badRequest("Invalid Last-Event-ID: expected a seq");
+  if (!/^\d{1,15}$/.test(id)) throw badRequest("Invalid Last-Event-ID: expected the seq of an event");
   return id;
 }
 
@@ -283,6 +287,6 @@ const toCursor = ({ execution }: ExecutionState): string =>
 
 function fromCursor(cursor: string): { startAt: number; id: string } {
   const [, startAt, id] = /^(\d{1,15}) (.+)$/.exec(Buffer.from(cursor, "base64url").toString()) ?? [];
-  if (!startAt || !isId(id)) throw badRequest("Invalid query: cursor: expected the nextCursor of another answer");
+  if (!startAt || !isId(id)) throw badRequest("Invalid query: cursor: expected the nextCursor of a previous response");
   return { startAt: Number(startAt), id };
 }

@@ -78,7 +78,7 @@ describe("the server closes", () => {
       await expect.poll(async () => (await server.get("/agents/a")).body.data.status).toBe("running");
       const [[status, text]] = await Promise.all([answering, server.close()]);
       // The machine had no time to start the check.
-      if (status === 503 && text.includes("Too many schemas")) continue;
+      if (status === 503 && text.includes("Too many schema checks")) continue;
       return expect(status).toBe(200);
     }
   });
@@ -223,7 +223,7 @@ it("calls beyond agentCalls are 503, and none is lost", async () => {
   expect([third.status, third.headers.get("retry-after"), third.body.error]).toEqual([
     503,
     "1",
-    "Too many calls of agents",
+    "Too many agent calls in flight",
   ]);
   go.resolve();
   expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200]);
@@ -301,7 +301,7 @@ it("instructions that are no text fail the call", async () => {
   const { status, body } = await server.post("/agents/a/text", { input: "x" });
   expect([status, body.error]).toEqual([500, "Failed to execute agent"]);
   expect(JSON.stringify(server.logs.map(({ data }) => String(data?.["error"])))).toContain(
-    "instructions: expected text",
+    "instructions: expected a string",
   );
   await server.close();
 });

@@ -18,26 +18,30 @@ import { startServer } from "../harness/server.ts";
 const fine: DefineAgentOptions = { id: "a", instructions: "x", model: echoModel() };
 
 describe("defineAgent", () => {
-  const wrong: [string, object, string][] = [
-    ["an id that cannot stand in a URL", { id: "a b" }, 'id "a b" is not'],
-    ["no instructions", { instructions: undefined }, "agent a: instructions: expected text, or a function"],
+  const wrong: [string, object, string | RegExp][] = [
+    ["an id that cannot stand in a URL", { id: "a b" }, /^defineAgent: id: expected 1 to 128 .*, found "a b"$/],
     [
-      "a model that is none",
-      { model: {} },
-      'agent a: model: expected a language model of the AI SDK, or "provider/model"',
+      "no instructions",
+      { instructions: undefined },
+      "agent a: instructions: expected a string, or a function that returns one",
     ],
+    ["a model that is none", { model: {} }, 'agent a: model: expected an AI SDK language model, or "provider/model"'],
     ["a model name without a provider", { model: "gpt" }, "agent a: model: expected"],
-    ["tools in an array", { tools: [] }, "agent a: tools: expected tools by their names"],
+    ["tools in an array", { tools: [] }, "agent a: tools: expected an object of tools by name"],
     ["a tool that is none", { tools: { x: 5 } }, "agent a: tools: expected"],
-    ["no step at all", { maxSteps: 0 }, "agent a: maxSteps: expected a whole number from 1"],
+    ["no step at all", { maxSteps: 0 }, "agent a: maxSteps: expected a whole number of at least 1"],
     ["memory that is neither", { memory: "yes" }, "agent a: memory: expected true or false"],
     ["a hook that is no function", { hooks: { onStart: 5 } }, "agent a: hooks: expected"],
-    ["a hook with another name", { hooks: { onStrat() {} } }, "agent a: hooks.onStrat: expected onStart, onStepEnd"],
-    ["retries below zero", { maxRetries: -1 }, "agent a: maxRetries: expected 0 or more"],
+    [
+      "a hook with another name",
+      { hooks: { onStrat() {} } },
+      "agent a: hooks.onStrat: expected one of onStart, onStepEnd",
+    ],
+    ["retries below zero", { maxRetries: -1 }, "agent a: maxRetries: expected a whole number of at least 0"],
     ["a setting of another type", { temperature: "hot" }, "agent a: temperature: expected a number"],
-    ["stop sequences that are none", { stopSequences: "x" }, "agent a: stopSequences: expected an array of texts"],
+    ["stop sequences that are none", { stopSequences: "x" }, "agent a: stopSequences: expected an array of strings"],
     ["a tool without a schema", { tools: { x: {} } }, "agent a: tools: expected"],
-    ["an unknown option", { temprature: 1 }, "agent a: temprature is no option of an agent"],
+    ["an unknown option", { temprature: 1 }, 'agent a: unknown option "temprature"'],
   ];
   for (const [what, options, message] of wrong) {
     it(`refuses ${what}`, () => {
@@ -118,9 +122,9 @@ describe("agent.with", () => {
   });
 
   it.each([
-    ["a model that is none", { model: {} }, "agent support: model: expected a language model of the AI SDK"],
-    ["no model", { model: undefined }, "agent support: model: expected a language model of the AI SDK"],
-    ["an unknown option", { temprature: 1 }, "agent support: temprature is no option of an agent"],
+    ["a model that is none", { model: {} }, "agent support: model: expected an AI SDK language model"],
+    ["no model", { model: undefined }, "agent support: model: expected an AI SDK language model"],
+    ["an unknown option", { temprature: 1 }, 'agent support: unknown option "temprature"'],
     ["another id", { id: "other" }, "agent support: with() cannot replace the id"],
     ["no object", undefined, "agent support: with: expected an object of options"],
   ])("refuses %s", (_, overrides, message) => {
@@ -167,11 +171,11 @@ describe("defineTool", () => {
   const execute = () => 1;
   const wrong: [string, object, string][] = [
     ["no description", { inputSchema, execute }, "description is missing"],
-    ["an input schema that is none", { description: "", inputSchema: {}, execute }, "inputSchema is not a schema"],
+    ["an input schema that is none", { description: "", inputSchema: {}, execute }, "inputSchema must be a schema"],
     [
       "an output schema that is none",
       { description: "", inputSchema, outputSchema: {}, execute },
-      "outputSchema is not a schema",
+      "outputSchema must be a schema",
     ],
     ["nothing to execute", { description: "", inputSchema }, "execute is missing"],
   ];

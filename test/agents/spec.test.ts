@@ -165,7 +165,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
 
   const wrong: [string, object, string][] = [
     ["no input", {}, "input"],
-    ["input of another type", { input: 5 }, "input: expected text or an array of messages"],
+    ["input of another type", { input: 5 }, "input: expected a string or an array of messages"],
     ["no message", { input: [] }, "input: expected at least one message"],
     ["what is no message", { input: ["hi"] }, "input"],
     ["a message without a role", { input: [{ content: "hi" }] }, "input.0.role: expected user, assistant or tool"],

@@ -76,14 +76,14 @@ describe("a provider that fails", () => {
     ["with a cause", throwing(new Error("selection failed on mongo-1.internal", { cause: new Error("x") }))],
   ])("%s keeps its words for the log", async (_, verifyToken) => {
     const { status, error, logs } = await hear(verifyToken);
-    expect([status, error]).toEqual([401, "Invalid token: it could not be verified"]);
+    expect([status, error]).toEqual([401, "Invalid token: verification failed"]);
     expect(logs).toMatchObject([{ level: "error", message: "The authentication provider failed" }]);
     expect(JSON.stringify(logs)).not.toContain(token);
   });
 
   it("tells the log why", async () => {
     const { logs } = await hear(throwing(new TypeError("fetch failed", { cause: new Error("ECONNREFUSED") })));
-    expect(logs[0]!.data!["error"]).toMatch(/fetch failed[^]*because of Error: ECONNREFUSED/);
+    expect(logs[0]!.data!["error"]).toMatch(/fetch failed[^]*caused by: Error: ECONNREFUSED/);
   });
 
   it("is heard of once a second at most, without the token", async () => {
@@ -96,22 +96,22 @@ describe("a provider that fails", () => {
 
 describe("the user of a provider", () => {
   it.each<[string, unknown, string]>([
-    ["nothing", undefined, "the provider gave no user"],
-    ["null", null, "the provider gave no user"],
-    ["an array", [1], "the provider gave no user"],
-    ["a text", "ada", "the provider gave no user"],
+    ["nothing", undefined, "the provider returned no user"],
+    ["null", null, "the provider returned no user"],
+    ["an array", [1], "the provider returned no user"],
+    ["a text", "ada", "the provider returned no user"],
     [
       "an id that two users may share",
       { id: 9_007_199_254_740_992 },
-      "the id of its user is neither a text nor a safe whole number",
+      "the id of the user must be a non-empty string or a safe integer",
     ],
-    ["an id that is an object", { id: {} }, "the id of its user is neither a text nor a safe whole number"],
-    ["an empty id", { id: "" }, "the id of its user is neither a text nor a safe whole number"],
+    ["an id that is an object", { id: {} }, "the id of the user must be a non-empty string or a safe integer"],
+    ["an empty id", { id: "" }, "the id of the user must be a non-empty string or a safe integer"],
   ])("is not %s", async (_, user, reason) => {
     expect(await hear(() => user)).toMatchObject({ status: 401, error: `Invalid token: ${reason}`, logs: [] });
   });
   it("is not what JSON cannot hold", async () => {
     const { error, logs } = await hear(() => ({ id: "ada", big: 1n }));
-    expect([error, logs.length]).toEqual(["Invalid token: it could not be verified", 1]);
+    expect([error, logs.length]).toEqual(["Invalid token: verification failed", 1]);
   });
 });

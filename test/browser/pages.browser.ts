@@ -80,7 +80,7 @@ describe.skipIf(!findChromium())("the pages, in Chromium", () => {
     it.each([360, 1280])("say what to write where nothing is served, %i pixels wide", async (width) => {
       const { base } = await serve({});
       const { page, faults } = await open(base, { colorScheme, width });
-      expect(await page.getByRole("heading", { level: 2 }).textContent()).toBe("Nothing is served yet");
+      expect(await page.getByRole("heading", { level: 2 }).textContent()).toBe("No agents or workflows yet");
       await expectCalm(page, colorScheme);
       await shoot(page, `empty-${colorScheme}-${width}`);
       expect(faults).toEqual([]);
@@ -92,7 +92,7 @@ describe.skipIf(!findChromium())("the pages, in Chromium", () => {
       const { page, faults } = await open(base, { colorScheme, width });
       const panel = page.getByRole("alert");
       expect(await panel.locator(".frame").textContent()).toBe(problem.frame);
-      expect(await panel.textContent()).toContain("The last good version goes on serving");
+      expect(await panel.textContent()).toContain("The last good version is still being served");
       await expectCalm(page, colorScheme);
       await shoot(page, `problem-${colorScheme}-${width}`);
       server.complain(undefined);

@@ -145,7 +145,7 @@ describe("agentserve doctor", () => {
     const { code, stdout } = await agentserve(["doctor", "--json"], { cwd }).ended;
     expect(code).toBe(1);
     expect(found("store", JSON.parse(stdout))).toMatchObject([
-      { status: "failed", message: expect.stringContaining("is damaged or no store of agentserve") },
+      { status: "failed", message: expect.stringContaining("is damaged or is not an agentserve store") },
     ]);
   });
 });

@@ -81,7 +81,7 @@ describe("agentserve token", () => {
     const { code, stderr } = await token(["--sub", "ada", "--audience", "other"], project());
     expect([code, stderr]).toEqual([
       0,
-      expect.stringContaining("warning the config of this project refuses it: its claim aud is not the expected one"),
+      expect.stringContaining("warning the config of this project refuses it: claim aud has an unexpected value"),
     ]);
   });
 

@@ -94,7 +94,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
   it("that a store is none", async () => {
     const garbage = "this has never been a database, and it never will be\n".repeat(50);
     expect(await failing({ ...files, "data.db": garbage }, ["--port", "0", "--data", "data.db"])).toMatch(
-      /^error \S+data\.db is damaged or no store of agentserve: .*\nhint {2}/,
+      /^error \S+data\.db is damaged or is not an agentserve store: .*\nhint {2}/,
     );
     expect(await failing(files, ["--port", "0", "--data", "workflows"])).toMatch(
       /^error \S+workflows cannot be opened: .*\nhint {2}.*--data\n$/,
@@ -108,7 +108,7 @@ describe.each(["dev", "start"])("agentserve %s and a store that another process 
     const first = agentserve(["start", "--port", "0"], { cwd });
     await urlOf(first);
     const second = agentserve([command, "--port", "0"], { cwd });
-    await expect.poll(() => second.output().stderr).toContain("waiting for it to leave");
+    await expect.poll(() => second.output().stderr).toContain("waiting until it is free");
     expect(await signalled(first, "SIGTERM")).toBe(0);
     expect((await fetch(`${await urlOf(second)}/workflows`)).status).toBe(200);
   });
@@ -118,7 +118,7 @@ describe.each(["dev", "start"])("agentserve %s and a store that another process 
     const first = agentserve(["start", "--port", "0"], { cwd });
     await urlOf(first);
     const second = agentserve([command, "--port", "0"], { cwd });
-    await expect.poll(() => second.output().stderr).toContain("waiting for it to leave");
+    await expect.poll(() => second.output().stderr).toContain("waiting until it is free");
     second.process.kill("SIGINT");
     await second.ended;
     expect((await fetch(`${await urlOf(first)}/workflows`)).status).toBe(200);

@@ -162,7 +162,9 @@ describe("a config with a mistake gives one readable message with file and place
     const twice = { [one]: define("{}"), "agents/a.ts": agent("same"), "agents/b.ts": agent("same") };
     expect((await mistake(twice)).message).toBe("Two agents have the id same: in agents/a.ts and in agents/b.ts");
     const wrong = { [one]: define("{}"), "agents/a.ts": agent("a", "gpt") };
-    expect((await mistake(wrong)).message).toMatch(/^agents\/a\.ts:2:\d+: agent a: model: expected a language model/);
+    expect((await mistake(wrong)).message).toMatch(
+      /^agents\/a\.ts:2:\d+: agent a: model: expected an AI SDK language model/,
+    );
     expect((await mistake({ [one]: define("{ agents: [{}] }") })).message).toMatch(
       /^agents\.config\.ts: agents\.0: expected an agent made by defineAgent\(\)/,
     );

@@ -162,7 +162,7 @@ const kinds: Record<string, Record<string, BadSave>> = {
     },
     "a secret that is none": {
       files: inConfig(`auth: jwtAuth({ secret: "" }),`),
-      says: /^agents\.config\.ts:4:\d+: jwtAuth\(\): secret: expected a text/,
+      says: /^agents\.config\.ts:4:\d+: jwtAuth\(\): secret: expected a secret string/,
       shows: [4, `  auth: jwtAuth({ secret: "" }),`],
     },
     "a public route without a method": {
@@ -211,7 +211,7 @@ const kinds: Record<string, Record<string, BadSave>> = {
     },
     "an id that is none": {
       files: inWorkflow(`export const x = defineWorkflow({ id: "a b" });\n`),
-      says: /^workflows\/w\.ts:5:\d+: defineWorkflow: id "a b" is not 1 to 128 of/,
+      says: /^workflows\/w\.ts:5:\d+: defineWorkflow: id: expected 1 to 128 .*, found "a b"/,
       shows: [5, `export const x = defineWorkflow({ id: "a b" });`],
     },
   },
@@ -385,5 +385,5 @@ async function expectMended(
   });
   expect.soft(said, title).toMatch(/^✓ .* · \d+ ms$/m);
   expect.soft(await dev.workflows(), title).toEqual([`w:${label}`]);
-  expect.soft(await isShown(dev, "The last save could not be loaded"), title).toBe(false);
+  expect.soft(await isShown(dev, "The last change could not be loaded"), title).toBe(false);
 }

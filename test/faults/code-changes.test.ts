@@ -192,7 +192,7 @@ it("compares with the code that it went on with, not only with the first", async
   expect((await resume(second)).body.data).toMatchObject({ status: "suspended", suspension: { stepId: "two" } });
   await second.close();
   const third = await open(short());
-  expect((await resume(third)).body.error).toBe("Workflow changed: step two is gone");
+  expect((await resume(third)).body.error).toBe("Workflow changed: step two was removed");
   await third.close();
   const fourth = await open(long());
   expect((await resume(fourth)).body.data.status).toBe("completed");
@@ -222,7 +222,7 @@ it("does not go on where the same steps would have gone another way", async () =
   const answer = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
   expect([answer.status, answer.body.error]).toEqual([
     409,
-    "Workflow changed: flaky#2 ended as this code does not expect",
+    "Workflow changed: the journal has a result for flaky#2 that this version does not produce",
   ]);
   await second.close();
   const third = await open(3);

@@ -75,7 +75,7 @@ export function createClient(send: Send, doc: OpenApi) {
     for (;;) {
       const response = await send(path, init);
       const text = await response.text();
-      const isUnchecked = response.status === 503 && text.includes("Too many schemas wait to be checked");
+      const isUnchecked = response.status === 503 && text.includes("Too many schema checks are queued");
       if (!isUnchecked || init.body instanceof ReadableStream || performance.now() > deadline)
         return { response, text };
     }

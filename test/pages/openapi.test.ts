@@ -48,8 +48,8 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
             },
           },
         },
-        400: error("The request is malformed"),
-        500: error("Something failed on the server"),
+        400: error("The request is invalid"),
+        500: error("Internal server error"),
       },
     });
     const { post } = doc.paths["/test/echo"];

@@ -56,7 +56,7 @@ describeServer("GET /", { config }, (server) => {
       "Assistant assistant Knows the weather Model agentserve/echo Tools weather",
     );
     expect(textOf(page, "#workflow-approval .about")[0]).toBe(
-      "Expense approval approval waits for people Asks a person about large expenses Steps Decide answer",
+      "Expense approval approval human in the loop Asks a person about large expenses Steps Decide answer",
     );
     expect(text).not.toContain("nobody's business");
   });
@@ -89,14 +89,14 @@ describeServer("GET /", { config }, (server) => {
 it("says what to write where nothing is served, and where one kind is missing", async () => {
   const empty = await startServer("in process");
   expect(textOf(parse((await empty.get("/")).text), "h2, .first-steps p code")).toEqual([
-    "Nothing is served yet",
+    "No agents or workflows yet",
     "agents/assistant.ts",
     "workflows/hello.ts",
   ]);
   await empty.close();
   const half = await startServer("in process", { config: { agents: [assistant] } });
   expect(textOf(parse((await half.get("/")).text), ".none")).toEqual([
-    "None yet: export what defineWorkflow() returns from a file in workflows/.",
+    "None yet: create one with defineWorkflow() and export it from a file in workflows/.",
   ]);
   await half.close();
 });
@@ -197,7 +197,7 @@ describe("a page that is open to all", () => {
       const { text } = await server.get("/", { headers });
       expect([...parse(text).querySelectorAll("article")].map(({ id }) => id)).toEqual(ids);
       const isKnown = ids.length > 1;
-      expect(text.includes("only for callers with a token")).toBe(!isKnown);
+      expect(text.includes("Send a token to list them")).toBe(!isKnown);
       const { body } = await server.get("/doc", { headers });
       expect("/workflows/approval/execute" in body.paths).toBe(isKnown);
     }
@@ -284,7 +284,7 @@ describe("a save that cannot be loaded", () => {
     expect(panel.querySelector(".hint")!.textContent).toBe("Hint write `}`");
     expect(panel.querySelector(".frame")!.textContent).toBe("> 4 | workflows,\n    | ^");
     expect(panel.querySelector("time")!.getAttribute("datetime")).toBe(problem.since);
-    expect(panel.textContent).toContain("The last good version goes on serving");
+    expect(panel.textContent).toContain("The last good version is still being served");
     expect(page.querySelector("meta[http-equiv=refresh]")!.getAttribute("content")).toBe("2");
     expect(page.querySelectorAll("article")).toHaveLength(2);
     const stranger = new Request("http://localhost/", { headers: { origin: "https://stranger.test" } });

@@ -149,7 +149,7 @@ it.each([
     'embedded({ retention }): expected false or a duration such as "30m", "12h" or "7d", found "0d"',
   ],
   [{ durability: "none" }, 'embedded({ durability }): expected "normal" or "full", found "none"'],
-  [{ path: "" }, 'embedded({ path }): expected the name of a file, found ""'],
+  [{ path: "" }, 'embedded({ path }): expected a file path, found ""'],
 ])("says what is wrong with embedded(%j)", (options, message) => {
   expect(() => embedded(options as never)).toThrow(message);
 });

@@ -8,7 +8,7 @@ import type { AgentCall, StreamPart } from "./call.ts";
 /** Creates the function with which a step calls an agent: as the user, and in the conversation, of the execution. */
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {
   return async (agent, prompt, { schema, context: step, execution }) => {
-    if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not made by defineAgent()`);
+    if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not created by defineAgent()`);
     const toShape = schema && (async () => fromSchema(schema));
     const parts = stream({
       agent,
@@ -23,7 +23,7 @@ export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart
       show(step, toStreamEvent(part));
       if (part.type === "finish") return toShape ? part.answer.object : part.answer.text;
     }
-    throw new Error(`agent ${agent.id} gave no answer`);
+    throw new Error(`agent ${agent.id} returned no answer`);
   };
 }
 
@@ -32,6 +32,6 @@ function show({ emit, logger }: StepContext, event: { type: string }): void {
   try {
     emit(JSON.parse(JSON.stringify(event)) as typeof event); // some SDK parts contain a `Date`
   } catch (error) {
-    logger.debug("A part of the agent's answer cannot be shown", { error, type: event.type });
+    logger.debug("A part of the agent's answer cannot be published", { error, type: event.type });
   }
 }

@@ -86,7 +86,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
       if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
       else if (part.type !== "finish") yield part;
     }
-    if (!result) throw new Error("The model's answer has no end");
+    if (!result) throw new Error("The model's answer ended without a finish part");
     yield { type: "finish", answer: await finish(parts, shape, turn, result) };
   } finally {
     turn.close();
@@ -140,8 +140,7 @@ async function finish(
   result: SdkResult,
 ): Promise<Answer> {
   const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
-  for (const { warnings } of steps)
-    if (warnings?.length) operation.context.logger.warn("The model warns", { warnings });
+  for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
   operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
   const object = shape ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });

@@ -52,7 +52,7 @@ function refuseReferences(message: ModelMessage): void {
     if (type !== "file" && type !== "image" && type !== "reasoning-file") continue;
     const source = data ?? image;
     const isPlain = typeof source === "string" || ["data", "url", "text"].includes((source as { type: string }).type);
-    if (!isPlain) throw invalid("input", "files come as data: URLs, or as URLs that the model's provider fetches");
+    if (!isPlain) throw invalid("input", "expected files as data: URLs, or as URLs that the model's provider fetches");
   }
 }
 

@@ -54,7 +54,7 @@ export async function toSdkSettings(
 
 async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {
   const text = await make(operation.context);
-  if (typeof text !== "string") throw new TypeError(`instructions: expected text, found ${typeof text}`);
+  if (typeof text !== "string") throw new TypeError(`instructions: expected a string, found ${typeof text}`);
   return text;
 }
 
@@ -81,5 +81,5 @@ const refuseToFetch: NonNullable<SdkSettings["experimental_download"]> = async (
   files.map(({ url, isUrlSupportedByModel }) => {
     if (isUrlSupportedByModel) return null;
     const { protocol } = new URL(url); // the SDK's type is URL, but the value may be a string
-    throw badRequest(`Invalid request: the model's provider does not fetch ${protocol} URLs: send a data: URL`);
+    throw badRequest(`Invalid request: the model's provider does not fetch ${protocol} URLs; send a data: URL`);
   });

@@ -39,7 +39,7 @@ export async function storedTurn(turn: Turn, input: TurnInput): Promise<OpenTurn
   const before = history.messages.map(fromStored);
   const fresh = toFresh(history, before, last, input);
   const prompt = toPrompt(toWindow([...before, ...fresh]).map(({ message }) => message));
-  if (prompt.length === 0) throw invalid("input", "expected a message of the user");
+  if (prompt.length === 0) throw invalid("input", "expected a user message");
   return {
     prompt,
     continues: continuedBy(last),
@@ -84,7 +84,7 @@ function toFresh(
   }
   const answers = toAnswers(before, last);
   if (answers.length === 0) {
-    throw invalid("input", "the last message must be the user's, or carry results of tools that were called");
+    throw invalid("input", "the last message must be a user message, or contain results of tools that were called");
   }
   return answers;
 }
@@ -142,7 +142,7 @@ function toWindow(messages: readonly PromptMessage[]): readonly PromptMessage[] 
       0,
     ),
   );
-  if (turn.length > maxMessages) throw invalid("input", `more than ${maxMessages} messages without one of the user's`);
+  if (turn.length > maxMessages) throw invalid("input", `more than ${maxMessages} messages without a user message`);
   return turn;
 }
 

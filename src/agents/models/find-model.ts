@@ -25,7 +25,7 @@ export function findSource(name: string, root: string): { packageName: string; f
   if (file) return { packageName, file };
   if (process.env["AI_GATEWAY_API_KEY"] || process.env["VERCEL_OIDC_TOKEN"]) return "gateway";
   throw new Error(
-    `model "${name}": run "npm install ${packageName}" and set the key of ${provider}, or set AI_GATEWAY_API_KEY`,
+    `model "${name}": run "npm install ${packageName}" and set the API key of ${provider}, or set AI_GATEWAY_API_KEY`,
   );
 }
 
@@ -44,7 +44,7 @@ interface Provider {
 function toProvider(module: Record<string, unknown>, provider: string, packageName: string): Provider {
   const camelCase = provider.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
   const found = [module[camelCase], ...Object.values(module)].find(isProvider);
-  if (!found) throw new Error(`${packageName} exports no provider of language models`);
+  if (!found) throw new Error(`${packageName} does not export a language model provider`);
   return found;
 }
 

@@ -52,8 +52,8 @@ function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>
     schema: isObject(schema) ? schema : wrap(schema),
     read: async (text) => {
       const value = tryParseJson(text);
-      if (value === undefined) throw mismatch("it is not JSON");
-      if (isDeeper(value, maxDepth)) throw mismatch(`it is nested deeper than ${maxDepth} levels`);
+      if (value === undefined) throw mismatch("not valid JSON");
+      if (isDeeper(value, maxDepth)) throw mismatch(`nested deeper than ${maxDepth} levels`);
       return check(unwrap(schema, value));
     },
   };

@@ -71,7 +71,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     for (const line of [waiting, waitingSlow]) if (line.includes(job)) line.splice(line.indexOf(job), 1);
     if (!("unfinished" in checked)) return checked;
     if (checked.unfinished === "busy") throw tooMany();
-    return { problem: `checking it takes longer than ${schemaMs} ms` };
+    return { problem: `validation takes longer than ${schemaMs} ms` };
   }
 
   const isUp = (): boolean => [...workers.values()].some((doing) => doing !== "starting");
@@ -116,7 +116,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
       end(checked);
       next();
     };
-    const onExit = (): void => end({ problem: "checking it takes too much time or memory" });
+    const onExit = (): void => end({ problem: "validation takes too much time or memory" });
     hold(worker, true);
     worker.on("message", onMessage).on("exit", onExit);
     const { schema, value, isSlow } = job;
@@ -176,7 +176,7 @@ function hold(worker: ChildProcess, isBusy: boolean): void {
   }
 }
 
-const tooMany = (): ServeError => busy("Too many schemas wait to be checked", 1);
+const tooMany = (): ServeError => busy("Too many schema checks are queued", 1);
 
 // Workers get no environment variables, except the one that Windows needs to start a process.
 const { SystemRoot } = process.env;

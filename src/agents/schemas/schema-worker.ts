@@ -37,7 +37,7 @@ function run<T>(work: () => T, timeout: number): T {
 }
 
 const toProblem = (error: unknown): string =>
-  error instanceof RangeError ? "it refers to itself without end" : "it cannot be evaluated";
+  error instanceof RangeError ? "infinite recursion" : "evaluation failed";
 
 /** Checks that the schema is valid, and that the value matches it. */
 function check({ schema: text, value }: CheckTask): CheckResult {
@@ -77,8 +77,8 @@ function findWrongRef(known: SchemaIndex): string | undefined {
     if (other) return `${other} is not supported`;
     if (part.$ref === undefined) continue;
     const ref = `$ref ${part.$ref.slice(0, 100)}`;
-    if (!part.$ref.startsWith("#")) return `${ref} leads out of the schema`;
-    if (!(targetOf(part) in known)) return `${ref} points at nothing`;
+    if (!part.$ref.startsWith("#")) return `${ref} points outside the schema`;
+    if (!(targetOf(part) in known)) return `${ref} has no target`;
   }
   return undefined;
 }

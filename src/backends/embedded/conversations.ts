@@ -52,7 +52,7 @@ export class EmbeddedConversations implements Conversations {
     if (!line) this.#waiting.set(key, []);
     if (!line) return Promise.resolve();
     if (line.length >= most) {
-      throw busy("Too many turns wait in this conversation", 5);
+      throw busy("Too many turns are queued in this conversation", 5);
     }
     return new Promise((resolve, reject) => {
       const next = (): void => {

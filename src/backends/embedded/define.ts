@@ -20,7 +20,7 @@ export function embedded({
   retention = "7d",
 }: EmbeddedBackendOptions = {}): Backend {
   const retentionMs = retention === false ? undefined : fromDuration(retention);
-  if (typeof path !== "string" || path === "") throw invalidOption("path", "the name of a file", path);
+  if (typeof path !== "string" || path === "") throw invalidOption("path", "a file path", path);
   if (durability !== "normal" && durability !== "full")
     throw invalidOption("durability", '"normal" or "full"', durability);
   if (retention !== false && !retentionMs) throw invalidOption("retention", `false or ${durationRule}`, retention);

@@ -66,7 +66,7 @@ export class EmbeddedEngine implements Engine {
 
   async #openStore(): Promise<void> {
     const { path, durability, logger } = this.#options;
-    const onWait = (): void => logger.info("Another process is using the store: waiting for it to leave");
+    const onWait = (): void => logger.info("Another process is using the store: waiting until it is free");
     const waiting: WaitOptions = { waitMs: 15_000, onWait, signal: this.#closing.signal };
     if (path !== ":memory:") {
       prepareFolder(dirname(path));
@@ -93,10 +93,10 @@ export class EmbeddedEngine implements Engine {
     const at = Date.now();
     const { id, workflowId } = state.execution;
     if (program?.recovery === "fail") return { at, to: "error", error: { message: interrupted, shown: true } };
-    const loaded = program ? await this.#load(state, program) : { mismatch: `workflow ${workflowId} is gone` };
+    const loaded = program ? await this.#load(state, program) : { mismatch: `workflow ${workflowId} no longer exists` };
     if (loaded instanceof Run) return undefined;
     const reason = `Workflow changed: ${loaded.mismatch}`;
-    withIds(this.#options.logger, { executionId: id, workflowId }).warn("An execution cannot go on", { reason });
+    withIds(this.#options.logger, { executionId: id, workflowId }).warn("An execution cannot continue", { reason });
     return { at, to: "suspended", reason, pending: [], position: await this.#lastPosition(id) };
   }
 

@@ -10,7 +10,7 @@ import { otherFormat } from "./store.ts";
 
 /** Reads the counts of a file and leaves nothing behind; rejects with the reason why a server could not use it. */
 export async function inspect(path: string): Promise<Inspection> {
-  const unused: Inspection = { place: path, facts: ["is made at the first start"], isInUse: false, executions: {} };
+  const unused: Inspection = { place: path, facts: ["is created at the first start"], isInUse: false, executions: {} };
   if (path === ":memory:") return unused;
   checkFolder(path);
   if (!existsSync(path)) return unused;
@@ -30,7 +30,7 @@ function checkFolder(path: string): void {
   try {
     accessSync(folder, constants.W_OK);
   } catch (error) {
-    throw new StoreError(`${folder} cannot be written`, "give write access, or use another file with --data", error);
+    throw new StoreError(`${folder} cannot be written`, "grant write access, or use another file with --data", error);
   }
 }
 

@@ -51,7 +51,10 @@ export class Runs implements RunHost<StoredState> {
     this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions });
     this.writer = new Writer({
       transaction: (work) => store.transaction(work),
-      onStall: (error) => logger.error("The store cannot be written; what runs goes on when it can", { error }),
+      onStall: (error) =>
+        logger.error("The store cannot be written; running executions continue when it can be written again", {
+          error,
+        }),
       onRecovery: () => logger.info("The store can be written again"),
     });
   }
@@ -89,7 +92,7 @@ export class Runs implements RunHost<StoredState> {
       },
       stalled: (cause) => {
         end();
-        reject(unavailable("Storage cannot be written: nothing was begun", cause));
+        reject(unavailable("Storage cannot be written: nothing was started", cause));
         return true;
       },
     });
@@ -102,9 +105,9 @@ export class Runs implements RunHost<StoredState> {
     const { steps } = program;
     const run = this.#createRun({ ...found, execution: { ...found.execution, steps } }, program);
     const { id } = run.execution;
-    let mismatchAt: string | undefined;
+    let mismatch: string | undefined;
     try {
-      mismatchAt = await run.replay(this.#store.journal(number));
+      mismatch = await run.replay(this.#store.journal(number));
       this.refuseWhenClosing();
     } catch (error) {
       run.release("The execution could not be loaded");
@@ -115,9 +118,9 @@ export class Runs implements RunHost<StoredState> {
       run.release("The execution is driven by another run");
       return other;
     }
-    if (mismatchAt !== undefined) {
-      run.release("The execution does not fit the code");
-      return { mismatch: `${mismatchAt} ended as this code does not expect` };
+    if (mismatch !== undefined) {
+      run.release("The execution does not match the code");
+      return { mismatch };
     }
     this.#runs.set(id, run);
     this.slots.enter(run);
@@ -136,7 +139,7 @@ export class Runs implements RunHost<StoredState> {
    * first. A run that was just loaded has nothing in flight: if the store cannot be written, it is forgotten again.
    */
   command(run: EmbeddedRun, next: Transition, justLoaded = false): Promise<ExecutionState | false> {
-    const hint = justLoaded ? "nothing was changed" : "ask for the state";
+    const hint = justLoaded ? "nothing was changed" : "check the state of the execution";
     const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${hint}`, cause);
     const { stallCause } = this.writer;
     if (stallCause && !justLoaded) throw refused(stallCause);
@@ -230,7 +233,7 @@ export class Runs implements RunHost<StoredState> {
   }
 
   stalled({ execution: { id } }: EmbeddedRun, cause: unknown): void {
-    this.waiters.refuse(id, unavailable(`Execution ${id} goes on when storage can be written again`, cause));
+    this.waiters.refuse(id, unavailable(`Execution ${id} continues when storage can be written again`, cause));
   }
 
   /** Forgets a run that is idle: the file has everything about it. */
@@ -242,7 +245,7 @@ export class Runs implements RunHost<StoredState> {
   #forget(run: EmbeddedRun): void {
     if (this.#runs.get(run.execution.id) !== run) return;
     this.#runs.delete(run.execution.id);
-    run.release("The execution is not driven here any more");
+    run.release("The execution is no longer driven by this process");
     this.slots.leave(run);
   }
 

@@ -37,10 +37,16 @@ export function toStoreError(path: string, error: unknown): StoreError {
   const reason = toErrorMessage(error).replace(/\s+/g, " ");
   const explain = (what: string, hint: string) => new StoreError(`${path} ${what}`, hint, error);
   if (isSqliteError(error, codes.busy))
-    return explain("is in use by another process", "stop that one, or use another file with --data");
+    return explain("is in use by another process", "stop that process, or use another file with --data");
   if (isSqliteError(error, codes.corrupt, codes.notADatabase))
-    return explain(`is damaged or no store of agentserve: ${reason}`, "restore it, or move it away to begin anew");
+    return explain(
+      `is damaged or is not an agentserve store: ${reason}`,
+      "restore it, or move it away to start with an empty store",
+    );
   if (isSqliteError(error, codes.readOnly, codes.full, codes.disk))
-    return explain(`cannot be written: ${reason}`, "make room or give write access, or use another file with --data");
+    return explain(
+      `cannot be written: ${reason}`,
+      "free disk space or grant write access, or use another file with --data",
+    );
   return explain(`cannot be opened: ${reason}`, "check its folder, or use another file with --data");
 }

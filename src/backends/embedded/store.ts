@@ -20,7 +20,7 @@ export interface StoredState extends ExecutionState {
 
 export const otherFormat = (path: string, found: number): StoreError =>
   new StoreError(
-    `${path} has format ${found}, and this version of agentserve reads ${format}`,
+    `${path} has format ${found}, but this version of agentserve reads format ${format}`,
     "use the version that wrote it, or another file with --data",
   );
 
@@ -58,7 +58,7 @@ export class Store {
     if (found === format) return;
     if (found !== 0) throw otherFormat(path, found);
     if (this.#db.prepare("select 1 from sqlite_master").get())
-      throw new StoreError(`${path} is the database of something else`, "use another file with --data");
+      throw new StoreError(`${path} is a database of another application`, "use another file with --data");
     this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);
   }
 

@@ -238,7 +238,7 @@ const reserved = /^(workflow|step)-/;
 function emitOwn(event: { type: string }, { host, plan: { path } }: Attempt): void {
   const { execution, publishLive, stepValueBytes } = host;
   if (typeof event?.type !== "string") throw new TypeError("emit: an event needs a type");
-  if (reserved.test(event.type)) throw new TypeError(`emit: the type ${event.type} is the server's own`);
+  if (reserved.test(event.type)) throw new TypeError(`emit: the event type ${event.type} is reserved`);
   const own = fromJsonText(toJsonText(event, "event", stepValueBytes)) as { type: string };
   publishLive({ ...own, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
 }

@@ -183,22 +183,25 @@ export class Run<State extends ExecutionState = ExecutionState> {
   };
 
   /**
-   * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the key of the
-   * first row that this code does not lead to, for example because it has fewer retries than the code that wrote it.
+   * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the
+   * first mismatch: a row that this code does not lead to, for example because it has fewer retries than the code that
+   * wrote it, or another status at the end.
    */
   async replay(pages: AsyncIterable<readonly JournalRow[]>): Promise<string | undefined> {
-    let last = "the beginning";
+    let last = "the start";
     this.#schedule(this.#decide(undefined, undefined).starts);
     for await (const rows of pages) {
       for (const row of rows) {
         const input = fromRow(row);
-        if ("key" in input && !this.#walk.isWaitingFor(input.key)) return row.key;
+        if ("key" in input && !this.#walk.isWaitingFor(input.key))
+          return `the journal has a result for ${row.key} that this version does not produce`;
         this.#schedule(this.#decide(input, row).starts);
         last = row.key;
       }
     }
     const { status, epoch } = this.#committed;
-    return this.#decided.status === status && this.#decided.epoch === epoch ? undefined : last;
+    if (this.#decided.status === status && this.#decided.epoch === epoch) return undefined;
+    return `the stored status after ${last} is not the one that this version produces`;
   }
 
   /** Allows attempts to start: the run has a slot. */

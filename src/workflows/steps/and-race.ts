@@ -13,7 +13,7 @@ export function andRace<
   Suspend = never,
   const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputOfStep<Steps[number]>> {
-  if (options.steps?.length === 0) throw new TypeError(`andRace ${options.id}: steps is empty, so nobody could win`);
+  if (options.steps?.length === 0) throw new TypeError(`andRace ${options.id}: steps: expected at least one step`);
   return createStep({
     type: "andRace",
     options,

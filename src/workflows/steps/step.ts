@@ -54,7 +54,9 @@ export interface StepSchemas<
 export function checkSchemas(options: object, what: string): void {
   for (const [key, value] of Object.entries(options)) {
     if (value === undefined || !/^(input|result|schema|\w+Schema)$/.test(key) || isSchema(value)) continue;
-    throw new TypeError(`${what}: ${key} is not a schema of valibot, zod, arktype or another Standard Schema library`);
+    throw new TypeError(
+      `${what}: ${key} must be a schema from valibot, zod, arktype or another Standard Schema library`,
+    );
   }
 }
 
@@ -85,7 +87,7 @@ export function createStep<const Options extends { id: string; name?: string; pu
   run,
 }: StepParts<Options>): Options & Pick<Step, "type" | "name" | "purpose" | "codes" | "run"> {
   const { id, name = id, purpose = "" } = options;
-  if (!isId(id)) throw new TypeError(`${type}: id ${JSON.stringify(id)} is not ${idRule}`);
+  if (!isId(id)) throw new TypeError(`${type}: id: expected ${idRule}, found ${JSON.stringify(id)}`);
   for (const [key, kind] of Object.entries(needs)) {
     const value = options[key as keyof Options];
     if (typeof value !== kind || value === null) throw new TypeError(`${type} ${id}: ${key} is missing`);

@@ -402,7 +402,7 @@ describe("mapUser", () => {
     ["rejects", async () => thrown(new Error("no such account"))(), 401, "Invalid token: no such account"],
     ["throws a ServeError", thrown(new ServeError(403, "Account closed")), 403, "Account closed"],
     ["rejects with a ServeError", async () => thrown(new ServeError(429, "Slowly"))(), 429, "Slowly"],
-    ["has a mistake", (payload: any) => payload.not.there, 401, "Invalid token: it could not be verified"],
+    ["has a mistake", (payload: any) => payload.not.there, 401, "Invalid token: verification failed"],
     ["returns nothing", () => undefined as never, 401, /^Invalid token: ./],
     ["returns a promise of nothing", async () => undefined as never, 401, /^Invalid token: ./],
     ["returns null", () => null as never, 401, /^Invalid token: ./],
@@ -507,7 +507,7 @@ describe("verifyToken", () => {
     );
     expect([status, user]).toEqual([401, null]);
     expect(text).not.toContain(host);
-    expect(error).toBe("Invalid token: it could not be verified");
+    expect(error).toBe("Invalid token: verification failed");
   });
 
   it("that really cannot connect does not say where, and the log says that", async () => {
@@ -519,7 +519,7 @@ describe("verifyToken", () => {
     const { status, error, text, logs } = await ask(
       provider(async () => (await fetch(`http://127.0.0.1:${port}/verify`)).json()),
     );
-    expect([status, error]).toEqual([401, "Invalid token: it could not be verified"]);
+    expect([status, error]).toEqual([401, "Invalid token: verification failed"]);
     expect(text).not.toContain(String(port));
     expect(logs).toContainEqual(
       expect.objectContaining({ level: "error", message: "The authentication provider failed" }),
