@@ -117,13 +117,13 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
     await first.close();
     const second = await open(after(), file);
     const answer = await second.post(`${path}/executions/e/resume`, { resumeData: 1 });
-    if (resumed === "goes on") expect(answer.body.data).toMatchObject({ status: "completed", result });
+    if (resumed === "continues") expect(answer.body.data).toMatchObject({ status: "completed", result });
     else {
       expect(`${answer.status} ${answer.body.error}`).toBe(resumed);
       expect(await stateOf(second)).toMatchObject({ status: "suspended", suspension: { reason: "Waits" } });
     }
     await second.close();
-    if (resumed === "goes on") return;
+    if (resumed === "continues") return;
     const third = await open(before(), file); // the old code again
     const back = await third.post(`${path}/executions/e/resume`, { resumeData: 1 });
     expect(back.body.data.status).toBe("completed");
@@ -153,7 +153,7 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
     hangs = false;
     recovering = true;
     const second = await open(after(), file);
-    if (recovered === "goes on") {
+    if (recovered === "continues") {
       await expect.poll(async () => (await stateOf(second)).status).toBe("completed");
       expect((await stateOf(second)).result).toEqual(result);
     } else {
@@ -164,7 +164,7 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
       expect(seen.at(-2)).toMatchObject({ type: "workflow-suspended", suspension: { reason: suspension.reason } });
     }
     await second.close();
-    if (recovered !== "goes on") {
+    if (recovered !== "continues") {
       const third = await open(before(), file); // the old code again
       const back = await third.post(`${path}/executions/e/resume`, { resumeData: 1 });
       expect(back.body.data.status).toBe("completed");

@@ -41,7 +41,7 @@ describe("every example of README.md and docs/", () => {
     expect(await findTypeErrors(Object.fromEntries(sources), world)).toBe("");
   });
 
-  it("is of a kind that somebody runs", () => {
+  it("is of a kind that is executed", () => {
     const [block] = toBlocks("new.md", "text\n\n```yaml\na: 1\n```\n");
     expect(() => toKind(block!)).toThrow("new.md:3: a block that is of no known kind");
     expect(() => toBlocks("new.md", "```ts\n")).toThrow("new.md:1: a block that does not end");
@@ -52,14 +52,14 @@ describe("agents.config.ts.example", () => {
   const example = readFileSync("agents.config.ts.example", "utf8");
   const all = `import { jwtAuth } from "agentserve";\n${example.replace(/^(\s*)\/\/ (?=[a-z]\w+: )/gm, "$1")}`;
 
-  it("type-checks, with what it has as comments, too", async () => {
+  it("type-checks, with its commented lines", async () => {
     expect(all.match(/^ *(agentsDir|workflowsDir|allowedHosts|limits|auth): /gm)).toHaveLength(5);
     expect(await findTypeErrors({ "a/agents.config.ts": example, "b/agents.config.ts": all }, world)).toBe("");
   });
 
   it.each([
     ["as it is", example, 200],
-    ["with what it has as comments", all, 401],
+    ["with its commented lines", all, 401],
   ])("serves its agent, its workflow and its route, %s", async (_, text, status) => {
     const cwd = world.tools.project({ "agents.config.ts": text, "agents/x.ts": "", "workflows/x.ts": "" });
     const env = { ...world.tools.env, JWT_SECRET: secret };
@@ -74,7 +74,7 @@ describe("agents.config.ts.example", () => {
   });
 });
 
-describe("the tables of the README", () => {
+describe("the tables of docs/reference.md", () => {
   it("list every endpoint of /doc, and no other", async () => {
     const server = createServer({ backend: embedded({ path: ":memory:" }) });
     const doc = (await (await server.fetch(new Request("http://localhost/doc"))).json()) as { paths: object };
@@ -89,8 +89,8 @@ describe("the tables of the README", () => {
     expect(readLimits()).toEqual(defaultLimits);
   });
 
-  it("and the chapter on the config name every key of it, and no other", () => {
-    const known = [...readInterface("Config"), ...readInterface("ServerOptions")];
+  it("list every key of the config, and no other", () => {
+    const known = ["Config", "ServerOptions", "EmbeddedBackendOptions"].flatMap(readInterface);
     expect(readKeys().toSorted()).toEqual(known.toSorted());
   });
 });

@@ -34,7 +34,7 @@ const exportedWorkflow = /^export const \w+ =(?: \(.*\) =>)?\s+defineWorkflow\(\
 
 const proofs: readonly Proof[] = [
   {
-    of: /defineAgent\(/,
+    of: /defineAgent\([^]*tools: /,
     async show({ url, text }) {
       const [, id] = /defineAgent\(\{\s*id: "(.+?)"/.exec(text)!;
       const [, tool] = /tools: \{ (\w+) \}/.exec(text)!;
@@ -45,18 +45,17 @@ const proofs: readonly Proof[] = [
     },
   },
   {
-    of: /defineWorkflow\(\{\s*id: "approval"/,
+    of: /defineWorkflow\(\{ id: "reply"/,
     async show({ url }) {
-      const input = { amount: 500 };
-      const executionId = "chair-1";
-      const begun = await ask(`${url}/workflows/approval/execute`, { input, options: { executionId } });
-      const suspension = { reason: "Approve 500?" };
-      expect(begun).toMatchObject([200, { data: { status: "suspended", suspension } }]);
-      const resumeData = { approved: true };
-      const ended = await ask(`${url}/workflows/approval/executions/${executionId}/resume`, { resumeData });
-      expect(ended).toMatchObject([200, { data: { status: "completed", result: { approved: true } } }]);
-      const [, logged] = await ask(`${url}/api/logs?executionId=${executionId}`);
-      expect(logged).toMatchObject({ data: [{ message: "Decided", data: { approved: true } }] });
+      expect(await ask(`${url}/agents/writer/text`, { input: "Hello" })).toMatchObject([
+        200,
+        { data: { text: "Hello" } },
+      ]);
+      const input = { question: "Where?" };
+      const begun = await ask(`${url}/workflows/reply/execute`, { input, options: { executionId: "where-1" } });
+      expect(begun).toMatchObject([200, { data: { status: "suspended", suspension: { reason: 'Send "Where?"?' } } }]);
+      const ended = await ask(`${url}/workflows/reply/executions/where-1/resume`, { resumeData: { send: false } });
+      expect(ended).toMatchObject([200, { data: { status: "completed", result: { text: "Where?", send: false } } }]);
     },
   },
   {

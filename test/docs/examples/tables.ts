@@ -3,20 +3,19 @@ import { expect } from "vitest";
 
 /** `GET /agents`, as `/doc` would write it, of each row of the table of endpoints. */
 export function readEndpoints(): string[] {
-  return readRows(/^`([A-Z]+ [/…]|\/)/).map(([cell]) => {
+  return readRows("Endpoints", /^`/).map(([cell]) => {
     const [, method = "GET", path] = /^`(?:([A-Z]+) )?(.+)`$/.exec(cell!)!;
     const whole = path!.replace(/^…/, "/workflows/:id/executions");
     return `${method} ${whole.replace(/\/:(\w+)/g, "/{$1}")}`;
   });
 }
 
-/** The limits that the README lists, with their defaults as numbers. */
+/** The limits that the reference lists, with their defaults as numbers. */
 export function readLimits(): Record<string, number> {
   const limits: Record<string, number> = {};
-  for (const [cell, defaults] of readRows(/^`[a-z]\w+`/)) {
-    const keys = [...cell!.replace(/\(.*?\)/g, "").matchAll(/`(\w+)`/g)].map(([, key]) => key!);
+  for (const [cell, defaults] of readRows("Limits", /^`/)) {
     const values = defaults!.split(", ");
-    for (const [at, key] of keys.entries()) limits[key] = toNumber(values[at]!);
+    for (const [at, key] of toNames(cell!).entries()) limits[key] = toNumber(values[at]!);
   }
   return limits;
 }
@@ -28,11 +27,8 @@ function toNumber(text: string): number {
   return Number(digits!.replaceAll(",", "")) * units[unit]!;
 }
 
-/** The keys that the README's chapter on the config names. */
-export function readKeys(): string[] {
-  const [, chapter] = /\n## Configuration\n([^]*?)\nLimits,/.exec(readFileSync("README.md", "utf8"))!;
-  return [...chapter!.matchAll(/`(\w+)(?:`|: )/g)].map(([, key]) => key!);
-}
+/** The keys of the config, of `server` and of `embedded()` that the reference lists. */
+export const readKeys = (): string[] => readRows("Configuration", /^`/).flatMap(([cell]) => toNames(cell!));
 
 /** The keys of an interface that the package exports. */
 export function readInterface(name: string): string[] {
@@ -41,9 +37,11 @@ export function readInterface(name: string): string[] {
   return [...body!.matchAll(/^ {2}(\w+)\??[:(]/gm)].map(([, key]) => key!);
 }
 
-/** The cells of every row of every table of the README whose first cell begins so. */
-function readRows(first: RegExp): string[][] {
-  const lines = readFileSync("README.md", "utf8").split("\n");
-  const rows = lines.filter((line) => line.startsWith("| ")).map((line) => line.slice(2, -2).split(" | "));
-  return rows.filter(([cell]) => first.test(cell!));
+const toNames = (cell: string): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+
+/** The cells of each table row of one section of the reference whose first cell matches. */
+function readRows(section: string, first: RegExp): string[][] {
+  const [, text] = new RegExp(`\n## ${section}\n([^]*?)(?=\n## |$)`).exec(readFileSync("docs/reference.md", "utf8"))!;
+  const lines = text!.split("\n").filter((line) => line.startsWith("| "));
+  return lines.map((line) => line.slice(2, -2).split(" | ")).filter(([cell]) => first.test(cell!));
 }
