@@ -13,6 +13,8 @@ const commands: Partial<Record<NodeJS.Platform, readonly string[]>> = {
 export function openBrowser(url: string): void {
   const [command = "xdg-open", ...args] = commands[process.platform] ?? [];
   const child = spawn(command, [...args, url], { stdio: "ignore", detached: true });
-  child.once("error", () => process.stderr.write(colors.dim(`there is no ${command}: open ${url} yourself\n`)));
+  child.once("error", () =>
+    process.stderr.write(colors.dim(`could not run ${command}: open ${url} in your browser\n`)),
+  );
   child.unref();
 }

@@ -53,7 +53,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
       restart: (keys) => print(`${colors.yellow("!")} ${keys.join(", ")} changed ${colors.dim("· restart to apply")}`),
       failed(problem) {
         writeError(problem);
-        process.stderr.write(`${colors.dim("      the last good version goes on serving")}\n`);
+        process.stderr.write(`${colors.dim("      still serving the last good version")}\n`);
       },
     },
   });

@@ -40,7 +40,7 @@ export async function examine(flags: { config?: string; data?: string }): Promis
     findings.push(...examineModels(project), await examineStore(project, flags.data));
     note("keys", `${findKeys().join(", ") || "none"} ${noValues}`);
     startMs = await examineServer(project, findings);
-    if (startMs !== undefined) note("start", `first answer ${Math.round(startMs)} ms after this process began`);
+    if (startMs !== undefined) note("start", `first response ${Math.round(startMs)} ms after this process started`);
   } catch (error) {
     findings.push(toFailure("config", error));
   }
@@ -49,7 +49,7 @@ export async function examine(flags: { config?: string; data?: string }): Promis
   return { findings, startMs, memory };
 }
 
-const noValues = "(names in the environment and .env; nobody looks at the values)";
+const noValues = "(names only, from the environment and .env)";
 
 /** Checks that a model named by a string can be loaded. */
 function examineModels({ agents, root }: Project): Finding[] {

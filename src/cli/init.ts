@@ -48,7 +48,7 @@ const ofEveryPackage = ["package.json", "tsconfig.json", "README.md", ".gitignor
 
 const templates = {
   starter: {
-    about: "an agent with a tool, a workflow that waits for a person, auth to switch on",
+    about: "an agent with a tool, a workflow that waits for approval, optional auth",
     question: "What is the weather in Berlin?",
   },
   minimal: { about: "one file with one agent", question: "Hello" },
@@ -126,7 +126,7 @@ function toPackageName(folder: string): string {
 /** Throws if a file would be overwritten, or written outside the folder. */
 function refuseClashes(root: string, paths: readonly string[]): void {
   if (exists(root) && !isFolder(root)) {
-    throw new UserError(`${toVisible(root)} is not a folder`, { hint: "nothing was written; name another one" });
+    throw new UserError(`${toVisible(root)} is not a folder`, { hint: "no files were written; choose another folder" });
   }
   const clashes = new Set(paths.map((path) => findClash(root, path)).filter((path) => path !== undefined));
   // Only one of two configs would be served.
@@ -135,7 +135,7 @@ function refuseClashes(root: string, paths: readonly string[]): void {
   const named = [...clashes].toSorted().slice(0, 3).join(", ");
   const more = clashes.size > 3 ? ` and ${clashes.size - 3} more` : "";
   throw new UserError(`${toVisible(root)} already has ${named}${more}`, {
-    hint: "nothing was written; move that away, or name a folder of its own: npx agentserve init my-app",
+    hint: "no files were written; move the existing files, or use a new folder: npx agentserve init my-app",
   });
 }
 
@@ -184,8 +184,8 @@ function write(root: string, files: ReadonlyMap<string, string>): void {
 function toReadable(error: unknown, root: string): unknown {
   const { errno } = error as NodeJS.ErrnoException;
   if (errno === undefined) return error;
-  return new UserError(`Cannot write into ${toVisible(root)}: ${getSystemErrorMessage(errno)}`, {
-    hint: "nothing was written; name a folder that you may write to",
+  return new UserError(`Cannot write to ${toVisible(root)}: ${getSystemErrorMessage(errno)}`, {
+    hint: "no files were written; choose a writable folder",
     cause: error,
   });
 }
@@ -199,14 +199,14 @@ function describe(root: string, template: Template, paths: readonly string[], ke
   ];
   const first = `npx agentserve call agent assistant ${toPortableWord(toVisible(templates[template].question))}`;
   const lines = [
-    `${colors.green("agentserve")} init  ${colors.cyan(toVisible(root))}  ${colors.dim(`the template ${template}`)}`,
+    `${colors.green("agentserve")} init  ${colors.cyan(toVisible(root))}  ${colors.dim(`template ${template}`)}`,
     ...paths.map((path) => colors.dim(`  ${path}`)),
-    ...kept.map((path) => colors.dim(`  ${path} was there, and is as it was`)),
+    ...kept.map((path) => colors.dim(`  ${path} already exists, not changed`)),
     "",
     "Next:",
     ...steps.map((step) => `  ${colors.cyan(step)}`),
     "",
-    "Then, in a second terminal, the first call:",
+    "Then, in a second terminal, make a first call:",
     `  ${colors.cyan(first)}`,
   ];
   return `${lines.join("\n")}\n`;

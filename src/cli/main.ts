@@ -10,7 +10,7 @@ export async function main(argv: string[]): Promise<void> {
   const program = new Command("agentserve")
     .description("Serve AI agents and workflows over HTTP from one agents.config.ts")
     .version(manifest.version)
-    .option("--debug", "show the stack of an error")
+    .option("--debug", "print stack traces")
     .exitOverride()
     // Errors of the command line are printed by `fail`, like all others.
     .configureOutput({ outputError: () => {} })
@@ -26,10 +26,10 @@ export async function main(argv: string[]): Promise<void> {
       .option("--port <number>", "the port to listen on (default: 3141)")
       .option("--host <name>", "the address to listen on (default: 127.0.0.1)")
       .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)")
-      .option("--json", "log one JSON record a line, in a terminal, too");
+      .option("--json", "log one JSON record per line, even in a terminal");
 
-  serving("dev", "serve the config of this folder, and reload it on save")
-    .option("--https", "with a certificate signed by itself")
+  serving("dev", "serve the project in this folder and reload it on save")
+    .option("--https", "serve over HTTPS with a self-signed certificate")
     .option("--open", "open the landing page in a browser")
     .addHelpText("after", devExamples)
     .action(async (options) => {
@@ -37,9 +37,9 @@ export async function main(argv: string[]): Promise<void> {
       await dev(options);
     });
 
-  serving("start", "serve the config of this folder, for production")
-    .option("--strict", "refuse to serve while a risky default is in force")
-    .option("--allow-weak-secret", "serve although the secret of jwtAuth() can be guessed")
+  serving("start", "serve the project in this folder for production")
+    .option("--strict", "refuse to start with risky defaults")
+    .option("--allow-weak-secret", "start even if the jwtAuth() secret is weak")
     .addHelpText("after", startExamples)
     .action(async (options) => {
       const { start } = await import("./start.ts");
@@ -48,9 +48,9 @@ export async function main(argv: string[]): Promise<void> {
 
   program
     .command("init")
-    .description("write the files of a new project")
-    .argument("[dir]", "the folder to write into (default: this one)")
-    .addOption(new Option("--template <name>", "what to begin with").choices(["starter", "minimal"]))
+    .description("create a new project")
+    .argument("[dir]", "the folder to create it in (default: the current folder)")
+    .addOption(new Option("--template <name>", "the template to use").choices(["starter", "minimal"]))
     .addHelpText("after", initExamples)
     .action(async (dir, options) => {
       const { init } = await import("./init.ts");
@@ -59,16 +59,16 @@ export async function main(argv: string[]): Promise<void> {
 
   program
     .command("call")
-    .description("run a workflow or ask an agent of a running server")
+    .description("run a workflow or call an agent on a running server")
     .argument("<kind>", "workflow or agent")
-    .argument("<id>", "its id")
-    .argument("[input]", "JSON for a workflow, text for an agent; - reads it from stdin")
-    .option("--url <url>", "where the server is (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
-    .option("--token <jwt>", "who is asking (default: AGENTSERVE_TOKEN)")
-    .option("--conversation <id>", "the conversation that it belongs to")
-    .option("--execution <id>", "the id that the execution gets; without an input, the one to follow")
-    .option("--resume <json>", "the answer, should the workflow suspend; asked for in a terminal")
-    .option("--json", "print every event as one line of JSON")
+    .argument("<id>", "the id of the workflow or agent")
+    .argument("[input]", "JSON for a workflow, text for an agent, or - to read stdin")
+    .option("--url <url>", "the URL of the server (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
+    .option("--token <jwt>", "the bearer token (default: AGENTSERVE_TOKEN)")
+    .option("--conversation <id>", "the conversation to continue")
+    .option("--execution <id>", "the id of the new execution; without an input, the execution to follow")
+    .option("--resume <json>", "the resume data, if the workflow suspends (prompted for in a terminal)")
+    .option("--json", "print every event as JSON, one per line")
     .addHelpText("after", callExamples)
     .action(async (kind, id, input, options) => {
       const { call } = await import("./call.ts");
@@ -77,17 +77,17 @@ export async function main(argv: string[]): Promise<void> {
 
   program
     .command("token")
-    .description("make a JWT for a caller")
+    .description("create a JWT for a user")
     .option("--sub <id>", "the id of the user")
-    .option("--claim <key=value>", "a claim more, JSON or text; may be repeated", (text, all: string[] = []) => [
+    .option("--claim <key=value>", "an additional claim, JSON or text (repeatable)", (text, all: string[] = []) => [
       ...all,
       text,
     ])
-    .option("--expires <duration>", 'how long it is good for: 30m, 2h, 7d, or "never"', "1h")
-    .option("--audience <name>", "for whom it is (default: what the config says)")
-    .option("--issuer <name>", "who made it (default: what the config says)")
-    .option("--secret <text>", "what to sign with (default: AGENTSERVE_JWT_SECRET, or the config's own)")
-    .option("--config <file>", "the config to sign for (default: agents.config.ts)")
+    .option("--expires <duration>", 'the lifetime: 30m, 2h, 7d or "never"', "1h")
+    .option("--audience <name>", "the audience (default: from the config)")
+    .option("--issuer <name>", "the issuer (default: from the config)")
+    .option("--secret <text>", "the signing secret (default: AGENTSERVE_JWT_SECRET, or from the config)")
+    .option("--config <file>", "the config with the auth provider (default: agents.config.ts)")
     .addHelpText("after", tokenExamples)
     .action(async (options) => {
       const { token } = await import("./token.ts");
@@ -96,9 +96,9 @@ export async function main(argv: string[]): Promise<void> {
 
   program
     .command("routes")
-    .description("list every route, and who may call it")
+    .description("list every route and its access")
     .option("--config <file>", "the config to read (default: agents.config.ts)")
-    .option("--json", "as JSON")
+    .option("--json", "print JSON")
     .addHelpText("after", routesExamples)
     .action(async (options) => {
       const { routes } = await import("./routes.ts");
@@ -107,10 +107,10 @@ export async function main(argv: string[]): Promise<void> {
 
   program
     .command("doctor")
-    .description("check that this project can be served here")
+    .description("check that this project can be served on this machine")
     .option("--config <file>", "the config to check (default: agents.config.ts)")
     .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)")
-    .option("--json", "as JSON")
+    .option("--json", "print JSON")
     .addHelpText("after", doctorExamples)
     .action(async (options) => {
       const { doctor } = await import("./doctor.ts");
@@ -140,24 +140,24 @@ function misused(error: CommanderError, argv: readonly string[], program: Comman
   const [what = "", meant] = error.message.replace(/^error: /, "").split("\n");
   const names = new Set(program.commands.map((command) => command.name()));
   const name = argv.find((word) => names.has(word));
-  const help = `agentserve ${name ? `${name} ` : ""}--help shows what there is`;
+  const help = `run "agentserve ${name ? `${name} ` : ""}--help" for usage`;
   const hint = meant ? `${meant.replace(/^\((.*)\)$/, "$1")} ${help}` : help;
   fail(new UsageError(what, { hint }));
 }
 
 const examples = `
 Examples:
-  $ npx agentserve init my-app              files to start from; no API key needed
+  $ npx agentserve init my-app              create a project; no API key needed
   $ npx agentserve dev                      serve agents.config.ts, reload on save
   $ npx agentserve call agent assistant "What is the weather in Berlin?"
-  $ npx agentserve token --sub ada          a token for a caller
-  $ PORT=8080 npx agentserve start          the same server, for production
+  $ npx agentserve token --sub ada          create a token for a user
+  $ PORT=8080 npx agentserve start          serve the same project in production
 
 Exit codes:
-  0  done, or ended by SIGINT or SIGTERM
-  1  something failed; the last lines say what, and what to do
-  2  the command line is wrong
-  3  call: the workflow waits for an answer`;
+  0  success, or stopped by SIGINT or SIGTERM
+  1  failure; the last lines show the error and a hint
+  2  invalid command line
+  3  call: the workflow is suspended and waits for an answer`;
 const devExamples = `
 Examples:
   $ npx agentserve dev
@@ -168,7 +168,7 @@ Examples:
   $ npx agentserve start --strict
   $ PORT=8080 HOST=0.0.0.0 npx agentserve start --data /var/lib/my-app/data.db`;
 const initExamples = `
-Nothing that exists is overwritten.
+Existing files are never overwritten.
 
 Examples:
   $ npx agentserve init my-app
@@ -183,13 +183,13 @@ const routesExamples = `
 Example:
   $ npx agentserve routes --json | jq '.[] | select(.access == "public").path'`;
 const doctorExamples = `
-Exit code 1 when something must be mended first.
+Exits with code 1 if a check fails.
 
 Examples:
   $ npx agentserve doctor
   $ npx agentserve doctor --json | jq .memory`;
 const tokenExamples = `
-The token alone goes to stdout, what it is worth to stderr.
+Prints the token to stdout and its details to stderr.
 
 Examples:
   $ npx agentserve token --sub ada

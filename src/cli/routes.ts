@@ -14,7 +14,7 @@ export async function routes({ config, json }: { config?: string; json?: boolean
 function toTable(listed: readonly ListedRoute[]): string {
   const head = ["method", "path", "access", "why", "added by"];
   const rows = listed.map(({ method, path, access, why, except, from }) => {
-    const but = except.length > 0 ? `, but not ${except.join(", ")}` : "";
+    const but = except.length > 0 ? `, except ${except.join(", ")}` : "";
     return [method, path, access, why + but, from];
   });
   const widths = head.map((name, at) => Math.max(name.length, ...rows.map((row) => row[at]!.length)));
@@ -30,8 +30,8 @@ function toTable(listed: readonly ListedRoute[]): string {
   return [colors.dim(toLine(head)), ...lines, colors.dim(countRoutes(listed)), ""].join("\n");
 }
 
-/** Returns a line such as `12 routes public, 9 protected`. */
+/** Returns a line such as `12 public routes, 9 protected`. */
 export function countRoutes(listed: readonly ListedRoute[]): string {
   const closed = listed.filter(({ access }) => access === "protected").length;
-  return `${listed.length - closed} routes public, ${closed} protected`;
+  return `${listed.length - closed} public routes, ${closed} protected`;
 }

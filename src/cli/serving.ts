@@ -52,7 +52,7 @@ export function sayReady(server: OpenServer, { mode, url, took }: { mode: string
   const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
   print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${Math.round(took)} ms`)}`);
   print(colors.dim(`  ${served}  ·  ${url}/ui  ·  ${url}/doc`));
-  print(colors.dim(`  ${countRoutes(server.routes())}  ·  agentserve routes lists them`));
+  print(colors.dim(`  ${countRoutes(server.routes())}  ·  list them with "agentserve routes"`));
 }
 
 export const risksOf = (server: OpenServer, project: Project, host: string): Risk[] =>

@@ -7,8 +7,8 @@ import { openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from ".
 import type { ServeFlags } from "./serving.ts";
 
 const noHttps = {
-  message: "server.https is for dev: this is plain HTTP",
-  hint: "let what stands in front of it end TLS",
+  message: "server.https works only in dev: serving plain HTTP",
+  hint: "terminate TLS in a reverse proxy",
 };
 
 /** Serves a project until a signal ends the process. */

@@ -36,10 +36,10 @@ export async function token(flags: TokenFlags): Promise<void> {
     ...(flags.issuer !== undefined && { issuer: flags.issuer }),
   };
   if (!secret && !signer) {
-    throw new UserError("There is no secret to sign with", {
+    throw new UserError("No signing secret found", {
       hint: provider
-        ? `the auth provider of this project is ${provider.type}, which makes its own tokens; or name a secret with --secret`
-        : "run this where agents.config.ts has auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or name it with --secret",
+        ? `the auth provider of this project is ${provider.type}, which issues its own tokens; to sign one here, pass --secret`
+        : "run this next to an agents.config.ts with auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or pass --secret",
     });
   }
   const made = secret ? await createToken(payload, secret, options) : await signer!.sign(payload, options);
@@ -90,7 +90,7 @@ async function describe(made: string, provider: AuthProvider | undefined): Promi
   const { alg } = decodeProtectedHeader(made);
   const facts = [
     alg,
-    sub === undefined ? "no sub: its user has no id" : `sub ${sub}`,
+    sub === undefined ? "no sub: the user has no id" : `sub ${sub}`,
     aud && `audience ${String(aud)}`,
     iss && `issuer ${iss}`,
     exp === undefined ? "never expires" : `expires ${new Date(exp * 1_000).toISOString()}`,
@@ -100,13 +100,13 @@ async function describe(made: string, provider: AuthProvider | undefined): Promi
   const refusal = await refusalOf(provider, made);
   lines.push(
     refusal === undefined
-      ? colors.dim("the config of this project accepts it")
-      : `${colors.yellow("warning")} the config of this project refuses it: ${refusal}`,
+      ? colors.dim("the config of this project accepts this token")
+      : `${colors.yellow("warning")} the config of this project rejects this token: ${refusal}`,
   );
   return lines;
 }
 
 async function refusalOf(provider: AuthProvider, made: string): Promise<string | undefined> {
   const verify = async (): Promise<undefined> => void (await provider.verifyToken(made));
-  return within(5_000, verify(), { onLate: () => "it took too long to verify" }).catch(toErrorMessage);
+  return within(5_000, verify(), { onLate: () => "verification timed out" }).catch(toErrorMessage);
 }

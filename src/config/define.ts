@@ -142,7 +142,7 @@ const Cors = v.pipe(
   v.forward(
     v.check(
       ({ credentials, origin = "*" }) => !credentials || typeof origin === "function" || ![origin].flat().includes("*"),
-      'named origins beside it (browsers refuse credentials with "*")',
+      'false, or named origins in cors.origin (browsers reject credentials with "*")',
     ),
     ["credentials"],
   ),
@@ -190,7 +190,7 @@ const ConfigSchema = object(
     auth: v.optional(v.custom<AuthProvider>(() => true)), // findProviderMistakes() checks it and does not print secrets
     logger: v.optional(v.custom<HostLogger>(isLogger, "a logger with info(), warn() and error()")),
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
-    configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function of the app")),
+    configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function that takes the app")),
     onDispose: v.optional(fn<NonNullable<Config["onDispose"]>>("a function")),
   },
   "an object made by defineConfig()",

@@ -36,7 +36,7 @@ export function findConfig(asked: string | undefined, folder: string): string {
     if (file) return file;
   } else if (existsSync(place)) return place;
   throw new ConfigError(isFolder(place) ? `${names[0]} not found in ${place}` : `${asked} not found in ${folder}`, {
-    hint: "run this in the folder of your agents.config.ts, or name it with --config <file>",
+    hint: "run this command next to agents.config.ts, or pass --config <file>",
   });
 }
 
@@ -105,8 +105,8 @@ export function toProject(config: unknown): Project {
   const resolved = parseConfig(config, "config");
   for (const what of whats) {
     if (resolved[`${what}Dir`] === undefined) continue;
-    throw new ConfigError(`config: ${what}Dir belongs to a config file`, {
-      hint: `import them and list them in ${what}`,
+    throw new ConfigError(`config: ${what}Dir works only in a config file`, {
+      hint: `import the ${what} and list them in config.${what}`,
     });
   }
   return createProject(process.cwd(), resolved, "config", []);

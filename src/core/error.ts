@@ -17,7 +17,8 @@ export class ServeError extends Error {
 
   constructor(status: number, message: string, options: ServeErrorOptions = {}) {
     super(message, options);
-    if (!(status >= 400 && status <= 599)) throw new RangeError(`ServeError: ${status} is no status of an error`);
+    if (!(status >= 400 && status <= 599))
+      throw new RangeError(`ServeError: ${status} is not an error status (400–599)`);
     this.status = status;
     this.headers = options.headers ?? [];
   }
@@ -38,6 +39,6 @@ export function toErrorMessage(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error);
   } catch {
-    return "An error that cannot be read";
+    return "Unreadable error";
   }
 }

@@ -26,7 +26,7 @@ export function toJsonText(value: unknown, what: string, maxBytes: number = Infi
   const text = JSON.stringify(value);
   // A UTF-16 unit takes at most three bytes in UTF-8, so short texts need no measuring.
   if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes) {
-    throw new TypeError(`${what} takes ${Buffer.byteLength(text)} bytes as JSON: at most ${maxBytes} are kept`);
+    throw new TypeError(`${what} is ${Buffer.byteLength(text)} bytes as JSON: the limit is ${maxBytes}`);
   }
   return text;
 }
@@ -54,7 +54,7 @@ function checkPlain(value: unknown, place: string, ancestors: object[]): void {
       throw new TypeError(`${place} is ${named[typeof value]}`);
   }
   if (value === null) return;
-  if (ancestors.includes(value)) throw new TypeError(`${place} contains itself`);
+  if (ancestors.includes(value)) throw new TypeError(`${place} is a circular reference`);
   if (ancestors.length >= maxDepth) throw new TypeError(`${place} is nested deeper than ${maxDepth} levels`);
   ancestors.push(value);
   if (Array.isArray(value)) {

@@ -32,8 +32,8 @@ export function loadPatiently(loader: Loader, { loadMs, onSlow }: Patience): Pat
     else onSlow();
   }, slowMs);
   const late = setTimeout(() => {
-    const hint = "look for an await at the top of a file";
-    reject(new ConfigError(`The project was not loaded within ${loadMs / 1_000} s`, { hint }));
+    const hint = "look for a top-level await that never resolves";
+    reject(new ConfigError(`Loading the project timed out after ${loadMs / 1_000} s`, { hint }));
   }, loadMs);
   end.catch(() => loading.then(({ config }) => dispose(config)).catch(() => {})); // if it completes after all
   const loaded = Promise.race([loading, end]).finally(() => {

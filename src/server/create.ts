@@ -155,7 +155,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       return toResponse(await app.answer(limited), request.method, release);
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
-      if (listening) throw new Error("This server listens already");
+      if (listening) throw new Error("This server is already listening");
       if (closing) throw new Error("This server is closed");
       const options: ListenOptions = {
         mode,

@@ -33,7 +33,7 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     const builtIn = table.hides(method, route);
     if (builtIn) {
       throw new ConfigError(
-        `configureApp: ${method} ${route} can never be reached: ${builtIn.method} ${builtIn.path} is built in`,
+        `configureApp: ${method} ${route} is unreachable: the built-in route ${builtIn.method} ${builtIn.path} matches first`,
       );
     }
   }
@@ -106,8 +106,8 @@ function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): voi
   }
   if (!(returned instanceof Promise)) return;
   returned.catch(() => {}); // the error below says enough
-  throw new ConfigError("configureApp: returned a promise, and nobody would wait for its routes", {
-    hint: "await what it needs at the top of the config file",
+  throw new ConfigError("configureApp: must be synchronous, but it returned a promise", {
+    hint: "use a top-level await in the config file",
   });
 }
 

@@ -20,7 +20,9 @@ export async function freePort({
 }
 
 export function portTaken(port: number): ConfigError {
-  return new ConfigError(`Port ${port} is taken`, { hint: "stop what uses it, or choose another with --port" });
+  return new ConfigError(`Port ${port} is already in use`, {
+    hint: "stop the other process, or choose another port with --port",
+  });
 }
 
 async function isFree(port: number, host: string): Promise<boolean> {

@@ -36,7 +36,7 @@ export function answerInScope<A extends Answer>(
   return answered.then(
     (value) => {
       span.set({ "http.response.status_code": value.status });
-      span.end(value.status >= 500 ? new Error(`Answered ${value.status}`) : undefined);
+      span.end(value.status >= 500 ? new Error(`Responded with status ${value.status}`) : undefined);
       return value;
     },
     (error: unknown) => {

@@ -25,7 +25,7 @@ export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
   if (!auth && !isLoopback(host)) {
     risks.push({
       name: "no-provider",
-      message: `Anybody who can reach ${host} may call everything: there is no auth provider`,
+      message: `No auth provider: anyone who can reach ${host} can call every route`,
       hint: "set auth: jwtAuth({ secret }) in the config, or listen on 127.0.0.1",
     });
   }
@@ -33,14 +33,14 @@ export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
   if (auth && !auth.ownership && resume?.access === "public") {
     risks.push({
       name: "public-resume",
-      message: "Anybody who knows the id of an execution may see, suspend and resume it",
-      hint: 'set ownership: true beside the secret, or protect: ["ALL /workflows/:id/executions/*"]',
+      message: "Anyone who knows the id of an execution can read, suspend and resume it",
+      hint: 'set ownership: true in the auth provider, or protect: ["ALL /workflows/:id/executions/*"]',
     });
   }
   if (server.cors === undefined || (server.cors && server.cors.origin === undefined)) {
     risks.push({
       name: "all-origins",
-      message: "Pages of every origin may call this server: server.cors names none",
+      message: "Pages of any origin can call this server: server.cors.origin is not set",
       hint: 'set server.cors: { origin: ["https://your.app"] }',
     });
   }
@@ -52,8 +52,8 @@ export function findWeakSecret({ auth }: Pick<ResolvedConfig, "auth">): Risk | u
   if (!signerOf(auth)?.isWeak) return undefined;
   return {
     name: "weak-secret",
-    message: "The secret of jwtAuth() is shorter than 32 bytes, and can be guessed",
-    hint: "make one with: openssl rand -base64 48",
+    message: "The secret of jwtAuth() is shorter than 32 bytes and can be guessed",
+    hint: "generate one: openssl rand -base64 48",
   };
 }
 

@@ -5,12 +5,12 @@ export function closeOnSignal(close: () => Promise<void>, say: (line: string) =>
     process.on(signal, () => {
       if (closing) process.exit(1);
       closing = true;
-      say("closing; once more ends it at once");
+      say("shutting down … press Ctrl+C again to force");
       // Timers and pools that a project has left open must not keep the process alive.
       void close().then(
         () => process.exit(0),
         (error: unknown) => {
-          say(`closing failed: ${String(error)}`);
+          say(`shutdown failed: ${String(error)}`);
           process.exit(1);
         },
       );

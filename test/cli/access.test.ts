@@ -24,7 +24,7 @@ describe("agentserve routes", () => {
     expect(lines[0]).toEqual(["method", "path", "access", "why", "added by"]);
     for (const line of [
       ["GET", "/agents", "public", "opt-in mode", "agentserve"],
-      ["POST", "/agents/:id/text", "protected", "protected by default, but not POST /agents/open/*", "agentserve"],
+      ["POST", "/agents/:id/text", "protected", "protected by default, except POST /agents/open/*", "agentserve"],
       ["POST", "/workflows/:id/execute", "protected", "protected by default", "agentserve"],
       ["POST", "/workflows/:id/executions/:executionId/resume", "public", "opt-in mode", "agentserve"],
       ["GET", "/ws", "public", "a WebSocket", "agentserve"],
@@ -36,7 +36,7 @@ describe("agentserve routes", () => {
       expect(lines).toContainEqual(line);
     }
     const isClosed = lines.filter((line) => line[2] === "protected").length;
-    expect(stdout).toContain(`${lines.length - 3 - isClosed} routes public, ${isClosed} protected`);
+    expect(stdout).toContain(`${lines.length - 3 - isClosed} public routes, ${isClosed} protected`);
   });
 
   it("prints JSON for scripts", async () => {
@@ -64,18 +64,18 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
   const serve = async (body: string, args: string[] = []) => {
     const cwd = createProject({ "agents.config.ts": define(body) });
     const child = agentserve([command, "--data", ":memory:", ...args], { cwd });
-    await child.waitFor(/routes public, \d+ protected/).catch(() => {});
+    await child.waitFor(/public routes, \d+ protected/).catch(() => {});
     child.process.kill("SIGTERM");
     return child.ended;
   };
 
   it("says how many routes are public and how many protected", async () => {
     const { stdout } = await serve(closed);
-    expect(stdout).toMatch(/^ {2}24 routes public, 0 protected/m);
+    expect(stdout).toMatch(/^ {2}24 public routes, 0 protected/m);
     const out = await serve(
       `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
     );
-    expect(out.stdout).toMatch(/^ {2}0 routes public, 24 protected/m);
+    expect(out.stdout).toMatch(/^ {2}0 public routes, 24 protected/m);
   });
 
   it.each<[string, string, string[], RegExp | ""]>([
@@ -84,19 +84,19 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
       "cors that is not set",
       "server: { port: 0 }",
       [],
-      /^warning Pages of every origin may call this server: server.cors names none\nhint {4}set server\.cors/,
+      /^warning Pages of any origin can call this server: server.cors.origin is not set\nhint {4}set server\.cors/,
     ],
     [
       "no provider on a host that others reach",
       closed,
       ["--host", "0.0.0.0"],
-      /^warning Anybody who can reach 0\.0\.0\.0 may call everything: there is no auth provider\nhint {4}set auth/,
+      /^warning No auth provider: anyone who can reach 0\.0\.0\.0 can call every route\nhint {4}set auth/,
     ],
     [
       "resume that anybody may call",
       `${closed}, auth: jwtAuth({ secret: "${strong}" })`,
       ["--host", "0.0.0.0"],
-      /^warning Anybody who knows the id of an execution may see, suspend and resume it\nhint {4}set ownership/,
+      /^warning Anyone who knows the id of an execution can read, suspend and resume it\nhint {4}set ownership/,
     ],
     ["nothing, with ownership", `${closed}, auth: jwtAuth({ secret: "${strong}", ownership: true })`, [], ""],
     [
@@ -116,11 +116,11 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
 
   it("does not let a secret that can be guessed pass unseen", async () => {
     const weak = `${closed}, auth: jwtAuth({ secret: "x".repeat(31), ownership: true })`;
-    const message = "The secret of jwtAuth() is shorter than 32 bytes, and can be guessed";
+    const message = "The secret of jwtAuth() is shorter than 32 bytes and can be guessed";
     if (command === "dev") {
       expect(await serve(weak)).toMatchObject({ code: 0, stderr: expect.stringContaining(`warning ${message}\n`) });
     } else {
-      const hint = "hint  make one with: openssl rand -base64 48, or start with --allow-weak-secret\n";
+      const hint = "hint  generate one: openssl rand -base64 48, or start with --allow-weak-secret\n";
       expect(await serve(weak)).toMatchObject({ code: 1, stdout: "", stderr: `error ${message}\n${hint}` });
       const allowed = await serve(weak, ["--allow-weak-secret"]);
       expect(allowed).toMatchObject({ code: 0, stderr: expect.stringContaining(`warning ${message}\n`) });

@@ -173,7 +173,7 @@ export const w = defineWorkflow({ id: "w" })
     const taken = await agentserve([command], { cwd: folder, env }).ended;
     expect([taken.code, taken.stderr]).toEqual([
       1,
-      `error Port ${port} is taken\nhint  stop what uses it, or choose another with --port\n`,
+      `error Port ${port} is already in use\nhint  stop the other process, or choose another port with --port\n`,
     ]);
     const child = agentserve([command, "--port", "0", "--host", "localhost"], { cwd: folder, env });
     expect((await child.waitFor(url))[0]).toMatch(/^http:\/\/localhost:/);
@@ -207,6 +207,6 @@ describe("the default port", () => {
     const [, port] = await second.waitFor(url);
     expect(Number(port)).toBeGreaterThan(3141);
     const third = await agentserve(["start"], { cwd: createProject(files) }).ended;
-    expect([third.code, third.stderr]).toEqual([1, expect.stringContaining("error Port 3141 is taken")]);
+    expect([third.code, third.stderr]).toEqual([1, expect.stringContaining("error Port 3141 is already in use")]);
   });
 });

@@ -73,7 +73,7 @@ describe("agentserve doctor", () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^✓ node {5}24\..*\n✓ config {3}agents\.config\.ts: 0 agents, 0 workflows\n/);
     expect(stdout).toMatch(
-      /✓ start {4}first answer \d+ ms after this process began\n✓ memory {3}[\d.]+ MB resident\n$/,
+      /✓ start {4}first response \d+ ms after this process started\n✓ memory {3}[\d.]+ MB resident\n$/,
     );
   });
 

@@ -41,13 +41,13 @@ describe("agentserve init", () => {
     const folder = createProject({});
     const { code, stdout, stderr } = await init([], folder);
     expect([code, stderr, filesOf(folder)]).toEqual([0, "", starter]);
-    expect(stdout).toBe(`agentserve init  ${folder}  the template starter
+    expect(stdout).toBe(`agentserve init  ${folder}  template starter
 ${starter.map((file) => `  ${file}\n`).join("")}
 Next:
   npm install
   npx agentserve dev
 
-Then, in a second terminal, the first call:
+Then, in a second terminal, make a first call:
   npx agentserve call agent assistant "What is the weather in Berlin?"
 `);
   });
@@ -136,7 +136,7 @@ describe("agentserve init, where something stands already", () => {
     expect([code, stdout, stderr]).toEqual([
       1,
       "",
-      `error ${folder} already has ${file}\nhint  nothing was written; move that away, or name a folder of its own: npx agentserve init my-app\n`,
+      `error ${folder} already has ${file}\nhint  no files were written; move the existing files, or use a new folder: npx agentserve init my-app\n`,
     ]);
     expect([filesOf(folder), read(folder, file)]).toEqual([[file], "mine"]);
   });
@@ -165,7 +165,7 @@ describe("agentserve init, where something stands already", () => {
     expect([code, filesOf(folder)]).toEqual([0, starter]);
     for (const [file, text] of Object.entries(kept)) {
       expect(read(folder, file)).toBe(text);
-      expect(stdout).toContain(`  ${file} was there, and is as it was\n`);
+      expect(stdout).toContain(`  ${file} already exists, not changed\n`);
     }
     const again = await init([], folder);
     expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("already has .env.example, agents")]);
@@ -177,7 +177,7 @@ describe("agentserve init, where something stands already", () => {
     const { code, stdout } = await init([], folder);
     expect([code, filesOf(folder)]).toEqual([0, [...new Set([...starter, ...Object.keys(kept)])].toSorted()]);
     for (const [file, text] of Object.entries(kept)) expect(read(folder, file)).toBe(text);
-    expect(stdout).toContain("  package.json was there, and is as it was\n");
+    expect(stdout).toContain("  package.json already exists, not changed\n");
     expect(stdout).toContain("\nNext:\n  npm install agentserve valibot\n  npx agentserve dev\n");
   });
 
@@ -212,8 +212,8 @@ describe("agentserve init, where something stands already", () => {
   });
 
   it.each<[string, string, string]>([
-    ["a file", "file", " is not a folder\nhint  nothing was written; name another one\n"],
-    ["a link to nothing", "link", " is not a folder\nhint  nothing was written; name another one\n"],
+    ["a file", "file", " is not a folder\nhint  no files were written; choose another folder\n"],
+    ["a link to nothing", "link", " is not a folder\nhint  no files were written; choose another folder\n"],
     ["below a file", "file/app", ": not a directory\nhint  "],
     ["below a new folder, but too long", `new/${"x".repeat(300)}`, ": name too long\nhint  "],
   ])("is one line, a hint and exit 1 when the folder is %s", async (_, dir, message) => {
@@ -231,13 +231,13 @@ describe("agentserve init, where something stands already", () => {
     const { code, stderr } = await withoutPrivileges(["init"], folder).ended;
     expect([code, stderr]).toEqual([
       1,
-      `error Cannot write into ${folder}: permission denied\nhint  nothing was written; name a folder that you may write to\n`,
+      `error Cannot write to ${folder}: permission denied\nhint  no files were written; choose a writable folder\n`,
     ]);
     expect([filesOf(folder), existsSync(join(folder, "agents"))]).toEqual([["workflows/mine.ts"], false]);
     chmodSync(folder, 0o555);
     expect(await withoutPrivileges(["init", "app"], folder).ended).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining(`error Cannot write into ${folder}/app: permission denied\n`),
+      stderr: expect.stringContaining(`error Cannot write to ${folder}/app: permission denied\n`),
     });
     chmodSync(folder, 0o755);
   });
@@ -276,7 +276,7 @@ it("does not open the starter to others while the line is missing: start --stric
   // An address that no machine has: should it not be refused, nobody is served either.
   const env = { ...process.env, JWT_SECRET: "", HOST: "192.0.2.1" };
   const { code, stdout, stderr } = await agentserve(["start", "--strict", "--port", "0"], { cwd: folder, env }).ended;
-  expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining("there is no auth provider\n")]);
+  expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining("can call every route\n")]);
 });
 
 // `script` of util-linux gives a process a terminal.

@@ -76,7 +76,7 @@ it.each(["a risky default", "a taken port"])(
     const args = reason === "a taken port" ? ["--port", String(port)] : ["--port", "0", "--strict"];
     const second = await agentserve(["start", ...args], { cwd, env }).ended;
     expect([second.code, second.stdout]).toEqual([1, ""]);
-    expect(second.stderr).toMatch(reason === "a taken port" ? /is taken/ : /every origin/);
+    expect(second.stderr).toMatch(reason === "a taken port" ? /is already in use/ : /Pages of any origin/);
     expect(readFileSync(env.RAN, "utf8")).toBe("ran\n");
 
     const third = agentserve(["start", "--port", "0"], { cwd, env });

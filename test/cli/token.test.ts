@@ -32,7 +32,7 @@ describe("agentserve token", () => {
     );
     expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+\n$/) });
     expect(made.stderr).toMatch(
-      /^HS384 {2}· {2}sub ada {2}· {2}audience app {2}· {2}issuer login {2}· {2}expires \d{4}-\S+Z\nthe config of this project accepts it\n$/,
+      /^HS384 {2}· {2}sub ada {2}· {2}audience app {2}· {2}issuer login {2}· {2}expires \d{4}-\S+Z\nthe config of this project accepts this token\n$/,
     );
     const jwt = made.stdout.trim();
     const payload = createVerifier({ key: secret, algorithms: ["HS384"], allowedAud: "app", allowedIss: "login" })(jwt);
@@ -81,7 +81,9 @@ describe("agentserve token", () => {
     const { code, stderr } = await token(["--sub", "ada", "--audience", "other"], project());
     expect([code, stderr]).toEqual([
       0,
-      expect.stringContaining("warning the config of this project refuses it: claim aud has an unexpected value"),
+      expect.stringContaining(
+        "warning the config of this project rejects this token: claim aud has an unexpected value",
+      ),
     ]);
   });
 
@@ -90,13 +92,13 @@ describe("agentserve token", () => {
       "without a secret",
       [],
       {},
-      "error There is no secret to sign with\nhint  run this where agents.config.ts has auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or name it with --secret\n",
+      "error No signing secret found\nhint  run this next to an agents.config.ts with auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or pass --secret\n",
     ],
     [
       "in a project without a provider",
       [],
       { "agents.config.ts": `export default {};` },
-      "error There is no secret to sign with\n",
+      "error No signing secret found\n",
     ],
     [
       "in a project with a provider of its own",

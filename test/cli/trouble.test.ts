@@ -58,7 +58,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
       "agents.config.ts: agentz: unknown key; did you mean agents?",
       "> 2 |   agentz: [],",
     ],
-    ["that it threw null", "throw null;", "agents.config.ts: threw null while it was loaded", ""],
+    ["that it threw null", "throw null;", "agents.config.ts: threw null while loading", ""],
     [
       "that it threw something odd",
       `throw Object.assign(new Error("odd"), { stack: 7 });`,
@@ -77,7 +77,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
     const busy = createServer().listen(0, "127.0.0.1");
     await once(busy, "listening");
     const { port } = busy.address() as { port: number };
-    const taken = `error Port ${port} is taken\nhint  stop what uses it, or choose another with --port\n`;
+    const taken = `error Port ${port} is already in use\nhint  stop the other process, or choose another port with --port\n`;
     expect(await failing(files, ["--port", String(port)])).toBe(taken);
     expect(await failing({ "agents.config.ts": define(`server: { cors: false, port: ${port} },`) })).toBe(taken);
     busy.close();
@@ -176,7 +176,7 @@ describe.each(["dev", "start"])("agentserve %s at a signal", (command) => {
     const waiting = fetch(`${url}/slow`).catch(() => "cut");
     await (await fetch(`${url}/workflows`)).text(); // after the one that waits
     child.process.kill("SIGINT");
-    await child.waitFor(/once more/);
+    await child.waitFor(/press Ctrl\+C again to force/);
     expect(await signalled(child, "SIGINT")).toBe(1);
     expect(await waiting).toBe("cut");
   });
@@ -268,24 +268,19 @@ describe("agentserve start --strict", () => {
     agentserve(["start", "--strict", ...memory, ...args], { cwd: createProject({ "agents.config.ts": define(body) }) });
 
   it.each<[title: string, body: string, args: string[], line: RegExp]>([
-    ["cors that names no origin", "", [], /Pages of every origin may call this server/],
-    [
-      "cors that names none, but other things",
-      "server: { cors: { maxAge: 1 } },",
-      [],
-      /Pages of every origin may call/,
-    ],
+    ["cors that names no origin", "", [], /Pages of any origin can call this server/],
+    ["cors that names none, but other things", "server: { cors: { maxAge: 1 } },", [], /Pages of any origin can call/],
     [
       "no provider where others reach it",
       closed,
       ["--host", "0.0.0.0"],
-      /Anybody who can reach 0\.0\.0\.0 may call everything/,
+      /No auth provider: anyone who can reach 0\.0\.0\.0 can call every route/,
     ],
     [
       "resume for everybody",
       `${closed} auth: jwtAuth({ ${secret} }),`,
       [],
-      /Anybody who knows the id of an execution may/,
+      /Anyone who knows the id of an execution can/,
     ],
     [
       "a weak secret",
@@ -307,7 +302,7 @@ describe("agentserve start --strict", () => {
 
   it("says every one of them", async () => {
     const { stderr } = await start(`auth: jwtAuth({ secret: "x" }),`, ["--allow-weak-secret"]).ended;
-    for (const name of ["The secret of jwtAuth()", "Anybody who knows the id", "Pages of every origin"])
+    for (const name of ["The secret of jwtAuth()", "Anyone who knows the id", "Pages of any origin"])
       expect(stderr).toContain(name);
   });
 

@@ -76,7 +76,7 @@ describe("a config with a mistake gives one readable message with file and place
       `{ workflows: [{ id: "x" }] }`,
       "workflows.0: expected a workflow made by defineWorkflow(), found an object",
     ],
-    ["no function", `{ configureApp: "x" }`, `configureApp: expected a function of the app, found "x"`],
+    ["no function", `{ configureApp: "x" }`, `configureApp: expected a function that takes the app, found "x"`],
     ["no object at all", `3`, "expected an object made by defineConfig(), found 3"],
   ])("%s", async (_, body, message) => {
     expect(await mistake({ [one]: define(body) })).toEqual({ message: `${one}: ${message}` });
@@ -126,7 +126,7 @@ describe("a config with a mistake gives one readable message with file and place
 
   it("an import that throws something else than an Error", async () => {
     expect((await mistake({ [one]: `throw "no";\nexport default {};` })).message).toBe(
-      `${one}: threw "no" while it was loaded`,
+      `${one}: threw "no" while loading`,
     );
   });
 

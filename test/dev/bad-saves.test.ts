@@ -184,12 +184,12 @@ const kinds: Record<string, Record<string, BadSave>> = {
     },
     "configureApp that is async": {
       files: inConfig(`async configureApp() {} ,`),
-      says: /configureApp: returned a promise/,
-      hint: "await what it needs at the top of the config file",
+      says: /configureApp: must be synchronous, but it returned a promise/,
+      hint: "use a top-level await in the config file",
     },
     "a route that a built-in one hides": {
       files: inConfig(`configureApp: (app) => void app.get("/workflows", () => 1),`),
-      says: /configureApp: GET \/workflows can never be reached: GET \/workflows is built in$/,
+      says: /configureApp: GET \/workflows is unreachable: the built-in route GET \/workflows matches first$/,
     },
   },
   "a mistake in a workflow": {

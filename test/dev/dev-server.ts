@@ -36,7 +36,7 @@ export interface DevOptions extends SpawnOptions {
 }
 
 export const served = /^✓ .*\n/m;
-export const refused = /the last good version goes on serving\n/;
+export const refused = /still serving the last good version\n/;
 
 /** The default of a project that a test does not care about. */
 export const config = `import { defineConfig } from "agentserve";

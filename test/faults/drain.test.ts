@@ -70,7 +70,7 @@ describe.each(["dev", "start"])("SIGTERM while executions run (%s)", (command) =
     const { child, folder, ran, waiting, stream, startMs } = world;
     const began = performance.now();
     child.process.kill("SIGTERM");
-    await child.waitFor(/once more/);
+    await child.waitFor(/press Ctrl\+C again to force/);
     writeFileSync(join(folder, "willing"), "");
     const text = await stream.text(); // it ends
     expect(text).toContain('"from":"hold"');
@@ -91,7 +91,7 @@ describe.each(["dev", "start"])("SIGTERM while executions run (%s)", (command) =
     const { child, waiting } = world;
     waiting.catch(() => {}); // cut
     child.process.kill("SIGTERM");
-    await child.waitFor(/once more/);
+    await child.waitFor(/press Ctrl\+C again to force/);
     child.process.kill("SIGTERM");
     expect(await child.ended).toMatchObject({ code: 1 });
     await finish(world, ["first", "hold", "hold", "last"]);

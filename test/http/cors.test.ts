@@ -90,7 +90,7 @@ describe("cors", () => {
   });
   it.each([undefined, "*", ["*"]])("refuses credentials with the origin %j", (origin) => {
     expect(() => createServer({ server: { cors: { origin, credentials: true } } })).toThrow(
-      /server\.cors\.credentials: expected named origins/,
+      /server\.cors\.credentials: expected false, or named origins/,
     );
   });
   it.each([

@@ -207,7 +207,7 @@ describe("configureApp", () => {
 
   it("refuses, with both names, a route that a built-in one always hides", () => {
     expect(() => createServer({ configureApp: (app) => void app.get("/workflows/special", () => 1) })).toThrow(
-      "configureApp: GET /workflows/special can never be reached: GET /workflows/:id is built in",
+      "configureApp: GET /workflows/special is unreachable: the built-in route GET /workflows/:id matches first",
     );
     createServer({ configureApp: (app) => void app.all("/**", () => 1).get("/workflows/:id/**", () => 1) });
   });
@@ -244,7 +244,7 @@ describe("configureApp", () => {
       async () => {
         throw new Error("late");
       },
-      "configureApp: returned a promise",
+      "configureApp: must be synchronous, but it returned a promise",
     ],
   ])("refuses a function %s", (_, configureApp, message) => {
     expect(() => createServer({ configureApp })).toThrow(message);
@@ -252,7 +252,7 @@ describe("configureApp", () => {
 
   it("refuses a HEAD route that GET of a built-in one hides", () => {
     expect(() => createServer({ configureApp: (app) => void app.on("HEAD", "/workflows", () => 1) })).toThrow(
-      "HEAD /workflows can never be reached",
+      "HEAD /workflows is unreachable",
     );
   });
 

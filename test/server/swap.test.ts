@@ -39,7 +39,7 @@ describe("a version of the config that is swapped in", () => {
   it("changes nothing when it cannot be served", async () => {
     const server = open(says(1));
     const hidden = defineConfig({ configureApp: (app) => void app.get("/workflows", () => "mine") });
-    expect(() => server.swap(toProject(hidden))).toThrow("GET /workflows can never be reached");
+    expect(() => server.swap(toProject(hidden))).toThrow("GET /workflows is unreachable");
     expect(await ask(server, "/version")).toEqual({ version: 1 });
   });
 

@@ -9,12 +9,12 @@ import { dim, toSeconds, toShort } from "./screen.ts";
 /** Calls an agent and prints its answer as it arrives. */
 export async function callAgent({ id, input, flags, client, screen }: Call): Promise<void> {
   for (const name of ["execution", "resume"] as const) {
-    if (flags[name] !== undefined) throw new UsageError(`--${name}: expected a workflow, found an agent`);
+    if (flags[name] !== undefined) throw new UsageError(`--${name} works only with a workflow, not with an agent`);
   }
   const text = (await readInput(input)) ?? (screen.canAsk ? await askText("What do you want to ask?") : undefined);
   if (!text?.trim()) {
-    throw new UsageError("<input>: expected a text to ask the agent", {
-      hint: `npx agentserve call agent ${id} "Hello", or - to read it from stdin`,
+    throw new UsageError("<input>: expected a message for the agent", {
+      hint: `for example: npx agentserve call agent ${id} "Hello"; pass - to read stdin`,
     });
   }
   const options = flags.conversation === undefined ? {} : { conversationId: flags.conversation };
@@ -42,15 +42,15 @@ export async function callAgent({ id, input, flags, client, screen }: Call): Pro
 
 function toFailure(last: ServerEvent | undefined): UserError {
   if (last?.type === "error") return new UserError(`The agent failed: ${toShort(last["error"], 2_000)}`);
-  return new UserError("The answer broke off: expected it to end with finish", {
-    hint: "the server's log may say why; ask again",
+  return new UserError("The stream ended before the answer was complete: expected a finish event", {
+    hint: "check the log of the server, then try again",
   });
 }
 
 /** Returns a line such as `12 tokens in, 8 out · 1.2 s`. */
 function toSummary({ usage, finishReason }: ServerEvent, ms: number): string {
   const { inputTokens, outputTokens } = (usage ?? {}) as Record<string, unknown>;
-  const reason = finishReason === "stop" ? [] : [`ended by ${toShort(finishReason, 60)}`];
+  const reason = finishReason === "stop" ? [] : [`finish reason: ${toShort(finishReason, 60)}`];
   return [`${count(inputTokens)} tokens in, ${count(outputTokens)} out`, toSeconds(ms), ...reason].join("  ·  ");
 }
 

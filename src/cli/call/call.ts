@@ -32,7 +32,7 @@ export function parseJson(text: string, from: string): unknown {
   const value = tryParseJson(text);
   if (value !== undefined) return value;
   throw new UsageError(`${from}: expected JSON, found ${toVisible(describe(text))}`, {
-    hint: `single quotes keep it whole in a shell: '{"amount":500}'`,
+    hint: `put JSON in single quotes: '{"amount":500}'`,
   });
 }
 
@@ -72,5 +72,9 @@ export async function withKnownIds(
   const near = nearest(id, ids);
   const known = ids.slice(0, 10).join(", ") + (ids.length > 10 ? ` and ${ids.length - 10} more` : "");
   if (near.length > 0) return new RefusalError(404, refusal.message, `did you mean ${near.slice(0, 3).join(" or ")}?`);
-  return new RefusalError(404, refusal.message, ids.length > 0 ? `there are ${known}` : `this server has no ${nouns}`);
+  return new RefusalError(
+    404,
+    refusal.message,
+    ids.length > 0 ? `available ${nouns}: ${known}` : `this server has no ${nouns}`,
+  );
 }

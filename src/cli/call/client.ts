@@ -35,7 +35,7 @@ export function createClient(target: Target, report: (line: string) => void): Cl
     accept: string,
   ): Promise<Response> {
     const headers = { accept, ...(target.token !== undefined && { authorization: `Bearer ${target.token}` }) };
-    const slow = setTimeout(() => report(`${target.url} has not answered yet`), slowMs);
+    const slow = setTimeout(() => report(`still waiting for ${target.url} …`), slowMs);
     try {
       return await $fetch.raw(target.url + path, {
         method,
@@ -132,7 +132,7 @@ async function readText(response: Response, target: Target, signal: AbortSignal 
   const text = await readUpTo(mostBytes, response.body ?? []).catch((error: unknown) => {
     throw toConnectionError(error, target, signal);
   });
-  if (text === undefined) throw new UserError(`${target.url} answered with more than 16 MiB: expected less`);
+  if (text === undefined) throw new UserError(`The response of ${target.url} is larger than 16 MiB`);
   return text;
 }
 

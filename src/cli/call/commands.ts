@@ -16,7 +16,7 @@ export function toResumeLines(
   const stepId = pending.others > 0 ? `,"options":{"stepId":${JSON.stringify(pending.stepId)}}` : "";
   const body = toWord(`{"resumeData":${shape}${stepId}}`);
   return [
-    `execution ${execution.id} waits for an answer; give it with`,
+    `execution ${execution.id} is suspended; resume it with`,
     `  ${toFollow(execution, target)} --resume ${toWord(shape)}`,
     `  ${toCurl(execution, "resume", target)} -H 'content-type: application/json' -d ${body}`,
   ];
@@ -25,9 +25,9 @@ export function toResumeLines(
 /** Returns the commands that follow or cancel an execution after Ctrl+C. */
 export function toLeaveLines(execution: Execution, target: Target): string[] {
   return [
-    `execution ${execution.id} goes on at the server`,
-    `  ${toFollow(execution, target)}   follows it`,
-    `  ${toCurl(execution, "cancel", target)}   cancels it`,
+    `execution ${execution.id} continues on the server`,
+    `  follow: ${toFollow(execution, target)}`,
+    `  cancel: ${toCurl(execution, "cancel", target)}`,
   ];
 }
 

@@ -44,14 +44,14 @@ async function* toLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
 function toEvent(text: string): ServerEvent {
   const event = tryParseJson(text);
   if (!isObject(event) || typeof event["type"] !== "string") {
-    throw new UserError("The server sent an event that is none: expected JSON with a type", {
-      hint: "is it agentserve, and of this version?",
+    throw new UserError("The server sent an invalid event: expected JSON with a type", {
+      hint: "is this an agentserve server of the same version?",
     });
   }
   return event as ServerEvent;
 }
 
 const tooLarge = (): UserError =>
-  new UserError("The server sent an event of more than 16 MiB: expected smaller ones", {
-    hint: "GET /workflows/<id>/executions/<executionId>/state shows an execution as a whole",
+  new UserError("The server sent an event that is larger than 16 MiB", {
+    hint: "GET /workflows/<id>/executions/<executionId>/state returns the whole execution",
   });

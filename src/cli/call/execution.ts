@@ -63,26 +63,26 @@ export class Execution {
           yield event;
           if (event.type === "workflow-result") return;
         }
-        why = "the stream ended before the execution did";
+        why = "the stream ended before the execution was complete";
       } catch (error) {
         why = reasonToRetry(error, next === open) ?? raise(next === open ? error : this.#explain(error));
       }
       next = (again) => this.attach(again);
       const wait = waitsMs[tries++];
       if (wait === undefined) throw this.#lost(why);
-      this.#report(`${why}; attaching again (${tries} of ${waitsMs.length})`);
+      this.#report(`${why}; reconnecting (${tries} of ${waitsMs.length})`);
       await sleep(wait, undefined, { signal }).catch((error: unknown) => raise(signal.aborted ? signal.reason : error));
     }
   }
 
   #explain(error: unknown): unknown {
     if (!(error instanceof RefusalError) || error.status !== 404) return error;
-    return new UserError(`The server does not know execution ${this.id}: it has not begun, or its data is gone`);
+    return new UserError(`Execution ${this.id} not found: it was not started, or its data was deleted`);
   }
 
   #lost(why: string): UserError {
-    return new UserError(`Execution ${this.id} is out of sight: ${why}`, {
-      hint: `it goes on at the server: npx agentserve call workflow ${this.workflowId} --execution ${this.id}${this.#client.target.flag} follows it`,
+    return new UserError(`Lost the connection to execution ${this.id}: ${why}`, {
+      hint: `it continues on the server; follow it with: npx agentserve call workflow ${this.workflowId} --execution ${this.id}${this.#client.target.flag}`,
     });
   }
 }

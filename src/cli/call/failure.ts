@@ -25,9 +25,9 @@ export class ConnectionError extends UserError {
 }
 
 export function toRefusalError(status: number, message: string, { token }: Target): RefusalError {
-  const make = "npx agentserve token --sub ada makes one for a server of this folder";
+  const make = "create one for the project in this folder: npx agentserve token --sub ada";
   const hints: Record<number, string> = {
-    401: `${token ? "pass another one" : "say who is asking"} with --token or AGENTSERVE_TOKEN; ${make}`,
+    401: `pass a ${token ? "valid token" : "token"} with --token or AGENTSERVE_TOKEN; ${make}`,
     503: "try again in a moment",
   };
   return new RefusalError(status, `${message} (${status})`, hints[status]);
@@ -35,31 +35,31 @@ export function toRefusalError(status: number, message: string, { token }: Targe
 
 export function redirected({ status, headers }: Response, { url }: Target): UserError {
   const to = URL.parse(headers.get("location") ?? "", url);
-  const hint = to ? `should it be --url ${toVisible(to.origin, { most: 300 })}? Nothing was sent there` : undefined;
-  return new UserError(`${url} answered with a redirect (${status}): expected agentserve itself`, { hint });
+  const hint = to ? `did you mean --url ${toVisible(to.origin, { most: 300 })}? No request was sent there` : undefined;
+  return new UserError(`${url} answered with a redirect (${status}): expected an agentserve server`, { hint });
 }
 
 export const notOurs = ({ url }: Target): UserError =>
-  new UserError(`${url} answered, but not as agentserve does: expected its JSON or its events`, {
-    hint: "is another server there? --url or AGENTSERVE_URL says where yours is",
+  new UserError(`Unexpected response from ${url}: expected the JSON or events of an agentserve server`, {
+    hint: "is another server running there? Set the URL with --url or AGENTSERVE_URL",
   });
 
 export function toConnectionError(error: unknown, { url }: Target, signal: AbortSignal | undefined): Error {
   if (signal?.aborted && signal.reason instanceof UserError) return signal.reason;
   const { code, message } = innermost(error);
   if (message === "bad port") {
-    return new UserError(`${url} has a port that belongs to another protocol: fetch refuses it`);
+    return new UserError(`The port of ${url} is reserved for another protocol: fetch blocks it`);
   }
   if (code.startsWith("CERT_") || code.includes("SELF_SIGNED") || code.includes("UNABLE_TO_")) {
-    return new UserError(`${url} shows a certificate that is not trusted here (${code})`, {
-      hint: "NODE_EXTRA_CA_CERTS=<file> names one that is",
+    return new UserError(`The certificate of ${url} is not trusted (${code})`, {
+      hint: "trust it with NODE_EXTRA_CA_CERTS=<file>",
     });
   }
   if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code)) {
-    const hint = "npx agentserve dev starts a server; --url or AGENTSERVE_URL says where another one is";
-    return new ConnectionError(`No server answers at ${url} (${code})`, { hint, heard: false });
+    const hint = "start a server with npx agentserve dev, or set the URL with --url or AGENTSERVE_URL";
+    return new ConnectionError(`Cannot connect to ${url} (${code})`, { hint, heard: false });
   }
-  return new ConnectionError(`${url} closed the connection or fell silent${code && ` (${code})`}: expected an answer`, {
+  return new ConnectionError(`The connection to ${url} was closed or timed out${code && ` (${code})`}`, {
     heard: true,
   });
 }

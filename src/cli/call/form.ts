@@ -74,7 +74,7 @@ async function askOneOf(field: Field, values: readonly unknown[]): Promise<unkno
 async function askTyped(field: Field, kind: string, parse: (text: string) => unknown): Promise<unknown> {
   const { schema, isRequired } = field;
   const hasDefault = "default" in schema;
-  const empty = hasDefault ? `Enter: ${toShort(schema["default"], 60)}` : isRequired ? "" : "Enter: leave it out";
+  const empty = hasDefault ? `Enter: ${toShort(schema["default"], 60)}` : isRequired ? "" : "Enter: skip";
   let label = toLabel(field, kind);
   for (let tries = 0; tries < mostTries; tries++) {
     const text = await askText(label, empty);
@@ -86,10 +86,10 @@ async function askTyped(field: Field, kind: string, parse: (text: string) => unk
       label = `${toLabel(field, kind)} expected ${error instanceof SyntaxError ? "JSON" : toErrorMessage(error)}`;
     }
   }
-  throw new UserError(`${toShort(field.name, 100)}: expected a ${kind}, found none in ${mostTries} tries`);
+  throw new UserError(`${toShort(field.name, 100)}: no valid ${kind} after ${mostTries} tries`);
 }
 
-const leaveOut = "(leave it out)";
+const leaveOut = "(skip)";
 
 /** Returns a label such as `amount: How much it is (number)`. */
 function toLabel({ name, schema }: Field, kind?: string): string {

@@ -53,7 +53,7 @@ export class WorkflowLines {
 function toCompleted(name: string, { status, attempt }: ServerEvent, ms: number): string {
   if (status === "skipped") return dim(`- ${name}  skipped`);
   const facts = [Number.isFinite(ms) ? toSeconds(Math.max(ms, 0)) : ""];
-  if (typeof attempt === "number" && attempt > 1) facts.push(`at attempt ${attempt}`);
+  if (typeof attempt === "number" && attempt > 1) facts.push(`attempt ${attempt}`);
   return `${colors.green("✓")} ${name}  ${dim(facts.filter(Boolean).join("  ·  "))}`.trimEnd();
 }
 
@@ -78,10 +78,10 @@ export async function showPart(screen: Screen, event: ServerEvent, stream: NodeJ
     case "tool-error":
       return screen.line(`${colors.red("✗")} ${toShort(toolName, 100)} ${toShort(error)}`);
     case "tool-approval-request":
-      return screen.line(colors.yellow(`? ${toShort(event["toolCall"])} waits to be allowed`));
+      return screen.line(colors.yellow(`? ${toShort(event["toolCall"])} needs approval`));
     case "source":
       return screen.line(dim(`  ${toShort(event["title"] ?? "", 100)} ${toShort(event["url"] ?? "")}`));
     case "file":
-      return screen.line(dim(`  a file: ${toShort(event["mediaType"], 100)}; --json shows it`));
+      return screen.line(dim(`  file: ${toShort(event["mediaType"], 100)} (print it with --json)`));
   }
 }

@@ -37,13 +37,13 @@ function toUrl(text: string, from: string): string {
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
   if (url && isHttp && (url.username || url.password)) {
     throw new UsageError(`${from}: expected a URL without a user name and password`, {
-      hint: "--token or AGENTSERVE_TOKEN says who is asking",
+      hint: "pass a token with --token or AGENTSERVE_TOKEN",
     });
   }
   // Even a text that is not a valid URL may contain a password.
   const found = text.includes("@") ? "something else" : toVisible(describe(text));
   if (!url || !isHttp) throw new UsageError(`${from}: expected an http or https URL, found ${found}`);
-  if (url.search || url.hash) throw new UsageError(`${from}: expected a URL without ? and #, found ${found}`);
+  if (url.search || url.hash) throw new UsageError(`${from}: expected a URL without a query or hash, found ${found}`);
   return url.origin + url.pathname.replace(/\/+$/, "");
 }
 
@@ -51,8 +51,8 @@ function toUrl(text: string, from: string): string {
 function toToken(text: string | undefined, from: string): string | undefined {
   const token = text?.trim();
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
-    throw new UsageError(`${from}: expected a token of plain letters, without spaces and line breaks`, {
-      hint: "npx agentserve token --sub ada makes one",
+    throw new UsageError(`${from}: expected a token of printable ASCII characters, without spaces and line breaks`, {
+      hint: "create one with: npx agentserve token --sub ada",
     });
   }
   return token;

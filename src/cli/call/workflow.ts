@@ -84,13 +84,13 @@ async function begin({ id, input, flags, client, screen }: Call, execution: Exec
     return await run((signal) => execution.begin(sent, flags.conversation, signal));
   } catch (error) {
     if (error instanceof RefusalError && error.status === 409) {
-      throw new RefusalError(409, error.message, "without an input, --execution follows one that exists");
+      throw new RefusalError(409, error.message, "to follow an existing execution, pass --execution without an input");
     }
     if (error instanceof RefusalError && error.status === 400) {
       const detail = (await client.get(`/workflows/${id}`).catch(() => undefined)) as
         | { inputSchema?: unknown }
         | undefined;
-      throw new RefusalError(400, error.message, `its input is ${toVisible(toShape(detail?.inputSchema))}`);
+      throw new RefusalError(400, error.message, `expected input: ${toVisible(toShape(detail?.inputSchema))}`);
     }
     throw await withKnownIds(error, client, "workflows", id);
   }

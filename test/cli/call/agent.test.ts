@@ -78,17 +78,17 @@ describe("agentserve call agent", () => {
       "error Agent asistant not found (404)\nhint  did you mean assistant?\n",
     );
     expect((await call(["agent", "nobody", "hi", "--url", url])).stderr).toContain(
-      "hint  there are assistant, failing\n",
+      "hint  available agents: assistant, failing\n",
     );
   });
 
   it.each<[string, string[], string]>([
-    ["without a question", ["agent", "assistant"], "error <input>: expected a text to ask the agent\n"],
-    ["with an empty one", ["agent", "assistant", ""], "error <input>: expected a text to ask the agent\n"],
+    ["without a question", ["agent", "assistant"], "error <input>: expected a message for the agent\n"],
+    ["with an empty one", ["agent", "assistant", ""], "error <input>: expected a message for the agent\n"],
     [
       "with --resume",
       ["agent", "assistant", "hi", "--resume", "{}"],
-      "error --resume: expected a workflow, found an agent\n",
+      "error --resume works only with a workflow, not with an agent\n",
     ],
     [
       "with a kind that is none",
@@ -123,7 +123,7 @@ describe("agentserve call agent", () => {
     ["ftp://127.0.0.1", 'expected an http or https URL, found "ftp://127.0.0.1"'],
     ["http://ada:hunter2@127.0.0.1", "expected a URL without a user name and password"],
     ["ada:hunter2@127.0.0.1", "expected an http or https URL, found something else"],
-    ["http://127.0.0.1/?x=1", "expected a URL without ? and #"],
+    ["http://127.0.0.1/?x=1", "expected a URL without a query or hash"],
   ])("refuses the URL %s, from a flag and from the environment", async (bad, message) => {
     const flag = await call(["agent", "assistant", "hi", "--url", bad]);
     expect([flag.code, flag.stderr]).toEqual([2, expect.stringContaining(`error --url: ${message}`)]);

@@ -16,10 +16,10 @@ describe("agentserve call, of a server that is not ours", () => {
     expect([code, stdout, stderr]).toEqual([
       1,
       "",
-      `error No server answers at ${url} (ECONNREFUSED)\nhint  npx agentserve dev starts a server; --url or AGENTSERVE_URL says where another one is\n`,
+      `error Cannot connect to ${url} (ECONNREFUSED)\nhint  start a server with npx agentserve dev, or set the URL with --url or AGENTSERVE_URL\n`,
     ]);
     expect((await call(["workflow", "x", "--url", "http://127.0.0.1:1"])).stderr).toBe(
-      "error http://127.0.0.1:1 has a port that belongs to another protocol: fetch refuses it\n",
+      "error The port of http://127.0.0.1:1 is reserved for another protocol: fetch blocks it\n",
     );
   });
 
@@ -41,7 +41,7 @@ describe("agentserve call, of a server that is not ours", () => {
       expect([code, stdout, stderr]).toEqual([
         1,
         "",
-        `error ${url} answered, but not as agentserve does: expected its JSON or its events\nhint  is another server there? --url or AGENTSERVE_URL says where yours is\n`,
+        `error Unexpected response from ${url}: expected the JSON or events of an agentserve server\nhint  is another server running there? Set the URL with --url or AGENTSERVE_URL\n`,
       ]);
     }
   });
@@ -55,7 +55,7 @@ describe("agentserve call, of a server that is not ours", () => {
     expect([code, stdout, stderr]).toEqual([
       1,
       "",
-      `error ${url} answered with a redirect (307): expected agentserve itself\nhint  should it be --url ${other.url}? Nothing was sent there\n`,
+      `error ${url} answered with a redirect (307): expected an agentserve server\nhint  did you mean --url ${other.url}? No request was sent there\n`,
     ]);
     expect(asked.map(({ headers }) => headers.authorization)).toEqual(["Bearer hunter2"]);
     expect(other.requests).toEqual([]);
@@ -115,7 +115,7 @@ describe("agentserve call, of a server that is not ours", () => {
         : void response.writeHead(200, json).end(JSON.stringify({ success: true, data })),
     );
     expect((await call(["workflow", "nothing", "--url", url])).stderr).toBe(
-      "error Workflow nothing not found (404)\nhint  there are fine, w0x, w1x, w2x, w3x, w4x, w5x, w6x, w7x, w8x and 21 more\n",
+      "error Workflow nothing not found (404)\nhint  available workflows: fine, w0x, w1x, w2x, w3x, w4x, w5x, w6x, w7x, w8x and 21 more\n",
     );
   });
 
@@ -148,7 +148,7 @@ describe("agentserve call, of a server that is not ours", () => {
       const { code, stderr } = await call(["agent", "x", "hi", "--url", url]);
       expect([code, stderr]).toEqual([
         1,
-        expect.stringContaining("error The server sent an event of more than 16 MiB"),
+        expect.stringContaining("error The server sent an event that is larger than 16 MiB"),
       ]);
     }
   });
@@ -156,7 +156,7 @@ describe("agentserve call, of a server that is not ours", () => {
   it.each(["nonsense", "null", "7", '{"a":1}'])("refuses the event %s", async (text) => {
     const { url } = await pretend((_, response) => void response.writeHead(200, sse).end(`data: ${text}\n\n`));
     const { code, stderr } = await call(["workflow", "x", "--url", url]);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("error The server sent an event that is none")]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("error The server sent an invalid event")]);
   });
 
   it("says that an answer broke off", async () => {
@@ -168,7 +168,7 @@ describe("agentserve call, of a server that is not ours", () => {
     expect([first.code, first.stdout, first.stderr]).toEqual([
       1,
       "half an ans\n",
-      expect.stringContaining("error The answer broke off"),
+      expect.stringContaining("error The stream ended before the answer was complete"),
     ]);
     const cut = await pretend((request, response) => {
       response.writeHead(200, sse).write(frames, () => request.socket.destroy());
@@ -177,7 +177,7 @@ describe("agentserve call, of a server that is not ours", () => {
     expect([second.code, second.stdout, second.stderr]).toEqual([
       1,
       "half an ans\n",
-      expect.stringMatching(/^error \S+ closed the connection or fell silent \(\w+\): expected an answer\n$/),
+      expect.stringMatching(/^error The connection to \S+ was closed or timed out \(\w+\)\n$/),
     ]);
   });
 
@@ -198,19 +198,19 @@ describe("agentserve call, of a server that is not ours", () => {
       else refuse(response, 404, "Execution e not found");
     });
     expect((await call(["workflow", "x", "--execution", "e", "{}", "--url", gone.url])).stderr).toContain(
-      "error The server does not know execution e: it has not begun, or its data is gone\n",
+      "error Execution e not found: it was not started, or its data was deleted\n",
     );
   });
 
   it("says that a server is slow, and leaves it at Ctrl+C", async () => {
     const { url } = await pretend(() => {});
     const calling = startCall(["agent", "x", "hi", "--url", url]);
-    await heard(calling, /has not answered yet/);
+    await heard(calling, /still waiting for/);
     calling.process.kill("SIGINT");
     expect(await calling.ended).toMatchObject({
       code: 1,
       stdout: "",
-      stderr: `${url} has not answered yet\nerror Interrupted\n`,
+      stderr: `still waiting for ${url} …\nerror Interrupted\n`,
     });
   });
 

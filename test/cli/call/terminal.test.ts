@@ -75,9 +75,7 @@ describe("agentserve call in a terminal", () => {
     await answer(terminal, [[/❯ approved[^]*No/, interrupt]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([
       3,
-      expect.stringMatching(
-        /execution \S+ waits for an answer; give it with\n {2}npx agentserve call workflow approval/,
-      ),
+      expect.stringMatching(/execution \S+ is suspended; resume it with\n {2}npx agentserve call workflow approval/),
     ]);
   });
 
@@ -90,8 +88,8 @@ describe("agentserve call in a terminal", () => {
       [/❯ count \(whole number\) expected a whole number/, `7${enter}`],
       [/❯ color[^]*blue/, `${down}${enter}`],
       [/❯ size \(number\)[^]*Enter: 5/, enter],
-      [/❯ note[^]*Enter: leave it out/, enter],
-      [/❯ sure[^]*\(leave it out\)/, enter],
+      [/❯ note[^]*Enter: skip/, enter],
+      [/❯ sure[^]*\(skip\)/, enter],
       [/❯ place\.city/, `Berlin${enter}`],
       [/❯ tags \(JSON\)/, `[${enter}`],
       [/❯ tags \(JSON\) expected JSON/, `["a"]${enter}`],
@@ -142,7 +140,7 @@ describe("agentserve call in a terminal", () => {
     const args = ["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--json"];
     expect((await callInTerminal([...args, "--url", url]).ended).code).toBe(3);
     const { code, stdout } = await callInTerminal(["agent", "assistant", "--json", "--url", url]).ended;
-    expect([code, stdout]).toEqual([2, expect.stringContaining("expected a text")]);
+    expect([code, stdout]).toEqual([2, expect.stringContaining("expected a message for the agent")]);
   });
 
   it("shows no control character of an answer, a result or a question", async () => {

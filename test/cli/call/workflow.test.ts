@@ -79,7 +79,7 @@ describe("agentserve call workflow", () => {
     const lines = stderr.replaceAll(/[\d.]+ (?:ms|s)\b/g, "0 ms").split("\n");
     expect(lines.filter((line) => !line.startsWith("•"))).toEqual([
       "▸ flaky",
-      "✓ flaky  0 ms  ·  at attempt 3",
+      "✓ flaky  0 ms  ·  attempt 3",
       "▸ when",
       "- when  skipped",
       "▸ ask",
@@ -99,7 +99,7 @@ describe("agentserve call workflow", () => {
     expect(await callWith("{n", args)).toMatchObject({
       code: 2,
       stdout: "",
-      stderr: `error <input>: expected JSON, found "{n"\nhint  single quotes keep it whole in a shell: '{"amount":500}'\n`,
+      stderr: `error <input>: expected JSON, found "{n"\nhint  put JSON in single quotes: '{"amount":500}'\n`,
     });
   });
 
@@ -111,7 +111,7 @@ describe("agentserve call workflow", () => {
         "▸ first",
         "‖ first waits: Is 1 fine?",
         '  {"n":1}',
-        "execution later waits for an answer; give it with",
+        "execution later is suspended; resume it with",
         `  npx agentserve call workflow approval --execution later --url ${url} --resume '{"approved":<boolean>}'`,
         `  curl -X POST '${url}/workflows/approval/executions/later/resume' -H "Authorization: Bearer $AGENTSERVE_TOKEN" -H 'content-type: application/json' -d '{"resumeData":{"approved":<boolean>}}'`,
         "",
@@ -119,7 +119,7 @@ describe("agentserve call workflow", () => {
     );
     const refused = await here(["approval", "--execution", "later", "--resume", '{"approved":7}']);
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("error Invalid resume data: approved")]);
-    expect(refused.stderr).toContain("execution later waits for an answer");
+    expect(refused.stderr).toContain("execution later is suspended");
     const resumed = await here(["approval", "--execution", "later", "--resume", '{"approved":true}']);
     expect([resumed.code, JSON.parse(resumed.stdout)]).toEqual([0, { approved: true }]);
     expect(resumed.stderr).toMatch(/‖ first waits: [^]*✓ first\n▸ second\n✓ second {2}[\d.]+ m?s\n$/);
@@ -128,7 +128,7 @@ describe("agentserve call workflow", () => {
     const twice = await here(["approval", '{"n":1}', "--execution", "later"]);
     expect([twice.code, twice.stderr]).toEqual([
       1,
-      "error Execution later already exists (409)\nhint  without an input, --execution follows one that exists\n",
+      "error Execution later already exists (409)\nhint  to follow an existing execution, pass --execution without an input\n",
     ]);
   });
 
@@ -191,7 +191,9 @@ describe("agentserve call workflow", () => {
     const bad = await here(["approval", '{"n":"x"}']);
     expect([bad.code, bad.stderr]).toEqual([
       1,
-      expect.stringMatching(/^error Input validation failed: n: .* \(400\)\nhint {2}its input is \{"n":<number>\}\n$/),
+      expect.stringMatching(
+        /^error Input validation failed: n: .* \(400\)\nhint {2}expected input: \{"n":<number>\}\n$/,
+      ),
     ]);
     expect(await here(["aproval"])).toMatchObject({
       code: 1,
@@ -199,7 +201,7 @@ describe("agentserve call workflow", () => {
       stderr: "error Workflow aproval not found (404)\nhint  did you mean approval?\n",
     });
     expect((await here(["invoice"])).stderr).toBe(
-      "error Workflow invoice not found (404)\nhint  there are steps, approval, branches, broken\n",
+      "error Workflow invoice not found (404)\nhint  available workflows: steps, approval, branches, broken\n",
     );
   });
 
@@ -208,13 +210,13 @@ describe("agentserve call workflow", () => {
     expect(none).toMatchObject({
       code: 1,
       stderr:
-        "error Authentication required (401)\nhint  say who is asking with --token or AGENTSERVE_TOKEN; npx agentserve token --sub ada makes one for a server of this folder\n",
+        "error Authentication required (401)\nhint  pass a token with --token or AGENTSERVE_TOKEN; create one for the project in this folder: npx agentserve token --sub ada\n",
     });
     const bad = await call(["workflow", "steps", "--url", url, "--token", `${token}x`, "--json"]);
     expect([bad.code, bad.stdout, bad.stderr]).toEqual([
       1,
       "",
-      expect.stringContaining("pass another one with --token"),
+      expect.stringContaining("pass a valid token with --token"),
     ]);
     const torn = await call(["workflow", "steps", "--url", url, "--token", "hunter2 \n hunter2"]);
     expect([torn.code, torn.stderr]).toEqual([2, expect.stringContaining("error --token: expected a token")]);
@@ -242,7 +244,7 @@ describe("agentserve call workflow, cut off", () => {
     const calling = startCall(["workflow", "holds", "--url", first.url, "--json"]);
     await calling.waitFor(/"from":"holds"/);
     await first.stop();
-    await heard(calling, /closed the connection or fell silent.*; attaching again \(1 of 6\)/);
+    await heard(calling, /The connection to \S+ was closed or timed out.*; reconnecting \(1 of 6\)/);
     writeFileSync(join(cwd, "go"), "");
     const port = new URL(first.url).port;
     const second = agentserve(["start", "--port", port, ...data], { cwd });
@@ -265,11 +267,11 @@ describe("agentserve call workflow, cut off", () => {
     await stop();
     const { code, stdout, stderr } = await calling.ended;
     expect([code, stdout]).toEqual([1, ""]);
-    expect(stderr).toContain("attaching again (6 of 6)");
+    expect(stderr).toContain("reconnecting (6 of 6)");
     expect(stderr).toMatch(
-      /error Execution x is out of sight: No server answers at \S+ \(ECONNREFUSED\)\nhint {2}it goes on/,
+      /error Lost the connection to execution x: Cannot connect to \S+ \(ECONNREFUSED\)\nhint {2}it continues/,
     );
-    expect(stderr).toContain(`npx agentserve call workflow holds --execution x --url ${base} follows it\n`);
+    expect(stderr).toContain(`follow it with: npx agentserve call workflow holds --execution x --url ${base}\n`);
   });
 
   it("leaves the execution to the server at Ctrl+C, and says how to follow and to cancel it", async () => {
@@ -282,9 +284,9 @@ describe("agentserve call workflow, cut off", () => {
     expect([code, signal, stdout]).toEqual([1, null, ""]);
     expect(stderr).toContain(
       [
-        "execution x goes on at the server",
-        `  npx agentserve call workflow holds --execution x --url ${base}   follows it`,
-        `  curl -X POST '${base}/workflows/holds/executions/x/cancel'   cancels it`,
+        "execution x continues on the server",
+        `  follow: npx agentserve call workflow holds --execution x --url ${base}`,
+        `  cancel: curl -X POST '${base}/workflows/holds/executions/x/cancel'`,
         "",
       ].join("\n"),
     );

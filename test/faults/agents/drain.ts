@@ -98,6 +98,6 @@ export class SlowServer {
   /** SIGTERM; resolves when it is closing. */
   async close(): Promise<void> {
     this.child.process.kill("SIGTERM");
-    await this.child.waitFor(/once more/);
+    await this.child.waitFor(/press Ctrl\+C again to force/);
   }
 }
