@@ -1,8 +1,8 @@
 import { globSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
-// A smoke detector for sentences that must be read twice. Comments are written like those of h3, Hono or the Restate SDK:
-// they begin with a noun or a verb, and their subject is a thing in the code.
+// A smoke detector for sentences that must be read twice. Comments, messages and documents are written like those of h3,
+// Hono or the Restate SDK: they begin with a noun or a verb, and their subject is a thing in the code.
 const rules: Record<string, { readonly pattern: RegExp; readonly most: number }> = {
   "begins with What, Whether, How, Who, Whoever or Where": {
     pattern: /^(What|Whether|How|Who|Whoever|Whose|Where)\b/,
@@ -18,36 +18,78 @@ const rules: Record<string, { readonly pattern: RegExp; readonly most: number }>
   },
 };
 
-describe("comments in src are plain English", () => {
-  const comments = globSync("src/**/*.ts").flatMap(commentsOf);
-
-  it("finds the comments", () => {
-    expect(comments.length).toBeGreaterThan(1_000);
-    expect(commentsOf("test/language.test.ts").some(({ text }) => text.startsWith("A smoke detector"))).toBe(true);
-  });
-
-  it.each(Object.entries(rules))("at most a few: %s", (name, { pattern, most }) => {
-    const found = comments.filter(({ text }) => pattern.test(text));
-    const list = found.map(({ place, text }) => `${place}: ${text}`).join("\n");
-    console.log(
-      `${name}: ${found.length} of ${comments.length} (${((100 * found.length) / comments.length).toFixed(2)} %)`,
-    );
-    expect(found.length / comments.length, list).toBeLessThanOrEqual(most);
-  });
-});
-
-interface Comment {
+interface Sentence {
   readonly place: string;
   readonly text: string;
 }
 
-/** The comments of a file; lines that follow each other are one. */
-function commentsOf(file: string): Comment[] {
-  const source = readFileSync(file, "utf8");
-  const found = source.matchAll(/\/\*\*?([\s\S]*?)\*\/|(?:(?<=^|[\s;{(,])\/\/ .*(?:\n\s*(?=\/\/ ))?)+/gm);
-  return [...found].map(({ 0: whole, 1: block, index }) => {
-    const lines = (block ?? whole).split("\n").map((line) => line.replace(/^\s*(\*|\/\/) ?/, ""));
-    const line = source.slice(0, index).split("\n").length;
-    return { place: `${file}:${line}`, text: lines.join(" ").replace(/\s+/g, " ").trim() };
+const commentPattern = /\/\*\*?([\s\S]*?)\*\/|(?:(?<=^|[\s;{(,])\/\/ .*(?:\n\s*(?=\/\/ ))?)+/gm;
+
+const sources = globSync("src/**/*.ts");
+const documents = ["README.md", "CHANGELOG.md", "AGENTS.md", ...globSync(["docs/**/*.md", "templates/**/*.md"])];
+const texts: Record<string, readonly Sentence[]> = {
+  "comments in src": sources.flatMap(commentsOf),
+  "strings in src": [...sources, "bin/agentserve.mjs"].flatMap(stringsOf),
+  "README, docs and templates": documents.flatMap(sentencesOf),
+};
+
+describe("plain English", () => {
+  it("is checked in all comments, strings and sentences", () => {
+    expect(texts["comments in src"]!.length).toBeGreaterThan(1_000);
+    expect(commentsOf("test/language.test.ts").some(({ text }) => text.startsWith("A smoke detector"))).toBe(true);
+    const strings = texts["strings in src"]!.map(({ text }) => text);
+    expect(strings).toContain("Too many agent calls in flight"); // an error
+    expect(strings).toContain("refuse to start with risky defaults"); // an option of the command line
+    expect(strings).toContain("Cancel an execution"); // a summary in /doc
+    const sentences = texts["README, docs and templates"]!.map(({ text }) => text);
+    expect(sentences).toContain("A recorded step never runs again."); // in a list
+    expect(sentences).toContain("How it compares"); // a heading
+    expect(sentences).toContain("streams an object as it grows"); // a cell of a table
   });
+
+  for (const [where, sentences] of Object.entries(texts))
+    it.each(Object.entries(rules))(`${where}, at most a few: %s`, (name, { pattern, most }) => {
+      const found = sentences.filter(({ text }) => pattern.test(text));
+      const share = found.length / sentences.length;
+      console.log(`${where}: ${name}: ${found.length} of ${sentences.length} (${(100 * share).toFixed(2)} %)`);
+      expect(share, found.map(({ place, text }) => `${place}: ${text}`).join("\n")).toBeLessThanOrEqual(most);
+    });
+});
+
+/** The comments of a file; lines that follow each other are one. */
+function commentsOf(file: string): Sentence[] {
+  const source = readFileSync(file, "utf8");
+  return [...source.matchAll(commentPattern)].map(({ 0: whole, 1: block, index }) => {
+    const lines = (block ?? whole).split("\n").map((line) => line.replace(/^\s*(\*|\/\/) ?/, ""));
+    return { place: toPlace(file, source, index), text: lines.join(" ").replace(/\s+/g, " ").trim() };
+  });
+}
+
+/** The string literals of a file that have several words: almost all of them are shown to users. */
+function stringsOf(file: string): Sentence[] {
+  const source = readFileSync(file, "utf8").replace(commentPattern, (comment) => comment.replace(/[^\n]/g, " "));
+  const literals = source.matchAll(/"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|`((?:[^`\\]|\\.)*)`/g);
+  return [...literals]
+    .map(({ 1: double, 2: single, 3: template, index }) => ({
+      place: toPlace(file, source, index),
+      text: (double ?? single ?? template!).trim(),
+    }))
+    .filter(({ text }) => /[a-z]{2,} [a-z]/i.test(text) && !/^(SELECT|INSERT|UPDATE|DELETE|CREATE)\b/.test(text));
+}
+
+/** The headings, sentences, list items and table cells of a document, without its code blocks. */
+function sentencesOf(file: string): Sentence[] {
+  const source = readFileSync(file, "utf8").replace(/^```[^]*?^```/gm, (block) => block.replace(/[^\n]/g, ""));
+  return [...source.matchAll(/(?:^(?![#|>-]|\d+\.).+\n?)+|^.+$/gm)].flatMap(({ 0: block, index }) =>
+    block
+      .replace(/^(#+|[->]|\d+\.) /, "")
+      .replace(/\*\*/g, "")
+      .split(/(?<=[.:;?!])\s+|\s*\|\s*/)
+      .map((text) => ({ place: toPlace(file, source, index), text: text.replace(/\s+/g, " ").trim() }))
+      .filter(({ text }) => /[a-z]{2,} [a-z]/i.test(text)),
+  );
+}
+
+function toPlace(file: string, source: string, index: number): string {
+  return `${file}:${source.slice(0, index).split("\n").length}`;
 }

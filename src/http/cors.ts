@@ -28,21 +28,21 @@ const off: Cors = { headers: () => [], preflight: () => undefined, allows: () =>
 export function createCors(options: CorsOptions | false | undefined): Cors {
   if (options === false) return off;
   const { origin = "*", credentials, allowHeaders, allowMethods, exposeHeaders = [], maxAge } = options ?? {};
-  const anybody = [origin].flat().includes("*");
+  const allowsAll = [origin].flat().includes("*");
   const named = new Set(typeof origin === "function" ? [] : [origin].flat());
   const allowed = typeof origin === "function" ? origin : (asked: string) => (named.has(asked) ? asked : undefined);
 
   const shared: HeaderPairs = credentials ? [["access-control-allow-credentials", "true"]] : [];
   const expose: HeaderPairs = [["access-control-expose-headers", [...exposed, ...exposeHeaders].join(", ")]];
-  const forAnybody: HeaderPairs = [["access-control-allow-origin", "*"], ...shared];
+  const forAllOrigins: HeaderPairs = [["access-control-allow-origin", "*"], ...shared];
 
   function grant(request: Request): HeaderPairs | undefined {
-    if (anybody) return forAnybody;
+    if (allowsAll) return forAllOrigins;
     const asked = request.headers.get("origin");
     const granted = asked === null ? undefined : allowed(asked);
     return granted ? [["access-control-allow-origin", granted], ...shared] : undefined;
   }
-  const vary: HeaderPairs = anybody ? [] : [["vary", "origin"]];
+  const vary: HeaderPairs = allowsAll ? [] : [["vary", "origin"]];
 
   return {
     headers(request) {
@@ -69,7 +69,7 @@ export function createCors(options: CorsOptions | false | undefined): Cors {
     },
     allows(asked) {
       // A function may return an origin other than the requesting one. A browser would refuse that response.
-      const granted = anybody ? "*" : allowed(asked);
+      const granted = allowsAll ? "*" : allowed(asked);
       return granted === "*" || granted === asked;
     },
   };

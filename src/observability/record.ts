@@ -78,7 +78,7 @@ function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
     const because = isLast ? "" : `\ncaused by: ${toErrorText(error.cause, redact, depth + 1)}`;
     return String(error.stack ?? error.message) + because;
   } catch {
-    return "[an error that cannot be read]";
+    return "[unreadable error]";
   }
 }
 const mostCauses = 4;
