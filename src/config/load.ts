@@ -36,7 +36,7 @@ export function findConfig(asked: string | undefined, folder: string): string {
     if (file) return file;
   } else if (existsSync(place)) return place;
   throw new ConfigError(isFolder(place) ? `${names[0]} not found in ${place}` : `${asked} not found in ${folder}`, {
-    hint: "run this command next to agents.config.ts, or pass --config <file>",
+    hint: "run this command next to agents.config.ts, pass --config <file>, or create a project: npx agentserve init",
   });
 }
 

@@ -18,7 +18,7 @@ export const toObject = (value: unknown): Record<string, unknown> => (isObject(v
 
 /**
  * Serializes a value to JSON. Returns undefined for undefined, and omits undefined properties. Throws for a value that
- * JSON would lose or change, and names its path: `result.when is a Date: return a string`.
+ * JSON would lose or change, and names its path: `result.when is a Date: use a string`.
  */
 export function toJsonText(value: unknown, what: string, maxBytes: number = Infinity): JsonText | undefined {
   if (value === undefined) return undefined;
@@ -71,13 +71,13 @@ function checkPlain(value: unknown, place: string, ancestors: object[]): void {
 }
 
 const named: Record<string, string> = {
-  bigint: "a BigInt: return a number or a string",
-  function: "a function: return plain data",
-  symbol: "a symbol: return a string",
-  undefined: "undefined: return null",
+  bigint: "a BigInt: use a number or a string",
+  function: "a function: use plain data",
+  symbol: "a symbol: use a string",
+  undefined: "undefined: use null",
 };
 
 function instance(value: object): string {
-  if (value instanceof Date) return "a Date: return a string";
-  return `a ${value.constructor?.name || "class instance"}: return a plain object`;
+  if (value instanceof Date) return "a Date: use a string";
+  return `a ${value.constructor?.name || "class instance"}: use a plain object`;
 }

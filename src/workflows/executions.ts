@@ -137,7 +137,8 @@ async function checkResume(
   if (!parked && (index < 0 || index > at)) throw badRequest(`This execution cannot resume from step ${stepId}`);
   const schema = resumeSchemaOf(definition, parked?.stepId ?? stepId ?? "");
   const result = schema ? await validate(schema, resumeData) : { value: resumeData };
-  if ("problem" in result) throw invalidResume(result.problem);
+  if ("problem" in result)
+    throw invalidResume(resumeData === undefined ? `resumeData is missing: ${result.problem}` : result.problem);
   return toText(result.value, "resumeData", invalidResume);
 }
 

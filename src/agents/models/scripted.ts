@@ -25,7 +25,7 @@ export function scriptedModel(script: readonly ScriptedStep[]): ScriptedModel {
   const calls: LanguageModelV4CallOptions[] = [];
   async function* play(options: LanguageModelV4CallOptions): ModelParts {
     const step = script[calls.push(options) - 1];
-    if (step === undefined) throw new Error(`scriptedModel: the script has no step for call ${calls.length}`);
+    if (step === undefined) throw new Error(`scriptedModel: the script has no answer for call ${calls.length}`);
     const answer = typeof step === "function" ? await step(options) : step;
     if (answer instanceof Error) throw answer;
     if (typeof answer === "string") yield* toModelParts({ text: answer });

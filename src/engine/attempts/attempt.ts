@@ -250,7 +250,10 @@ function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt):
 
 function toStoredError(error: unknown, attempt: Attempt): StoredError {
   attempt.host.spans.failed(attempt.plan.path, error);
-  toStepLogger(attempt).error("Step failed", { error, attempt: attempt.plan.attempt });
+  const { attempts = 1 } = attempt.code.retry ?? {};
+  const number = attempt.plan.attempt;
+  if (number < attempts) toStepLogger(attempt).warn("Step failed, will retry", { error, attempt: number, attempts });
+  else toStepLogger(attempt).error("Step failed", { error, attempt: number });
   const message = toErrorMessage(error);
   return error instanceof ServeError ? { message, shown: true } : { message };
 }

@@ -116,7 +116,7 @@ export async function openWorld(
     runnable,
     book,
     durable,
-    complaints: () => logs.filter(({ message }) => message !== "Step failed"),
+    complaints: () => logs.filter(({ message }) => !message.startsWith("Step failed")),
     held: () => held.size,
     async close(drainMs) {
       await engine.close({ drainMs });

@@ -40,7 +40,7 @@ async function start({ folder, life }: { folder: string; life: number }): Promis
 function createLogger(): Logger {
   const nothing = (): void => {};
   const complain = (message: string, data?: Record<string, unknown>): void => {
-    if (message !== "Step failed")
+    if (!message.startsWith("Step failed"))
       write(`complaint ${message} ${String((data?.["error"] as Error)?.stack)}`.replaceAll("\n", " "));
   };
   return { trace: nothing, debug: nothing, info: nothing, warn: complain, error: complain, fatal: complain };
