@@ -40,7 +40,7 @@ describe("plain English", () => {
     const strings = texts["strings in src"]!.map(({ text }) => text);
     expect(strings).toContain("Too many agent calls in flight"); // an error
     expect(strings).toContain("refuse to start with risky defaults"); // an option of the command line
-    expect(strings).toContain("Cancel an execution"); // a summary in /doc
+    expect(strings).toContain("Cancel an execution; it cannot be resumed"); // a summary in /doc
     const sentences = texts["README, docs and templates"]!.map(({ text }) => text);
     expect(sentences).toContain("A recorded step never runs again."); // in a list
     expect(sentences).toContain("How it compares"); // a heading

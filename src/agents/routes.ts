@@ -71,7 +71,7 @@ const errors = {
   404: "Agent not found",
   499: "The client closed the request",
   502: "The model call failed",
-  503: "The server is shutting down, or too many calls are in flight",
+  503: "The server is shutting down, too many calls are in flight or queued, or storage cannot be written",
   504: "The model call timed out",
   default: "A hook of the agent rejected the call",
 };

@@ -49,7 +49,9 @@ export function defineTool<Input extends ToolSchema, Output extends Schema | und
   const { description, inputSchema, outputSchema, execute } = options;
   if (typeof description !== "string") throw new TypeError("defineTool: description is missing");
   if (!isToolSchema(inputSchema)) {
-    throw new TypeError("defineTool: inputSchema must be a schema from valibot, zod, arktype or jsonSchema()");
+    throw new TypeError(
+      "defineTool: inputSchema must be a schema from valibot, zod, arktype or another Standard Schema library, or jsonSchema()",
+    );
   }
   if (outputSchema !== undefined && !isSchema(outputSchema)) {
     throw new TypeError(

@@ -124,7 +124,8 @@ async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOpt
   const lifetime = expiresIn === undefined ? undefined : fromDuration(expiresIn);
   if (!isObject(payload)) throw mistake("createToken(payload)", "an object", payload);
   if (expiresIn !== undefined && !lifetime) throw mistake("createToken({ expiresIn })", durationRule, expiresIn);
-  if (!algorithms.includes(algorithm)) throw mistake("createToken({ algorithm })", algorithms.join(", "), algorithm);
+  if (!algorithms.includes(algorithm))
+    throw mistake("createToken({ algorithm })", `one of ${algorithms.join(", ")}`, algorithm);
   const issuedAt = Math.floor(Date.now() / 1_000);
   const token = new SignJWT(payload).setProtectedHeader({ alg: algorithm, typ: "JWT" }).setIssuedAt(issuedAt);
   if (lifetime) token.setExpirationTime(issuedAt + Math.ceil(lifetime / 1_000));
@@ -151,7 +152,7 @@ function toKey(secret: string, where: string): KeyObject {
   if (typeof secret !== "string" || secret === "" || isKey) {
     // The value is not shown, because it may be a secret. A public key is refused: anyone who has it could sign tokens.
     const found = isKey ? "a PEM key" : kindOf(secret);
-    throw new TypeError(`${where}: secret: expected a secret string that only token issuers know, found ${found}`);
+    throw new TypeError(`${where}: secret: expected a non-empty string that only token issuers know, found ${found}`);
   }
   return createSecretKey(Buffer.from(secret));
 }

@@ -14,7 +14,7 @@ const routes = v.optional(
 const fn = v.custom<(...args: never[]) => unknown>((value) => typeof value === "function", "a function");
 const word = v.optional(v.pipe(v.string("a string"), v.nonEmpty("a non-empty string")));
 export const algorithms = ["HS256", "HS384", "HS512"] as const;
-const algorithm = v.picklist(algorithms, algorithms.join(", "));
+const algorithm = v.picklist(algorithms, `one of ${algorithms.join(", ")}`);
 
 const access = { defaultPrivate: flag, publicRoutes: routes, protect: routes, webSockets: flag, ownership: flag };
 

@@ -65,7 +65,7 @@ export async function main(argv: string[]): Promise<void> {
     .argument("[input]", "JSON for a workflow, text for an agent, or - to read stdin")
     .option("--url <url>", "the URL of the server (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
     .option("--token <jwt>", "the bearer token (default: AGENTSERVE_TOKEN)")
-    .option("--conversation <id>", "the conversation to continue")
+    .option("--conversation <id>", "the conversation to start or continue")
     .option("--execution <id>", "the id of the new execution; without an input, the execution to follow")
     .option("--resume <json>", "the resume data, if the workflow suspends (prompted for in a terminal)")
     .option("--json", "print every event as JSON, one per line")

@@ -114,7 +114,7 @@ const object = <E extends v.ObjectEntries>(entries: E, what: string) => {
   return v.lazy((value) => (Array.isArray(value) ? (v.never(what) as unknown as typeof known) : known));
 };
 
-const originRule = "an origin such as http://localhost:5173, an array of them or a function";
+const originRule = "an origin such as http://localhost:5173, an array of origins, or a function";
 const isOrigin = (value: unknown): boolean =>
   value === "*" ||
   value === "null" ||
@@ -177,15 +177,18 @@ const Server = object(
 const ConfigSchema = object(
   {
     agents: v.optional(
-      v.array(v.custom<AgentDefinition>(isAgent, "an agent made by defineAgent()"), "an array of agents"),
+      v.array(v.custom<AgentDefinition>(isAgent, "an agent created by defineAgent()"), "an array of agents"),
       [],
     ),
-    agentsDir: v.optional(text("the name of a folder")),
+    agentsDir: v.optional(text("a folder path")),
     workflows: v.optional(
-      v.array(v.custom<WorkflowDefinition>(isWorkflow, "a workflow made by defineWorkflow()"), "an array of workflows"),
+      v.array(
+        v.custom<WorkflowDefinition>(isWorkflow, "a workflow created by defineWorkflow()"),
+        "an array of workflows",
+      ),
       [],
     ),
-    workflowsDir: v.optional(text("the name of a folder")),
+    workflowsDir: v.optional(text("a folder path")),
     server: v.optional(Server, {}),
     auth: v.optional(v.custom<AuthProvider>(() => true)), // findProviderMistakes() checks it and does not print secrets
     logger: v.optional(v.custom<HostLogger>(isLogger, "a logger with info(), warn() and error()")),
@@ -193,5 +196,5 @@ const ConfigSchema = object(
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function that takes the app")),
     onDispose: v.optional(fn<NonNullable<Config["onDispose"]>>("a function")),
   },
-  "an object made by defineConfig()",
+  "an object created by defineConfig()",
 );

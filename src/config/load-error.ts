@@ -25,7 +25,7 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
   // jiti resolved the file, but it was removed before it was read. A file that the user's own code does not find is
   // reported with the place of that code.
   if (code === "ENOENT" && typeof path === "string" && /\.[cm]?[jt]sx?$/.test(path)) {
-    return new ConfigError(`${show(path)} was deleted`, { cause: error, place: placeOf(error, root) });
+    return new ConfigError(`${show(path)} no longer exists`, { cause: error, place: placeOf(error, root) });
   }
   const place = placeOf(error, root);
   return new ConfigError(`${place ? showPlace(place) : show(file)}: ${what}`, { cause: error, place });

@@ -73,7 +73,7 @@ export function createLoader(asked: string, own: OwnModules): Loader {
     const module = await modules.import(file);
     if (!("default" in module)) {
       throw new ConfigError(`${show(file)}: no default export`, {
-        hint: "write: export default defineConfig({ … })",
+        hint: "add: export default defineConfig({ … })",
       });
     }
     const config = parseConfig(await module["default"], show(file), file);

@@ -30,7 +30,7 @@ export function createModules(config: string, own: OwnModules): Modules {
   const files = (): string[] => Object.keys(jiti.cache).filter((file) => !others.has(file) && isOwnFile(file, root));
   return {
     async import(file) {
-      if (!existsSync(file)) throw new ConfigError(`${show(file)} was deleted`);
+      if (!existsSync(file)) throw new ConfigError(`${show(file)} no longer exists`);
       try {
         return await jiti.import<Record<string, unknown>>(file);
       } catch (error) {

@@ -5,7 +5,7 @@ export function isId(value: unknown): value is string {
   return typeof value === "string" && pattern.test(value);
 }
 
-export const idRule = "1 to 128 of the characters A-Z a-z 0-9 . _ : - starting with a letter or digit";
+export const idRule = "1 to 128 characters (A-Z a-z 0-9 . _ : -), starting with a letter or digit";
 
 /** Returns a UUIDv7: consecutive ids are adjacent in an index. 74 of its bits are random. */
 export function newId(): string {

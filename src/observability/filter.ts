@@ -37,7 +37,7 @@ const limitRule = "expected 1 to 1000";
 
 /** The query parameters of `/api/logs` and `/ws/logs`. */
 export const LogQuery: v.GenericSchema<LogQueryInput, LogFilter> = v.object({
-  level: v.optional(v.picklist(logLevels, `expected ${logLevels.join(", ")}`)),
+  level: v.optional(v.picklist(logLevels, `expected one of ${logLevels.join(", ")}`)),
   agentId: v.optional(v.string()),
   workflowId: v.optional(v.string()),
   executionId: v.optional(v.string()),

@@ -56,7 +56,7 @@ function toSection(title: string, cards: readonly Html[] | undefined, none: Html
   </section>`;
 }
 
-const closed = html`<p class="none">Send a token to list them.</p>`;
+const closed = html`<p class="none">Listed only for requests with a valid token.</p>`;
 const noAgents = html`<p class="none">
   None yet: create one with <code>defineAgent()</code> and export it from a file in <code>agents/</code>.
 </p>`;

@@ -206,7 +206,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     defineRoute({
       method: "POST",
       path: "/workflows/:id/executions/:executionId/cancel",
-      summary: "Cancel an execution",
+      summary: "Cancel an execution; it cannot be resumed",
       access: "protected",
       body: ReasonBody,
       responses: { 200: ResultShape },

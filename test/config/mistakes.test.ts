@@ -74,10 +74,10 @@ describe("a config with a mistake gives one readable message with file and place
     [
       "something that is no workflow",
       `{ workflows: [{ id: "x" }] }`,
-      "workflows.0: expected a workflow made by defineWorkflow(), found an object",
+      "workflows.0: expected a workflow created by defineWorkflow(), found an object",
     ],
     ["no function", `{ configureApp: "x" }`, `configureApp: expected a function that takes the app, found "x"`],
-    ["no object at all", `3`, "expected an object made by defineConfig(), found 3"],
+    ["no object at all", `3`, "expected an object created by defineConfig(), found 3"],
   ])("%s", async (_, body, message) => {
     expect(await mistake({ [one]: define(body) })).toEqual({ message: `${one}: ${message}` });
   });
@@ -101,7 +101,7 @@ describe("a config with a mistake gives one readable message with file and place
   it("a missing default export", async () => {
     expect(await mistake({ [one]: "export const config = {};" })).toEqual({
       message: `${one}: no default export`,
-      hint: "write: export default defineConfig({ … })",
+      hint: "add: export default defineConfig({ … })",
     });
   });
 
@@ -166,7 +166,7 @@ describe("a config with a mistake gives one readable message with file and place
       /^agents\/a\.ts:2:\d+: agent a: model: expected an AI SDK language model/,
     );
     expect((await mistake({ [one]: define("{ agents: [{}] }") })).message).toMatch(
-      /^agents\.config\.ts: agents\.0: expected an agent made by defineAgent\(\)/,
+      /^agents\.config\.ts: agents\.0: expected an agent created by defineAgent\(\)/,
     );
     expect((await mistake({ [one]: define(`{ agentsDir: "bots" }`) })).message).toBe("agentsDir: bots is not a folder");
   });

@@ -141,19 +141,19 @@ const kinds: Record<string, Record<string, BadSave>> = {
     },
     "a wrong type": {
       files: inConfig("workflowsDir: 7,"),
-      says: "agents.config.ts: workflowsDir: expected the name of a folder, found 7",
+      says: "agents.config.ts: workflowsDir: expected a folder path, found 7",
       shows: [4, "  workflowsDir: 7,"],
     },
     "a folder that is not there": { files: inConfig(`agentsDir: "bots",`), says: "agentsDir: bots is not a folder" },
     "no default export": {
       files: { "agents.config.ts": "export const config = {};\n" },
       says: "agents.config.ts: no default export",
-      hint: "write: export default defineConfig({ … })",
+      hint: "add: export default defineConfig({ … })",
     },
     "an empty file": {
       files: { "agents.config.ts": "" },
       says: "agents.config.ts: no default export",
-      hint: "write: export default defineConfig({ … })",
+      hint: "add: export default defineConfig({ … })",
     },
     "a promise that rejects": {
       files: { "agents.config.ts": `\nexport default Promise.reject(new Error("too late"));\n` },
@@ -162,7 +162,7 @@ const kinds: Record<string, Record<string, BadSave>> = {
     },
     "a secret that is none": {
       files: inConfig(`auth: jwtAuth({ secret: "" }),`),
-      says: /^agents\.config\.ts:4:\d+: jwtAuth\(\): secret: expected a secret string/,
+      says: /^agents\.config\.ts:4:\d+: jwtAuth\(\): secret: expected a non-empty string/,
       shows: [4, `  auth: jwtAuth({ secret: "" }),`],
     },
     "a public route without a method": {

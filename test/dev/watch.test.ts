@@ -106,7 +106,7 @@ describe("files that come and go", () => {
   it("include the config: without it the last good version is served, and any that takes its place after it", async () => {
     const dev = await startDev(files);
     const said = await dev.said(refused, () => remove(dev, "agents.config.ts"));
-    expect(said).toMatch(/^error agents\.config\.ts was deleted$/m);
+    expect(said).toMatch(/^error agents\.config\.ts no longer exists$/m);
     expect(await dev.workflows()).toEqual(["w:1"]);
     await dev.serves({ "agents.config.ts": config });
     expect(await dev.workflows()).toEqual(["w:1"]);

@@ -197,7 +197,7 @@ describe("a page that is open to all", () => {
       const { text } = await server.get("/", { headers });
       expect([...parse(text).querySelectorAll("article")].map(({ id }) => id)).toEqual(ids);
       const isKnown = ids.length > 1;
-      expect(text.includes("Send a token to list them")).toBe(!isKnown);
+      expect(text.includes("Listed only for requests with a valid token")).toBe(!isKnown);
       const { body } = await server.get("/doc", { headers });
       expect("/workflows/approval/execute" in body.paths).toBe(isKnown);
     }

@@ -32,7 +32,7 @@ export function parseJson(text: string, from: string): unknown {
   const value = tryParseJson(text);
   if (value !== undefined) return value;
   throw new UsageError(`${from}: expected JSON, found ${toVisible(describe(text))}`, {
-    hint: `put JSON in single quotes: '{"amount":500}'`,
+    hint: `in a shell, put JSON in single quotes: '{"amount":500}'`,
   });
 }
 

@@ -100,12 +100,12 @@ describe("agentserve call agent", () => {
       ["\u001b[2Jtool", "x"],
       String.raw`error <kind>: expected workflow or agent, found "\u001b[2Jtool"`,
     ],
-    ["with an id that is none", ["agent", "../x", "hi"], "error <id>: expected 1 to 128 of"],
-    ["with an id of 10,000 letters", ["agent", "x".repeat(10_000), "hi"], "error <id>: expected 1 to 128 of"],
+    ["with an id that is none", ["agent", "../x", "hi"], "error <id>: expected 1 to 128 characters"],
+    ["with an id of 10,000 letters", ["agent", "x".repeat(10_000), "hi"], "error <id>: expected 1 to 128 characters"],
     [
       "with an execution id that is none",
       ["workflow", "x", "--execution", "a b"],
-      "error --execution: expected 1 to 128 of",
+      "error --execution: expected 1 to 128 characters",
     ],
     [
       "with a --resume that is no JSON",

@@ -99,7 +99,7 @@ describe("agentserve call workflow", () => {
     expect(await callWith("{n", args)).toMatchObject({
       code: 2,
       stdout: "",
-      stderr: `error <input>: expected JSON, found "{n"\nhint  put JSON in single quotes: '{"amount":500}'\n`,
+      stderr: `error <input>: expected JSON, found "{n"\nhint  in a shell, put JSON in single quotes: '{"amount":500}'\n`,
     });
   });
 

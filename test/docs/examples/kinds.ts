@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { expect } from "vitest";
 import { toFileName, toPlace, type Block } from "./blocks.ts";
 import { isChain, runChain } from "./chains.ts";
 import { runCommandList } from "./command-list.ts";
@@ -20,7 +22,7 @@ export interface Kind {
   run(block: Block, world: World): Promise<void>;
 }
 
-/** What an example is, and how it is run. There is no other kind: whoever writes one says here how it is run. */
+/** The kinds of examples, and how each is executed. An example of another kind fails the test. */
 const kinds: readonly Kind[] = [
   { name: "ts, a file", is: (block) => toFileName(block) !== undefined && !isOfTests(block), run: runFile },
   { name: "ts, a file of tests", is: isOfTests, run: runTests },
@@ -44,6 +46,11 @@ const kinds: readonly Kind[] = [
     is: ({ language, text }) => language === "json" && text.includes(`"seq"`),
     run: runRecord,
   },
+  {
+    name: "json, compiler options",
+    is: ({ language, text }) => language === "json" && text.includes(`"compilerOptions"`),
+    run: async ({ text }) => expect(text).toBe(readFileSync("templates/starter/tsconfig.json", "utf8")),
+  },
   { name: "spans", is: ({ language, text }) => language === "" && text.includes("└─"), run: runSpanTree },
   {
     name: "commands",
@@ -57,7 +64,7 @@ export function toKind(block: Block): Kind {
   if (found.length === 1) return found[0]!;
   const names = found.map(({ name }) => name).join(" and ");
   throw new Error(
-    `${toPlace(block)}: a block that is ${names || "of no known kind"}; test/docs/examples-kinds.ts lists them`,
+    `${toPlace(block)}: a block that is ${names || "of no known kind"}; test/docs/examples/kinds.ts lists them`,
   );
 }
 
