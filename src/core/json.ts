@@ -47,7 +47,7 @@ function checkPlain(value: unknown, place: string, ancestors: object[]): void {
       return;
     case "number":
       if (Number.isFinite(value)) return;
-      throw new TypeError(`${place} is ${value}: return null or a string`);
+      throw new TypeError(`${place} is ${value}: use null or a string`);
     case "object":
       break;
     default:

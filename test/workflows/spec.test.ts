@@ -245,6 +245,8 @@ describeServer("resume", { config: { workflows } }, (server) => {
       const answer = await server.post(path("ask", id, "resume"), body);
       expect([answer.status, answer.body.error]).toEqual([400, expect.stringMatching(/^Invalid resume data: /)]);
     }
+    const { body } = await server.post(path("ask", id, "resume"), { approved: true });
+    expect(body.error).toMatch(/^Invalid resume data: resumeData is missing: /);
     expect(await state(server, "ask", id)).toMatchObject({ status: "suspended" });
     expect(timesRan(id, "person")).toBe(1);
   });

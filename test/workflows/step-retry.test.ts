@@ -18,4 +18,21 @@ describe("a step", () => {
     expect(events.find(({ type }) => type === "step-complete")).toMatchObject({ from: "s", attempt: 3 });
     await server.close();
   });
+
+  it("logs a warning for each failed attempt that is retried, and an error for the last one", async () => {
+    const { server } = await run(
+      defineWorkflow({ id: "w" }).andThen({
+        id: "s",
+        retry: { attempts: 3 },
+        execute: ({ attempt }) => Promise.reject(new Error(`attempt ${attempt}`)),
+      }),
+    );
+    const { body } = await server.get("/api/logs?executionId=e");
+    expect(body.data).toMatchObject([
+      { level: "warn", message: "Step failed, will retry", data: { attempt: 1, attempts: 3 } },
+      { level: "warn", message: "Step failed, will retry", data: { attempt: 2, attempts: 3 } },
+      { level: "error", message: "Step failed", data: { attempt: 3 } },
+    ]);
+    await server.close();
+  });
 });

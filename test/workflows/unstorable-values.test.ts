@@ -9,16 +9,16 @@ class Money {
 }
 /** Values that a step must not return or throw, and the error that the author sees. */
 const bad: Record<string, [make: () => unknown, error: string]> = {
-  bigint: [() => ({ n: 1n }), "result.n is a BigInt: return a number or a string"],
+  bigint: [() => ({ n: 1n }), "result.n is a BigInt: use a number or a string"],
   cycle: [() => cycle, "result.self is a circular reference"],
-  date: [() => ({ when: new Date(0) }), "result.when is a Date: return a string"],
-  nan: [() => [1, NaN], "result[1] is NaN: return null or a string"],
-  infinity: [() => Infinity, "result is Infinity: return null or a string"],
-  function: [() => ({ f: () => 1 }), "result.f is a function: return plain data"],
-  symbol: [() => Symbol("x"), "result is a symbol: return a string"],
-  map: [() => new Map(), "result is a Map: return a plain object"],
-  instance: [() => ({ list: [new Money()] }), "result.list[0] is a Money: return a plain object"],
-  hole: [() => [1, undefined], "result[1] is undefined: return null"],
+  date: [() => ({ when: new Date(0) }), "result.when is a Date: use a string"],
+  nan: [() => [1, NaN], "result[1] is NaN: use null or a string"],
+  infinity: [() => Infinity, "result is Infinity: use null or a string"],
+  function: [() => ({ f: () => 1 }), "result.f is a function: use plain data"],
+  symbol: [() => Symbol("x"), "result is a symbol: use a string"],
+  map: [() => new Map(), "result is a Map: use a plain object"],
+  instance: [() => ({ list: [new Money()] }), "result.list[0] is a Money: use a plain object"],
+  hole: [() => [1, undefined], "result[1] is undefined: use null"],
   large: [() => "x".repeat(5_000_000), "result is 5000002 bytes as JSON: the limit is 4194304"],
   deep: [() => JSON.parse("[".repeat(600) + "]".repeat(600)), /is nested deeper than 500 levels$/.source],
   "thrown-string": [
