@@ -27,18 +27,19 @@ const clientErrors = [
 ] as const;
 
 /**
- * Returns the loggable fields of an error. A provider's error holds the whole prompt and answer, and the query of its
- * URL may hold a key.
+ * Returns an error as text for the log, with its causes. A provider's error holds the whole prompt and answer, and the
+ * query of its URL may hold a key: neither is in the text.
  */
-export function toLogged(error: unknown, depth = 3): Record<string, unknown> {
-  if (!(error instanceof Error)) return { message: String(error).slice(0, maxText) };
+export function toLogged(error: unknown, depth = 3): string {
+  if (!(error instanceof Error)) return String(error).slice(0, maxText);
   const { statusCode, url } = error as { statusCode?: unknown; url?: unknown };
-  return {
-    name: error.name,
-    message: error.message.slice(0, maxText),
-    statusCode,
-    url: typeof url === "string" ? url.replace(/[?#].*$/s, "") : undefined,
-    ...(error.cause instanceof Error && depth > 0 && { cause: toLogged(error.cause, depth - 1) }),
-  };
+  const facts = [
+    typeof statusCode === "number" ? `status ${statusCode}` : "",
+    typeof url === "string" ? url.replace(/[?#].*$/s, "").slice(0, maxText) : "",
+  ].filter((fact) => fact !== "");
+  const text = `${error.name}: ${error.message.slice(0, maxText)}${facts.length > 0 ? ` (${facts.join(", ")})` : ""}`;
+  if (depth === 0 || !(error.cause instanceof Error)) return text;
+  const cause = toLogged(error.cause, depth - 1);
+  return cause === text ? text : `${text}\ncaused by: ${cause}`;
 }
 const maxText = 2_000;

@@ -25,5 +25,7 @@ describe("secrets", () => {
     for (const { id } of config.agents) expect((await ask("stream", id)).text).toContain("Model call failed");
     expect(server.logs.length).toBeGreaterThan(0);
     expect(show(server.logs)).not.toContain(apiKey);
+    const [refused] = server.logs.map(({ data }) => data?.["error"]);
+    expect(refused).toMatch(/^AI_APICallError: .+ \(status 401, http:\/\/[^?]+\)$/); // text for a person, not JSON
   });
 });

@@ -45,16 +45,16 @@ const proofs: readonly Proof[] = [
     },
   },
   {
-    of: /defineWorkflow\(\{ id: "reply"/,
+    of: /defineWorkflow\(\{ id: "answer"/,
     async show({ url }) {
       expect(await ask(`${url}/agents/writer/text`, { input: "Hello" })).toMatchObject([
         200,
         { data: { text: "Hello" } },
       ]);
       const input = { question: "Where?" };
-      const begun = await ask(`${url}/workflows/reply/execute`, { input, options: { executionId: "where-1" } });
+      const begun = await ask(`${url}/workflows/answer/execute`, { input, options: { executionId: "where-1" } });
       expect(begun).toMatchObject([200, { data: { status: "suspended", suspension: { reason: 'Send "Where?"?' } } }]);
-      const ended = await ask(`${url}/workflows/reply/executions/where-1/resume`, { resumeData: { send: false } });
+      const ended = await ask(`${url}/workflows/answer/executions/where-1/resume`, { resumeData: { send: false } });
       expect(ended).toMatchObject([200, { data: { status: "completed", result: { text: "Where?", send: false } } }]);
     },
   },
