@@ -39,6 +39,7 @@ export async function main(argv: string[]): Promise<void> {
 
   serving("start", "serve the project in this folder for production")
     .option("--strict", "refuse to start with risky defaults")
+    .option("--no-recovery", "do not continue executions that were running when the last process ended")
     .option("--allow-weak-secret", "start even if the jwtAuth() secret is weak")
     .addHelpText("after", startExamples)
     .action(async (options) => {
@@ -103,6 +104,36 @@ export async function main(argv: string[]): Promise<void> {
     .action(async (options) => {
       const { routes } = await import("./routes.ts");
       await routes(options);
+    });
+
+  const runs = program
+    .command("runs")
+    .description("list, show and cancel executions in the data file of a stopped server")
+    .addHelpText("after", runsExamples);
+  const offline = (name: string, summary: string): Command =>
+    runs
+      .command(name)
+      .description(summary)
+      .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)");
+  offline("list", "list the newest executions")
+    .option("--status <status>", "running, suspended, completed or error (default: all)")
+    .option("--limit <number>", "the most executions to list (default: 50)")
+    .option("--json", "print JSON")
+    .action(async (options) => {
+      const { listRuns } = await import("./runs.ts");
+      await listRuns(options);
+    });
+  offline("show <id>", "show an execution and its events")
+    .option("--json", "print JSON")
+    .action(async (id, options) => {
+      const { showRun } = await import("./runs.ts");
+      await showRun(id, options);
+    });
+  offline("cancel <id>", "cancel an execution, so that the next start does not continue it")
+    .option("--reason <text>", "the reason to store")
+    .action(async (id, options) => {
+      const { cancelRun } = await import("./runs.ts");
+      await cancelRun(id, options);
     });
 
   program
@@ -182,6 +213,12 @@ Examples:
 const routesExamples = `
 Example:
   $ npx agentserve routes --json | jq '.[] | select(.access == "public").path'`;
+const runsExamples = `
+The server must be stopped. To start one without continuing any execution: agentserve start --no-recovery
+
+Examples:
+  $ npx agentserve runs list --status running
+  $ npx agentserve runs cancel chair-1 --data /srv/my-app/data.db`;
 const doctorExamples = `
 Exits with code 1 if a check fails.
 

@@ -11,8 +11,15 @@ const noHttps = {
   hint: "terminate TLS in a reverse proxy",
 };
 
+export interface StartFlags extends ServeFlags {
+  readonly strict?: boolean;
+  readonly allowWeakSecret?: boolean;
+  /** False for `--no-recovery`. */
+  readonly recovery?: boolean;
+}
+
 /** Serves a project until a signal ends the process. */
-export async function start(flags: ServeFlags & { strict?: boolean; allowWeakSecret?: boolean }): Promise<void> {
+export async function start(flags: StartFlags): Promise<void> {
   const mode = "start";
   const began = performance.now();
   const loader = openLoader(flags.config);
@@ -20,7 +27,7 @@ export async function start(flags: ServeFlags & { strict?: boolean; allowWeakSec
   const { host, port, file } = toSettings(flags, project);
   const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
   if (weak) throw new UserError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
-  const server = openWithPlace(project, loader, { mode, json: flags.json, file });
+  const server = openWithPlace(project, loader, { mode, json: flags.json, file, recovery: flags.recovery });
   const risks = risksOf(server, project, host);
   if (flags.strict && risks.length > 0) {
     throw new UserError(risks.map(({ message }) => message).join("\n"), {

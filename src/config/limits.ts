@@ -27,6 +27,8 @@ export const defaultLimits = {
   schemaMs: 250,
   /** The largest value of a step, as JSON. Exceeded: the step fails. @default 4194304 */
   stepValueBytes: 4_194_304,
+  /** The most bytes of the input and all values of one execution, as JSON. Exceeded: the step fails. @default 67108864 */
+  executionBytes: 67_108_864,
   /** The most open event streams. Exceeded: 503. @default 5000 */
   sseStreams: 5_000,
   /**

@@ -39,6 +39,7 @@ interface BackendParts {
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
+  readonly executionBytes: number;
   readonly logger: Logger;
 }
 
@@ -55,12 +56,16 @@ export interface Program {
  * its *register* is a virtual object that holds status and epoch of one execution, its *drive* the handler that runs it.
  */
 export interface Engine {
+  /** Opens the store. `mayServe` is called when it is open; if it rejects, the store is closed again. Restate: serves the endpoint. */
+  open(mayServe?: () => Promise<unknown>): Promise<void>;
   /**
-   * Opens the store and continues executions that were running when the process ended, if their code still fits. `mayRun` is
-   * called when the store is open and before any step runs; if it rejects, nothing runs.
-   * Restate: serves and registers the endpoint; Restate itself continues executions, also after this has resolved.
+   * Continues executions that were running when the last process ended, if their code still fits. Resolves when each of them
+   * runs or is queued. Called once, when the server listens; no step runs before. Without `programOf` they stay as they are.
+   * Restate: registers the endpoint; Restate continues executions.
    */
-  open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void>;
+  recover(programOf?: (workflowId: string) => Program | undefined): Promise<void>;
+  /** Whether `recover` has resolved. */
+  isRecovered(): boolean;
   /** Starts an execution. Durable when it resolves; `created` is false when the id exists. Restate: the register's `begin`. */
   begin(execution: Execution, program: Program): Promise<{ created: boolean }>;
   /** Restate: a shared handler of the register. */

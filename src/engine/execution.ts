@@ -52,6 +52,8 @@ export interface ParkedBranch<V = JsonText | undefined> extends Position {
 export type Transition<V = JsonText | undefined> = { readonly at: number } & (
   | {
       readonly to: "suspended";
+      /** `system`: suspended by the server, because the code does not fit or the process crashed repeatedly. */
+      readonly kind?: "system";
       readonly reason: string;
       /** The branches that wait; empty for a suspension from outside. */
       readonly pending: readonly ParkedBranch<V>[];

@@ -5,16 +5,19 @@ import type { ParkedBranch, Position, Transition } from "./execution.ts";
 export interface Suspension extends Position {
   readonly suspendedAt: string;
   readonly reason: string;
+  /** `system` if the server suspended the execution. */
+  readonly kind?: "system";
   readonly data?: unknown;
   /** Every branch that waits, when there are several. */
   readonly pending?: (Position & { reason: string; data?: unknown })[];
 }
 
-export function toSuspension({ at, reason, pending, position }: Transition & { to: "suspended" }): Suspension {
+export function toSuspension({ at, reason, kind, pending, position }: Transition & { to: "suspended" }): Suspension {
   const [first] = pending;
   return {
     suspendedAt: new Date(at).toISOString(),
     reason,
+    ...(kind && { kind }),
     ...(first ? toPending(first) : (position ?? noPosition)),
     ...(pending.length > 1 && { pending: pending.map(toPending) }),
   };

@@ -6,6 +6,7 @@ import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
 import { shuttingDown } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
+import type { Program } from "../engine/backend.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
@@ -45,6 +46,8 @@ export interface ServerParts {
   readonly traces?: Traces;
   /** The file of the embedded store. Overrides the config. */
   readonly file?: string | undefined;
+  /** False to leave the executions that were running when the last process ended as they are. @default true */
+  readonly recovery?: boolean | undefined;
   readonly extraRoutes?: readonly BuiltInRoute[];
   /** Time after which a warning is logged about an older config that is still in use. @default 300000, 5 minutes */
   readonly heldMs?: number;
@@ -128,10 +131,14 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { engine, agents, streams, toApp, complain, report, logger, traced } = assemble(project, parts);
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
+  let opening: Promise<void> | undefined;
+  const open = (mayServe?: () => Promise<unknown>): Promise<void> =>
+    (opening ??= traced.then(() => engine.open(mayServe)));
   let recovering: Promise<void> | undefined;
-  /** Continues the executions that were running when the last process ended. Every request waits for it. */
-  const recover = (mayRun?: () => Promise<unknown>): Promise<void> =>
-    (recovering ??= traced.then(() => engine.open((id) => current().snapshot.workflows.get(id), mayRun)));
+  /** Continues the executions that were running when the last process ended. */
+  const recover = (): Promise<void> =>
+    (recovering ??= open().then(() => engine.recover(parts.recovery === false ? undefined : programOf)));
+  const programOf = (id: string): Program | undefined => current().snapshot.workflows.get(id);
   let listening: Promise<ListeningServer> | undefined;
   let closing: Promise<void> | undefined;
 
@@ -176,8 +183,15 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         },
       };
       // The previous process may keep the port until it has released the store, so the port is probed after the store
-      // is locked. No execution runs in a process that cannot serve.
-      listening = recover(() => freePort(options)).then(() => openPort(options));
+      // is locked. Executions continue after the port is open: a step that ends the process must not keep it closed.
+      listening = open(() => freePort(options)).then(async () => {
+        const opened = await openPort(options);
+        await recover().catch(async (error: unknown) => {
+          await opened.close();
+          throw error;
+        });
+        return opened;
+      });
       return listening;
     },
     close() {
@@ -191,7 +205,11 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     const until = performance.now() + drainMs;
     const grace = { drainMs: Math.max(drainMs / 2, drainMs - answerMs) };
     const beside = agents.close(grace);
-    const closed = Promise.all([engine.close({ ...grace, beside }), recovering?.catch(() => {})]);
+    const closed = Promise.all([
+      engine.close({ ...grace, beside }),
+      opening?.catch(() => {}),
+      recovering?.catch(() => {}),
+    ]);
     const answered = Promise.all([closed, beside]);
     await Promise.all([
       answered,

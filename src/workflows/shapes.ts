@@ -42,7 +42,8 @@ export const DetailShape: v.GenericSchema<WorkflowDetail> = v.object({
 const Position = { stepIndex: Count, stepId: v.string() };
 const Waiting = { reason: v.string(), data: v.optional(v.unknown()) };
 const pending = v.optional(v.array(v.object({ ...Position, ...Waiting })));
-const SuspensionShape = v.object({ suspendedAt: Time, ...Waiting, ...Position, pending });
+const kind = v.optional(v.literal("system"));
+const SuspensionShape = v.object({ suspendedAt: Time, ...Waiting, ...Position, kind, pending });
 const Cancellation = v.object({ cancelledAt: Time, reason: v.string() });
 export const ResultShape: v.GenericSchema<ExecutionResult> = v.object({
   executionId: v.string(),
@@ -56,6 +57,7 @@ export const ResultShape: v.GenericSchema<ExecutionResult> = v.object({
       ...Waiting,
       suspendedStepIndex: Count,
       stepId: v.string(),
+      kind,
       pending,
     }),
   ),

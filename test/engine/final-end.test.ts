@@ -18,9 +18,10 @@ it("keeps a cancelled execution ended, whatever is decided in the same turn of t
   });
   const logger = createTestLogger([]);
   const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000 };
+  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000, executionBytes: 67_108_864 };
   const { engine } = embedded({ path: join(folder, "data.db") }).open({ root: "/", ...limits, logger });
-  await engine.open(() => runnable);
+  await engine.open();
+  await engine.recover(() => runnable);
   onTestFinished(() => engine.close({ drainMs: 0 }));
 
   for (const second of ["suspend", "cancel"] as const) {
@@ -50,9 +51,10 @@ it("does not time a step out at once whose time limit is longer than a timer can
   });
   const logger = createTestLogger([]);
   const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000 };
+  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000, executionBytes: 67_108_864 };
   const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
-  await engine.open(() => runnable);
+  await engine.open();
+  await engine.recover(() => runnable);
   onTestFinished(() => engine.close({ drainMs: 0 }));
   const { id } = await begin(engine, runnable, {}, {}, unchecked);
   expect(await engine.settled(id, 0)).toMatchObject({ status: "completed", last: { result: '"done"' } });

@@ -142,7 +142,7 @@ it("aborts code that still runs beside a suspension", async () => {
   await vi.waitFor(() => expect(reasons).toEqual(["Error: The step is suspended"]), patience);
 });
 
-it("runs no step when the store cannot be opened to its end, and leaves no rejection unhandled", async () => {
+it("serves although executions cannot be loaded, logs each of them, and continues them at the next start", async () => {
   const begun: string[] = [];
   let isFirst = true;
   const config = fileConfig(
@@ -181,10 +181,18 @@ it("runs no step when the store cannot be opened to its end, and leaves no rejec
     createLong("ok", begun, () => isFirst, 1),
     defineWorkflow({ id: "changes" }).andThen({ id: "new", execute: () => 1 }),
   ];
-  await expect(startServer("in process", { config: { ...config, workflows } })).rejects.toThrow();
+  const broken = await startServer("in process", { config: { ...config, workflows } });
   for (const spy of [pages, moves]) spy.mockRestore();
+  const complaints = broken.logs.filter(({ message }) => message.startsWith("An execution could not be loaded"));
+  expect(complaints.map(({ data }) => data?.["executionId"]).toSorted()).toEqual(["four", "three", "two"]);
+  // A caller that asks for one of them is told so, and does not wait for ever.
+  expect((await broken.get("/workflows/ok/executions/four/state")).body.data.status).toBe("running");
+  expect((await broken.get("/workflows/ok/executions/four/stream")).events.at(-1)?.["type"]).not.toBe(
+    "workflow-result",
+  );
+  await broken.close();
   await new Promise((resolve) => setImmediate(resolve));
-  expect({ begun, unhandled }).toEqual({ begun: [], unhandled: [] });
+  expect({ begun, unhandled }).toEqual({ begun: ["one"], unhandled: [] });
 
   const second = await startServer("in process", { config });
   onTestFinished(() => second.close());

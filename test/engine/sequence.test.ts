@@ -25,9 +25,10 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
     .andThen({ id: "second", execute: async ({ data }) => data + 1 });
   const logger = createTestLogger([]);
   const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000 };
+  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000, executionBytes: 67_108_864 };
   const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
-  await engine.open(() => runnable);
+  await engine.open();
+  await engine.recover(() => runnable);
   onTestFinished(() => engine.close({ drainMs: 0 }));
 
   // Public methods are observed as they are called, private ones by V8's counts of calls.

@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { ServeError } from "../../core/error.ts";
-import { withIds } from "../../core/log.ts";
+import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { Conversations } from "../../engine/conversations.ts";
 import type { Engine, ListFilter, Program, Resume } from "../../engine/backend.ts";
@@ -12,6 +12,8 @@ import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
 import { lock, whenFree, type WaitOptions } from "./lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
+import type { Admissible } from "../../engine/runs/slots.ts";
+import { Recovery } from "./recovery.ts";
 import { startRetention } from "./retention.ts";
 import { toStoreError } from "./sqlite-error.ts";
 import { Store, type StoredState } from "./store.ts";
@@ -28,6 +30,7 @@ export class EmbeddedEngine implements Engine {
   // Set by `open`, which comes before any other call.
   #store!: Store;
   #runs!: Runs;
+  #recovery: Recovery | undefined;
   #unlock = (): void => {};
   #stopRetention = (): void => {};
   readonly #closing = new AbortController();
@@ -40,23 +43,21 @@ export class EmbeddedEngine implements Engine {
     this.#options = options;
   }
 
-  async open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void> {
+  async open(mayServe?: () => Promise<unknown>): Promise<void> {
     const { path, retentionMs } = this.#options;
     const { signal } = this.#closing;
-    let refusal: unknown; // of `mayRun`, which is not about the store
+    let refusal: unknown; // of `mayServe`, which is not about the store
     try {
       signal.throwIfAborted();
       await this.#openStore();
-      await mayRun?.().catch((error: unknown) => {
+      await mayServe?.().catch((error: unknown) => {
         refusal = error;
         throw error;
       });
       signal.throwIfAborted(); // it may have been closed meanwhile
+      this.#store.startProcess();
       this.#runs = new Runs({ ...this.#options, store: this.#store });
-      await this.#recover(programOf);
-      this.#runs.slots.open(); // no step runs before everything is loaded
     } catch (error) {
-      await this.#runs?.close(0);
       this.#closeStore();
       throw refusal ?? toStoreError(path, error);
     }
@@ -75,37 +76,31 @@ export class EmbeddedEngine implements Engine {
     this.#store = await whenFree(() => new Store(path, durability), waiting);
   }
 
-  /** Continues executions that were running when the process ended, in the order of their start. */
-  async #recover(programOf: (workflowId: string) => Program | undefined): Promise<void> {
-    const transitions: Promise<unknown>[] = [];
-    for (const state of this.#store.running()) {
-      const next = await this.#tryToContinue(state, programOf(state.execution.workflowId));
-      if (!next) continue;
-      const made = this.#runs.commandUndriven(state, next);
-      made.catch(() => {}); // it may fail before all are awaited
-      transitions.push(made);
+  async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
+    this.#recovery = new Recovery({
+      store: this.#store,
+      runs: this.#runs,
+      logger: this.#options.logger,
+      load: (state, program, slot) => this.#load(state, program, slot),
+      lastPosition: (id) => this.#lastPosition(id),
+    });
+    try {
+      await this.#recovery.start(programOf);
+    } catch (error) {
+      throw toStoreError(this.#options.path, error);
     }
-    await Promise.all(transitions);
   }
 
-  /** Loads an execution. Returns the transition to make instead, when its steps have changed or `recovery` is `fail`. */
-  async #tryToContinue(state: StoredState, program: Program | undefined): Promise<Transition | undefined> {
-    const at = Date.now();
-    const { id, workflowId } = state.execution;
-    if (program?.recovery === "fail") return { at, to: "error", error: { message: interrupted, shown: true } };
-    const loaded = program ? await this.#load(state, program) : { mismatch: `workflow ${workflowId} no longer exists` };
-    if (loaded instanceof Run) return undefined;
-    const reason = `Workflow changed: ${loaded.mismatch}`;
-    withIds(this.#options.logger, { executionId: id, workflowId }).warn("An execution cannot continue", { reason });
-    return { at, to: "suspended", reason, pending: [], position: await this.#lastPosition(id) };
+  isRecovered(): boolean {
+    return this.#recovery?.isFinished ?? false;
   }
 
   /** Replays an execution and registers its run; returns the first mismatch when it does not fit the program. */
-  async #load(state: StoredState, program: Program): Promise<EmbeddedRun | { mismatch: string }> {
+  async #load(state: StoredState, program: Program, slot?: Admissible): Promise<EmbeddedRun | { mismatch: string }> {
     const { id, steps } = state.execution;
     const isSame = hasSameSteps(steps, program.steps);
     const mismatch = isSame ? undefined : findMismatch(steps, program.steps, await this.#startedSteps(id));
-    return mismatch === undefined ? this.#runs.load(state, program) : { mismatch };
+    return mismatch === undefined ? this.#runs.load(state, program, slot) : { mismatch };
   }
 
   /** The innermost step that had begun and not ended. */
@@ -144,7 +139,8 @@ export class EmbeddedEngine implements Engine {
   running(workflowId: string): number {
     const isOne = ({ status, execution }: ExecutionState): boolean =>
       status === "running" && execution.workflowId === workflowId;
-    return this.#runs.all().filter(({ committed }) => isOne(committed)).length;
+    const driven = this.#runs.all().filter(({ committed }) => isOne(committed)).length;
+    return driven + (this.#recovery?.count(workflowId) ?? 0);
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
@@ -165,21 +161,26 @@ export class EmbeddedEngine implements Engine {
   async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
     const state = this.#committed(id);
     if (state && state.status !== "running" && state.epoch > afterEpoch) return state;
-    if (state?.status === "running" && !this.#runs.get(id)) throw stopped(id);
+    if (state?.status === "running" && !this.#isDriven(id)) throw stopped(id);
     return this.#runs.waiters.next(id, afterEpoch, signal);
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
     const read = (after: EventCursor): EventPage => this.#store.events(id, after);
-    const isRunning = (): boolean => this.#runs.get(id)?.committed.status === "running";
+    const isRunning = (): boolean => this.#runs.get(id)?.committed.status === "running" || this.#isLeft(id);
     return readEvents({ read, isRunning }, this.#runs.readers.open(id, signal), afterSeq);
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {
+    const toNext = (position: Position | undefined): Transition => {
+      return { at: Date.now(), to: "suspended", reason, pending: [], position };
+    };
+    if (this.#isLeft(id)) return this.#recovery!.suspend(id, toNext);
     const run = this.#runs.get(id);
-    if (run?.decided.status !== "running") return false;
-    const { position } = run;
-    return this.#runs.command(run, { at: Date.now(), to: "suspended", reason, pending: [], position });
+    if (run) return run.decided.status === "running" && this.#runs.command(run, toNext(run.position));
+    const state = this.#store.state(id);
+    if (state?.status !== "running") return false;
+    return this.#runs.commandUndriven(state, toNext(await this.#lastPosition(id))); // it was not recovered
   }
 
   async resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
@@ -202,11 +203,15 @@ export class EmbeddedEngine implements Engine {
   }
 
   async cancel(id: string, reason: string): Promise<ExecutionState | false> {
+    if (this.#isLeft(id)) {
+      const made = await this.#recovery!.command(id, toCancellation(reason));
+      if (made !== undefined) return made;
+    }
     const run = this.#runs.get(id);
     const state = run?.committed ?? this.#store.state(id);
     const status = run?.decided.status ?? state?.status;
     if (!state || (status !== "running" && status !== "suspended")) return false;
-    const next: Transition = { at: Date.now(), to: "error", cancellation: { reason } };
+    const next = toCancellation(reason);
     return run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next);
   }
 
@@ -214,7 +219,16 @@ export class EmbeddedEngine implements Engine {
     this.#closing.abort();
     this.#stopRetention();
     await this.#runs?.close(drainMs, beside);
+    attempt(() => this.#store?.endProcess()); // a disk that cannot be written makes it look like a crash
     this.#closeStore();
+  }
+
+  /** Whether an execution has a run, or will have one. */
+  #isDriven(id: string): boolean {
+    return this.#runs.get(id) !== undefined || this.#isLeft(id);
+  }
+  #isLeft(id: string): boolean {
+    return this.#recovery?.has(id) ?? false;
   }
 
   #closeStore(): void {
@@ -224,4 +238,4 @@ export class EmbeddedEngine implements Engine {
   }
 }
 
-const interrupted = "Interrupted by a restart";
+const toCancellation = (reason: string): Transition => ({ at: Date.now(), to: "error", cancellation: { reason } });

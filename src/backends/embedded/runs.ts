@@ -1,3 +1,4 @@
+import { getHeapStatistics } from "node:v8";
 import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
@@ -8,7 +9,7 @@ import type { Execution, ExecutionState, Transition } from "../../engine/executi
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
-import { Slots } from "../../engine/runs/slots.ts";
+import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Store, StoredState } from "./store.ts";
@@ -20,6 +21,7 @@ export interface RunsOptions {
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
+  readonly executionBytes: number;
 }
 
 export type EmbeddedRun = Run<StoredState>;
@@ -40,15 +42,19 @@ export class Runs implements RunHost<StoredState> {
   readonly slots: Slots;
   readonly #store: Store;
   readonly #logger: Logger;
+  readonly executionBytes: number;
   readonly #runs = new Map<string, EmbeddedRun>();
+  /** The callers of `nextChange`. */
+  readonly #watchers = new Map<string, () => void>();
   #closing = false;
   #whenIdle = (): void => {};
 
-  constructor({ store, logger, sseBufferBytes, runningExecutions, queuedExecutions }: RunsOptions) {
+  constructor({ store, logger, sseBufferBytes, runningExecutions, queuedExecutions, executionBytes }: RunsOptions) {
+    this.executionBytes = executionBytes;
     this.#store = store;
     this.#logger = logger;
     this.readers = new Readers(sseBufferBytes);
-    this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions });
+    this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions, bytes: maxRunningBytes() });
     this.writer = new Writer({
       transaction: (work) => store.transaction(work),
       onStall: (error) =>
@@ -81,7 +87,7 @@ export class Runs implements RunHost<StoredState> {
         if (commit) {
           this.#runs.set(execution.id, run);
           if (this.#closing) run.stop(); // it continues at the next start
-          this.slots.enter(run);
+          this.slots.enter(run, run.bytes);
           release();
         } else end();
         resolve(commit !== undefined);
@@ -99,8 +105,11 @@ export class Runs implements RunHost<StoredState> {
     return promise;
   }
 
-  /** Drives an execution of the file from now on. Resolves to the reason when its journal does not fit this code. */
-  async load(found: StoredState, program: Program): Promise<EmbeddedRun | { mismatch: string }> {
+  /**
+   * Drives an execution of the file from now on, in a slot that it takes over, or else the next free one. Resolves to the
+   * reason when its journal does not fit this code.
+   */
+  async load(found: StoredState, program: Program, slot?: Admissible): Promise<EmbeddedRun | { mismatch: string }> {
     const { number } = found;
     const { steps } = program;
     const run = this.#createRun({ ...found, execution: { ...found.execution, steps } }, program);
@@ -123,7 +132,8 @@ export class Runs implements RunHost<StoredState> {
       return { mismatch };
     }
     this.#runs.set(id, run);
-    this.slots.enter(run);
+    if (slot) this.slots.replace(slot, run);
+    else this.slots.enter(run, run.bytes);
     // From now on steps of this code begin: later code is compared with it.
     if (!hasSameSteps(found.execution.steps, steps))
       this.writer.write({
@@ -168,8 +178,12 @@ export class Runs implements RunHost<StoredState> {
     return promise;
   }
 
-  /** Makes a transition of an execution that has no run: only its event follows from it. */
-  commandUndriven(state: StoredState, next: Transition): Promise<ExecutionState | false> {
+  /** Makes a transition of an execution that has no run: only its event follows from it. `onCommit` is called before it is published. */
+  commandUndriven(
+    state: StoredState,
+    next: Transition,
+    onCommit: () => void = () => {},
+  ): Promise<ExecutionState | false> {
     const { number, execution, epoch } = state;
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
     const row = toCommandRow(this.#store.newRow(), epoch + 1, next);
@@ -183,6 +197,7 @@ export class Runs implements RunHost<StoredState> {
         return commit && { change, commit };
       },
       done: (saved) => {
+        onCommit();
         if (saved) this.#publish(execution.id, saved.change, saved.commit);
         resolve(saved ? saved.commit.states[0]! : false);
       },
@@ -216,7 +231,24 @@ export class Runs implements RunHost<StoredState> {
     });
   }
 
+  /** Writes in one job of the writer. */
+  write(work: () => void): Promise<void> {
+    return new Promise((resolve, reject) => this.writer.write({ work, done: resolve, fail: reject }));
+  }
+
+  /** Resolves when a row of an execution is committed, or its run is forgotten. One caller at a time. */
+  nextChange(id: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.#watchers.set(id, () => {
+        this.#watchers.delete(id);
+        resolve();
+      });
+    });
+  }
+
   publish(run: EmbeddedRun, change: Change, commit: Commit<StoredState>): void {
+    if (change.row?.body) this.slots.grow(run, change.row.body.length);
+    if (this.#watchers.size > 0) this.#watchers.get(run.execution.id)?.();
     this.#publish(run.execution.id, change, commit);
   }
 
@@ -247,6 +279,7 @@ export class Runs implements RunHost<StoredState> {
     this.#runs.delete(run.execution.id);
     run.release("The execution is no longer driven by this process");
     this.slots.leave(run);
+    this.#watchers.get(run.execution.id)?.();
   }
 
   /** Stops a run of which a row can never be written. Its execution stays in the file as it is, for the next start. */
@@ -261,6 +294,9 @@ export class Runs implements RunHost<StoredState> {
     this.readers.close(id);
   }
 
+  get isClosing(): boolean {
+    return this.#closing;
+  }
   refuseWhenClosing(): void {
     if (this.#closing) throw shuttingDown();
   }
@@ -295,6 +331,9 @@ export class Runs implements RunHost<StoredState> {
     if (this.#closing && !this.all().some(({ inFlight }) => inFlight > 0)) this.#whenIdle();
   }
 }
+
+/** The most bytes of stored values of the executions that run. In the heap, a value takes about five times its bytes. */
+const maxRunningBytes = (): number => getHeapStatistics().heap_size_limit / 4 / 5;
 
 const noRow = (): undefined => undefined;
 

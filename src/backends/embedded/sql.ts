@@ -1,7 +1,10 @@
 import { maxInlineBytes } from "../../engine/walk/value.ts";
 import { messageTables } from "./message-store.ts";
 
-export const format = 4;
+/** The crashes without progress after which an execution is a suspect. The next one suspends it. */
+export const maxCrashes = 2;
+
+export const format = 5;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
 // number of the last event so far.
@@ -10,8 +13,10 @@ export const schema: string = `
   create table executions(
     number integer primary key, id text not null unique, workflow text not null, started integer not null,
     definition integer not null, input text not null, user text, options text, status text not null, epoch integer not null,
-    last text, ended integer, seq integer not null, events text not null
+    last text, ended integer, seq integer not null, events text not null,
+    crashes integer not null default 0, isolated integer not null default 0
   ) strict;
+  create table process(id integer primary key check (id = 1), start_row integer not null, clean integer not null) strict;
   create index executions_by_workflow on executions(workflow, started desc);
   create index executions_by_user on executions(workflow, user, started desc) where user is not null;
   create index executions_running on executions(number) where status = 'running';
@@ -24,6 +29,7 @@ export const schema: string = `
 const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;
 
+const hasNewRow = "exists (select 1 from journal where journal.number = executions.number and n > ?)";
 const pageClause = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
   order by started desc, id desc limit ?5`;
 /** Every statement on executions and their journals. */
@@ -41,7 +47,21 @@ export const statements = {
   move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1
     where number = ? and epoch = ? and ended is null`,
   find: `${selectState} where id = ?`,
-  running: `${selectState} where status = 'running' order by number`,
+  // The executions that were running, and whether they made a row in the last process; see `Recovery`.
+  countCrashes: `update executions set crashes = case when isolated then ${maxCrashes} + 1 else min(crashes + 1, ${maxCrashes}) end
+    where status = 'running' and not ${hasNewRow}`,
+  forgetCrashes: `update executions set crashes = 0, isolated = 0 where status = 'running' and ${hasNewRow}`,
+  endIsolation: "update executions set isolated = 0 where status = 'running' and isolated = 1",
+  isolate: "update executions set isolated = 1 where number = ?",
+  lastProcess: "select start_row as startRow, clean from process",
+  startProcess: "insert or replace into process(id, start_row, clean) values(1, ?, 0)",
+  endProcess: "update process set clean = 1",
+  leftRunning: `select number, id, workflow as workflowId, crashes, octet_length(input)
+      + (select coalesce(sum(octet_length(body)), 0) from journal where journal.number = executions.number) as bytes
+    from executions where status = 'running' order by number`,
+  newest: `select id, workflow as workflowId, status, started as startAt,
+      case when status = 'suspended' then json_extract(last, '$.reason') end as reason
+    from executions where ?1 is null or status = ?1 order by number desc limit ?2`,
   list: `${selectState} where workflow = ?1 and ${pageClause}`,
   listOfUser: `${selectState} where workflow = ?1 and user = ?6 and ${pageClause}`,
   lastRow: "select max(n) as n from journal",

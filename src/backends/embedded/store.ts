@@ -18,6 +18,27 @@ export interface StoredState extends ExecutionState {
   readonly number: number;
 }
 
+/** An execution that was running when the last process ended. */
+export interface LeftExecution {
+  readonly number: number;
+  readonly id: string;
+  readonly workflowId: string;
+  /** The crashes in a row without a new row. */
+  readonly crashes: number;
+  /** The bytes of its input and of all values of its journal. */
+  readonly bytes: number;
+}
+
+/** An execution in a list for its operator. */
+export interface ListedExecution {
+  readonly id: string;
+  readonly workflowId: string;
+  readonly status: ExecutionState["status"];
+  readonly startAt: number;
+  /** The reason of a suspension. */
+  readonly reason: string | null;
+}
+
 export const otherFormat = (path: string, found: number): StoreError =>
   new StoreError(
     `${path} has format ${found}, but this version of agentserve reads format ${format}`,
@@ -141,9 +162,32 @@ export class Store {
     return row && toState(row);
   }
 
-  /** The running executions, in the order of their start. */
-  running(): StoredState[] {
-    return rows<StateRow>(this.#statements.running).map(toState);
+  /**
+   * Counts the crashes of executions that the last process left running without a new row, unless it was closed. Then marks
+   * the start of this process.
+   */
+  startProcess(): void {
+    this.transaction(() => {
+      const last = this.#statements.lastProcess.get() as { startRow: number; clean: number } | undefined;
+      if (last && !last.clean) {
+        this.#statements.countCrashes.run(last.startRow);
+        this.#statements.forgetCrashes.run(last.startRow);
+      } else this.#statements.endIsolation.run();
+      this.#statements.startProcess.run(this.#lastRow);
+    });
+  }
+  /** Marks that this process was closed, not killed. */
+  endProcess(): void {
+    this.#statements.endProcess.run();
+  }
+
+  /** The executions that the last process left running, in the order of their start. */
+  leftRunning(): LeftExecution[] {
+    return rows<LeftExecution>(this.#statements.leftRunning);
+  }
+  /** Marks a suspect before it runs; see `Recovery`. */
+  isolate(number: number): void {
+    this.#statements.isolate.run(number);
   }
 
   list({ workflowId, userId, status, limit, before }: ListFilter): StoredState[] {
@@ -153,6 +197,11 @@ export class Store {
         ? rows<StateRow>(this.#statements.list, ...values)
         : rows<StateRow>(this.#statements.listOfUser, ...values, userId);
     return found.map(toState);
+  }
+
+  /** The newest executions of all workflows. */
+  newest(status: ExecutionState["status"] | undefined, limit: number): ListedExecution[] {
+    return rows<ListedExecution>(this.#statements.newest, status ?? null, limit);
   }
 
   /** The rows of a journal, a page at a time. Other work of the process runs between two pages. */

@@ -42,6 +42,8 @@ export interface Reactions<State> {
 
 /** The process around a run: its backend, its readers and waiters. */
 export interface RunHost<State extends ExecutionState> {
+  /** The most bytes of the input and all values of one execution. */
+  readonly executionBytes: number;
   /** Reserves the number of the next journal row. */
   newRow(): number;
   readRow(run: Run<State>, row: number): JsonText | undefined;
@@ -79,6 +81,8 @@ export class Run<State extends ExecutionState = ExecutionState> {
   readonly #walk: Walk;
   /** The number of the last event decided. */
   #seq = 0;
+  /** The bytes of the input and of all rows. */
+  #bytes: number;
   /** The number of changes that are being written. */
   #writing = 0;
   /** The rows that are being written, for values that refer to them. */
@@ -94,6 +98,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     this.execution = state.execution;
     this.#committed = state;
     this.#host = host;
+    this.#bytes = Buffer.byteLength(state.execution.input);
     this.#walk = createWalk(state.execution, {
       readRow: (row) => this.#readForAttempt(row),
       publishLive: (event) => host.publishLive(event),
@@ -125,8 +130,9 @@ export class Run<State extends ExecutionState = ExecutionState> {
     if (this.#released) return;
     // The result of an attempt that lost a race, or whose execution was cancelled, is dropped.
     if (!this.#walk.isWaitingFor(key)) return this.#host.progressed(this);
-    const row = toEntryRow(this.#host.newRow(), key, result);
-    this.#advance({ key, result: toEntryResult(row.id, result) }, row, this.#onResult);
+    const kept = this.#toKept(result);
+    const row = toEntryRow(this.#host.newRow(), key, kept);
+    this.#advance({ key, result: toEntryResult(row.id, kept) }, row, this.#onResult);
   }
 
   /** The loop of an execution. */
@@ -164,11 +170,21 @@ export class Run<State extends ExecutionState = ExecutionState> {
     }
     const { epoch } = this.#decided;
     this.#seq += events.length;
+    if (row) this.#bytes += row.bytes ?? Buffer.byteLength(row.body ?? "");
     for (const { to } of transitions) {
       this.#decided = { status: to, epoch: this.#decided.epoch + 1 };
       if (to !== "running") this.#seq++; // its event
     }
     return { row, at: row?.at ?? this.execution.startAt, events, transitions, epoch, seq: this.#seq, starts };
+  }
+
+  /** The result; an error in its place when its value would make the execution larger than allowed. */
+  #toKept(result: AttemptResult): AttemptResult {
+    const { executionBytes } = this.#host;
+    const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
+    if (text === undefined || this.#bytes + Buffer.byteLength(text) <= executionBytes) return result;
+    const message = `The values of the execution take more than ${executionBytes} bytes (limits.executionBytes)`;
+    return { at: result.at, error: { message, shown: true } };
   }
 
   readonly #onResult: Reactions<State> = {
@@ -269,6 +285,9 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const { status, epoch } = this.#committed;
     if (this.#writing > 0 || status === "running" || this.#decided.epoch !== epoch) return false;
     return status !== "suspended" || this.inFlight === 0;
+  }
+  get bytes(): number {
+    return this.#bytes;
   }
   get isReleased(): boolean {
     return this.#released;

@@ -5,16 +5,30 @@ export interface Admissible {
   admit(): void;
 }
 
-/** The slots of running executions, and the bounded queue for them, first come first served. */
+/** The most executions that run, that wait for a slot, and the most bytes of stored values of those that run. */
+export interface SlotLimits {
+  readonly running: number;
+  readonly queued: number;
+  readonly bytes: number;
+}
+
+/**
+ * The slots of running executions, and the bounded queue for them, first come first served.
+ *
+ * An execution is admitted while fewer than `running` run, and their values together with its own take at most `bytes`. One
+ * is always admitted when no other runs, however large it is.
+ */
 export class Slots {
-  readonly #most: { readonly running: number; readonly queued: number };
-  readonly #running = new Set<Admissible>();
-  readonly #queue = new Set<Admissible>();
+  readonly #most: SlotLimits;
+  /** The bytes of each. */
+  readonly #running = new Map<Admissible, number>();
+  readonly #queue = new Map<Admissible, number>();
+  #bytes = 0;
   /** The reservations of executions that are being written. */
   #entering = 0;
   #isOpen = false;
 
-  constructor(most: { running: number; queued: number }) {
+  constructor(most: SlotLimits) {
     this.#most = most;
   }
 
@@ -28,9 +42,26 @@ export class Slots {
   }
 
   /** Gives a run a slot, or puts it into the queue. */
-  enter(run: Admissible): void {
-    this.#queue.add(run);
+  enter(run: Admissible, bytes: number): void {
+    this.#queue.set(run, bytes);
     this.#admit();
+  }
+
+  /** Hands a slot over. Without one, the other is not admitted. */
+  replace(from: Admissible, to: Admissible): void {
+    const bytes = this.#running.get(from);
+    if (bytes === undefined) return;
+    this.#running.delete(from);
+    this.#running.set(to, bytes);
+    to.admit();
+  }
+
+  /** The values of a run take more bytes. */
+  grow(run: Admissible, bytes: number): void {
+    const before = this.#running.get(run);
+    if (before === undefined) return;
+    this.#running.set(run, before + bytes);
+    this.#bytes += bytes;
   }
 
   /** Begins to give slots. Until then runs are only queued. */
@@ -40,16 +71,22 @@ export class Slots {
   }
 
   #admit(): void {
-    for (const run of this.#queue) {
+    for (const [run, bytes] of this.#queue) {
       if (!this.#isOpen || this.#running.size >= this.#most.running) return;
+      if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) return;
       this.#queue.delete(run);
-      this.#running.add(run);
+      this.#running.set(run, bytes);
+      this.#bytes += bytes;
       run.admit();
     }
   }
 
   leave(run: Admissible): void {
     this.#queue.delete(run);
-    if (this.#running.delete(run)) this.#admit();
+    const bytes = this.#running.get(run);
+    if (bytes === undefined) return;
+    this.#running.delete(run);
+    this.#bytes -= bytes;
+    this.#admit();
   }
 }

@@ -105,12 +105,13 @@ export async function openWorld(
     held.add(one);
     return () => void held.delete(one);
   };
-  const limits = { runningExecutions, queuedExecutions: 100, sseBufferBytes: 1_000_000 };
+  const limits = { runningExecutions, queuedExecutions: 100, sseBufferBytes: 1_000_000, executionBytes: 67_108_864 };
   const { engine } = embedded({ path }).open({ root: "/", ...limits, logger });
   const durable = new Durable(path);
   const program = createProgram(programOptions(definition, logger, hold));
   const runnable: Runnable = { ...program, definition, createWalk: watched(program.createWalk, book, durable) };
-  await engine.open(() => runnable);
+  await engine.open();
+  await engine.recover(() => runnable);
   return {
     engine,
     runnable,

@@ -4,7 +4,7 @@ import type { Mark } from "./log.ts";
 import { answer, asking } from "./oracle.ts";
 import type { Plan } from "./plan.ts";
 import type { Lives, Reply, Stream } from "./process.ts";
-import { closingEvents, isEnd, Witness, toView, type View } from "./witness.ts";
+import { closingEvents, isEnd, Witness, toView, type View, isInterrupted } from "./witness.ts";
 
 /** One execution's client. It knows only what HTTP tells it, and goes on over every kill. */
 export class Client {
@@ -16,6 +16,7 @@ export class Client {
   #over = false;
   #resumes = 0;
   #attaches = 0;
+  #interruption: string | undefined;
 
   constructor(plan: Plan, lives: Lives, known: (client: Client, witness: Witness) => void) {
     this.plan = plan;
@@ -148,7 +149,17 @@ export class Client {
     if (workflowId !== this.plan.workflow || !isDeepStrictEqual(input, { n: this.plan.n }))
       witness.fail("is another one");
     const view = toView(reply.body.data);
+    this.#continueInterrupted(reply.body.data.suspension);
     return this.#saw(witness, version, view) ? view : undefined;
+  }
+
+  /** Resumes an execution that the server has suspended after three crashes: once in each life. */
+  #continueInterrupted(suspension: any): void {
+    if (!isInterrupted(suspension)) return;
+    const interruption = `${this.#lives.life} ${suspension.suspendedAt}`;
+    if (this.#interruption === interruption) return;
+    this.#interruption = interruption;
+    void this.#lives.watch(this.#lives.ask(this.#path("resume"), { method: "POST", json: {} }));
   }
 
   /** It must be as it was seen before. */
@@ -188,8 +199,10 @@ export class Client {
       const [, id, json] = /^(?:id: (\d+)\n)?data: (.*)$/.exec(frame) ?? witness.fail(`sent ${frame}`);
       const event = JSON.parse(json!);
       if (view) witness.fail(`sent ${json} after the end of the stream`);
-      if (event.type === "workflow-result") view = toView(event);
-      else if (id !== undefined && Number(id) !== event.seq) witness.fail(`sent the id ${id} with ${json}`);
+      if (event.type === "workflow-result") {
+        if (isInterrupted(event.suspension)) return undefined;
+        view = toView(event);
+      } else if (id !== undefined && Number(id) !== event.seq) witness.fail(`sent the id ${id} with ${json}`);
       else witness.event(event);
     }
     if (!view) return undefined;

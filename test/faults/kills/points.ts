@@ -66,7 +66,7 @@ export function guard(mark: (line: string) => void): (point: Point) => void {
     return result;
   }
 
-  const { insertExecution, move, add, transaction, state, running } = Store.prototype;
+  const { insertExecution, move, add, transaction, state, leftRunning } = Store.prototype;
   Object.assign(Store.prototype, {
     insertExecution(this: Store, ...args: Parameters<Store["insertExecution"]>) {
       ids.set(args[0], args[1].id);
@@ -102,9 +102,9 @@ export function guard(mark: (line: string) => void): (point: Point) => void {
       if (found) ids.set(found.number, id);
       return found;
     },
-    running(this: Store) {
-      const found = running.call(this);
-      for (const { number, execution } of found) ids.set(number, execution.id);
+    leftRunning(this: Store) {
+      const found = leftRunning.call(this);
+      for (const { number, id } of found) ids.set(number, id);
       return found;
     },
   });

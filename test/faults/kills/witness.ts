@@ -13,6 +13,8 @@ export interface View {
   readonly cancellation?: { reason: string };
 }
 export function toView({ status, startAt, endAt, result = null, suspension, error, cancellation }: any): View {
+  // Suspended by the server after three crashes: as if it were running, because its client resumes it at once.
+  if (isInterrupted(suspension)) return { status: "running", startAt, endAt, result };
   const { suspendedStepIndex, ...rest } = suspension ?? {};
   return {
     status,
@@ -26,6 +28,9 @@ export function toView({ status, startAt, endAt, result = null, suspension, erro
     ...(cancellation && { cancellation }),
   };
 }
+export const isInterrupted = (suspension: any): boolean =>
+  suspension?.kind === "system" && suspension.reason === "Interrupted 3 times by a crash";
+
 /** The event with which each status is reached. */
 export const closingEvents: { readonly [status in View["status"]]: string } = {
   running: "none",

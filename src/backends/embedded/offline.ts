@@ -1,0 +1,55 @@
+import { existsSync } from "node:fs";
+import type { ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
+import type { StoredEvent } from "../../engine/events.ts";
+import { toCommandRow } from "../../engine/runs/journal-row.ts";
+import { lock } from "./lock.ts";
+import { StoreError, toStoreError } from "./sqlite-error.ts";
+import { Store, type ListedExecution } from "./store.ts";
+
+/** The executions of a data file that no server uses. Nothing of them runs. */
+export interface OfflineStore {
+  /** The newest executions first. */
+  list(filter: { status?: ExecutionStatus | undefined; limit: number }): ListedExecution[];
+  state(id: string): ExecutionState | undefined;
+  events(id: string): Promise<StoredEvent[]>;
+  /** Resolves to false when the execution has ended. */
+  cancel(id: string, reason: string): boolean;
+  close(): void;
+}
+
+/** Opens a data file for its operator. Throws when it does not exist, or a server uses it. */
+export function openOffline(path: string): OfflineStore {
+  if (!existsSync(path)) throw new StoreError(`${path} does not exist`, "pass the file with --data");
+  let unlock: (() => void) | undefined;
+  let store: Store;
+  try {
+    unlock = lock(path);
+    store = new Store(path, "normal");
+  } catch (error) {
+    unlock?.();
+    throw toStoreError(path, error);
+  }
+  return {
+    list: ({ status, limit }) => store.newest(status, limit),
+    state: (id) => store.state(id),
+    async events(id) {
+      const all: StoredEvent[] = [];
+      for await (const page of store.allEvents(id)) all.push(...page);
+      return all;
+    },
+    cancel(id, reason) {
+      const state = store.state(id);
+      if (state?.status !== "running" && state?.status !== "suspended") return false;
+      const { number, epoch } = state;
+      const next: Transition = { at: Date.now(), to: "error", cancellation: { reason } };
+      const row = toCommandRow(store.newRow(), epoch + 1, next);
+      const seq = store.lastSeq(number) + 1;
+      const change = { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [] };
+      return store.transaction(() => store.save(state, change, () => undefined)) !== undefined;
+    },
+    close() {
+      store.close();
+      unlock?.();
+    },
+  };
+}

@@ -1,0 +1,120 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { agentserve } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+
+const files = {
+  "agents.config.ts": `import { defineConfig } from "agentserve";
+export default defineConfig({ server: { port: 0 } });
+`,
+  "workflows/w.ts": `import { appendFileSync } from "node:fs";
+import { defineWorkflow } from "agentserve";
+export const ends = defineWorkflow({ id: "ends" }).andThen({ id: "s", execute: () => "done" });
+export const exits = defineWorkflow({ id: "exits" })
+  .andThen({ id: "first", execute: () => 1 })
+  .andThen({ id: "last", execute({ resumeData }) {
+    if (resumeData !== undefined) return "mended";
+    appendFileSync("ran.txt", "x");
+    process.exit(1);
+  } });
+`,
+};
+const start = async (cwd: string, ...args: string[]) => {
+  const child = agentserve(["start", ...args], { cwd });
+  const [url] = await child.waitFor(/http:\/\/\S+(?= )/);
+  return { child, url };
+};
+const post = (url: string, body: object, headers = {}) =>
+  fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+const runs = (cwd: string, ...args: string[]) => agentserve(["runs", ...args], { cwd }).ended;
+
+/** A project with an execution that has ended, and one whose step has ended the process. */
+async function createExited(): Promise<string> {
+  const cwd = createProject(files);
+  const { child, url } = await start(cwd);
+  await post(`${url}/workflows/ends/execute`, { input: {}, options: { executionId: "ended" } });
+  const prefer = { prefer: "respond-async" };
+  await post(`${url}/workflows/exits/execute`, { input: {}, options: { executionId: "exits" } }, prefer).catch(
+    () => {},
+  );
+  expect((await child.ended).code).toBe(1);
+  return cwd;
+}
+
+describe("agentserve runs, on the file of a stopped server", () => {
+  it("lists, shows and cancels executions; the next start does not continue a cancelled one", async () => {
+    const cwd = await createExited();
+    const listed = await runs(cwd, "list");
+    expect([listed.code, listed.stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 3))]).toEqual([
+      0,
+      [["execution", "workflow", "status"], ["exits", "exits", "running"], ["ended", "ends", "completed"], [""]],
+    ]);
+    expect(JSON.parse((await runs(cwd, "list", "--status", "completed", "--json")).stdout)).toMatchObject([
+      { id: "ended", workflowId: "ends", status: "completed" },
+    ]);
+    const shown = JSON.parse((await runs(cwd, "show", "exits", "--json")).stdout);
+    expect(shown).toMatchObject({ executionId: "exits", status: "running", input: {} });
+    expect(shown.events.map(({ type, from }: any) => [type, from])).toEqual([
+      ["workflow-start", undefined],
+      ["step-start", "first"],
+      ["step-complete", "first"],
+      ["step-start", "last"],
+    ]);
+    expect((await runs(cwd, "show", "exits")).stdout).toMatch(/^executionId +exits\n[^]*step-start last\n$/);
+
+    const cancelled = await runs(cwd, "cancel", "exits", "--reason", "it ends the process");
+    expect([cancelled.code, cancelled.stdout]).toEqual([0, "execution exits cancelled\n"]);
+    const again = await runs(cwd, "cancel", "exits");
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("Execution exits has already ended")]);
+    const { child, url } = await start(cwd);
+    const { data } = await (await fetch(`${url}/workflows/exits/executions/exits/state`)).json();
+    expect(data).toMatchObject({ status: "error", cancellation: { reason: "it ends the process" } });
+    child.process.kill("SIGTERM");
+    expect((await child.ended).code).toBe(0);
+    expect(readFileSync(join(cwd, "ran.txt"), "utf8")).toBe("x");
+  });
+
+  it("refuses a file that a server uses, that does not exist, and unknown executions", async () => {
+    const cwd = await createExited();
+    const unknown = await runs(cwd, "show", "nobody");
+    expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining("Execution nobody not found")]);
+    const missing = await runs(cwd, "list", "--data", "none.db");
+    expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining("none.db does not exist")]);
+    expect(existsSync(join(cwd, "none.db"))).toBe(false);
+    for (const args of [
+      ["list", "--status", "ended"],
+      ["list", "--limit", "0"],
+    ])
+      expect((await runs(cwd, ...args)).code).toBe(2);
+    const { child } = await start(cwd, "--no-recovery");
+    const used = await runs(cwd, "list");
+    expect([used.code, used.stderr]).toEqual([1, expect.stringContaining("is in use by another process")]);
+    child.process.kill("SIGTERM");
+    await child.ended;
+  });
+});
+
+describe("agentserve start --no-recovery", () => {
+  it("serves without continuing executions, which can be suspended, resumed and cancelled", async () => {
+    const cwd = await createExited();
+    const { child, url } = await start(cwd, "--no-recovery");
+    const path = `${url}/workflows/exits/executions/exits`;
+    expect((await (await fetch(`${path}/state`)).json()).data.status).toBe("running");
+    const created = await post(`${url}/workflows/ends/execute`, { input: {} });
+    expect((await created.json()).data.status).toBe("completed"); // new ones run
+    const suspended = await post(`${path}/suspend`, { reason: "to be looked at" });
+    expect((await suspended.json()).data).toMatchObject({ status: "suspended" });
+    const state = (await (await fetch(`${path}/state`)).json()).data;
+    expect(state).toMatchObject({ suspension: { stepId: "last", stepIndex: 1, reason: "to be looked at" } });
+    const resumed = await post(`${path}/resume`, { resumeData: 1, options: { stepId: "last" } });
+    expect((await resumed.json()).data).toMatchObject({ status: "completed", result: "mended" });
+    child.process.kill("SIGTERM");
+    expect((await child.ended).code).toBe(0);
+    expect(readFileSync(join(cwd, "ran.txt"), "utf8")).toBe("x");
+  });
+});

@@ -1,0 +1,228 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineWorkflow, embedded, type Config } from "agentserve";
+import * as v from "valibot";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { Store } from "../../src/backends/embedded/store.ts";
+import { patienceMs } from "../harness/patience.ts";
+import { startServer, type TestServer } from "../harness/server.ts";
+
+const patience = { timeout: patienceMs };
+const later = { headers: { prefer: "respond-async" } };
+
+/** A project on one file, with a step that hangs until `mend` is called. */
+function createProject({ before = 0, limits = {} }: { before?: number; limits?: object } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-crashes-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const begun: string[] = [];
+  let mended: string[] = [];
+  let workflow: any = defineWorkflow({ id: "w" });
+  for (let index = 0; index < before; index++) workflow = workflow.andThen({ id: `s${index}`, execute: () => index });
+  workflow = workflow.andThen({
+    id: "hangs",
+    execute({ executionId }: any) {
+      begun.push(executionId);
+      return mended.includes(executionId) || mended.includes("all") ? "done" : new Promise(() => {});
+    },
+  });
+  const config: Config = {
+    workflows: [workflow],
+    backend: embedded({ path: join(folder, "data.db") }),
+    server: { limits: { drainMs: 10, ...limits } },
+  };
+  const path = (id: string, action: string) => `/workflows/w/executions/${id}/${action}`;
+  return {
+    begun,
+    mend: (...ids: string[]) => void (mended = ids),
+    path,
+    start: (more: Config = {}) =>
+      startServer("in process", { config: { ...config, ...more } }).then(async (server) => {
+        await server.get("/workflows"); // it has recovered
+        return server;
+      }),
+    begin: (server: TestServer, ...ids: string[]) =>
+      Promise.all(
+        ids.map((id) => server.post("/workflows/w/execute", { input: {}, options: { executionId: id } }, later)),
+      ),
+    stateOf: async (server: TestServer, id: string) => (await server.get(path(id, "state"))).body.data,
+  };
+}
+
+/** Ends a server as a crash would: the file does not say that it was closed. */
+async function crash(server: TestServer): Promise<void> {
+  const end = vi.spyOn(Store.prototype, "endProcess").mockImplementation(() => {});
+  await server.close();
+  end.mockRestore();
+}
+
+describe("an execution that is running when the process crashes", () => {
+  it("is suspended after the third crash without progress, and continues after a resume", async () => {
+    const { begun, mend, start, begin, stateOf, path } = createProject();
+    const first = await start();
+    await begin(first, "x");
+    await vi.waitFor(() => expect(begun).toHaveLength(1), patience);
+    await crash(first);
+    for (const life of [2, 3]) {
+      const server = await start();
+      await vi.waitFor(() => expect(begun).toHaveLength(life), patience);
+      await crash(server);
+    }
+    const fourth = await start();
+    const reason = "Interrupted 3 times by a crash";
+    expect(await stateOf(fourth, "x")).toMatchObject({
+      status: "suspended",
+      suspension: { kind: "system", reason, stepId: "hangs", stepIndex: 0 },
+    });
+    expect(begun).toHaveLength(3);
+    mend("all");
+    const { body } = await fourth.post(path("x", "resume"), {});
+    expect(body.data).toMatchObject({ status: "completed", result: "done" });
+    await fourth.close();
+  });
+
+  it("may take as many restarts as it likes", async () => {
+    const { begun, start, begin, stateOf } = createProject();
+    const first = await start();
+    await begin(first, "x");
+    for (let life = 1; life <= 6; life++) {
+      const server = life === 1 ? first : await start();
+      await vi.waitFor(() => expect(begun).toHaveLength(life), patience);
+      expect(await stateOf(server, "x")).toMatchObject({ status: "running" });
+      await server.close();
+    }
+  });
+
+  it("is not counted if it has made a row since the last start", async () => {
+    const { begun, start, begin, stateOf } = createProject({ before: 1 });
+    for (let life = 1; life <= 5; life++) {
+      const server = await start();
+      const id = `x${life}`; // its first step is recorded in this life
+      await begin(server, id);
+      await vi.waitFor(() => expect(begun).toContain(id), patience);
+      if (life > 1) expect((await stateOf(server, `x${life - 1}`)).status).toBe("running");
+      await crash(server);
+    }
+    const last = await start();
+    // x5 made a row in the last life; x1 has seen four crashes without one.
+    expect((await stateOf(last, "x5")).status).toBe("running");
+    expect((await stateOf(last, "x1")).status).toBe("suspended");
+    await last.close();
+  });
+
+  it("starts alone after two crashes: only the one in flight at the third is suspended", async () => {
+    const { begun, mend, start, begin, stateOf } = createProject();
+    const ids = ["a", "b", "c"];
+    const first = await start();
+    await begin(first, ...ids);
+    await vi.waitFor(() => expect(begun).toHaveLength(3), patience);
+    await crash(first);
+    const second = await start();
+    await vi.waitFor(() => expect(begun).toHaveLength(6), patience);
+    await crash(second);
+
+    begun.length = 0;
+    const third = await start();
+    const [suspect] = await vi.waitFor(() => {
+      expect(begun).toHaveLength(1);
+      return begun;
+    }, patience);
+    await begin(third, "new"); // other executions are not held up
+    await vi.waitFor(() => expect(begun).toEqual([suspect, "new"]), patience);
+    await crash(third);
+
+    begun.length = 0;
+    const others = ids.filter((id) => id !== suspect);
+    mend(...others);
+    const fourth = await start();
+    for (const id of others)
+      await vi.waitFor(async () => expect((await stateOf(fourth, id)).status).toBe("completed"), patience);
+    expect(await stateOf(fourth, suspect!)).toMatchObject({ status: "suspended", suspension: { kind: "system" } });
+    await fourth.close();
+  });
+});
+
+describe("executions that wait for their slot after a restart", () => {
+  const limits = { runningExecutions: 1 };
+  async function leave(ids: readonly string[]) {
+    const project = createProject({ before: 1 });
+    const first = await project.start();
+    await project.begin(first, ...ids);
+    await vi.waitFor(() => expect(project.begun).toHaveLength(ids.length), patience);
+    await first.close();
+    project.begun.length = 0;
+    const journal = vi.spyOn(Store.prototype, "journal");
+    onTestFinished(() => journal.mockRestore());
+    const server = await project.start({ server: { limits: { ...limits, drainMs: 10 } } });
+    onTestFinished(() => server.close());
+    return { ...project, server, journal };
+  }
+
+  it("are loaded when they get it, not before", async () => {
+    const { begun, mend, server, journal, stateOf } = await leave(["a", "b", "c"]);
+    await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
+    expect(journal).toHaveBeenCalledTimes(1);
+    expect((await server.get("/workflows/w")).body.data.status).toBe("running");
+    mend("all");
+    await server.post("/workflows/w/executions/a/cancel", {});
+    for (const id of ["b", "c"])
+      await vi.waitFor(async () => expect((await stateOf(server, id)).status).toBe("completed"), patience);
+    expect(journal).toHaveBeenCalledTimes(3);
+  });
+
+  it("can be suspended, resumed, cancelled and followed meanwhile", async () => {
+    const { begun, mend, server, path, stateOf } = await leave(["a", "b", "c", "d"]);
+    await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
+    const followed = server.get(path("d", "stream"));
+    expect((await server.post(path("b", "suspend"), { reason: "later" })).body.data).toMatchObject({
+      status: "suspended",
+    });
+    expect(await stateOf(server, "b")).toMatchObject({
+      suspension: { reason: "later", stepId: "hangs", stepIndex: 1 },
+    });
+    expect((await server.post(path("c", "cancel"), { reason: "not needed" })).body.data).toMatchObject({
+      cancellation: { reason: "not needed" },
+    });
+    expect((await server.post(path("c", "cancel"), {})).status).toBe(400);
+    expect((await server.post(path("d", "resume"), {})).status).toBe(404);
+    mend("all");
+    const resumed = server.post(path("b", "resume"), {});
+    await server.post(path("a", "cancel"), {});
+    expect((await resumed).body.data).toMatchObject({ status: "completed" });
+    expect((await followed).events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed" });
+    expect(begun.toSorted()).toEqual(["a", "b", "d"]);
+  });
+});
+
+describe("limits.executionBytes", () => {
+  it("fails the step whose value passes it, also after a restart", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "agentserve-bytes-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const workflow = defineWorkflow({ id: "w", input: v.object({ text: v.string() }) })
+      .andThen({ id: "one", execute: () => "x".repeat(3_000) })
+      .andThen({ id: "ask", execute: ({ resumeData, suspend }) => resumeData ?? suspend("?") })
+      .andThen({ id: "two", execute: () => "y".repeat(3_000) })
+      .andThen({ id: "three", execute: () => "z".repeat(3_000) });
+    const config: Config = {
+      workflows: [workflow],
+      backend: embedded({ path: join(folder, "data.db") }),
+      server: { limits: { executionBytes: 10_000 } },
+    };
+    const first = await startServer("in process", { config });
+    const input = { text: "i".repeat(2_000) };
+    await first.post("/workflows/w/execute", { input, options: { executionId: "x" } });
+    await first.close();
+    const second = await startServer("in process", { config });
+    onTestFinished(() => second.close());
+    const answer = await second.post("/workflows/w/executions/x/resume", { resumeData: true });
+    expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
+    const { body } = await second.get("/workflows/w/executions/x/state");
+    expect(body.data).toMatchObject({
+      status: "error",
+      error: "The values of the execution take more than 10000 bytes (limits.executionBytes)",
+    });
+    const { events } = await second.get("/workflows/w/executions/x/stream");
+    const completed = events.filter(({ type }) => type === "step-complete").map(({ from }) => from);
+    expect(completed).toEqual(["one", "ask", "two"]);
+  });
+});
