@@ -13,6 +13,7 @@ import { lock, whenFree, type WaitOptions } from "./lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
 import { startRetention } from "./retention.ts";
+import { format } from "./sql.ts";
 import { toStoreError } from "./sqlite-error.ts";
 import { Store, type StoredState } from "./store.ts";
 
@@ -73,6 +74,9 @@ export class EmbeddedEngine implements Engine {
       this.#unlock = await whenFree(() => lock(path), waiting);
     }
     this.#store = await whenFree(() => new Store(path, durability), waiting);
+    const { formerFormat } = this.#store;
+    if (formerFormat !== 0 && formerFormat !== format)
+      logger.info(`The data file was migrated from format ${formerFormat} to ${format}`);
   }
 
   /** Continues executions that were running when the process ended, in the order of their start. */

@@ -1,7 +1,8 @@
 import { maxInlineBytes } from "../../engine/walk/value.ts";
 import { messageTables } from "./message-store.ts";
 
-export const format = 4;
+/** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
+export const format = 5;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
 // number of the last event so far.
@@ -10,16 +11,21 @@ export const schema: string = `
   create table executions(
     number integer primary key, id text not null unique, workflow text not null, started integer not null,
     definition integer not null, input text not null, user text, options text, status text not null, epoch integer not null,
-    last text, ended integer, seq integer not null, events text not null
+    last text, ended integer, seq integer not null, events text not null,
+    crashes integer not null default 0, isolated integer not null default 0
   ) strict;
   create index executions_by_workflow on executions(workflow, started desc);
   create index executions_by_user on executions(workflow, user, started desc) where user is not null;
+  create index executions_by_status on executions(workflow, status, started desc, id desc);
+  create index executions_by_user_and_status on executions(workflow, user, status, started desc, id desc)
+    where user is not null;
   create index executions_running on executions(number) where status = 'running';
   create table journal(
     n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
     body text, seq integer not null, events text
   ) strict;
   create index journal_by_number on journal(number);
+  create table process(id integer primary key check (id = 1), start_row integer not null, clean integer not null) strict;
   ${messageTables}`;
 const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;

@@ -10,23 +10,19 @@ import type { Change, Commit } from "../../engine/runs/run.ts";
 import { toText, type ReadRow } from "../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
 import { MessageStore } from "./message-store.ts";
-import { format, schema, statements } from "./sql.ts";
-import { StoreError } from "./sqlite-error.ts";
+import { migrate } from "./migrations.ts";
+import { statements } from "./sql.ts";
 
 /** A state with the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
   readonly number: number;
 }
 
-export const otherFormat = (path: string, found: number): StoreError =>
-  new StoreError(
-    `${path} has format ${found}, but this version of agentserve reads format ${format}`,
-    "use the version that wrote it, or another file with --data",
-  );
-
 /** The file: its tables and every statement on them. All writes go through `Writer`. */
 export class Store {
   readonly messages: MessageStore;
+  /** The format that the file had when it was opened; 0 if it was new. */
+  readonly formerFormat: number;
   readonly #db: DatabaseSync;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
   #lastNumber: number;
@@ -41,7 +37,7 @@ export class Store {
       // blocks, too; it runs when the log has 64 MB.
       this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
         pragma wal_autocheckpoint = 16000`);
-      this.#prepareTables(path);
+      this.formerFormat = migrate(this.#db, path);
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
       this.messages = new MessageStore(this.#db);
@@ -51,15 +47,6 @@ export class Store {
       this.#db.close();
       throw error;
     }
-  }
-
-  #prepareTables(path: string): void {
-    const { user_version: found } = this.#db.prepare("pragma user_version").get() as { user_version: number };
-    if (found === format) return;
-    if (found !== 0) throw otherFormat(path, found);
-    if (this.#db.prepare("select 1 from sqlite_master").get())
-      throw new StoreError(`${path} is a database of another application`, "use another file with --data");
-    this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);
   }
 
   /** Runs the work in one transaction. */
