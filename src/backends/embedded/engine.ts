@@ -3,7 +3,7 @@ import { ServeError } from "../../core/error.ts";
 import { withIds } from "../../core/log.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { Conversations } from "../../engine/conversations.ts";
-import type { Engine, ListFilter, Program, Resume } from "../../engine/backend.ts";
+import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
@@ -141,8 +141,8 @@ export class EmbeddedEngine implements Engine {
     return this.#runs.get(id)?.decided ?? this.#store.state(id);
   }
 
-  async list(filter: ListFilter): Promise<ExecutionState[]> {
-    return this.#store.list(filter);
+  list(filter: ListFilter): Promise<ListPage> {
+    return this.#store.list.read(filter);
   }
 
   running(workflowId: string): number {

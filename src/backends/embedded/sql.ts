@@ -30,9 +30,7 @@ export const schema: string = `
 const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;
 
-const pageClause = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
-  order by started desc, id desc limit ?5`;
-/** Every statement on executions and their journals. */
+/** Every statement on executions and their journals, except those of `execution-list`. */
 export const statements = {
   beginTransaction: "begin immediate",
   commit: "commit",
@@ -48,8 +46,6 @@ export const statements = {
     where number = ? and epoch = ? and ended is null`,
   find: `${selectState} where id = ?`,
   running: `${selectState} where status = 'running' order by number`,
-  list: `${selectState} where workflow = ?1 and ${pageClause}`,
-  listOfUser: `${selectState} where workflow = ?1 and user = ?6 and ${pageClause}`,
   lastRow: "select max(n) as n from journal",
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
   // Commands are stored under the name that they had in the first release.

@@ -1,7 +1,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../core/json.ts";
-import type { ListFilter } from "../../engine/backend.ts";
 import { toEvent, toTransitionEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
 import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../engine/execution.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
@@ -9,6 +8,7 @@ import { firstEvent, type EventCursor, type EventPage } from "../../engine/runs/
 import type { Change, Commit } from "../../engine/runs/run.ts";
 import { toText, type ReadRow } from "../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
+import { ExecutionList } from "./execution-list.ts";
 import { MessageStore } from "./message-store.ts";
 import { migrate } from "./migrations.ts";
 import { statements } from "./sql.ts";
@@ -21,6 +21,7 @@ export interface StoredState extends ExecutionState {
 /** The file: its tables and every statement on them. All writes go through `Writer`. */
 export class Store {
   readonly messages: MessageStore;
+  readonly list: ExecutionList;
   /** The format that the file had when it was opened; 0 if it was new. */
   readonly formerFormat: number;
   readonly #db: DatabaseSync;
@@ -41,6 +42,7 @@ export class Store {
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
       this.messages = new MessageStore(this.#db);
+      this.list = new ExecutionList(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
       this.#lastRow = (this.#statements.lastRow.get() as { n: number | null }).n ?? 0;
     } catch (error) {
@@ -131,15 +133,6 @@ export class Store {
   /** The running executions, in the order of their start. */
   running(): StoredState[] {
     return rows<StateRow>(this.#statements.running).map(toState);
-  }
-
-  list({ workflowId, userId, status, limit, before }: ListFilter): StoredState[] {
-    const values = [workflowId, status ?? null, before?.startAt ?? null, before?.id ?? null, limit];
-    const found =
-      userId === undefined
-        ? rows<StateRow>(this.#statements.list, ...values)
-        : rows<StateRow>(this.#statements.listOfUser, ...values, userId);
-    return found.map(toState);
   }
 
   /** The rows of a journal, a page at a time. Other work of the process runs between two pages. */
