@@ -93,6 +93,8 @@ export interface Engine {
   startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
   /** The number of executions of a workflow that this process drives. Restate: this replica only. */
   running(workflowId: string): number;
+  /** Returns whether the store can be written, as far as is known; false before `open` has resolved. Restate: its last answer. */
+  isWritable(): boolean;
   /**
    * Lets attempts in flight finish within `drainMs`, then aborts them. `beside` is other work on this backend that ends within
    * the same time. Restate: moves the rest to another replica.

@@ -10,6 +10,7 @@ import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
 import { Slots } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
+import { FileGoneError } from "./data-file.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Store, StoredState } from "./store.ts";
 import { Writer } from "./writer.ts";
@@ -52,9 +53,14 @@ export class Runs implements RunHost<StoredState> {
     this.writer = new Writer({
       transaction: (work) => store.transaction(work),
       onStall: (error) =>
-        logger.error("The store cannot be written; running executions continue when it can be written again", {
-          error,
-        }),
+        logger.error(
+          error instanceof FileGoneError
+            ? fileGone
+            : "The store cannot be written; running executions continue when it can be written again",
+          {
+            error,
+          },
+        ),
       onRecovery: () => logger.info("The store can be written again"),
     });
   }
@@ -295,6 +301,9 @@ export class Runs implements RunHost<StoredState> {
     if (this.#closing && !this.all().some(({ inFlight }) => inFlight > 0)) this.#whenIdle();
   }
 }
+
+const fileGone =
+  "The data file was deleted or replaced: nothing can be written until it is back or the server is restarted";
 
 const noRow = (): undefined => undefined;
 

@@ -38,6 +38,7 @@ export const statements = {
   lastNumber: "select max(number) as number from executions",
   definition: "select definition from definitions where steps = ?",
   define: "insert into definitions(steps) values(?)",
+  removeDefinition: "delete from definitions where definition = ?",
   redefine: "update executions set definition = ? where number = ?",
   insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
     values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,

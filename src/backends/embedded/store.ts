@@ -8,6 +8,7 @@ import { firstEvent, type EventCursor, type EventPage } from "../../engine/runs/
 import type { Change, Commit } from "../../engine/runs/run.ts";
 import { toText, type ReadRow } from "../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
+import { DataFile } from "./data-file.ts";
 import { ExecutionList } from "./execution-list.ts";
 import { MessageStore } from "./message-store.ts";
 import { migrate } from "./migrations.ts";
@@ -25,6 +26,7 @@ export class Store {
   /** The format that the file had when it was opened; 0 if it was new. */
   readonly formerFormat: number;
   readonly #db: DatabaseSync;
+  readonly #file: DataFile | undefined;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
   #lastNumber: number;
   #lastRow: number;
@@ -39,6 +41,7 @@ export class Store {
       this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
         pragma wal_autocheckpoint = 16000`);
       this.formerFormat = migrate(this.#db, path);
+      this.#file = path === ":memory:" ? undefined : new DataFile(path);
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
       this.messages = new MessageStore(this.#db);
@@ -51,11 +54,23 @@ export class Store {
     }
   }
 
+  /** False when the data file was deleted or replaced. */
+  get isThere(): boolean {
+    return this.#file?.isThere ?? true;
+  }
+
+  /** Writes two pages and changes nothing. Runs inside a transaction. */
+  touch(): void {
+    const { lastInsertRowid } = this.#statements.define.run(" ".repeat(8_192));
+    this.#statements.removeDefinition.run(lastInsertRowid);
+  }
+
   /** Runs the work in one transaction. */
   transaction<T>(work: () => T): T {
     this.#statements.beginTransaction.run();
     try {
       const result = work();
+      this.#file?.check(); // a commit into a deleted file would succeed
       this.#statements.commit.run();
       return result;
     } catch (error) {
