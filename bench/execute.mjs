@@ -1,11 +1,14 @@
 // A durable execution of 5 trivial steps over HTTP on a file, compared with bare node:http and the same work in memory.
 // Usage: node bench/execute.mjs [rounds] [seconds] (after npm run build)
 // AGAINST=<folder of another commit, built> compares with that commit: AGAINST=../before node bench/execute.mjs 10 3
+// CHECKPOINTS=<pages>,<pages> compares sizes of the write-ahead log at which it is checkpointed, beside bare node:http:
+// CHECKPOINTS=16000,1000 node bench/execute.mjs 10 3
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { compare, measure, startVariants } from "./harness.mjs";
 
 const steps = Array.from(
@@ -42,7 +45,12 @@ const variants = {
   agentserve: () => serve("../dist/index.mjs"),
 };
 
-async function serve(file) {
+async function serve(file, checkpoint) {
+  const { exec } = DatabaseSync.prototype;
+  if (checkpoint)
+    DatabaseSync.prototype.exec = function (sql) {
+      return exec.call(this, sql.replace(/(?<=wal_autocheckpoint = )\d+/, checkpoint));
+    };
   const { createServer, defineWorkflow, embedded } = await import(file);
   const folder = mkdtempSync(join(tmpdir(), "agentserve-bench-"));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -53,9 +61,17 @@ async function serve(file) {
   return (await server.listen({ port: 0 })).port;
 }
 
-const { AGAINST } = process.env;
+const { AGAINST, CHECKPOINTS } = process.env;
 const { bare, before, agentserve } = variants;
-const servers = await startVariants(import.meta.filename, AGAINST ? { before, agentserve } : { bare, agentserve });
+const checkpoints = (CHECKPOINTS?.split(",") ?? []).map((pages) => [
+  `${pages} pages`,
+  () => serve("../dist/index.mjs", pages),
+]);
+const compared = AGAINST ? { before, agentserve } : { bare, agentserve };
+const servers = await startVariants(
+  import.meta.filename,
+  CHECKPOINTS ? { ...Object.fromEntries(checkpoints), bare } : compared,
+);
 if (servers) {
   const [rounds = 9, seconds = 1] = process.argv.slice(2).map(Number);
   const request = {

@@ -70,8 +70,8 @@ export interface Engine {
   begin(execution: Execution, program: Program): Promise<{ created: boolean }>;
   /** Restate: a shared handler of the register. */
   state(id: string): Promise<ExecutionState | undefined>;
-  /** Restate: SQL over one small state key. */
-  list(filter: ListFilter): Promise<ExecutionState[]>;
+  /** A page of executions, newest first, with markers for long values (`listed-value`). Restate: SQL over one small state key. */
+  list(filter: ListFilter): Promise<ListPage>;
   /**
    * Waits until the execution is suspended or has ended in an epoch after `afterEpoch`. Rejects with 500 when it is running
    * and cannot continue before the next start. The signal is that of the request: a caller that leaves ends the wait, not the
@@ -98,6 +98,8 @@ export interface Engine {
   startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
   /** The number of executions of a workflow that this process drives. Restate: this replica only. */
   running(workflowId: string): number;
+  /** Returns whether the store can be written, as far as is known; false before `open` has resolved. Restate: its last answer. */
+  isWritable(): boolean;
   /**
    * Lets attempts in flight finish within `drainMs`, then aborts them. `beside` is other work on this backend that ends within
    * the same time. Restate: moves the rest to another replica.
@@ -110,6 +112,11 @@ export interface Resume {
   readonly stepId?: string | undefined;
   readonly by?: Caller | undefined;
   readonly trace?: SpanIds | undefined;
+}
+export interface ListPage {
+  /** At most `limit`, and at least one if there are any. */
+  readonly states: readonly ExecutionState[];
+  readonly hasMore: boolean;
 }
 export interface ListFilter {
   readonly workflowId: string;

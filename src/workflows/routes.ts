@@ -196,11 +196,10 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         if (reach !== "all" && reach.userId === undefined) return { items: [], nextCursor: null };
         const limit = query.limit ?? 50;
         const before = query.cursor === undefined ? undefined : fromCursor(query.cursor);
-        const filter = { workflowId: params.id, status: query.status, limit: limit + 1, before };
-        const states = await engine.list(reach === "all" ? filter : { ...filter, userId: reach.userId });
-        const items = states.slice(0, limit);
-        const nextCursor = states.length > limit ? toCursor(items.at(-1)!) : null;
-        return { items: items.map((state) => toStateView(state, showErrors)), nextCursor };
+        const filter = { workflowId: params.id, status: query.status, limit, before };
+        const page = await engine.list(reach === "all" ? filter : { ...filter, userId: reach.userId });
+        const nextCursor = page.hasMore ? toCursor(page.states.at(-1)!) : null;
+        return { items: page.states.map((state) => toStateView(state, showErrors)), nextCursor };
       },
     }),
     defineRoute({

@@ -3,10 +3,11 @@ import { ServeError } from "../../core/error.ts";
 import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { Conversations } from "../../engine/conversations.ts";
-import type { Engine, ListFilter, Program, Resume } from "../../engine/backend.ts";
+import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
+import { createPrivately, makePrivate } from "./data-file.ts";
 import { prepareFolder } from "./folder.ts";
 import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
 import { lock, whenFree, type WaitOptions } from "./lock.ts";
@@ -15,8 +16,10 @@ import { Run } from "../../engine/runs/run.ts";
 import type { Admissible } from "../../engine/runs/slots.ts";
 import { Recovery } from "./recovery.ts";
 import { startRetention } from "./retention.ts";
+import { format } from "./sql.ts";
 import { toStoreError } from "./sqlite-error.ts";
 import { Store, type StoredState } from "./store.ts";
+import { startWatch, type Watch } from "./watch.ts";
 
 export interface EmbeddedOptions extends Omit<RunsOptions, "store"> {
   readonly path: string;
@@ -33,6 +36,7 @@ export class EmbeddedEngine implements Engine {
   #recovery: Recovery | undefined;
   #unlock = (): void => {};
   #stopRetention = (): void => {};
+  #watch: Watch | undefined;
   readonly #closing = new AbortController();
   readonly conversations: Conversations = new EmbeddedConversations(() => ({
     messages: this.#store.messages,
@@ -61,8 +65,9 @@ export class EmbeddedEngine implements Engine {
       this.#closeStore();
       throw refusal ?? toStoreError(path, error);
     }
-    if (retentionMs !== undefined && !signal.aborted)
-      this.#stopRetention = startRetention(this.#store, this.#runs.writer, retentionMs);
+    if (signal.aborted) return;
+    this.#watch = startWatch(this.#store, this.#runs.writer);
+    if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#runs.writer, retentionMs);
   }
 
   async #openStore(): Promise<void> {
@@ -71,9 +76,16 @@ export class EmbeddedEngine implements Engine {
     const waiting: WaitOptions = { waitMs: 15_000, onWait, signal: this.#closing.signal };
     if (path !== ":memory:") {
       prepareFolder(dirname(path));
+      createPrivately(`${path}-lock`);
       this.#unlock = await whenFree(() => lock(path), waiting);
+      createPrivately(path);
     }
     this.#store = await whenFree(() => new Store(path, durability), waiting);
+    const { formerFormat } = this.#store;
+    if (formerFormat === 0 || formerFormat === format) return;
+    logger.info(`The data file was migrated from format ${formerFormat} to ${format}`);
+    // Only once: access that is granted to others later stays.
+    if (makePrivate(path)) logger.info("The data file can now be read by its owner only");
   }
 
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
@@ -132,8 +144,8 @@ export class EmbeddedEngine implements Engine {
     return this.#runs.get(id)?.decided ?? this.#store.state(id);
   }
 
-  async list(filter: ListFilter): Promise<ExecutionState[]> {
-    return this.#store.list(filter);
+  list(filter: ListFilter): Promise<ListPage> {
+    return this.#store.list.read(filter);
   }
 
   running(workflowId: string): number {
@@ -215,9 +227,14 @@ export class EmbeddedEngine implements Engine {
     return run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next);
   }
 
+  isWritable(): boolean {
+    return this.#watch?.isWritable() ?? false;
+  }
+
   async close({ drainMs, beside }: { drainMs: number; beside?: Promise<unknown> }): Promise<void> {
     this.#closing.abort();
     this.#stopRetention();
+    this.#watch?.stop();
     await this.#runs?.close(drainMs, beside);
     attempt(() => this.#store?.endProcess()); // a disk that cannot be written makes it look like a crash
     this.#closeStore();

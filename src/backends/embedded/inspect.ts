@@ -4,9 +4,9 @@ import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import type { Inspection } from "../../engine/backend.ts";
 import { lock } from "./lock.ts";
+import { readFormat } from "./migrations.ts";
 import { codes, isSqliteError, StoreError, toStoreError } from "./sqlite-error.ts";
 import { format } from "./sql.ts";
-import { otherFormat } from "./store.ts";
 
 /** Reads the counts of a file and leaves nothing behind; rejects with the reason why a server could not use it. */
 export async function inspect(path: string): Promise<Inspection> {
@@ -18,7 +18,10 @@ export async function inspect(path: string): Promise<Inspection> {
     const isInUse = isLocked(path);
     // Without a writer and a log beside it, the file can be opened without creating another file.
     const isWhole = !isInUse && !existsSync(`${path}-wal`);
-    return { place: path, facts: [toMegabytes(statSync(path).size)], isInUse, executions: count(path, isWhole) };
+    const { found, executions } = read(path, isWhole);
+    const facts = [toMegabytes(statSync(path).size)];
+    if (found !== 0 && found !== format) facts.push(`format ${found}, is migrated to ${format} at the next start`);
+    return { place: path, facts, isInUse, executions };
   } catch (error) {
     throw toStoreError(path, error);
   }
@@ -45,15 +48,16 @@ function isLocked(path: string): boolean {
   }
 }
 
-function count(path: string, isWhole: boolean): Inspection["executions"] {
+/** Counts the executions. The tables that are read are the same in every format. */
+function read(path: string, isWhole: boolean): { found: number; executions: Inspection["executions"] } {
   const url = pathToFileURL(path);
   if (isWhole) url.searchParams.set("immutable", "1");
   const database = new DatabaseSync(url, { readOnly: true });
   try {
-    const { user_version: found } = database.prepare("pragma user_version").get() as { user_version: number };
-    if (found !== format) throw otherFormat(path, found);
+    const found = readFormat(database, path);
+    if (found === 0) return { found, executions: {} };
     const rows = database.prepare("select status, count(*) as count from executions group by status").all();
-    return Object.fromEntries(rows.map(({ status, count: many }) => [status, Number(many)]));
+    return { found, executions: Object.fromEntries(rows.map(({ status, count: many }) => [status, Number(many)])) };
   } finally {
     database.close();
   }

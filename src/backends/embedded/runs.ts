@@ -11,6 +11,7 @@ import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
 import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
+import { FileGoneError } from "./data-file.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Store, StoredState } from "./store.ts";
 import { Writer } from "./writer.ts";
@@ -58,9 +59,14 @@ export class Runs implements RunHost<StoredState> {
     this.writer = new Writer({
       transaction: (work) => store.transaction(work),
       onStall: (error) =>
-        logger.error("The store cannot be written; running executions continue when it can be written again", {
-          error,
-        }),
+        logger.error(
+          error instanceof FileGoneError
+            ? fileGone
+            : "The store cannot be written; running executions continue when it can be written again",
+          {
+            error,
+          },
+        ),
       onRecovery: () => logger.info("The store can be written again"),
     });
   }
@@ -334,6 +340,9 @@ export class Runs implements RunHost<StoredState> {
 
 /** The most bytes of stored values of the executions that run. In the heap, a value takes about five times its bytes. */
 const maxRunningBytes = (): number => getHeapStatistics().heap_size_limit / 4 / 5;
+
+const fileGone =
+  "The data file was deleted or replaced: nothing can be written until it is back or the server is restarted";
 
 const noRow = (): undefined => undefined;
 

@@ -4,6 +4,7 @@ import { messageTables } from "./message-store.ts";
 /** The crashes without progress after which an execution is a suspect. The next one suspends it. */
 export const maxCrashes = 2;
 
+/** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
 export const format = 5;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
@@ -16,23 +17,24 @@ export const schema: string = `
     last text, ended integer, seq integer not null, events text not null,
     crashes integer not null default 0, isolated integer not null default 0
   ) strict;
-  create table process(id integer primary key check (id = 1), start_row integer not null, clean integer not null) strict;
   create index executions_by_workflow on executions(workflow, started desc);
   create index executions_by_user on executions(workflow, user, started desc) where user is not null;
+  create index executions_by_status on executions(workflow, status, started desc, id desc);
+  create index executions_by_user_and_status on executions(workflow, user, status, started desc, id desc)
+    where user is not null;
   create index executions_running on executions(number) where status = 'running';
   create table journal(
     n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
     body text, seq integer not null, events text
   ) strict;
   create index journal_by_number on journal(number);
+  create table process(id integer primary key check (id = 1), start_row integer not null, clean integer not null) strict;
   ${messageTables}`;
 const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;
 
 const hasNewRow = "exists (select 1 from journal where journal.number = executions.number and n > ?)";
-const pageClause = `(?2 is null or status = ?2) and (?3 is null or (started, id) < (?3, ?4))
-  order by started desc, id desc limit ?5`;
-/** Every statement on executions and their journals. */
+/** Every statement on executions and their journals, except those of `execution-list`. */
 export const statements = {
   beginTransaction: "begin immediate",
   commit: "commit",
@@ -40,6 +42,7 @@ export const statements = {
   lastNumber: "select max(number) as number from executions",
   definition: "select definition from definitions where steps = ?",
   define: "insert into definitions(steps) values(?)",
+  removeDefinition: "delete from definitions where definition = ?",
   redefine: "update executions set definition = ? where number = ?",
   insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
     values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
@@ -62,8 +65,6 @@ export const statements = {
   newest: `select id, workflow as workflowId, status, started as startAt,
       case when status = 'suspended' then json_extract(last, '$.reason') end as reason
     from executions where ?1 is null or status = ?1 order by number desc limit ?2`,
-  list: `${selectState} where workflow = ?1 and ${pageClause}`,
-  listOfUser: `${selectState} where workflow = ?1 and user = ?6 and ${pageClause}`,
   lastRow: "select max(n) as n from journal",
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
   // Commands are stored under the name that they had in the first release.

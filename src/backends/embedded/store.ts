@@ -1,7 +1,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../core/json.ts";
-import type { ListFilter } from "../../engine/backend.ts";
 import { toEvent, toTransitionEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
 import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../engine/execution.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
@@ -9,9 +8,11 @@ import { firstEvent, type EventCursor, type EventPage } from "../../engine/runs/
 import type { Change, Commit } from "../../engine/runs/run.ts";
 import { toText, type ReadRow } from "../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
+import { DataFile } from "./data-file.ts";
+import { ExecutionList } from "./execution-list.ts";
 import { MessageStore } from "./message-store.ts";
-import { format, schema, statements } from "./sql.ts";
-import { StoreError } from "./sqlite-error.ts";
+import { migrate } from "./migrations.ts";
+import { statements } from "./sql.ts";
 
 /** A state with the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
@@ -39,16 +40,14 @@ export interface ListedExecution {
   readonly reason: string | null;
 }
 
-export const otherFormat = (path: string, found: number): StoreError =>
-  new StoreError(
-    `${path} has format ${found}, but this version of agentserve reads format ${format}`,
-    "use the version that wrote it, or another file with --data",
-  );
-
 /** The file: its tables and every statement on them. All writes go through `Writer`. */
 export class Store {
   readonly messages: MessageStore;
+  readonly list: ExecutionList;
+  /** The format that the file had when it was opened; 0 if it was new. */
+  readonly formerFormat: number;
   readonly #db: DatabaseSync;
+  readonly #file: DataFile | undefined;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
   #lastNumber: number;
   #lastRow: number;
@@ -62,10 +61,12 @@ export class Store {
       // blocks, too; it runs when the log has 64 MB.
       this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
         pragma wal_autocheckpoint = 16000`);
-      this.#prepareTables(path);
+      this.formerFormat = migrate(this.#db, path);
+      this.#file = path === ":memory:" ? undefined : new DataFile(path);
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
       this.messages = new MessageStore(this.#db);
+      this.list = new ExecutionList(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
       this.#lastRow = (this.#statements.lastRow.get() as { n: number | null }).n ?? 0;
     } catch (error) {
@@ -74,13 +75,15 @@ export class Store {
     }
   }
 
-  #prepareTables(path: string): void {
-    const { user_version: found } = this.#db.prepare("pragma user_version").get() as { user_version: number };
-    if (found === format) return;
-    if (found !== 0) throw otherFormat(path, found);
-    if (this.#db.prepare("select 1 from sqlite_master").get())
-      throw new StoreError(`${path} is a database of another application`, "use another file with --data");
-    this.#db.exec(`begin; ${schema} pragma user_version = ${format}; commit`);
+  /** False when the data file was deleted or replaced. */
+  get isThere(): boolean {
+    return this.#file?.isThere ?? true;
+  }
+
+  /** Writes two pages and changes nothing. Runs inside a transaction. */
+  touch(): void {
+    const { lastInsertRowid } = this.#statements.define.run(" ".repeat(8_192));
+    this.#statements.removeDefinition.run(lastInsertRowid);
   }
 
   /** Runs the work in one transaction. */
@@ -88,6 +91,7 @@ export class Store {
     this.#statements.beginTransaction.run();
     try {
       const result = work();
+      this.#file?.check(); // a commit into a deleted file would succeed
       this.#statements.commit.run();
       return result;
     } catch (error) {
@@ -188,15 +192,6 @@ export class Store {
   /** Marks a suspect before it runs; see `Recovery`. */
   isolate(number: number): void {
     this.#statements.isolate.run(number);
-  }
-
-  list({ workflowId, userId, status, limit, before }: ListFilter): StoredState[] {
-    const values = [workflowId, status ?? null, before?.startAt ?? null, before?.id ?? null, limit];
-    const found =
-      userId === undefined
-        ? rows<StateRow>(this.#statements.list, ...values)
-        : rows<StateRow>(this.#statements.listOfUser, ...values, userId);
-    return found.map(toState);
   }
 
   /** The newest executions of all workflows. */

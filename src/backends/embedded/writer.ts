@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { FileGoneError } from "./data-file.ts";
 import { codes, isSqliteError } from "./sqlite-error.ts";
 import { runOutOfScope } from "../../core/scope.ts";
 
@@ -30,8 +31,8 @@ export interface WriterOptions {
  * W1. Jobs are committed, and their `done` is called, in the order of `write`. That is the order of the journal.
  * W2. `done` is called only after the commit, and without a pause after it.
  * W3. A job that fails, fails alone: the others of its transaction are run again one by one.
- * W4. While the store itself cannot be written (full, locked, read-only), jobs wait. After `patienceMs` a job whose
- *     `stalled` returns true is dropped; the others wait on.
+ * W4. While the store itself cannot be written (full, locked, read-only, deleted), jobs wait. After `patienceMs` a job
+ *     whose `stalled` returns true is dropped; the others wait on.
  * W5. Callbacks of jobs must not throw: those of the other jobs in the transaction would never be called.
  */
 export class Writer {
@@ -57,6 +58,11 @@ export class Writer {
   /** The reason why jobs wait for the store; undefined when none does. */
   get stallCause(): unknown {
     return this.#isStalled && this.#waiting.size > 0 ? this.#cause : undefined;
+  }
+
+  /** True from the first job that waited too long until the next commit. */
+  get isStalled(): boolean {
+    return this.#isStalled;
   }
 
   /** Resolves after a turn of the event loop without jobs. */
@@ -112,8 +118,10 @@ export class Writer {
   }
 
   #wait(jobs: Job[], cause: unknown): void {
-    const { patienceMs = 1_000, onStall } = this.#options;
-    const now = Date.now();
+    const { onStall } = this.#options;
+    // A file that is gone does not come back by itself.
+    const patienceMs = cause instanceof FileGoneError ? 0 : (this.#options.patienceMs ?? 1_000);
+    const now = performance.now();
     this.#cause = cause;
     for (const job of jobs) if (!this.#waiting.has(job)) this.#waiting.set(job, now);
     const isLate = (job: Job): boolean => now - this.#waiting.get(job)! >= patienceMs;
@@ -142,5 +150,7 @@ export class Writer {
 /** Whether the store failed, not the job. */
 function isPassing(error: unknown): boolean {
   const { busy, locked, noMemory, readOnly, disk, full, cannotOpen } = codes;
-  return isSqliteError(error, busy, locked, noMemory, readOnly, disk, full, cannotOpen);
+  return (
+    error instanceof FileGoneError || isSqliteError(error, busy, locked, noMemory, readOnly, disk, full, cannotOpen)
+  );
 }

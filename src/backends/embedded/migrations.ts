@@ -1,0 +1,51 @@
+import type { DatabaseSync } from "node:sqlite";
+import { format, schema } from "./sql.ts";
+import { StoreError } from "./sqlite-error.ts";
+
+/** The oldest format that can be migrated: that of release 1. */
+const oldest = 4;
+
+/** The statements that lead to each format from the one before it. A released migration never changes. */
+const migrations: Readonly<Record<number, readonly string[]>> = {
+  5: [
+    "alter table executions add column crashes integer not null default 0",
+    "alter table executions add column isolated integer not null default 0",
+    "create index executions_by_status on executions(workflow, status, started desc, id desc)",
+    `create index executions_by_user_and_status on executions(workflow, user, status, started desc, id desc)
+      where user is not null`,
+    "create table process(id integer primary key check (id = 1), start_row integer not null, clean integer not null) strict",
+  ],
+};
+
+/**
+ * Creates the tables of a new file, or brings an older file to the current format. One transaction: a process that dies
+ * meanwhile leaves the file as it was. Returns the format that the file had; 0 for a new one.
+ */
+export function migrate(db: DatabaseSync, path: string): number {
+  const found = readFormat(db, path);
+  if (found === format) return found;
+  const numbers = Array.from({ length: format - found }, (_, index) => found + 1 + index);
+  const statements = found === 0 ? [schema] : numbers.flatMap((number) => migrations[number]!);
+  db.exec("begin immediate");
+  try {
+    for (const statement of statements) db.exec(statement);
+    db.exec(`pragma user_version = ${format}`);
+    db.exec("commit");
+  } catch (error) {
+    if (db.isTransaction) db.exec("rollback");
+    throw error;
+  }
+  return found;
+}
+
+/** Returns the format of a file, 0 for an empty one. Throws when this version can neither read nor migrate it. */
+export function readFormat(db: DatabaseSync, path: string): number {
+  const { user_version: found } = db.prepare("pragma user_version").get() as { user_version: number };
+  if (found === 0 && db.prepare("select 1 from sqlite_master").get())
+    throw new StoreError(`${path} is a database of another application`, "use another file with --data");
+  if (found === 0 || (found >= oldest && found <= format)) return found;
+  throw new StoreError(
+    `${path} has format ${found}, but this version of agentserve reads format ${format}`,
+    "use the version that wrote it, or another file with --data",
+  );
+}

@@ -1,0 +1,56 @@
+import { readFileSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { defineAgent, defineWorkflow, embedded, type Config } from "../../../src/index.ts";
+import { scriptedModel } from "../../../src/models.ts";
+
+/** Creates a file of format 4, as release 1 wrote it. */
+export function createFormat4(file: string): void {
+  const database = new DatabaseSync(file);
+  database.exec(`pragma journal_mode = wal; ${readFileSync("test/fixtures/format-4.sql", "utf8")}`);
+  database.close();
+}
+
+/** The prompts that the model got. */
+export const prompts: string[] = [];
+/** The steps that ran. */
+export const ran: string[] = [];
+
+/** The agents and workflows that wrote that file. */
+export const toConfig = (path: string): Config => ({
+  agents: [
+    defineAgent({
+      id: "talker",
+      instructions: "Talk",
+      model: scriptedModel([
+        ({ prompt }) => {
+          prompts.push(JSON.stringify(prompt));
+          return { text: "Still 7." };
+        },
+      ]),
+    }),
+  ],
+  workflows: [
+    defineWorkflow({ id: "approve" })
+      .andThen({ id: "prepare", execute: (): { long: string } => ({ long: "not again" }) })
+      .andThen({ id: "ask", execute: ({ suspend, resumeData }) => resumeData ?? suspend("Approve?", { amount: 7 }) })
+      .andThen({
+        id: "book",
+        execute: ({ data, getStepData }) => ({
+          data,
+          length: (getStepData("prepare") as { long: string }).long.length,
+        }),
+      }),
+    defineWorkflow({ id: "slow" })
+      .andThen({ id: "first", execute: () => void ran.push("first") })
+      .andThen({
+        id: "second",
+        execute({ data }) {
+          ran.push("second");
+          return data;
+        },
+      })
+      .andThen({ id: "third", execute: ({ data }) => ({ data }) }),
+    defineWorkflow({ id: "fails" }).andThen({ id: "only", execute: () => "not again" }),
+  ],
+  backend: embedded({ path, retention: false }),
+});
