@@ -117,11 +117,17 @@ it("writes again by itself when the file is back", async () => {
 
 it("tells whether the store can be written", async () => {
   const path = join(createFolder(), "data.db");
-  const parts = { sseBufferBytes: 1, runningExecutions: 1, queuedExecutions: 1, logger: createTestLogger([]) };
+  const parts = {
+    sseBufferBytes: 1,
+    runningExecutions: 1,
+    queuedExecutions: 1,
+    executionBytes: 1_000,
+    logger: createTestLogger([]),
+  };
   const { engine } = embedded({ path }).open({ root: "/", ...parts });
   onTestFinished(() => engine.close({ drainMs: 0 }));
   expect(engine.isWritable()).toBe(false); // it is not open
-  await engine.open(() => undefined);
+  await engine.open();
   expect(engine.isWritable()).toBe(true);
   renameSync(path, `${path}.away`);
   expect(engine.isWritable()).toBe(false);

@@ -3,22 +3,22 @@ import { isDeepStrictEqual } from "node:util";
 import type { Mark } from "./log.ts";
 import { answer, asking } from "./oracle.ts";
 import type { Plan } from "./plan.ts";
-import type { Lives, Reply, Stream } from "./process.ts";
-import { closingEvents, isEnd, Witness, toView, type View, isInterrupted } from "./witness.ts";
+import type { Reply, Serving, Stream } from "./process.ts";
+import { closingEvents, isEnd, isInterrupted, Witness, toView, type View } from "./witness.ts";
 
 /** One execution's client. It knows only what HTTP tells it, and goes on over every kill. */
 export class Client {
   readonly plan: Plan;
   /** Undefined until the execution has an id. */
   witness: Witness | undefined;
-  readonly #lives: Lives;
+  readonly #lives: Serving;
   readonly #known: (client: Client, witness: Witness) => void;
   #over = false;
   #resumes = 0;
   #attaches = 0;
   #interruption: string | undefined;
 
-  constructor(plan: Plan, lives: Lives, known: (client: Client, witness: Witness) => void) {
+  constructor(plan: Plan, lives: Serving, known: (client: Client, witness: Witness) => void) {
     this.plan = plan;
     this.#lives = lives;
     this.#known = known;
@@ -34,6 +34,7 @@ export class Client {
   /** Follows it to its end, or to a suspension that is to stay. */
   async live(): Promise<void> {
     const acting = this.#act();
+    acting.catch(() => {}); // awaited below
     if (await this.#begin()) await this.follow(this.plan.ending);
     this.#over = true;
     await acting;

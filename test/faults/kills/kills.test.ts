@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { bySize } from "../../harness/size.ts";
 import { Random, randomPlan, smallPlans } from "./plan.ts";
+import { Lives } from "./process.ts";
 import { points, toName, type Point } from "./points.ts";
 import { noFigures, World, type Figures } from "./world.ts";
 
@@ -21,7 +22,7 @@ let worlds = 0;
 function createWorld(counted: Figures): World {
   const own = join(folder, String(++worlds));
   mkdirSync(own);
-  return new World(own, counted);
+  return new World(new Lives(own), counted);
 }
 
 afterAll(() => {

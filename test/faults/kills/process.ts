@@ -17,16 +17,30 @@ export interface Stream extends Omit<Reply, "body"> {
   /** The frames that came whole. They end when the stream does, however that happens. */
   readonly frames: AsyncGenerator<string>;
 }
-interface Request {
+export interface Request {
   method?: "GET" | "POST";
   json?: unknown;
   headers?: Record<string, string>;
 }
 
+/** A server as its clients see it: answers that may never come, and the log of what really ran. */
+export interface Serving {
+  readonly log: Log;
+  readonly life: number;
+  isOver(life: number): boolean;
+  fail(error: unknown): void;
+  within<T>(what: string, promise: Promise<T>): Promise<T>;
+  /** An answer; undefined when there is none, or none that says whether it was carried out. */
+  ask(path: string, request?: Request): Promise<Reply | undefined>;
+  /** A stream; undefined when there is none. */
+  open(path: string, request?: Request): Promise<Stream | undefined>;
+  close(): Promise<void>;
+}
+
 const patience = patienceMs;
 
 /** The server as a process of its own that is killed and started again on the same file. */
-export class Lives {
+export class Lives implements Serving {
   readonly log: Log;
   /** How often it was started. */
   life = 0;

@@ -2,7 +2,7 @@ import { checkEvents, checkRuns } from "./checks.ts";
 import { Client } from "./client.ts";
 import type { Plan, Random } from "./plan.ts";
 import type { Mark } from "./log.ts";
-import { Lives } from "./process.ts";
+import type { Lives, Serving } from "./process.ts";
 import type { Witness } from "./witness.ts";
 
 /** What a run came to. */
@@ -30,8 +30,8 @@ export const noFigures = (): Figures => ({
 });
 
 /** One file, the processes that serve it one after the other, and everybody who uses them. */
-export class World {
-  readonly lives: Lives;
+export class World<Server extends Serving = Lives> {
+  readonly lives: Server;
   readonly figures: Figures;
   readonly #witnesses = new Map<string, Witness>();
   readonly #clients = new Set<Client>();
@@ -42,8 +42,8 @@ export class World {
   readonly #unknown = new Map<number, Plan>();
   #n = 0;
 
-  constructor(folder: string, figures: Figures) {
-    this.lives = new Lives(folder);
+  constructor(lives: Server, figures: Figures) {
+    this.lives = lives;
     this.figures = figures;
   }
 
