@@ -138,6 +138,11 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   /** Continues the executions that were running when the last process ended. */
   const recover = (): Promise<void> =>
     (recovering ??= open().then(() => engine.recover(parts.recovery === false ? undefined : programOf)));
+  /** A server that cannot recover still serves: its executions can be read and cancelled. */
+  const recoverOrReport = (): void => {
+    if (closing) return;
+    recover().catch((error: unknown) => logger.error("Executions could not be recovered", { error }));
+  };
   const programOf = (id: string): Program | undefined => current().snapshot.workflows.get(id);
   let listening: Promise<ListeningServer> | undefined;
   let closing: Promise<void> | undefined;
@@ -184,14 +189,11 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       };
       // The previous process may keep the port until it has released the store, so the port is probed after the store
       // is locked. Executions continue after the port is open: a step that ends the process must not keep it closed.
-      listening = open(() => freePort(options)).then(async () => {
-        const opened = await openPort(options);
-        await recover().catch(async (error: unknown) => {
-          await opened.close();
-          throw error;
-        });
-        return opened;
-      });
+      listening = open(() => freePort(options)).then(() => openPort(options));
+      listening.then(
+        () => setImmediate(recoverOrReport),
+        () => {},
+      );
       return listening;
     },
     close() {

@@ -9,11 +9,12 @@ const oldest = 4;
 const migrations: Readonly<Record<number, readonly string[]>> = {
   5: [
     "alter table executions add column crashes integer not null default 0",
+    "alter table executions add column crash_row integer",
     "alter table executions add column isolated integer not null default 0",
     "create index executions_by_status on executions(workflow, status, started desc, id desc)",
     `create index executions_by_user_and_status on executions(workflow, user, status, started desc, id desc)
       where user is not null`,
-    "create table process(id integer primary key check (id = 1), start_row integer not null, clean integer not null) strict",
+    "create table process(id integer primary key check (id = 1), clean integer not null) strict",
   ],
 };
 

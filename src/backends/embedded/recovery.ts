@@ -26,7 +26,7 @@ export interface RecoveryOptions {
 /**
  * Continues the executions that were running when the last process ended.
  *
- * It owns those that have no run yet. A *suspect* is an execution without a new row at two crashes in a row.
+ * It owns those that have no run yet. A *suspect* is an execution that two crashes in a row have interrupted at the same row.
  * V1. An execution is loaded when it gets a slot, in the order of their start. Until then only its ids are in memory.
  * V2. Suspects start one at a time: the next one when the last one has made a row or left, or after `suspectMs`.
  * V3. That a suspect has started is durable before its code runs. If the process dies before its next row, it is suspended.

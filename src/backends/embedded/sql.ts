@@ -1,7 +1,7 @@
 import { maxInlineBytes } from "../../engine/walk/value.ts";
 import { messageTables } from "./message-store.ts";
 
-/** The crashes without progress after which an execution is a suspect. The next one suspends it. */
+/** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
 export const maxCrashes = 2;
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
@@ -15,7 +15,7 @@ export const schema: string = `
     number integer primary key, id text not null unique, workflow text not null, started integer not null,
     definition integer not null, input text not null, user text, options text, status text not null, epoch integer not null,
     last text, ended integer, seq integer not null, events text not null,
-    crashes integer not null default 0, isolated integer not null default 0
+    crashes integer not null default 0, crash_row integer, isolated integer not null default 0
   ) strict;
   create index executions_by_workflow on executions(workflow, started desc);
   create index executions_by_user on executions(workflow, user, started desc) where user is not null;
@@ -28,12 +28,12 @@ export const schema: string = `
     body text, seq integer not null, events text
   ) strict;
   create index journal_by_number on journal(number);
-  create table process(id integer primary key check (id = 1), start_row integer not null, clean integer not null) strict;
+  create table process(id integer primary key check (id = 1), clean integer not null) strict;
   ${messageTables}`;
 const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
   from executions join definitions using (definition)`;
 
-const hasNewRow = "exists (select 1 from journal where journal.number = executions.number and n > ?)";
+const lastRow = "(select coalesce(max(n), 0) from journal where journal.number = executions.number)";
 /** Every statement on executions and their journals, except those of `execution-list`. */
 export const statements = {
   beginTransaction: "begin immediate",
@@ -50,14 +50,14 @@ export const statements = {
   move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1
     where number = ? and epoch = ? and ended is null`,
   find: `${selectState} where id = ?`,
-  // The executions that were running, and whether they made a row in the last process; see `Recovery`.
-  countCrashes: `update executions set crashes = case when isolated then ${maxCrashes} + 1 else min(crashes + 1, ${maxCrashes}) end
-    where status = 'running' and not ${hasNewRow}`,
-  forgetCrashes: `update executions set crashes = 0, isolated = 0 where status = 'running' and ${hasNewRow}`,
+  // A crash counts again if the execution has made no row since the last one; see `Recovery`.
+  countCrashes: `update executions set crash_row = ${lastRow}, crashes = case
+      when crash_row is not ${lastRow} then 1 when isolated then ${maxCrashes} + 1 else min(crashes + 1, ${maxCrashes}) end
+    where status = 'running'`,
   endIsolation: "update executions set isolated = 0 where status = 'running' and isolated = 1",
   isolate: "update executions set isolated = 1 where number = ?",
-  lastProcess: "select start_row as startRow, clean from process",
-  startProcess: "insert or replace into process(id, start_row, clean) values(1, ?, 0)",
+  lastProcess: "select clean from process",
+  startProcess: "insert or replace into process(id, clean) values(1, 0)",
   endProcess: "update process set clean = 1",
   leftRunning: `select number, id, workflow as workflowId, crashes, octet_length(input)
       + (select coalesce(sum(octet_length(body)), 0) from journal where journal.number = executions.number) as bytes

@@ -24,7 +24,7 @@ export interface LeftExecution {
   readonly number: number;
   readonly id: string;
   readonly workflowId: string;
-  /** The crashes in a row without a new row. */
+  /** The crashes in a row, without a new row between them. */
   readonly crashes: number;
   /** The bytes of its input and of all values of its journal. */
   readonly bytes: number;
@@ -166,18 +166,13 @@ export class Store {
     return row && toState(row);
   }
 
-  /**
-   * Counts the crashes of executions that the last process left running without a new row, unless it was closed. Then marks
-   * the start of this process.
-   */
+  /** Counts the crash of the last process for the executions that it left running, unless it was closed. Marks a new start. */
   startProcess(): void {
     this.transaction(() => {
-      const last = this.#statements.lastProcess.get() as { startRow: number; clean: number } | undefined;
-      if (last && !last.clean) {
-        this.#statements.countCrashes.run(last.startRow);
-        this.#statements.forgetCrashes.run(last.startRow);
-      } else this.#statements.endIsolation.run();
-      this.#statements.startProcess.run(this.#lastRow);
+      const last = this.#statements.lastProcess.get() as { clean: number } | undefined;
+      if (last && !last.clean) this.#statements.countCrashes.run();
+      this.#statements.endIsolation.run();
+      this.#statements.startProcess.run();
     });
   }
   /** Marks that this process was closed, not killed. */

@@ -160,7 +160,7 @@ export class Client {
     const interruption = `${this.#lives.life} ${suspension.suspendedAt}`;
     if (this.#interruption === interruption) return;
     this.#interruption = interruption;
-    void this.#lives.watch(this.#lives.ask(this.#path("resume"), { method: "POST", json: {} }));
+    this.#lives.ask(this.#path("resume"), { method: "POST", json: {} }).catch((error) => this.#lives.fail(error));
   }
 
   /** It must be as it was seen before. */
