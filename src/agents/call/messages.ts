@@ -1,8 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ModelMessage, UIMessage } from "ai";
-import { badRequest, type ServeError } from "../../core/error.ts";
+import { toErrorMessage } from "../../core/error.ts";
+import { toObject } from "../../core/json.ts";
 import { maxMessages } from "../../engine/conversations.ts";
 import type { Sdk } from "../sdk.ts";
+import { checkFiles, invalid, withUrls } from "./files.ts";
 
 /** A message for the model, with the id that the client uses for it. */
 export interface PromptMessage {
@@ -15,27 +17,34 @@ export type ClientMessage = readonly PromptMessage[];
 /** The input of a client: text, UI messages (`parts`) or model messages (`content`). */
 export type AgentInput = string | readonly unknown[];
 
-/**
- * Validates and converts the last `maxMessages` messages of the input. Trusted messages come from the author's code and
- * may refer to files at the provider.
- */
-export async function toMessages(sdk: Sdk, input: AgentInput, trusted = false): Promise<ClientMessage[]> {
+export interface MessagesOptions {
+  /** True if the messages come from the author's code. They may refer to files at the provider. @default false */
+  readonly trusted?: boolean | undefined;
+  /** The field of the body that has the messages, for errors. @default "input" */
+  readonly field?: string | undefined;
+}
+
+/** Validates and converts the last `maxMessages` messages of the input. */
+export async function toMessages(
+  sdk: Sdk,
+  input: AgentInput,
+  { trusted = false, field = "input" }: MessagesOptions = {},
+): Promise<ClientMessage[]> {
   if (typeof input === "string") return [[{ message: { role: "user", content: input } }]];
-  if (input.length === 0) throw invalid("input", "expected at least one message");
+  if (input.length === 0) throw invalid(field, "expected at least one message");
   const first = Math.max(input.length - maxMessages, 0);
   const messages: ClientMessage[] = [];
   let parts = 0;
   for (const [index, message] of input.slice(first).entries()) {
-    const where = `input.${first + index}`;
+    const where = `${field}.${first + index}`;
     const count = countParts(message);
     if (count > maxParts || (parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts} parts`);
     // Validation blocks the event loop, so other requests get a turn in between.
     if (parts > 100) await nextTurn();
-    messages.push(await toMessage(sdk, message, where));
+    messages.push(await toMessage(sdk, message, where, trusted));
   }
   // Earlier messages may be empty: an interrupted answer, or a tool call without a result.
-  if (messages.at(-1)!.length === 0) throw invalid(`input.${input.length - 1}`, "the message is empty");
-  if (!trusted) for (const { message } of messages.flat()) refuseReferences(message);
+  if (messages.at(-1)!.length === 0) throw invalid(`${field}.${input.length - 1}`, "the message is empty");
   return messages;
 }
 
@@ -45,22 +54,7 @@ function countParts(message: unknown): number {
   return [parts, content].flatMap((list) => (Array.isArray(list) ? list : [])).length + 1;
 }
 
-/** Rejects references to files at the provider. They belong to the author's account, and a client must not use them. */
-function refuseReferences(message: ModelMessage): void {
-  const parts = partsOf(message).flatMap((part) => [part, ...toContent(part)]);
-  for (const { type, data, image } of parts) {
-    if (type !== "file" && type !== "image" && type !== "reasoning-file") continue;
-    const source = data ?? image;
-    const isPlain = typeof source === "string" || ["data", "url", "text"].includes((source as { type: string }).type);
-    if (!isPlain) throw invalid("input", "expected files as data: URLs, or as URLs that the model's provider fetches");
-  }
-}
-
-/** Returns the output of a tool if it is a list of texts and files. */
-const toContent = ({ output }: MessagePart): readonly MessagePart[] =>
-  output?.type === "content" ? (output.value as readonly MessagePart[]) : [];
-
-async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<ClientMessage> {
+async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boolean): Promise<ClientMessage> {
   if (typeof message !== "object" || message === null) throw invalid(where, "expected a message");
   const { id, role, parts, content } = message as Record<string, unknown>;
   if (role === "system") throw invalid(`${where}.role`, "system messages are not accepted");
@@ -68,26 +62,58 @@ async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<Cli
     throw invalid(`${where}.role`, "expected user, assistant or tool");
   }
   if (id !== undefined && (typeof id !== "string" || id.length > maxId)) throw invalid(`${where}.id`, "expected an id");
-  if (Array.isArray(parts)) return fromUiMessage(sdk, message as UIMessage, where);
+  if (Array.isArray(parts)) return fromUiMessage(sdk, message as UIMessage, where, trusted);
   // The most common case skips the schema.
   if (typeof content === "string" && (role === "user" || role === "assistant")) {
     return [{ id, message: { role, content } }];
   }
   const parsed = sdk.modelMessageSchema.safeParse(message);
-  if (!parsed.success) throw invalid(where, "expected a UI message (parts) or a model message (content)");
-  return [{ id, message: parsed.data }];
+  if (!parsed.success) {
+    const isValid = async (part: unknown): Promise<boolean> =>
+      sdk.modelMessageSchema.safeParse({ role, content: [part] }).success;
+    await refuseWrongPart(content, `${where}.content`, isValid);
+    throw invalid(where, "expected a UI message (parts) or a model message (content)");
+  }
+  checkFiles(parsed.data.content, `${where}.content`, trusted);
+  return [{ id, message: withUrls(parsed.data) }];
 }
 
-async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string): Promise<ClientMessage> {
+async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, trusted: boolean): Promise<ClientMessage> {
+  const { role, parts } = message;
+  if ((role as string) === "tool")
+    throw invalid(`${where}.role`, "expected user or assistant for a message with parts");
   const id = message.id || undefined;
   const checked = await sdk.safeValidateUIMessages({ messages: [{ ...message, id: id ?? "-" }] });
-  if (!checked.success) throw invalid(where, "expected a UI message (parts) or a model message (content)");
-  const converted = await sdk.convertToModelMessages(checked.data, { ignoreIncompleteToolCalls: true });
+  if (!checked.success) {
+    const isValid = async (part: unknown): Promise<boolean> =>
+      (await sdk.safeValidateUIMessages({ messages: [{ id: "-", role, parts: [part] }] })).success;
+    await refuseWrongPart(parts, `${where}.parts`, isValid);
+    throw invalid(where, "expected a UI message (parts) or a model message (content)");
+  }
+  checkFiles(parts, `${where}.parts`, trusted);
+  const converted = await sdk
+    .convertToModelMessages(checked.data, { ignoreIncompleteToolCalls: true })
+    .catch((error: unknown) => {
+      throw invalid(where, toErrorMessage(error).slice(0, 200));
+    });
   return converted.map((one) => ({ id, message: one }));
 }
 
+/** Finds the part for which a message was rejected. The error of the schema lists every kind of part instead. */
+async function refuseWrongPart(
+  parts: unknown,
+  where: string,
+  isValid: (part: unknown) => Promise<boolean>,
+): Promise<void> {
+  for (const [index, part] of Array.isArray(parts) ? parts.entries() : []) {
+    if (await isValid(part)) continue;
+    const { type } = toObject(part);
+    const kind = typeof type === "string" ? `a valid part of type ${JSON.stringify(type.slice(0, 50))}` : "a part";
+    throw invalid(`${where}.${index}`, `not ${kind}`);
+  }
+}
+
 const maxId = 256;
-export const invalid = (where: string, why: string): ServeError => badRequest(`Invalid request body: ${where}: ${why}`);
 
 interface MessagePart {
   readonly type: string;
@@ -95,9 +121,6 @@ interface MessagePart {
   readonly toolCallId?: string;
   readonly approvalId?: string;
   readonly providerExecuted?: boolean;
-  readonly data?: unknown;
-  readonly image?: unknown;
-  readonly output?: { readonly type: string; readonly value?: unknown };
 }
 /** Returns the parts of a message. Plain text has none, because it cannot refer to tools. */
 export const partsOf = ({ content }: ModelMessage): readonly MessagePart[] =>
