@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ModelMessage, UIMessage } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
-import { toObject } from "../../core/json.ts";
+import { isObject, toObject } from "../../core/json.ts";
 import { maxMessages } from "../../engine/conversations.ts";
 import type { Sdk } from "../sdk.ts";
 import { checkFiles, invalid, withUrls } from "./files.ts";
@@ -35,10 +35,14 @@ export async function toMessages(
   const first = Math.max(input.length - maxMessages, 0);
   const messages: ClientMessage[] = [];
   let parts = 0;
+  let metadata = 0;
   for (const [index, message] of input.slice(first).entries()) {
     const where = `${field}.${first + index}`;
     const count = countParts(message);
     if (count > maxParts || (parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts} parts`);
+    if ((metadata += countMetadata(message)) > maxMetadata) {
+      throw invalid(where, `more than ${maxMetadata} values in provider options and metadata`);
+    }
     // Validation blocks the event loop, so other requests get a turn in between.
     if (parts > 100) await nextTurn();
     messages.push(await toMessage(sdk, message, where, trusted));
@@ -49,9 +53,44 @@ export async function toMessages(
 }
 
 const maxParts = 1_000;
+/** Counts a message, its parts, and the parts inside of tool results and steering messages. */
 function countParts(message: unknown): number {
-  const { parts, content } = (message ?? {}) as { parts?: unknown; content?: unknown };
-  return [parts, content].flatMap((list) => (Array.isArray(list) ? list : [])).length + 1;
+  const { parts, content } = toObject(message);
+  const own = [parts, content].flatMap((list): readonly unknown[] => (Array.isArray(list) ? list : []));
+  if (own.length > maxParts) return own.length + 1;
+  return own.reduce<number>((sum, part) => sum + countInner(toObject(part)), own.length + 1);
+}
+
+function countInner({ parts, output }: Record<string, unknown>): number {
+  const { type, value } = toObject(output);
+  return [parts, type === "content" ? value : undefined].reduce<number>(
+    (sum, list) => sum + (Array.isArray(list) ? list.length : 0),
+    0,
+  );
+}
+
+/** The most values in the fields of `metadataKeys`, of all messages. The SDK's schemas need about 10 µs for each. */
+const maxMetadata = 5_000;
+const metadataKeys = new Set([
+  "providerOptions",
+  "providerMetadata",
+  "callProviderMetadata",
+  "resultProviderMetadata",
+  "toolMetadata",
+  "citations",
+]);
+
+/** Counts the values in the provider options and the metadata of a message and its parts. */
+function countMetadata(value: unknown, isInside = false, depth = 0): number {
+  if (typeof value !== "object" || value === null) return isInside ? 1 : 0;
+  let count = isInside ? 1 : 0;
+  // Outside of metadata, the parts of a tool result are the deepest place: message, content, part, output, value, part.
+  if (!isInside && depth > 6) return 0;
+  for (const [key, inner] of Object.entries(value)) {
+    count += countMetadata(inner, isInside || metadataKeys.has(key), depth + 1);
+    if (count > maxMetadata) break;
+  }
+  return count;
 }
 
 async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boolean): Promise<ClientMessage> {
@@ -67,50 +106,95 @@ async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boo
   if (typeof content === "string" && (role === "user" || role === "assistant")) {
     return [{ id, message: { role, content } }];
   }
-  const parsed = sdk.modelMessageSchema.safeParse(message);
-  if (!parsed.success) {
-    const isValid = async (part: unknown): Promise<boolean> =>
-      sdk.modelMessageSchema.safeParse({ role, content: [part] }).success;
-    await refuseWrongPart(content, `${where}.content`, isValid);
-    throw invalid(where, "expected a UI message (parts) or a model message (content)");
-  }
-  checkFiles(parsed.data.content, `${where}.content`, trusted);
-  return [{ id, message: withUrls(parsed.data) }];
+  const checked = await validateParts(content, `${where}.content`, async (some) => {
+    const bare = Array.isArray(some) ? some.map(withoutJson) : some;
+    const parsed = sdk.modelMessageSchema.safeParse({ ...message, content: bare });
+    if (!parsed.success) return undefined;
+    return (parsed.data.content as unknown[]).map((part, index) => withJson(part, (some as unknown[])[index]));
+  });
+  if (!checked) throw invalid(where, "expected a UI message (parts) or a model message (content)");
+  checkFiles(checked, `${where}.content`, trusted);
+  const { providerOptions } = message as Partial<ModelMessage>;
+  // The cast is safe: the schema has checked the role together with each of the parts.
+  const known = { role, content: checked, ...(providerOptions && { providerOptions }) } as ModelMessage;
+  return [{ id, message: withUrls(known) }];
+}
+
+/**
+ * Replaces the JSON of a tool result for the schema, which would need seconds for 2 MB of it. The value is JSON, because
+ * it comes from the body of a request, or from a step, whose prompt is serialized with its turn.
+ */
+function withoutJson(part: unknown): unknown {
+  return hasJson(part) ? { ...part, output: { ...part.output, value: null } } : part;
+}
+
+function withJson(part: unknown, original: unknown): unknown {
+  if (!hasJson(part) || !hasJson(original)) return part;
+  return { ...part, output: { ...part.output, value: original.output["value"] } };
+}
+
+function hasJson(part: unknown): part is { output: Record<string, unknown> } {
+  const { type, output } = toObject(part);
+  if (type !== "tool-result" || !isObject(output) || !("value" in output)) return false;
+  return output["type"] === "json" || output["type"] === "error-json";
 }
 
 async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, trusted: boolean): Promise<ClientMessage> {
-  const { role, parts } = message;
-  if ((role as string) === "tool")
+  if ((message.role as string) === "tool") {
     throw invalid(`${where}.role`, "expected user or assistant for a message with parts");
-  const id = message.id || undefined;
-  const checked = await sdk.safeValidateUIMessages({ messages: [{ ...message, id: id ?? "-" }] });
-  if (!checked.success) {
-    const isValid = async (part: unknown): Promise<boolean> =>
-      (await sdk.safeValidateUIMessages({ messages: [{ id: "-", role, parts: [part] }] })).success;
-    await refuseWrongPart(parts, `${where}.parts`, isValid);
-    throw invalid(where, "expected a UI message (parts) or a model message (content)");
   }
+  const id = message.id || undefined;
+  const parts = await validateParts(message.parts, `${where}.parts`, async (some) => {
+    const checked = await sdk.safeValidateUIMessages({ messages: [{ ...message, id: id ?? "-", parts: some }] });
+    return checked.success ? checked.data[0]!.parts : undefined;
+  });
+  if (!parts) throw invalid(where, "expected a UI message (parts) or a model message (content)");
   checkFiles(parts, `${where}.parts`, trusted);
+  // The cast is safe: the schema has returned these parts.
+  const known = [{ ...message, parts: parts as UIMessage["parts"] }];
   const converted = await sdk
-    .convertToModelMessages(checked.data, { ignoreIncompleteToolCalls: true })
+    .convertToModelMessages(known, { ignoreIncompleteToolCalls: true })
     .catch((error: unknown) => {
       throw invalid(where, toErrorMessage(error).slice(0, 200));
     });
   return converted.map((one) => ({ id, message: one }));
 }
 
-/** Finds the part for which a message was rejected. The error of the schema lists every kind of part instead. */
-async function refuseWrongPart(
+/**
+ * Validates the parts of a message, a few per turn of the event loop. Throws for a wrong part and names it: the error of
+ * the schema lists every kind of part instead. Returns undefined if the message is wrong without its parts.
+ */
+async function validateParts(
   parts: unknown,
   where: string,
-  isValid: (part: unknown) => Promise<boolean>,
-): Promise<void> {
-  for (const [index, part] of Array.isArray(parts) ? parts.entries() : []) {
-    if (await isValid(part)) continue;
+  validate: (some: unknown) => Promise<readonly unknown[] | undefined>,
+): Promise<readonly unknown[] | undefined> {
+  if (!Array.isArray(parts) || parts.length === 0) return validate(parts);
+  const known: unknown[] = [];
+  for (let at = 0; at < parts.length; at += partsPerTurn) {
+    if (at > 0) await nextTurn();
+    const some = parts.slice(at, at + partsPerTurn);
+    const valid = await validate(some);
+    if (valid) known.push(...valid);
+    else return refuseWrongPart(some, where, at, validate);
+  }
+  return known;
+}
+const partsPerTurn = 50;
+
+async function refuseWrongPart(
+  parts: readonly unknown[],
+  where: string,
+  first: number,
+  validate: (some: unknown) => Promise<unknown>,
+): Promise<undefined> {
+  for (const [index, part] of parts.entries()) {
+    if (await validate([part])) continue;
     const { type } = toObject(part);
     const kind = typeof type === "string" ? `a valid part of type ${JSON.stringify(type.slice(0, 50))}` : "a part";
-    throw invalid(`${where}.${index}`, `not ${kind}`);
+    throw invalid(`${where}.${first + index}`, `not ${kind}`);
   }
+  return undefined;
 }
 
 const maxId = 256;
