@@ -8,7 +8,7 @@ import { toChat } from "./answers/chat.ts";
 import { toObjectEvents } from "./answers/object-events.ts";
 import { toStreamEvent } from "./answers/stream-events.ts";
 import { toTextResult } from "./answers/text-result.ts";
-import { invalid } from "./call/messages.ts";
+import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
@@ -183,7 +183,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         const conversationId = body.options?.conversationId ?? body.id;
         const call = toCall(findAgent(snapshot, params.id), { ...body.options, conversationId }, identity);
         const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
-        const question = { input: sent, regenerate };
+        const question = { input: sent, field: body.input ? "input" : "messages", regenerate };
         return new EventStream(
           (signal) => toChat(agents.stream({ ...call, question, signal })),
           [["x-vercel-ai-ui-message-stream", "v1"]],

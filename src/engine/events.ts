@@ -13,9 +13,10 @@ export interface StoredEvent extends EventBody {
   readonly seq: number;
   readonly timestamp: string;
 }
-/** An event of the author's own: live only, without a `seq`. */
+/** An event of the author's own: live only, without a `seq`. Readers tell the two kinds apart by it. */
 export interface LiveEvent {
   readonly type: string;
+  readonly seq?: never;
   readonly executionId: string;
   readonly timestamp: string;
   readonly from: string;

@@ -26,6 +26,6 @@ export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, 
   /** Aborted by a cancel, a time-out, a lost race, a failed sibling, a resume at an earlier step and the end of the server. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  /** Publishes an event of your own on the live stream. */
+  /** Publishes an event of your own on the live stream. The server sets `executionId`, `from` and `timestamp`, and removes `seq`. */
   readonly emit: (event: { type: string; [key: string]: unknown }) => void;
 }

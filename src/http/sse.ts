@@ -50,9 +50,10 @@ export const sseHeaders: HeaderPairs = [
   ["x-accel-buffering", "no"],
 ];
 const encoder = new TextEncoder();
+/** Encodes an event as one frame. JSON escapes line breaks, and an id is a number: data cannot end the frame. */
 function encode(event: unknown, ids = false): Uint8Array {
-  const { seq } = (event ?? {}) as { seq?: number };
-  const id = ids && seq !== undefined ? `id: ${seq}\n` : "";
+  const { seq } = (event ?? {}) as { seq?: unknown };
+  const id = ids && Number.isSafeInteger(seq) && Number(seq) > 0 ? `id: ${String(seq)}\n` : "";
   return encoder.encode(`${id}data: ${JSON.stringify(event ?? null)}\n\n`);
 }
 const heartbeat = encoder.encode(":\n\n");

@@ -104,6 +104,57 @@ describe("messages", () => {
     await server.close();
   });
 
+  it("are bounded inside: parts of tool results and of steering messages, and values of metadata", async () => {
+    const { server, model } = await play(["ok"]);
+    const text = { type: "text", text: "x" };
+    const many = Array.from({ length: 1_000 }, () => text);
+    const output = { type: "content", value: many };
+    const values = Array.from({ length: 6_000 }, () => 1);
+    for (const [message, error] of [
+      [
+        { role: "tool", content: [{ type: "tool-result", toolCallId: "c", toolName: "t", output }] },
+        /more than 1000 parts$/,
+      ],
+      [{ role: "assistant", parts: [{ type: "steering-message", id: "s", parts: many }] }, /more than 1000 parts$/],
+      [{ role: "user", content: [{ ...text, providerOptions: { a: { values } } }] }, /more than 5000 values/],
+      [{ role: "user", content: [text], providerOptions: { a: { values } } }, /more than 5000 values/],
+      [{ role: "user", parts: [{ ...text, providerMetadata: { a: { values } } }] }, /more than 5000 values/],
+      [{ role: "user", parts: [{ ...text, citations: values }] }, /more than 5000 values/],
+    ] as const) {
+      const { status, body } = await server.post("/agents/a/text", { input: [user("hi"), message] });
+      expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid request body: input\.1: /)]);
+      expect(body.error).toMatch(error);
+    }
+    expect(model.calls).toHaveLength(0);
+    await server.close();
+  });
+
+  it("keep the JSON of a tool result", async () => {
+    const { server, model } = await play(["ok"]);
+    const call = { role: "assistant", content: [{ type: "tool-call", toolCallId: "c", toolName: "t", input: {} }] };
+    const result = (output: object) => ({
+      role: "tool",
+      content: [{ type: "tool-result", toolCallId: "c", toolName: "t", output }],
+    });
+    const value = Array.from({ length: 1_000 }, () => ({ a: [] }));
+    const messages = [user("hi"), call, result({ type: "json", value }), user("?")];
+    expect((await server.post("/agents/a/text", { input: messages })).status).toBe(200);
+    expect(model.calls[0]!.prompt[3]).toMatchObject({ content: [{ output: { type: "json", value } }] });
+    await server.close();
+  });
+
+  it("of any length are echoed in at most 5,000 deltas", async () => {
+    const agent = defineAgent({ id: "a", instructions: "x", model: echoModel() });
+    const server = await startServer("in process", { config: { agents: [agent] } });
+    for (const text of ["one two  three", "x y ".repeat(20_000)]) {
+      const { events } = await server.post("/agents/a/stream", { input: text });
+      const deltas = events.flatMap(({ type, delta }) => (type === "text-delta" ? [delta] : []));
+      expect(deltas.join("")).toBe(text);
+      expect(deltas.length).toBe(text.length < 100 ? 3 : 5_000);
+    }
+    await server.close();
+  });
+
   it("in tens of thousands are not all looked at, and others have their turn meanwhile", async () => {
     const { server, model } = await play(["ok"]);
     const input = Array.from({ length: 30_000 }, () => ({ role: "user", parts: [{ type: "text", text: "x" }] }));

@@ -1,8 +1,11 @@
 import { connect } from "node:net";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createStreams, EventStream } from "../../src/http/sse.ts";
+import { neverMs } from "../harness/patience.ts";
 import { seen, testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
+import { bySize } from "../harness/size.ts";
 import { eventually } from "../harness/waiting.ts";
 
 const config = { server: { limits: { sseStreams: 2, sseStallMs: 300 } } };
@@ -143,6 +146,35 @@ describe("createStreams", () => {
     const response = await streams.open(new EventStream(two, [], { last: "[DONE]" }), never);
     expect(await response.text()).toBe("data: 1\n\ndata: 2\n\ndata: [DONE]\n\n");
     streams.close();
+  });
+
+  it("writes one id line and one data line per event, whatever the event holds", async () => {
+    const text = fc.oneof(
+      fc.constantFrom("\n\ndata: 1\n\n", "\r", "\r\nid: 9\r\n\r\n", "\u2028", "\u0085", "\ud800", "\0", "event: x\n"),
+      fc.string({ unit: "binary" }),
+    );
+    const value = fc.oneof(text, fc.jsonValue(), fc.integer(), fc.double(), fc.constant(undefined));
+    const event = fc.record({ type: text, seq: value, id: value, event: value });
+    await fc.assert(
+      fc.asyncProperty(fc.array(event, { minLength: 1, maxLength: 4 }), fc.boolean(), async (sent, ids) => {
+        const streams = createStreams({ sseStreams: 1, sseStallMs: neverMs, report: () => {} });
+        async function* all() {
+          yield* sent;
+        }
+        const response = await streams.open(new EventStream(all, [], { ids }), never);
+        const frames = (await response.text()).split("\n\n");
+        streams.close();
+        expect(frames.pop()).toBe("");
+        expect(frames).toHaveLength(sent.length);
+        for (const [index, frame] of frames.entries()) {
+          const { seq } = sent[index]!;
+          const id = ids && Number.isSafeInteger(seq) && Number(seq) > 0 ? `id: ${Number(seq)}\n` : "";
+          expect(frame).not.toContain("\r");
+          expect(frame).toBe(`${id}data: ${JSON.stringify(sent[index])}`);
+        }
+      }),
+      { numRuns: bySize(300, 10_000) },
+    );
   });
 
   it("lets those that end by themselves end when it closes, before and after their first event", async () => {

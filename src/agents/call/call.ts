@@ -15,6 +15,8 @@ import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
 /** The input of a call. */
 export interface Question extends Omit<TurnInput, "messages"> {
   readonly input: AgentInput;
+  /** The field of the body that has the input, for errors. @default "input" */
+  readonly field?: string | undefined;
   /** Creates the shape of an answer that must be an object. Runs within the call, because it may take a while. */
   readonly toShape?: (() => Promise<ObjectShape>) | undefined;
   /** The name of a turn that may run again, such as that of a step. A second run replaces the messages of the first. */
@@ -100,7 +102,7 @@ interface HeldTurn extends OpenTurn {
 }
 
 async function openTurn({ agent, operation, conversations }: CallParts, question: Question): Promise<HeldTurn> {
-  const messages = await toMessages(agent.sdk, question.input, question.trusted);
+  const messages = await toMessages(agent.sdk, question.input, question);
   const input = { ...question, messages };
   const { signal, callContext } = operation;
   const { userId, conversationId } = callContext;

@@ -1,8 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ModelMessage, UIMessage } from "ai";
-import { badRequest, type ServeError } from "../../core/error.ts";
+import { toErrorMessage } from "../../core/error.ts";
+import { isObject, toObject } from "../../core/json.ts";
 import { maxMessages } from "../../engine/conversations.ts";
 import type { Sdk } from "../sdk.ts";
+import { checkFiles, invalid, withUrls } from "./files.ts";
 
 /** A message for the model, with the id that the client uses for it. */
 export interface PromptMessage {
@@ -15,52 +17,83 @@ export type ClientMessage = readonly PromptMessage[];
 /** The input of a client: text, UI messages (`parts`) or model messages (`content`). */
 export type AgentInput = string | readonly unknown[];
 
-/**
- * Validates and converts the last `maxMessages` messages of the input. Trusted messages come from the author's code and
- * may refer to files at the provider.
- */
-export async function toMessages(sdk: Sdk, input: AgentInput, trusted = false): Promise<ClientMessage[]> {
+export interface MessagesOptions {
+  /** True if the messages come from the author's code. They may refer to files at the provider. @default false */
+  readonly trusted?: boolean | undefined;
+  /** The field of the body that has the messages, for errors. @default "input" */
+  readonly field?: string | undefined;
+}
+
+/** Validates and converts the last `maxMessages` messages of the input. */
+export async function toMessages(
+  sdk: Sdk,
+  input: AgentInput,
+  { trusted = false, field = "input" }: MessagesOptions = {},
+): Promise<ClientMessage[]> {
   if (typeof input === "string") return [[{ message: { role: "user", content: input } }]];
-  if (input.length === 0) throw invalid("input", "expected at least one message");
+  if (input.length === 0) throw invalid(field, "expected at least one message");
   const first = Math.max(input.length - maxMessages, 0);
   const messages: ClientMessage[] = [];
   let parts = 0;
+  let metadata = 0;
   for (const [index, message] of input.slice(first).entries()) {
-    const where = `input.${first + index}`;
+    const where = `${field}.${first + index}`;
     const count = countParts(message);
     if (count > maxParts || (parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts} parts`);
+    if ((metadata += countMetadata(message)) > maxMetadata) {
+      throw invalid(where, `more than ${maxMetadata} values in provider options and metadata`);
+    }
     // Validation blocks the event loop, so other requests get a turn in between.
     if (parts > 100) await nextTurn();
-    messages.push(await toMessage(sdk, message, where));
+    messages.push(await toMessage(sdk, message, where, trusted));
   }
   // Earlier messages may be empty: an interrupted answer, or a tool call without a result.
-  if (messages.at(-1)!.length === 0) throw invalid(`input.${input.length - 1}`, "the message is empty");
-  if (!trusted) for (const { message } of messages.flat()) refuseReferences(message);
+  if (messages.at(-1)!.length === 0) throw invalid(`${field}.${input.length - 1}`, "the message is empty");
   return messages;
 }
 
 const maxParts = 1_000;
+/** Counts a message, its parts, and the parts inside of tool results and steering messages. */
 function countParts(message: unknown): number {
-  const { parts, content } = (message ?? {}) as { parts?: unknown; content?: unknown };
-  return [parts, content].flatMap((list) => (Array.isArray(list) ? list : [])).length + 1;
+  const { parts, content } = toObject(message);
+  const own = [parts, content].flatMap((list): readonly unknown[] => (Array.isArray(list) ? list : []));
+  if (own.length > maxParts) return own.length + 1;
+  return own.reduce<number>((sum, part) => sum + countInner(toObject(part)), own.length + 1);
 }
 
-/** Rejects references to files at the provider. They belong to the author's account, and a client must not use them. */
-function refuseReferences(message: ModelMessage): void {
-  const parts = partsOf(message).flatMap((part) => [part, ...toContent(part)]);
-  for (const { type, data, image } of parts) {
-    if (type !== "file" && type !== "image" && type !== "reasoning-file") continue;
-    const source = data ?? image;
-    const isPlain = typeof source === "string" || ["data", "url", "text"].includes((source as { type: string }).type);
-    if (!isPlain) throw invalid("input", "expected files as data: URLs, or as URLs that the model's provider fetches");
+function countInner({ parts, output }: Record<string, unknown>): number {
+  const { type, value } = toObject(output);
+  return [parts, type === "content" ? value : undefined].reduce<number>(
+    (sum, list) => sum + (Array.isArray(list) ? list.length : 0),
+    0,
+  );
+}
+
+/** The most values in the fields of `metadataKeys`, of all messages. The SDK's schemas need about 10 µs for each. */
+const maxMetadata = 5_000;
+const metadataKeys = new Set([
+  "providerOptions",
+  "providerMetadata",
+  "callProviderMetadata",
+  "resultProviderMetadata",
+  "toolMetadata",
+  "citations",
+]);
+
+/** Counts the values in the provider options and the metadata of a message and its parts. */
+function countMetadata(value: unknown, isInside = false, depth = 0): number {
+  if (typeof value !== "object" || value === null) return isInside ? 1 : 0;
+  let count = isInside ? 1 : 0;
+  // Outside of metadata, the parts of a tool result are the deepest place: message, content, part, output, value, part.
+  if (!isInside && depth > 6) return 0;
+  for (const [key, inner] of Object.entries(value)) {
+    count += countMetadata(inner, isInside || metadataKeys.has(key), depth + 1);
+    if (count > maxMetadata) break;
   }
+  return count;
 }
 
-/** Returns the output of a tool if it is a list of texts and files. */
-const toContent = ({ output }: MessagePart): readonly MessagePart[] =>
-  output?.type === "content" ? (output.value as readonly MessagePart[]) : [];
-
-async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<ClientMessage> {
+async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boolean): Promise<ClientMessage> {
   if (typeof message !== "object" || message === null) throw invalid(where, "expected a message");
   const { id, role, parts, content } = message as Record<string, unknown>;
   if (role === "system") throw invalid(`${where}.role`, "system messages are not accepted");
@@ -68,26 +101,103 @@ async function toMessage(sdk: Sdk, message: unknown, where: string): Promise<Cli
     throw invalid(`${where}.role`, "expected user, assistant or tool");
   }
   if (id !== undefined && (typeof id !== "string" || id.length > maxId)) throw invalid(`${where}.id`, "expected an id");
-  if (Array.isArray(parts)) return fromUiMessage(sdk, message as UIMessage, where);
+  if (Array.isArray(parts)) return fromUiMessage(sdk, message as UIMessage, where, trusted);
   // The most common case skips the schema.
   if (typeof content === "string" && (role === "user" || role === "assistant")) {
     return [{ id, message: { role, content } }];
   }
-  const parsed = sdk.modelMessageSchema.safeParse(message);
-  if (!parsed.success) throw invalid(where, "expected a UI message (parts) or a model message (content)");
-  return [{ id, message: parsed.data }];
+  const checked = await validateParts(content, `${where}.content`, async (some) => {
+    const bare = Array.isArray(some) ? some.map(withoutJson) : some;
+    const parsed = sdk.modelMessageSchema.safeParse({ ...message, content: bare });
+    if (!parsed.success) return undefined;
+    return (parsed.data.content as unknown[]).map((part, index) => withJson(part, (some as unknown[])[index]));
+  });
+  if (!checked) throw invalid(where, "expected a UI message (parts) or a model message (content)");
+  checkFiles(checked, `${where}.content`, trusted);
+  const { providerOptions } = message as Partial<ModelMessage>;
+  // The cast is safe: the schema has checked the role together with each of the parts.
+  const known = { role, content: checked, ...(providerOptions && { providerOptions }) } as ModelMessage;
+  return [{ id, message: withUrls(known) }];
 }
 
-async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string): Promise<ClientMessage> {
+/**
+ * Replaces the JSON of a tool result for the schema, which would need seconds for 2 MB of it. The value is JSON, because
+ * it comes from the body of a request, or from a step, whose prompt is serialized with its turn.
+ */
+function withoutJson(part: unknown): unknown {
+  return hasJson(part) ? { ...part, output: { ...part.output, value: null } } : part;
+}
+
+function withJson(part: unknown, original: unknown): unknown {
+  if (!hasJson(part) || !hasJson(original)) return part;
+  return { ...part, output: { ...part.output, value: original.output["value"] } };
+}
+
+function hasJson(part: unknown): part is { output: Record<string, unknown> } {
+  const { type, output } = toObject(part);
+  if (type !== "tool-result" || !isObject(output) || !("value" in output)) return false;
+  return output["type"] === "json" || output["type"] === "error-json";
+}
+
+async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, trusted: boolean): Promise<ClientMessage> {
+  if ((message.role as string) === "tool") {
+    throw invalid(`${where}.role`, "expected user or assistant for a message with parts");
+  }
   const id = message.id || undefined;
-  const checked = await sdk.safeValidateUIMessages({ messages: [{ ...message, id: id ?? "-" }] });
-  if (!checked.success) throw invalid(where, "expected a UI message (parts) or a model message (content)");
-  const converted = await sdk.convertToModelMessages(checked.data, { ignoreIncompleteToolCalls: true });
+  const parts = await validateParts(message.parts, `${where}.parts`, async (some) => {
+    const checked = await sdk.safeValidateUIMessages({ messages: [{ ...message, id: id ?? "-", parts: some }] });
+    return checked.success ? checked.data[0]!.parts : undefined;
+  });
+  if (!parts) throw invalid(where, "expected a UI message (parts) or a model message (content)");
+  checkFiles(parts, `${where}.parts`, trusted);
+  // The cast is safe: the schema has returned these parts.
+  const known = [{ ...message, parts: parts as UIMessage["parts"] }];
+  const converted = await sdk
+    .convertToModelMessages(known, { ignoreIncompleteToolCalls: true })
+    .catch((error: unknown) => {
+      throw invalid(where, toErrorMessage(error).slice(0, 200));
+    });
   return converted.map((one) => ({ id, message: one }));
 }
 
+/**
+ * Validates the parts of a message, a few per turn of the event loop. Throws for a wrong part and names it: the error of
+ * the schema lists every kind of part instead. Returns undefined if the message is wrong without its parts.
+ */
+async function validateParts(
+  parts: unknown,
+  where: string,
+  validate: (some: unknown) => Promise<readonly unknown[] | undefined>,
+): Promise<readonly unknown[] | undefined> {
+  if (!Array.isArray(parts) || parts.length === 0) return validate(parts);
+  const known: unknown[] = [];
+  for (let at = 0; at < parts.length; at += partsPerTurn) {
+    if (at > 0) await nextTurn();
+    const some = parts.slice(at, at + partsPerTurn);
+    const valid = await validate(some);
+    if (valid) known.push(...valid);
+    else return refuseWrongPart(some, where, at, validate);
+  }
+  return known;
+}
+const partsPerTurn = 50;
+
+async function refuseWrongPart(
+  parts: readonly unknown[],
+  where: string,
+  first: number,
+  validate: (some: unknown) => Promise<unknown>,
+): Promise<undefined> {
+  for (const [index, part] of parts.entries()) {
+    if (await validate([part])) continue;
+    const { type } = toObject(part);
+    const kind = typeof type === "string" ? `a valid part of type ${JSON.stringify(type.slice(0, 50))}` : "a part";
+    throw invalid(`${where}.${first + index}`, `not ${kind}`);
+  }
+  return undefined;
+}
+
 const maxId = 256;
-export const invalid = (where: string, why: string): ServeError => badRequest(`Invalid request body: ${where}: ${why}`);
 
 interface MessagePart {
   readonly type: string;
@@ -95,9 +205,6 @@ interface MessagePart {
   readonly toolCallId?: string;
   readonly approvalId?: string;
   readonly providerExecuted?: boolean;
-  readonly data?: unknown;
-  readonly image?: unknown;
-  readonly output?: { readonly type: string; readonly value?: unknown };
 }
 /** Returns the parts of a message. Plain text has none, because it cannot refer to tools. */
 export const partsOf = ({ content }: ModelMessage): readonly MessagePart[] =>

@@ -1,6 +1,7 @@
 import type { ModelMessage } from "ai";
 import { maxMessages, windowSize, type History, type StoredMessage, type Turn } from "../../engine/conversations.ts";
-import { invalid, openCalls, partsOf, toPrompt, type ClientMessage, type PromptMessage } from "./messages.ts";
+import { invalid, withUrls } from "./files.ts";
+import { openCalls, partsOf, toPrompt, type ClientMessage, type PromptMessage } from "./messages.ts";
 
 /** The input of a turn of a conversation. */
 export interface TurnInput {
@@ -146,7 +147,10 @@ function toWindow(messages: readonly PromptMessage[]): readonly PromptMessage[] 
   return turn;
 }
 
-const fromStored = ({ id, body }: StoredMessage): PromptMessage => ({ id, message: JSON.parse(body) as ModelMessage });
+const fromStored = ({ id, body }: StoredMessage): PromptMessage => ({
+  id,
+  message: withUrls(JSON.parse(body) as ModelMessage),
+});
 const toStored = ({ id, message }: PromptMessage): StoredMessage => ({
   id,
   role: message.role,

@@ -110,9 +110,20 @@ export async function* toModelParts({ reasoning = "", text = "", toolCalls = [],
 async function* toBlock(kind: "text" | "reasoning", id: string, text: string): ModelParts {
   if (text === "") return;
   yield { type: `${kind}-start`, id };
-  for (const delta of toWords(text)) yield { type: `${kind}-delta`, id, delta };
+  for (const delta of toDeltas(text)) yield { type: `${kind}-delta`, id, delta };
   yield { type: `${kind}-end`, id };
 }
+
+/** Splits text into words, or into at most `maxDeltas` groups of words: each delta costs several turns of promises. */
+function toDeltas(text: string): string[] {
+  const words = toWords(text);
+  const size = Math.ceil(words.length / maxDeltas);
+  if (size <= 1) return words;
+  return Array.from({ length: Math.ceil(words.length / size) }, (_, index) =>
+    words.slice(index * size, (index + 1) * size).join(""),
+  );
+}
+const maxDeltas = 5_000;
 
 /** Splits text into words. Each word keeps the whitespace after it. */
 export const toWords = (text: string): string[] => text.match(/\S+\s*|\s+/g) ?? [];

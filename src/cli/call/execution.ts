@@ -15,6 +15,9 @@ export interface ExecutionOptions {
 // About 12 seconds in total, which is enough for a server to restart.
 const waitsMs = [250, 500, 1_000, 2_000, 4_000, 4_000];
 
+/** The types of the server's events. The server refuses them as types of an author's own events. */
+const lifecycle = /^(workflow|step)-/;
+
 /** An execution on the server, and the last event of it that was seen here. */
 export class Execution {
   readonly id: string;
@@ -54,14 +57,15 @@ export class Execution {
     for (;;) {
       try {
         for await (const event of await next(signal)) {
-          const { seq } = event;
-          if (typeof seq === "number") {
+          const { type, seq } = event;
+          // A server of release 1 also sends the `seq` of an author's own event, which is not a place in the journal.
+          if (typeof seq === "number" && lifecycle.test(type)) {
             if (seq <= this.#seen) continue;
             this.#seen = seq;
             tries = 0;
           }
           yield event;
-          if (event.type === "workflow-result") return;
+          if (type === "workflow-result") return;
         }
         why = "the stream ended before the execution was complete";
       } catch (error) {

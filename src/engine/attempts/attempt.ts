@@ -1,7 +1,7 @@
 import { toContextMap } from "../../core/caller.ts";
 import { longestTimerMs } from "../../core/duration.ts";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
-import { fromJsonText, toJsonText, type JsonText } from "../../core/json.ts";
+import { fromJsonText, toJsonText, toObject, type JsonText } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import { runOutOfScope } from "../../core/scope.ts";
@@ -235,12 +235,14 @@ class Context implements StepContext {
 
 const reserved = /^(workflow|step)-/;
 
+/** Publishes a copy of an author's event. The fields of the server replace the author's, and only stored events have a `seq`. */
 function emitOwn(event: { type: string }, { host, plan: { path } }: Attempt): void {
   const { execution, publishLive, stepValueBytes } = host;
-  if (typeof event?.type !== "string") throw new TypeError("emit: an event needs a type");
-  if (reserved.test(event.type)) throw new TypeError(`emit: the event type ${event.type} is reserved`);
-  const own = fromJsonText(toJsonText(event, "event", stepValueBytes)) as { type: string };
-  publishLive({ ...own, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
+  const { seq: _, ...own } = toObject(fromJsonText(toJsonText(event, "event", stepValueBytes)));
+  const { type } = own;
+  if (typeof type !== "string") throw new TypeError("emit: an event needs a type");
+  if (reserved.test(type)) throw new TypeError(`emit: the event type ${type} is reserved`);
+  publishLive({ ...own, type, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
 }
 
 function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt): Logger {

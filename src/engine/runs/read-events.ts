@@ -43,7 +43,7 @@ export async function* readEvents(
         const event = await reader.next();
         if (event === undefined) return;
         if (event === "lagging") break;
-        const { seq } = event as StoredEvent;
+        const { seq } = event;
         if (seq !== undefined) {
           if (seq <= cursor.seq) continue;
           if (seq > cursor.seq + 1) break; // the event between was published before this reader listened

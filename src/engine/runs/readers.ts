@@ -76,8 +76,7 @@ export class Reader {
 
   /** The number of the first stored event in the queue. */
   nextSeq(): number | undefined {
-    const first = this.#queue.find((event): event is StoredEvent => "seq" in event);
-    return first?.seq;
+    return this.#queue.find(({ seq }) => seq !== undefined)?.seq;
   }
 
   /** The next event; `"lagging"` when some were dropped, undefined when the reader is closed. */

@@ -61,6 +61,20 @@ describe("agentserve call, of a server that is not ours", () => {
     expect(other.requests).toEqual([]);
   });
 
+  it("shows the events after an author's own event that has a seq", async () => {
+    const { url } = await pretend((_, response) => {
+      const frames = toFrames([
+        { type: "own", seq: 1_000_000 },
+        { type: "step-start", from: "pay", seq: 1 },
+        { type: "step-complete", from: "pay", seq: 2, attempt: 1 },
+        { type: "workflow-result", status: "completed", result: 1 },
+      ]);
+      response.writeHead(200, { "content-type": "text/event-stream" }).end(frames);
+    });
+    const { code, stderr } = await call(["workflow", "w", "{}", "--url", url]);
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/• own.*▸ pay.*✓ pay/s)]);
+  });
+
   it("shows no control character and no endless text of a server", async () => {
     const evil = "\u001b[2J\u009b31m\u202e\r\nerror all is lost";
     const long = "x".repeat(10_000);
