@@ -31,7 +31,7 @@ const conversations = 20;
 const turns = bySize(3, 10);
 /** Seeds that run at the same time, because a run waits now and then. */
 const beside = 2;
-const timeout = 600_000;
+const timeout = bySize(600_000, 7_200_000);
 
 /** What a server may log while it is treated like this. */
 const expected = /^(Step failed|The store cannot be written|Model call)/;
