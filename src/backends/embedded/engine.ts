@@ -59,7 +59,7 @@ export class EmbeddedEngine implements Engine {
         throw error;
       });
       signal.throwIfAborted(); // it may have been closed meanwhile
-      this.#store.startProcess();
+      this.#countCrashes();
       this.#runs = new Runs({ ...this.#options, store: this.#store });
     } catch (error) {
       this.#closeStore();
@@ -68,6 +68,15 @@ export class EmbeddedEngine implements Engine {
     if (signal.aborted) return;
     this.#watch = startWatch(this.#store, this.#runs.writer);
     if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#runs.writer, retentionMs);
+  }
+
+  /** A disk that is full or read-only does not prevent the start: everything can still be read. */
+  #countCrashes(): void {
+    try {
+      this.#store.startProcess();
+    } catch (error) {
+      this.#options.logger.warn("The store cannot be written: crashes are not counted at this start", { error });
+    }
   }
 
   async #openStore(): Promise<void> {

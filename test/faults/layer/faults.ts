@@ -10,12 +10,12 @@ export const socketFaults = [
 ] as const;
 export const faultKinds: readonly string[] = [...modelFaults, ...storeFaults, ...socketFaults];
 
-/** Makes every tenth operation of each kind fail or stall, by a seed, until it is told to stop. */
+/** Makes every tenth operation of each kind fail or stall, by a seed, between its start and its stop. */
 export class Faults {
   /** How often each fault was made. */
   readonly made: Map<string, number> = new Map();
   readonly random: Random;
-  #isOn = true;
+  #isOn = false;
 
   constructor(seed: number) {
     this.random = new Random(seed);
@@ -34,6 +34,9 @@ export class Faults {
     return kind;
   }
 
+  start(): void {
+    this.#isOn = true;
+  }
   stop(): void {
     this.#isOn = false;
   }

@@ -73,6 +73,7 @@ async function play(seed: number, made: Map<string, number>): Promise<void> {
   const server = openServer(toProject({ ...config, server: { limits } }), { mode: "start", logger: toLogger(write) });
   const { url } = await server.listen({ port: 0 });
   const port = Number(new URL(url).port);
+  faults.start();
   const doc = (await (await fetch(`${url}/doc`)).json()) as never;
   const proxy = await createFaultyProxy(port, faults);
   const serving = new FaultyServing({ url: proxy.url, doc, log: new Log(join(folder, "log")), store });
