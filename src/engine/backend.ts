@@ -39,6 +39,9 @@ interface BackendParts {
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
+  /** Beyond these, new work is refused with 507. Restate: its own server has such limits. @default 0: no limit */
+  readonly storeBytes?: number | undefined;
+  readonly storeFreeBytes?: number | undefined;
   readonly logger: Logger;
 }
 

@@ -13,8 +13,9 @@ import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
 import { lock, whenFree, type WaitOptions } from "./lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
-import { startRetention } from "./retention.ts";
+import { startRetention, type Retention } from "./retention.ts";
 import { format } from "./sql.ts";
+import { Space, storeFull } from "./space.ts";
 import { toStoreError } from "./sqlite-error.ts";
 import { Store, type StoredState } from "./store.ts";
 import { startWatch, type Watch } from "./watch.ts";
@@ -22,7 +23,9 @@ import { startWatch, type Watch } from "./watch.ts";
 export interface EmbeddedOptions extends Omit<RunsOptions, "store"> {
   readonly path: string;
   readonly durability: "normal" | "full";
-  readonly retentionMs: number | undefined;
+  readonly retention: Retention;
+  readonly storeBytes?: number | undefined;
+  readonly storeFreeBytes?: number | undefined;
 }
 
 /** The engine on one SQLite file. This process is its only writer. */
@@ -34,10 +37,12 @@ export class EmbeddedEngine implements Engine {
   #unlock = (): void => {};
   #stopRetention = (): void => {};
   #watch: Watch | undefined;
+  #space!: Space;
   readonly #closing = new AbortController();
   readonly conversations: Conversations = new EmbeddedConversations(() => ({
     messages: this.#store.messages,
     writer: this.#runs.writer,
+    space: this.#space,
   }));
 
   constructor(options: EmbeddedOptions) {
@@ -45,7 +50,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   async open(programOf: (workflowId: string) => Program | undefined, mayRun?: () => Promise<unknown>): Promise<void> {
-    const { path, retentionMs } = this.#options;
+    const { path, retention } = this.#options;
     const { signal } = this.#closing;
     let refusal: unknown; // of `mayRun`, which is not about the store
     try {
@@ -56,6 +61,7 @@ export class EmbeddedEngine implements Engine {
         throw error;
       });
       signal.throwIfAborted(); // it may have been closed meanwhile
+      this.#space = new Space({ ...this.#options, usedBytes: () => this.#store.usedBytes() });
       this.#runs = new Runs({ ...this.#options, store: this.#store });
       await this.#recover(programOf);
       this.#runs.slots.open(); // no step runs before everything is loaded
@@ -66,7 +72,8 @@ export class EmbeddedEngine implements Engine {
     }
     if (signal.aborted) return;
     this.#watch = startWatch(this.#store, this.#runs.writer);
-    if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#runs.writer, retentionMs);
+    const isDriven = (id: string): boolean => this.#runs.get(id) !== undefined;
+    this.#stopRetention = startRetention(retention, { store: this.#store, writer: this.#runs.writer, isDriven });
   }
 
   async #openStore(): Promise<void> {
@@ -133,6 +140,8 @@ export class EmbeddedEngine implements Engine {
   }
 
   async begin(execution: Execution, program: Program): Promise<{ created: boolean }> {
+    // A call that is repeated hears that its execution exists.
+    if (this.#space.isFull && !this.#committed(execution.id)) throw storeFull("nothing was started");
     return { created: await this.#runs.begin(execution, program) };
   }
 
