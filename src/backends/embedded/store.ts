@@ -37,7 +37,7 @@ export class Store {
     this.#db = new DatabaseSync(path);
     try {
       // A wait inside SQLite would block every request, so there is none: the writer tries again by itself. A checkpoint
-      // blocks as well: it runs when the log has 4 MB, which takes a few milliseconds, and the log stays small.
+      // blocks as well: it runs when the log has 4 MB, so that each is short.
       this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
         pragma wal_autocheckpoint = 1000; pragma journal_size_limit = 4194304`);
       this.formerFormat = migrate(this.#db, path);
