@@ -73,6 +73,7 @@ const errors = {
   502: "The model call failed",
   503: "The server is shutting down, too many calls are in flight or queued, or storage cannot be written",
   504: "The model call timed out",
+  507: "Storage is full, and the call has a conversation",
   default: "A hook of the agent rejected the call",
 };
 const objectErrors = { ...errors, 502: "The model call failed, or its answer does not match the schema" };

@@ -29,6 +29,15 @@ export const defaultLimits = {
   stepValueBytes: 4_194_304,
   /** The most bytes of the input and all values of one execution, as JSON. Exceeded: the step fails. @default 67108864 */
   executionBytes: 67_108_864,
+  /**
+   * The most bytes of the data file and its log. Exceeded: new executions and turns get 507. 0 means no limit. @default 0
+   */
+  storeBytes: 0,
+  /**
+   * The least free space on the disk of the data file, in bytes. Below it: new executions and turns get 507. 0 means no
+   * limit. @default 268435456
+   */
+  storeFreeBytes: 268_435_456,
   /** The most open event streams. Exceeded: 503. @default 5000 */
   sseStreams: 5_000,
   /**

@@ -40,6 +40,9 @@ interface BackendParts {
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
   readonly executionBytes: number;
+  /** Beyond these, new work is refused with 507. Restate: its own server has such limits. @default 0: no limit */
+  readonly storeBytes?: number | undefined;
+  readonly storeFreeBytes?: number | undefined;
   readonly logger: Logger;
 }
 

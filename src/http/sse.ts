@@ -140,7 +140,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     }
     return new ReadableStream<Uint8Array>({
       start(controller) {
-        self = { controller, touched: Date.now(), drains, end };
+        self = { controller, touched: performance.now(), drains, end };
         streams.add(self);
         function end(error?: unknown): void {
           if (!forget()) return;
@@ -158,7 +158,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
           if (!frame && last !== undefined) controller.enqueue(encoder.encode(`data: ${last}\n\n`));
           if (!frame) return self.end();
           controller.enqueue(frame);
-          self.touched = Date.now();
+          self.touched = performance.now();
         } catch (error) {
           report(error);
           self.end(); // controller.error() would also discard the events that are still buffered
@@ -170,7 +170,7 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
 
   function sweep(): void {
     if (closed && streams.size === 0) clearInterval(timer);
-    const now = Date.now();
+    const now = performance.now();
     for (const stream of streams) {
       const silent = now - stream.touched;
       const wantsMore = (stream.controller.desiredSize ?? 0) > 0; // the reader waits for the generator

@@ -71,6 +71,7 @@ const unknownExecution = { 404: "Workflow or execution not found" };
 const cannotBegin = {
   503: "Too many executions are running, storage cannot be written, or the server is shutting down",
 };
+const cannotStart = { ...cannotBegin, 507: "Storage is full" };
 const cannotWrite = { 503: "Storage cannot be written" };
 
 export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
@@ -102,7 +103,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       errors: {
         ...unknownWorkflow,
         409: "The execution already exists, or was cancelled",
-        ...cannotBegin,
+        ...cannotStart,
       },
       async handle({ params, body, identity, request, snapshot }) {
         const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, identity);
@@ -118,7 +119,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       body: ExecuteBody,
       responses: { 200: events(EventShape) },
-      errors: { ...unknownWorkflow, 409: "The execution already exists", ...cannotBegin },
+      errors: { ...unknownWorkflow, 409: "The execution already exists", ...cannotStart },
       handle({ params, body, identity, snapshot }) {
         const workflow = findWorkflow(snapshot, params.id);
         const executionId = body.options?.executionId ?? newId();

@@ -115,6 +115,14 @@ it("writes again by itself when the file is back", async () => {
   expect((await execute(server, "a")).body.data.status).toBe("completed");
 });
 
+it("keeps the write-ahead log small, so that no request waits for a long checkpoint", async () => {
+  const path = join(createFolder(), "data.db");
+  const server = await serve(path);
+  const input = { pad: "x".repeat(1_000_000) };
+  for (let i = 0; i < 30; i++) await server.post("/workflows/quick/execute", { input });
+  expect(statSync(`${path}-wal`).size).toBeLessThan(10_000_000);
+});
+
 it("tells whether the store can be written", async () => {
   const path = join(createFolder(), "data.db");
   const parts = {

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { createStreams, EventStream } from "../../src/http/sse.ts";
 import { neverMs } from "../harness/patience.ts";
 import { seen, testRows } from "../harness/rows.ts";
@@ -102,6 +102,32 @@ describe("createStreams", () => {
     streams.close();
     expect((await reader.read()).done).toBe(true);
     expect(streams.size).toBe(0);
+  });
+
+  it.each([
+    ["backward", -3_600_000],
+    ["forward", 3_600_000],
+  ])("sends comments, and cuts nobody, when the clock jumps %s", async (_, ms) => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "Date", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 600_000, heartbeatMs: 15_000, report: () => {} });
+    async function* silent(signal: AbortSignal) {
+      yield 1;
+      yield 2; // waits for the reader
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    }
+    const response = await streams.open(new EventStream(silent), new AbortController().signal);
+    vi.setSystemTime(Date.now() + ms);
+    vi.advanceTimersByTime(3_000);
+    expect(streams.size).toBe(1);
+    const reader = response.body!.getReader();
+    const next = async (): Promise<string> => decoder.decode((await reader.read()).value);
+    expect([await next(), await next()]).toEqual(["data: 1\n\n", "data: 2\n\n"]);
+    const comment = next();
+    vi.setSystemTime(Date.now() + ms);
+    vi.advanceTimersByTime(20_000);
+    expect(await comment).toBe(":\n\n");
+    streams.close();
   });
 
   const never = new AbortController().signal;

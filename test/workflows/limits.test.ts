@@ -5,6 +5,7 @@ import { afterAll, expect, it } from "vitest";
 import { defineWorkflow, embedded } from "agentserve";
 import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
+import { patienceMs } from "../harness/patience.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-limits-"));
@@ -139,6 +140,22 @@ it("removes ended executions once their retention is over, and never suspended o
   await server.close();
 });
 
+it("removes suspended executions after their own retention, and keeps ended ones that have none", async () => {
+  gates = createGates();
+  const backend = onFile(join(folder, "suspended.db"), { retention: { executions: false, suspended: "1s" } });
+  const server = await startServer("start", { config: { workflows: [asks] }, backend });
+  const ask = (executionId: string) => server.post("/workflows/asks/execute", { input: {}, options: { executionId } });
+  await ask("ended");
+  expect((await server.post("/workflows/asks/executions/ended/resume", { resumeData: 1 })).status).toBe(200);
+  await ask("suspended");
+  const statusOfState = async (id: string) => (await server.get(`/workflows/asks/executions/${id}/state`)).status;
+  await expect.poll(() => statusOfState("suspended"), { timeout: patienceMs }).toBe(404);
+  expect(await statusOfState("ended")).toBe(200);
+  const resumed = await server.post("/workflows/asks/executions/suspended/resume", { resumeData: 1 });
+  expect(resumed.status).toBe(404);
+  await server.close();
+});
+
 it.each([
   [
     { retention: "7 days" },
@@ -148,6 +165,11 @@ it.each([
     { retention: "0d" },
     'embedded({ retention }): expected false or a duration such as "30m", "12h" or "7d", found "0d"',
   ],
+  [
+    { retention: { suspended: "long" } },
+    'embedded({ retention.suspended }): expected false or a duration such as "30m", "12h" or "7d", found "long"',
+  ],
+  [{ retention: { ended: "1d" } }, 'embedded({ retention }): unknown option "ended"'],
   [{ durability: "none" }, 'embedded({ durability }): expected "normal" or "full", found "none"'],
   [{ path: "" }, 'embedded({ path }): expected a file path, found ""'],
 ])("says what is wrong with embedded(%j)", (options, message) => {

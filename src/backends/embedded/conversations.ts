@@ -8,23 +8,32 @@ import type {
   TurnOptions,
 } from "../../engine/conversations.ts";
 import type { MessageStore, Place } from "./message-store.ts";
+import { storeFull, type Space } from "./space.ts";
 import { unavailable } from "./sqlite-error.ts";
 import type { Writer } from "./writer.ts";
 
 /** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */
 const maxWaiting = 32;
 
+interface Parts {
+  readonly messages: MessageStore;
+  readonly writer: Writer;
+  readonly space: Space;
+}
+
 /** Conversations in the file of the executions. This process is the only writer, so the order of turns is in memory. */
 export class EmbeddedConversations implements Conversations {
-  readonly #file: () => { messages: MessageStore; writer: Writer };
+  readonly #file: () => Parts;
   /** The turns that wait, by conversation. A conversation has a list while one of its turns is open. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  constructor(file: () => { messages: MessageStore; writer: Writer }) {
+  constructor(file: () => Parts) {
     this.#file = file;
   }
 
   async open({ agentId, userId, conversationId }: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
+    // A step of an execution has begun already.
+    if (name === undefined && this.#file().space.isFull) throw storeFull("the call was not started");
     const key = JSON.stringify([agentId, userId ?? null, conversationId]);
     await this.#take(key, signal, name === undefined ? maxWaiting : Infinity);
     const place = (until: string | undefined): Place => ({ key, turn: name, until });

@@ -40,6 +40,10 @@ export class DataFile {
     return this.#identities.every(([file, identity]) => identify(file) === identity);
   }
 
+  get logBytes(): number {
+    return attempt(() => statSync(`${this.#path}-wal`, { throwIfNoEntry: false }))?.size ?? 0;
+  }
+
   check(): void {
     if (!this.isThere) throw new FileGoneError(`${this.#path} was deleted or replaced`);
   }

@@ -1,16 +1,25 @@
 import { resolve } from "node:path";
 import { durationRule, fromDuration } from "../../core/duration.ts";
+import { isObject } from "../../core/json.ts";
 import type { Backend } from "../../engine/backend.ts";
 import { EmbeddedEngine } from "./engine.ts";
 import { inspect } from "./inspect.ts";
+import type { Retention } from "./retention.ts";
 
 export interface EmbeddedBackendOptions {
   /** The file, relative to the config. `":memory:"` stores nothing. @default ".agentserve/data.db" */
   path?: string;
   /** `normal` survives a crash of the process, `full` also power loss. @default "normal" */
   durability?: "normal" | "full";
-  /** The time for which ended executions are kept; `false` keeps them for ever. Suspended ones never expire. @default "7d" */
-  retention?: string | false;
+  /** The time for which ended executions are kept; `false` keeps them for ever. Or one time for each kind. @default "7d" */
+  retention?: string | false | EmbeddedRetention;
+}
+/** The times for which executions are kept, such as `"7d"`. `false` keeps them for ever. */
+export interface EmbeddedRetention {
+  /** Ended executions, from their end on. @default "7d" */
+  executions?: string | false;
+  /** Suspended executions, from their suspension on. @default false */
+  suspended?: string | false;
 }
 
 /** Stores executions and conversations in one SQLite file. The server opens it once. */
@@ -19,21 +28,35 @@ export function embedded({
   durability = "normal",
   retention = "7d",
 }: EmbeddedBackendOptions = {}): Backend {
-  const retentionMs = retention === false ? undefined : fromDuration(retention);
   if (typeof path !== "string" || path === "") throw invalidOption("path", "a file path", path);
   if (durability !== "normal" && durability !== "full")
     throw invalidOption("durability", '"normal" or "full"', durability);
-  if (retention !== false && !retentionMs) throw invalidOption("retention", `false or ${durationRule}`, retention);
+  const kept = toRetention(retention);
   return {
     type: "embedded",
-    settings: { path, durability, retentionMs },
+    settings: { path, durability, ...kept },
     inspect: ({ root, file = path }) => inspect(toPath(root, file)),
     open({ root, file = path, ...parts }) {
-      const own = { durability, retentionMs, path: toPath(root, file) };
+      const own = { durability, retention: kept, path: toPath(root, file) };
       const engine = new EmbeddedEngine({ ...parts, ...own });
       return { engine, conversations: engine.conversations };
     },
   };
+}
+
+function toRetention(retention: NonNullable<EmbeddedBackendOptions["retention"]>): Retention {
+  if (!isObject(retention)) return { endedMs: toMs("retention", retention), suspendedMs: undefined };
+  const { executions = "7d", suspended = false, ...unknown } = retention;
+  const [key] = Object.keys(unknown);
+  if (key !== undefined) throw new TypeError(`embedded({ retention }): unknown option ${JSON.stringify(key)}`);
+  return { endedMs: toMs("retention.executions", executions), suspendedMs: toMs("retention.suspended", suspended) };
+}
+
+function toMs(key: string, time: unknown): number | undefined {
+  if (time === false) return undefined;
+  const ms = fromDuration(time);
+  if (!ms) throw invalidOption(key, `false or ${durationRule}`, time);
+  return ms;
 }
 
 const toPath = (root: string, file: string): string => (file === ":memory:" ? file : resolve(root, file));

@@ -15,8 +15,9 @@ import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/
 import { Run } from "../../engine/runs/run.ts";
 import type { Admissible } from "../../engine/runs/slots.ts";
 import { Recovery } from "./recovery.ts";
-import { startRetention } from "./retention.ts";
+import { startRetention, type Retention } from "./retention.ts";
 import { format } from "./sql.ts";
+import { Space, storeFull } from "./space.ts";
 import { toStoreError } from "./sqlite-error.ts";
 import { Store, type StoredState } from "./store.ts";
 import { startWatch, type Watch } from "./watch.ts";
@@ -24,7 +25,9 @@ import { startWatch, type Watch } from "./watch.ts";
 export interface EmbeddedOptions extends Omit<RunsOptions, "store"> {
   readonly path: string;
   readonly durability: "normal" | "full";
-  readonly retentionMs: number | undefined;
+  readonly retention: Retention;
+  readonly storeBytes?: number | undefined;
+  readonly storeFreeBytes?: number | undefined;
 }
 
 /** The engine on one SQLite file. This process is its only writer. */
@@ -37,10 +40,12 @@ export class EmbeddedEngine implements Engine {
   #unlock = (): void => {};
   #stopRetention = (): void => {};
   #watch: Watch | undefined;
+  #space!: Space;
   readonly #closing = new AbortController();
   readonly conversations: Conversations = new EmbeddedConversations(() => ({
     messages: this.#store.messages,
     writer: this.#runs.writer,
+    space: this.#space,
   }));
 
   constructor(options: EmbeddedOptions) {
@@ -48,7 +53,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   async open(mayServe?: () => Promise<unknown>): Promise<void> {
-    const { path, retentionMs } = this.#options;
+    const { path, retention } = this.#options;
     const { signal } = this.#closing;
     let refusal: unknown; // of `mayServe`, which is not about the store
     try {
@@ -60,6 +65,7 @@ export class EmbeddedEngine implements Engine {
       });
       signal.throwIfAborted(); // it may have been closed meanwhile
       this.#countCrashes();
+      this.#space = new Space({ ...this.#options, usedBytes: () => this.#store.usedBytes() });
       this.#runs = new Runs({ ...this.#options, store: this.#store });
     } catch (error) {
       this.#closeStore();
@@ -67,7 +73,8 @@ export class EmbeddedEngine implements Engine {
     }
     if (signal.aborted) return;
     this.#watch = startWatch(this.#store, this.#runs.writer);
-    if (retentionMs !== undefined) this.#stopRetention = startRetention(this.#store, this.#runs.writer, retentionMs);
+    const isDriven = (id: string): boolean => this.#runs.get(id) !== undefined;
+    this.#stopRetention = startRetention(retention, { store: this.#store, writer: this.#runs.writer, isDriven });
   }
 
   /** A disk that is full or read-only does not prevent the start: everything can still be read. */
@@ -137,6 +144,8 @@ export class EmbeddedEngine implements Engine {
   }
 
   async begin(execution: Execution, program: Program): Promise<{ created: boolean }> {
+    // A call that is repeated hears that its execution exists.
+    if (this.#space.isFull && !this.#committed(execution.id)) throw storeFull("nothing was started");
     return { created: await this.#runs.begin(execution, program) };
   }
 

@@ -1,20 +1,40 @@
+import { createSteadyClock } from "./steady-clock.ts";
 import type { Store } from "./store.ts";
 import type { Writer } from "./writer.ts";
 
+/** The times for which executions are kept; undefined for ever. */
+export interface Retention {
+  readonly endedMs: number | undefined;
+  readonly suspendedMs: number | undefined;
+}
+export interface RetentionParts {
+  readonly store: Store;
+  readonly writer: Writer;
+  /** Whether an execution is driven by this process, also if it is suspended. */
+  readonly isDriven: (id: string) => boolean;
+}
+
 /** Removes executions whose retention is over, a few at a time. Returns the stop. */
-export function startRetention(store: Store, writer: Writer, retentionMs: number): () => void {
-  const pauseMs = Math.min(60_000, Math.max(250, retentionMs / 10));
+export function startRetention({ endedMs, suspendedMs }: Retention, parts: RetentionParts): () => void {
+  const { store, writer, isDriven } = parts;
+  const shortestMs = Math.min(endedMs ?? Infinity, suspendedMs ?? Infinity);
+  if (shortestMs === Infinity) return () => {};
+  const pauseMs = Math.min(60_000, Math.max(250, shortestMs / 10));
+  // A clock that is wrong for a moment must not remove everything.
+  const clock = createSteadyClock({ toleranceMs: pauseMs, confirmMs: Math.min(3_600_000, shortestMs) });
   let stopped = false;
   let timer: NodeJS.Timeout;
   const wait = (ms: number, next: () => void): void => {
     if (!stopped) timer = setTimeout(next, ms).unref();
   };
-  const again = (): void => wait(pauseMs, () => sweep(0));
+  const again = (): void => wait(pauseMs, () => sweep(0, clock()));
 
-  function sweep(after: number): void {
+  function sweep(after: number, now: number): void {
+    const before = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : now - ms);
+    const expiry = { now, ended: before(endedMs), suspended: before(suspendedMs), isDriven };
     writer.write<number | undefined>({
-      work: () => store.sweep(after, Date.now() - retentionMs, atOnce),
-      done: (next) => (next === undefined ? again() : wait(0, () => sweep(next))),
+      work: () => store.sweep(after, expiry, atOnce),
+      done: (next) => (next === undefined ? again() : wait(0, () => sweep(next, now))),
       fail: again,
       stalled: () => {
         again();
@@ -23,7 +43,7 @@ export function startRetention(store: Store, writer: Writer, retentionMs: number
     });
   }
 
-  sweep(0);
+  sweep(0, clock());
   return () => {
     stopped = true;
     clearTimeout(timer);

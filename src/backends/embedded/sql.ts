@@ -78,7 +78,11 @@ export const statements = {
   beginning: "select number, started as at, seq, events from executions where id = ?",
   events: `select n as row, at, seq, events from journal
     where number = ? and n > ? and seq > ? and events is not null order by n limit ?`,
-  oldest: "select number, started, ended from executions where number > ? order by number limit ?",
+  oldest: `select number, id, started, ended,
+      case when ?3 and status = 'suspended' then json_extract(last, '$.at') end as suspended
+    from executions where number > ?1 order by number limit ?2`,
+  usage: `select page_count as pages, freelist_count as free, page_size as size
+    from pragma_page_count, pragma_freelist_count, pragma_page_size`,
   removeJournal: "delete from journal where number = ?",
   removeExecution: "delete from executions where number = ?",
 };

@@ -227,7 +227,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
   }
 
   #schedule(starts: readonly AttemptPlan[]): void {
-    for (const plan of starts) this.#planned.set(plan, plan.delay === 0 ? 0 : Date.now() + plan.delay);
+    for (const plan of starts) this.#planned.set(plan, plan.delay === 0 ? 0 : performance.now() + plan.delay);
   }
 
   /** Starts the attempts that are due. */
@@ -238,7 +238,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     let nextDue = Infinity;
     for (const [plan, due] of this.#planned) {
       if (this.#stopped) return; // a start can fail the run
-      if (due > 0 && due > Date.now()) {
+      if (due > 0 && due > performance.now()) {
         nextDue = Math.min(due, nextDue);
         continue;
       }
@@ -246,7 +246,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
       if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#onAttemptEnded(plan, result));
     }
     if (this.#stopped || nextDue === Infinity) return;
-    this.#timer = setTimeout(() => this.#launch(), Math.min(Math.max(0, nextDue - Date.now()), longestTimerMs));
+    this.#timer = setTimeout(() => this.#launch(), Math.min(Math.max(0, nextDue - performance.now()), longestTimerMs));
   }
 
   /** Starts no further attempts. */

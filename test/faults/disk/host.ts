@@ -66,7 +66,7 @@ const gated = defineWorkflow({ id: "gated" })
     },
   });
 
-const limits = { drainMs: 2_000 }; // a test closes it while it cannot write
+const limits = { drainMs: 2_000, storeFreeBytes: 0 }; // a test closes it while it cannot write; one disk has 4 MB
 const project = toProject({ workflows: [quick, ask, gated], backend: embedded({ path: file }), server: { limits } });
 const server = openServer(project, { mode: "start" });
 const { url } = await server.listen({ port: 0 });

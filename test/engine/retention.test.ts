@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { startRetention } from "../../src/backends/embedded/retention.ts";
+import { Store, type Expiry } from "../../src/backends/embedded/store.ts";
+import type { Writer } from "../../src/backends/embedded/writer.ts";
+import type { Execution } from "../../src/engine/execution.ts";
+
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+const start = 1_800_000_000_000;
+
+let stop = (): void => {};
+/** The times before which ended executions were removed, relative to the start. */
+let swept: number[] = [];
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: start });
+  swept = [];
+  const sweep = (_: number, { ended }: Expiry): undefined => void swept.push(ended! + 7 * day - start);
+  // The parts that it calls.
+  const store = { sweep } as unknown as Store;
+  const writer = { write: ({ work, done }: any) => done(work()) } as Writer;
+  stop = startRetention({ endedMs: 7 * day, suspendedMs: undefined }, { store, writer, isDriven: () => false });
+});
+afterEach(() => {
+  stop();
+  vi.useRealTimers();
+});
+const jump = (ms: number): void => void vi.setSystemTime(Date.now() + ms);
+async function pass(ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += minute) await vi.advanceTimersByTimeAsync(minute);
+}
+
+it("follows the clock, once a minute", async () => {
+  await pass(3 * minute);
+  expect(swept).toEqual([0, minute, 2 * minute, 3 * minute]);
+});
+
+it.each([
+  ["forward", 30 * day],
+  ["backward", -30 * day],
+])("counts a jump of the clock %s only after an hour, and sweeps on meanwhile", async (_, ms) => {
+  jump(ms);
+  await pass(hour);
+  expect(swept.length).toBe(61);
+  expect(swept.at(-1)).toBe(hour);
+  await pass(2 * minute);
+  expect(swept.at(-1)).toBe(ms + hour + 2 * minute);
+});
+
+it("ignores a clock that was wrong for less than an hour", async () => {
+  jump(30 * day);
+  await pass(30 * minute);
+  jump(-30 * day);
+  await pass(2 * hour);
+  expect(Math.max(...swept)).toBe(2.5 * hour);
+  expect(swept.at(-1)).toBe(2.5 * hour);
+});
+
+it("removes executions behind one that was started by a clock that was ahead", () => {
+  const store = new Store(":memory:", "normal");
+  const add = (number: number, startAt: number, endAt: number): void => {
+    const steps = [["a", "andThen", 0]] as const;
+    const execution: Execution = { id: `e${number}`, workflowId: "w", input: "{}", context: {}, startAt, steps };
+    store.insertExecution(number, execution, []);
+    store.move(number, 0, { at: endAt, to: "completed", result: "1" });
+  };
+  add(1, start + 30 * day, start + 30 * day);
+  add(2, start, start);
+  const now = start + 8 * day;
+  const expiry: Expiry = { now, ended: now - 7 * day, suspended: undefined, isDriven: () => false };
+  let next: number | undefined = 0;
+  while (next !== undefined) next = store.sweep(next, expiry, 1);
+  expect([store.state("e1")?.status, store.state("e2")?.status]).toEqual(["completed", undefined]);
+  store.close();
+});
