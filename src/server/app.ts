@@ -16,7 +16,7 @@ import { createCustomApp, innerHandler, type InnerHandler } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { createMiddlewareAnswer } from "./middleware-answer.ts";
-import { isForeign, isOwn, notAllowed } from "./origins.ts";
+import { createOriginCheck, isForeign, isOwn } from "./origins.ts";
 import { answerInScope } from "./request-span.ts";
 import { toHooks } from "./socket-hooks.ts";
 
@@ -47,6 +47,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
   const { server, auth, configureApp } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits } = server;
   const cors = createCors(corsOptions);
+  const checkOrigin = createOriginCheck(cors, auth);
   const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
   const report = (error: unknown, requestId: string | undefined): void =>
@@ -68,7 +69,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
       if (preflight) return preflight;
-      if (isForeign(request, event.url) && !cors.allows(request.headers.get("origin")!)) throw notAllowed();
+      if (isForeign(request, event.url)) checkOrigin(request.headers.get("origin"));
       const match = table.find(request.method, event.url.pathname);
       const identity = gate ? await runInScope({ requestId }, () => identify(event, request.method, match)) : unchecked;
       if (match) return await answerBuiltIn(match, event, identity, requestId, headers);
@@ -163,7 +164,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
   async function upgrade(request: Request): ReturnType<App["upgrade"]> {
     const event = toEvent(request);
     const origin = request.headers.get("origin");
-    if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) throw notAllowed();
+    if (origin !== null && !isOwn(origin, event.url)) checkOrigin(origin);
     const match = table.find("GET", event.url.pathname);
     const identity = await identify(event, "GET", match, true);
     if (match?.route.type === "socket") {
