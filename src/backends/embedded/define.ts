@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { cut } from "../../core/cut.ts";
 import { durationRule, fromDuration } from "../../core/duration.ts";
 import type { Backend } from "../../engine/backend.ts";
 import { EmbeddedEngine } from "./engine.ts";
@@ -39,4 +40,4 @@ export function embedded({
 const toPath = (root: string, file: string): string => (file === ":memory:" ? file : resolve(root, file));
 
 const invalidOption = (key: string, expected: string, found: unknown): TypeError =>
-  new TypeError(`embedded({ ${key} }): expected ${expected}, found ${JSON.stringify(found) ?? String(found)}`);
+  new TypeError(`embedded({ ${key} }): expected ${expected}, found ${cut(JSON.stringify(found) ?? String(found))}`);

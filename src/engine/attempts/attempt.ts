@@ -1,4 +1,5 @@
 import { toContextMap } from "../../core/caller.ts";
+import { cut } from "../../core/cut.ts";
 import { longestTimerMs } from "../../core/duration.ts";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../../core/json.ts";
@@ -238,7 +239,7 @@ const reserved = /^(workflow|step)-/;
 function emitOwn(event: { type: string }, { host, plan: { path } }: Attempt): void {
   const { execution, publishLive, stepValueBytes } = host;
   if (typeof event?.type !== "string") throw new TypeError("emit: an event needs a type");
-  if (reserved.test(event.type)) throw new TypeError(`emit: the event type ${event.type} is reserved`);
+  if (reserved.test(event.type)) throw new TypeError(`emit: the event type ${cut(event.type)} is reserved`);
   const own = fromJsonText(toJsonText(event, "event", stepValueBytes)) as { type: string };
   publishLive({ ...own, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
 }
