@@ -2,7 +2,7 @@ import { cut } from "./cut.ts";
 
 // Control characters, bidirectional marks, which reorder the text around them, and invisible characters, which hide
 // text. Joiners and variation selectors are kept: scripts and emoji need them.
-const unsafe = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]--[\u200C\u200D\uFE00-\uFE0F]]/gv;
+const unsafe = /(?![\u{200C}-\u{200D}])(?![\u{FE00}-\u{FE0F}])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu;
 
 /**
  * Makes untrusted text safe for a terminal. Control and invisible characters are escaped, so that the text cannot move
