@@ -2,6 +2,7 @@
 export { defineConfig, type Config, type CustomApp, type ExactConfig, type ServerOptions } from "./config/define.ts";
 export type { Limits } from "./config/limits.ts";
 export type { CorsOptions } from "./http/cors.ts";
+export type { RateLimitOptions } from "./http/rate-limit.ts";
 export { embedded, type EmbeddedBackendOptions, type EmbeddedRetention } from "./backends/embedded/define.ts";
 export type { Backend } from "./engine/backend.ts";
 

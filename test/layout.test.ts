@@ -78,6 +78,7 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
   }
   visit("src/engine/walk/interpreter.ts");
   expect([...values].toSorted()).toEqual([
+    "src/core/cut.ts",
     "src/core/error.ts",
     "src/engine/code-table.ts",
     "src/engine/walk/fibers.ts",

@@ -1,4 +1,5 @@
 import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolSet } from "ai";
+import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
 import type { Agent } from "../engine/ask.ts";
 import type { AgentContext } from "./context.ts";
@@ -146,7 +147,7 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
 export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
   const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
   const { memory = true, maxRetries, hooks = {}, ...rest } = options;
-  if (!isId(id)) throw new TypeError(`defineAgent: id: expected ${idRule}, found ${JSON.stringify(id)}`);
+  if (!isId(id)) throw new TypeError(`defineAgent: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   const expect = (key: string, isRight: boolean, expected: string): void => {
     if (!isRight) throw new TypeError(`agent ${id}: ${key}: expected ${expected}`);
   };
@@ -169,7 +170,7 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   expect(`hooks.${noHook}`, noHook === undefined, `one of ${hookNames.join(", ")}`);
   for (const key of settingNames) expect(key, isSetting(key, options[key]), settingTypes[key] ?? "a number");
   const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
-  if (unknown !== undefined) throw new TypeError(`agent ${id}: unknown option "${unknown}"`);
+  if (unknown !== undefined) throw new TypeError(`agent ${id}: unknown option "${cut(unknown)}"`);
   const settings = toModelSettings(options);
   const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks };
   return Object.freeze({

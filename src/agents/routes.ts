@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
+import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
@@ -216,6 +217,6 @@ function findAgent(snapshot: AgentsOfSnapshot, agentId: string): AgentDefinition
 
 function findRegistered({ agents }: AgentsOfSnapshot, agentId: string): RegisteredAgent {
   const agent = agents.get(agentId);
-  if (!agent) throw notFound(`Agent ${agentId} not found`);
+  if (!agent) throw notFound(`Agent ${cut(agentId)} not found`);
   return agent;
 }

@@ -8,7 +8,10 @@ export interface AuthProvider extends AccessOptions {
    * `"ERR_JWT_EXPIRED"`. The time limit is 5 seconds.
    */
   verifyToken(token: string, request?: Request): object | Promise<object>;
-  /** Reads the token from a request, for example from a cookie. @default the header `Authorization: Bearer <token>` */
+  /**
+   * Reads the token from a request, for example from a cookie. No other place is read then, not even for a WebSocket.
+   * @default the header `Authorization: Bearer <token>`; for a WebSocket also the subprotocol and `?token=`
+   */
   extractToken?(request: Request): string | null | undefined;
 }
 

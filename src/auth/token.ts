@@ -9,12 +9,17 @@ export function extractToken(provider: AuthProvider, request: Request): string |
   return token;
 }
 
-/** A browser cannot set headers on a WebSocket, so it uses `new WebSocket(url, ["bearer", token])` or `?token=`. */
+/**
+ * Returns the token of a WebSocket request. A browser cannot set headers on a WebSocket, so it uses
+ * `new WebSocket(url, ["bearer", token])` or `?token=`. A custom extractor replaces these places as well: behind a
+ * proxy that authenticates, a client controls the query and the protocols, but not the header that the extractor reads.
+ */
 export function extractSocketToken(
   provider: AuthProvider,
   request: Request,
   search: URLSearchParams,
 ): string | undefined {
+  if (provider.extractToken) return extractToken(provider, request);
   const protocols = (request.headers.get("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
   const at = protocols.indexOf(tokenProtocol) + 1;
   return extractToken(provider, request) ?? ((at > 0 && protocols[at]) || search.get("token") || undefined);

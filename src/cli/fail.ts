@@ -22,7 +22,7 @@ export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
   writeError({ message, hint, frame: place && toFrame(place) });
   // The stack of an error in the user's code is more useful than that of the error that wraps it.
   const trace = cause instanceof Error ? cause.stack : stack;
-  if (debug && trace) process.stderr.write(`${colors.dim(trace)}\n`);
+  if (debug && trace) process.stderr.write(`${colors.dim(toVisible(trace, { allowed: "\n\t" }))}\n`);
   process.exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
 }
 

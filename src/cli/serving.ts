@@ -1,5 +1,6 @@
 import { withPlace } from "../config/load-error.ts";
 import type { Loader, Project } from "../config/load.ts";
+import { cut } from "../core/cut.ts";
 import type { Logger } from "../core/log.ts";
 import { UserError } from "../core/user-error.ts";
 import { openServer, type OpenServer, type ServerParts } from "../server/create.ts";
@@ -78,7 +79,7 @@ function toPort(text: string | undefined, from: string): number | undefined {
   const port = Number(text);
   if (/^\d+$/.test(text) && port <= 65_535) return port;
   const Mistake = from.startsWith("--") ? UsageError : UserError;
-  throw new Mistake(`${from}: expected a port number from 0 to 65535, found ${JSON.stringify(text)}`);
+  throw new Mistake(`${from}: expected a port number from 0 to 65535, found ${cut(JSON.stringify(text))}`);
 }
 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

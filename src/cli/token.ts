@@ -2,6 +2,7 @@ import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import { createToken, signerOf, type CreateTokenOptions } from "../auth/jwt.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { hasConfig, type Project } from "../config/load.ts";
+import { cut } from "../core/cut.ts";
 import { durationRule, fromDuration } from "../core/duration.ts";
 import { toErrorMessage } from "../core/error.ts";
 import { tryParseJson } from "../core/json.ts";
@@ -63,7 +64,8 @@ async function findProject(config: string | undefined, isOptional: boolean): Pro
 
 function toLifetime(text: string): string | undefined {
   if (text === "never") return undefined;
-  if (!fromDuration(text)) throw new UsageError(`--expires: expected ${durationRule}, found ${JSON.stringify(text)}`);
+  if (!fromDuration(text))
+    throw new UsageError(`--expires: expected ${durationRule}, found ${cut(JSON.stringify(text))}`);
   return text;
 }
 
@@ -71,7 +73,7 @@ function toClaims(texts: readonly string[] = []): Record<string, unknown> {
   const claims: Record<string, unknown> = {};
   for (const text of texts) {
     const at = text.indexOf("=");
-    if (at < 1) throw new UsageError(`--claim: expected key=value, found ${JSON.stringify(text)}`);
+    if (at < 1) throw new UsageError(`--claim: expected key=value, found ${cut(JSON.stringify(text))}`);
     // With an assignment, the key `__proto__` would set the prototype.
     const value = toValue(text.slice(at + 1));
     Object.defineProperty(claims, text.slice(0, at), { value, enumerable: true, configurable: true, writable: true });

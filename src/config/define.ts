@@ -8,7 +8,9 @@ import { explain } from "../core/explain.ts";
 import type { Logger } from "../core/log.ts";
 import type { Backend } from "../engine/backend.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
+import { isProxy, proxyRule } from "../http/client-address.ts";
 import type { CorsOptions } from "../http/cors.ts";
+import { toWindowMs, type RateLimitOptions } from "../http/rate-limit.ts";
 import type { HostLogger } from "../observability/log-output.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
@@ -63,6 +65,13 @@ export interface ServerOptions {
   allowedHosts?: string[];
   /** The CORS options. `false` turns CORS handling off. @default every origin is allowed */
   cors?: CorsOptions | false;
+  /** The most requests of one caller in a window of time. @default no limit */
+  rateLimit?: RateLimitOptions;
+  /**
+   * The proxies whose `X-Forwarded-For` is trusted: addresses, networks such as `"10.0.0.0/8"`, or `"loopback"`.
+   * @default []
+   */
+  trustedProxies?: string[];
   /** The limits of the server. @default the default of each limit */
   limits?: Partial<Limits>;
 }
@@ -72,7 +81,11 @@ export interface ResolvedConfig extends Omit<Config, "server"> {
   agents: AgentDefinition[];
   workflows: WorkflowDefinition[];
   backend: Backend;
-  server: Omit<ServerOptions, "limits" | "allowedHosts"> & { allowedHosts: string[]; limits: Limits };
+  server: Omit<ServerOptions, "limits" | "allowedHosts" | "trustedProxies"> & {
+    allowedHosts: string[];
+    trustedProxies: string[];
+    limits: Limits;
+  };
 }
 
 /** Types a config. Mistakes are reported with their file and place when the file is loaded. */
@@ -82,7 +95,7 @@ export function defineConfig<const C extends Config>(config: C & ExactConfig<C>)
 /** `never` for each unknown key of a config. TypeScript itself does not report unknown keys of a type parameter. */
 export type ExactConfig<T, Known = Config> = {
   [K in keyof T]: K extends keyof Known
-    ? K extends "server" | "limits" | "cors"
+    ? K extends "server" | "limits" | "cors" | "rateLimit"
       ? ExactConfig<T[K], Exclude<Known[K], false | undefined>>
       : unknown
     : never;
@@ -164,6 +177,16 @@ const limits = Object.fromEntries(limitEntries) as {
   [K in keyof Limits]: v.OptionalSchema<v.GenericSchema<number>, number>;
 };
 
+const windowRule = 'a number of milliseconds or a duration such as "30s" or "1m"';
+const RateLimit = object(
+  {
+    limit: wholeNumber(1, Number.MAX_SAFE_INTEGER / 10, "a whole number from 1"),
+    window: v.custom<number | string>((value) => toWindowMs(value) !== undefined, windowRule),
+    key: v.optional(fn<NonNullable<RateLimitOptions["key"]>>("a function")),
+  },
+  'an object such as { limit: 100, window: "1m" }',
+);
+
 const Server = object(
   {
     port: v.optional(wholeNumber(0, 65_535, "a port number from 0 to 65535")),
@@ -171,6 +194,8 @@ const Server = object(
     https: v.optional(v.boolean("true or false")),
     allowedHosts: v.optional(texts("an array of host names"), []),
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
+    rateLimit: v.optional(RateLimit),
+    trustedProxies: v.optional(v.array(v.custom<string>(isProxy, proxyRule), proxyRule), []),
     limits: v.optional(object(limits, "an object"), {}),
   },
   "an object",

@@ -1,3 +1,5 @@
+import { cut } from "./cut.ts";
+
 /** The options of a `ServeError`. */
 export interface ServeErrorOptions extends ErrorOptions {
   /** Headers to add to the response, for example `["retry-after", "5"]`. @default [] */
@@ -34,10 +36,13 @@ export const busy = (message: string, seconds: number, cause?: unknown): ServeEr
 export const shuttingDown = (headers: ServeErrorOptions["headers"] = []): ServeError =>
   new ServeError(503, "Server is shutting down", { headers });
 
-/** Returns the message of any thrown value. Never throws. */
+/** The longest message of an error, in characters. A step may throw an error with its whole input in the message. */
+export const mostOfMessage = 2_000;
+
+/** Returns the message of any thrown value, cut to `mostOfMessage`. Never throws. */
 export function toErrorMessage(error: unknown): string {
   try {
-    return String(error instanceof Error ? error.message : error);
+    return cut(String(error instanceof Error ? error.message : error), mostOfMessage);
   } catch {
     return "Unreadable error";
   }

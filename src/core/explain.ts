@@ -1,8 +1,9 @@
 import * as v from "valibot";
+import { cut } from "./cut.ts";
 
 /** Describes one issue in a sentence: `server.port: expected a port number from 0 to 65535, found "80"`. */
 export function explain(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
-  const place = v.getDotPath(issue);
+  const place = cut(v.getDotPath(issue) ?? "");
   if (issue.type === "strict_object" && issue.expected === "never")
     return `${place}: unknown key${known(schema, issue)}`;
   const expected = `expected ${issue.message}, found ${describe(issue.input)}`;
@@ -15,7 +16,7 @@ export function describe(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   if (typeof value === "object" && value !== null) return "an object";
   const text = typeof value === "string" ? JSON.stringify(value) : String(value);
-  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+  return text.length > 60 ? cut(text, 57) : text;
 }
 
 function known(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {

@@ -1,4 +1,5 @@
 import { attempt } from "./attempt.ts";
+import { cut } from "./cut.ts";
 
 /** A value serialized to JSON. It is written to the journal unchanged, and each parse yields a fresh copy. */
 export type JsonText = string;
@@ -31,6 +32,24 @@ export function toJsonText(value: unknown, what: string, maxBytes: number = Infi
   return text;
 }
 
+/**
+ * Returns the path of a number that has become infinite: `1e999` is valid JSON, but too large for JavaScript. Returns
+ * undefined if there is none. `text` is the JSON of the value. Few texts have such long numbers, so most need no walk.
+ */
+export function findInfinity(value: unknown, text: string): readonly string[] | undefined {
+  return /\d[eE]\+?\d{3}|(?:^|\D)\d{200}/.test(text) ? pathToInfinity(value) : undefined;
+}
+
+function pathToInfinity(value: unknown): string[] | undefined {
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : [];
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const [key, inner] of Object.entries(value)) {
+    const path = pathToInfinity(inner);
+    if (path) return [key, ...path];
+  }
+  return undefined;
+}
+
 /** Returns true if a value is nested deeper than `depth` levels. Does not descend any further. */
 export function isDeeper(value: unknown, depth: number): boolean {
   if (typeof value !== "object" || value === null) return false;
@@ -47,21 +66,21 @@ function checkPlain(value: unknown, place: string, ancestors: object[]): void {
       return;
     case "number":
       if (Number.isFinite(value)) return;
-      throw new TypeError(`${place} is ${value}: use null or a string`);
+      throw unstorable(place, `${value}: use null or a string`);
     case "object":
       break;
     default:
-      throw new TypeError(`${place} is ${named[typeof value]}`);
+      throw unstorable(place, named[typeof value]!);
   }
   if (value === null) return;
-  if (ancestors.includes(value)) throw new TypeError(`${place} is a circular reference`);
-  if (ancestors.length >= maxDepth) throw new TypeError(`${place} is nested deeper than ${maxDepth} levels`);
+  if (ancestors.includes(value)) throw unstorable(place, "a circular reference");
+  if (ancestors.length >= maxDepth) throw unstorable(place, `nested deeper than ${maxDepth} levels`);
   ancestors.push(value);
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) checkPlain(value[index], `${place}[${index}]`, ancestors);
   } else {
     const prototype: unknown = Object.getPrototypeOf(value);
-    if (prototype !== Object.prototype && prototype !== null) throw new TypeError(`${place} is ${instance(value)}`);
+    if (prototype !== Object.prototype && prototype !== null) throw unstorable(place, instance(value));
     for (const key of Object.keys(value)) {
       const inner = (value as Record<string, unknown>)[key];
       if (inner !== undefined) checkPlain(inner, `${place}.${key}`, ancestors);
@@ -69,6 +88,8 @@ function checkPlain(value: unknown, place: string, ancestors: object[]): void {
   }
   ancestors.pop();
 }
+
+const unstorable = (place: string, what: string): TypeError => new TypeError(`${cut(place)} is ${what}`);
 
 const named: Record<string, string> = {
   bigint: "a BigInt: use a number or a string",

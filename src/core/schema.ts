@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { cut } from "./cut.ts";
 
 /** A Standard Schema, written with valibot, zod, arktype or any other library that supports the standard. */
 export type Schema = StandardSchemaV1;
@@ -21,5 +22,10 @@ export async function validate(schema: Schema, value: unknown): Promise<{ value:
   if (!result.issues) return { value: result.value };
   const [issue] = result.issues;
   const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part));
-  return { problem: [path.join("."), issue?.message ?? "invalid"].filter(Boolean).join(": ") };
+  return { problem: toProblem(path.join("."), issue?.message ?? "invalid") };
+}
+
+/** Returns a problem with its place. Both are cut: keys are part of the place, and libraries quote the whole value. */
+export function toProblem(place: string, message: string): string {
+  return [cut(place), cut(message)].filter(Boolean).join(": ");
 }

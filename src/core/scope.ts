@@ -14,12 +14,17 @@ export const logIds = [
 ] as const;
 export type LogIds = { readonly [K in (typeof logIds)[number]]?: string | undefined };
 
-const scopes = new AsyncLocalStorage<LogIds | undefined>();
+/** The ids of the current work, and whether its trace is recorded. */
+export interface Scope extends LogIds {
+  readonly sampled?: boolean | undefined;
+}
+
+const scopes = new AsyncLocalStorage<Scope | undefined>();
 
 /** Runs a function in a scope: each record logged in it, or in async work that it starts, gets these ids. */
-export const runInScope = <T>(ids: LogIds, run: () => T): T => scopes.run(ids, run);
+export const runInScope = <T>(scope: Scope, run: () => T): T => scopes.run(scope, run);
 
 /** Runs a function without a scope, for work that is shared by many requests: a timer, a batch. */
 export const runOutOfScope = <T>(run: () => T): T => scopes.run(undefined, run);
 
-export const currentScope = (): LogIds | undefined => scopes.getStore();
+export const currentScope = (): Scope | undefined => scopes.getStore();

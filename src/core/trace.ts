@@ -1,9 +1,11 @@
-import { currentScope, runInScope, type LogIds } from "./scope.ts";
+import { currentScope, runInScope, type Scope } from "./scope.ts";
 
 /** The ids of a span, for a reference from another span or a log record. */
 export interface SpanIds {
   readonly traceId: string;
   readonly spanId: string;
+  /** False if the trace is not recorded: its caller or the SDK has decided so. @default true */
+  readonly sampled?: boolean | undefined;
 }
 export type Attributes = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
@@ -34,22 +36,27 @@ export interface Tracer {
 }
 
 /** Runs a function inside a span: records logged and spans started in it belong to this span. */
-export function runInSpan<T>(span: Span | undefined, run: () => T, ids: LogIds | undefined = currentScope()): T {
+export function runInSpan<T>(span: Span | undefined, run: () => T, ids: Scope | undefined = currentScope()): T {
   if (!span) return ids ? runInScope(ids, run) : run();
-  const { traceId, spanId } = span;
-  return span.enter(() => runInScope({ ...ids, traceId, spanId }, run));
+  const { traceId, spanId, sampled } = span;
+  return span.enter(() => runInScope({ ...ids, traceId, spanId, sampled }, run));
 }
 
 export function currentSpan(): SpanIds | undefined {
-  const { traceId, spanId } = currentScope() ?? {};
-  return traceId !== undefined && spanId !== undefined ? { traceId, spanId } : undefined;
+  const { traceId, spanId, sampled } = currentScope() ?? {};
+  return traceId !== undefined && spanId !== undefined ? toSpanIds(traceId, spanId, sampled) : undefined;
 }
 
 /** Parses a W3C `traceparent` header. Returns undefined if it is missing or invalid. */
 export function fromTraceparent(header: string | null): SpanIds | undefined {
-  const [, traceId, spanId] =
-    /^(?!ff)[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-[\da-f]{2}(?:-.*)?$/.exec(header ?? "") ?? [];
+  const [, traceId, spanId, flags = ""] =
+    /^(?!ff)[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(?:-.*)?$/.exec(header ?? "") ?? [];
   if (!traceId || !spanId || /^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
-  return { traceId, spanId };
+  return toSpanIds(traceId, spanId, (Number.parseInt(flags, 16) & 1) === 1);
 }
-export const toTraceparent = ({ traceId, spanId }: SpanIds): string => `00-${traceId}-${spanId}-01`;
+export const toTraceparent = ({ traceId, spanId, sampled }: SpanIds): string =>
+  `00-${traceId}-${spanId}-${sampled === false ? "00" : "01"}`;
+
+/** Returns the ids, with `sampled` only if it is false: they are journaled with each execution. */
+export const toSpanIds = (traceId: string, spanId: string, sampled: boolean | undefined): SpanIds =>
+  sampled === false ? { traceId, spanId, sampled } : { traceId, spanId };

@@ -1,19 +1,30 @@
+import { cut } from "./cut.ts";
+
+// Control characters, bidirectional marks, which reorder the text around them, and invisible characters, which hide
+// text. Joiners and variation selectors are kept: scripts and emoji need them.
+const unsafe = /(?![\u{200C}-\u{200D}])(?![\u{FE00}-\u{FE0F}])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu;
+
 /**
- * Makes untrusted text safe for a terminal. Control characters are escaped, so that the text cannot move the cursor or
- * imitate a separate line. `allowed` lists the control characters to keep. `most` limits the length.
+ * Makes untrusted text safe for a terminal. Control and invisible characters are escaped, so that the text cannot move
+ * the cursor, imitate a separate line or hide a part. `allowed` lists the characters to keep. `most` limits the length.
  */
 export function toVisible(
   text: string,
   { allowed = "", most = Infinity }: { allowed?: string; most?: number } = {},
 ): string {
-  const cut = text.length > most ? `${text.slice(0, most).replace(/[\uD800-\uDBFF]$/, "")}…` : text;
-  // Bidirectional marks would reorder the text around them.
-  return cut.replace(
-    /[\p{Cc}\u{2028}\u{2029}\u{61C}\u{200E}\u{200F}\u{202A}-\u{202E}\u{2066}-\u{2069}]/gu,
-    (letter) => {
-      if (allowed.includes(letter)) return letter;
-      const code = letter.codePointAt(0)!.toString(16);
-      return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
-    },
-  );
+  return cut(text, most).replace(unsafe, (letter) => {
+    if (allowed.includes(letter)) return letter;
+    const code = letter.codePointAt(0)!.toString(16);
+    if (code.length > 4) return `\\u{${code}}`;
+    return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+  });
+}
+
+/** Makes JSON safe for a terminal. Characters inside strings are escaped, so the value of the JSON is the same. */
+export function toVisibleJson(json: string): string {
+  return json.replace(unsafe, (letter) => {
+    if (letter === "\n") return letter; // between values: inside strings it is escaped already
+    const units = Array.from({ length: letter.length }, (_, at) => letter.charCodeAt(at));
+    return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
+  });
 }

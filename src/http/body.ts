@@ -1,5 +1,6 @@
 import { badRequest, ServeError } from "../core/error.ts";
-import { isDeeper } from "../core/json.ts";
+import { findInfinity, isDeeper } from "../core/json.ts";
+import { toProblem } from "../core/schema.ts";
 
 export interface BodyLimits {
   readonly bodyBytes: number;
@@ -24,8 +25,12 @@ export async function readJson(request: Request, { jsonDepth }: BodyLimits): Pro
   if (mayBeDeeper(text, jsonDepth) && isDeeper(value, jsonDepth)) {
     throw badRequest(`Invalid JSON body: nested deeper than ${jsonDepth} levels`);
   }
+  const infinite = findInfinity(value, text);
+  if (infinite) throw badRequest(`Invalid JSON body: ${toProblem(infinite.join("."), numberRule)}`);
   return value;
 }
+
+const numberRule = "expected a number within ±1.8e308";
 
 const jsonType = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
 

@@ -20,10 +20,12 @@ export interface Cors {
   headers(request: Request): HeaderPairs;
   preflight(request: Request): Response | undefined;
   allows(origin: string): boolean;
+  /** Returns true if the options name this origin. `*` names none. */
+  names(origin: string): boolean;
 }
 
 const exposed = ["x-request-id", "x-execution-id"];
-const off: Cors = { headers: () => [], preflight: () => undefined, allows: () => false };
+const off: Cors = { headers: () => [], preflight: () => undefined, allows: () => false, names: () => false };
 
 export function createCors(options: CorsOptions | false | undefined): Cors {
   if (options === false) return off;
@@ -72,6 +74,7 @@ export function createCors(options: CorsOptions | false | undefined): Cors {
       const granted = allowsAll ? "*" : allowed(asked);
       return granted === "*" || granted === asked;
     },
+    names: (asked) => asked !== "*" && allowed(asked) === asked,
   };
 }
 

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { FastResponse } from "srvx";
-import { ServeError } from "../core/error.ts";
+import { cut } from "../core/cut.ts";
+import { mostOfMessage, ServeError } from "../core/error.ts";
 
 export type HeaderPairs = [name: string, value: string][];
 
@@ -49,7 +50,8 @@ export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (err
   const shown = toServeError(error);
   if (!shown) report(isWrapped(error) ? error.cause : error);
   const { status, message, headers } = shown ?? internalError;
-  return new Envelope(status, json.concat(headers, extra), errorBody(message));
+  // Our own messages are shorter. An error of the host's code may have any length.
+  return new Envelope(status, json.concat(headers, extra), errorBody(cut(message, mostOfMessage)));
 }
 
 /** A response outside the envelope: a document or a page. */

@@ -1,6 +1,8 @@
 import * as v from "valibot";
 import type { Identity } from "../core/caller.ts";
+import { cut } from "../core/cut.ts";
 import { badRequest } from "../core/error.ts";
+import { toProblem } from "../core/schema.ts";
 import { readJson, type BodyLimits } from "./body.ts";
 import type { Reply } from "./envelope.ts";
 import type { EventStream } from "./sse.ts";
@@ -119,14 +121,13 @@ export function check<S extends ValueSchema>(schema: S, value: unknown, what: st
   const parsed = v.safeParse(schema, value, { abortEarly: true });
   if (parsed.success) return parsed.output;
   const [issue] = parsed.issues;
-  const where = v.getDotPath(issue);
-  throw badRequest(`Invalid ${what}: ${where ? `${where}: ` : ""}${issue.message}`);
+  throw badRequest(`Invalid ${what}: ${toProblem(v.getDotPath(issue) ?? "", issue.message)}`);
 }
 
 export function toRecord(search: URLSearchParams): Record<string, string> {
   const record: Record<string, string> = Object.create(null);
   for (const [name, value] of search) {
-    if (name in record) throw badRequest(`Invalid query: ${name} is given twice`);
+    if (name in record) throw badRequest(`Invalid query: ${cut(name)} is given twice`);
     record[name] = value;
   }
   return record;

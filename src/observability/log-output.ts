@@ -1,6 +1,7 @@
 import { createConsola } from "consola";
+import { isObject } from "../core/json.ts";
 import { logLevels, type Logger, type LogLevel } from "../core/log.ts";
-import { toVisible } from "../core/visible.ts";
+import { toVisible, toVisibleJson } from "../core/visible.ts";
 import type { LogsOptions } from "./logs.ts";
 import type { LogEntry, LogRecord } from "./record.ts";
 
@@ -18,7 +19,7 @@ const isShown = (level: LogLevel): boolean => logLevels.indexOf(level) >= logLev
 /** Writes to stderr: formatted in a terminal, otherwise one JSON record per line. Omits records below `info`. */
 export function toTerminal(options: { json?: boolean | undefined } = {}): LogOutput {
   if (options.json || !process.stderr.isTTY) {
-    return ({ level, text }) => void (isShown(level) && process.stderr.write(`${text}\n`));
+    return ({ level, text }) => void (isShown(level) && process.stderr.write(`${toVisibleJson(text)}\n`));
   }
   const consola = createConsola({ stdout: process.stderr });
   return (entry) => {
@@ -29,8 +30,13 @@ export function toTerminal(options: { json?: boolean | undefined } = {}): LogOut
   };
 }
 
-const toLines = (detail: unknown): unknown =>
-  typeof detail === "string" ? toVisible(detail, { allowed: "\t\n" }) : detail;
+/** Returns a copy of a detail in which every text is safe for a terminal. */
+function toLines(detail: unknown): unknown {
+  if (typeof detail === "string") return toVisible(detail, { allowed: "\t\n" });
+  if (Array.isArray(detail)) return detail.map(toLines);
+  if (!isObject(detail)) return detail;
+  return Object.fromEntries(Object.entries(detail).map(([key, inner]) => [toVisible(key), toLines(inner)]));
+}
 
 export function toHost(logger: HostLogger): LogOutput {
   // The cast gives access to the optional levels, which are checked below.

@@ -8,9 +8,10 @@ import {
   type Attributes as Theirs, // the same type, but with mutable arrays
   type Context,
   type Span as OtelSpan,
+  type SpanContext,
 } from "@opentelemetry/api";
 import manifest from "../../package.json" with { type: "json" };
-import type { SpanIds } from "../core/trace.ts";
+import { toSpanIds, type SpanIds } from "../core/trace.ts";
 import type { OtelSdk } from "./otel.ts";
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
@@ -25,23 +26,23 @@ export function createOtelSdk(): OtelSdk {
     if (!parent) return ROOT_CONTEXT;
     const known = open.get(parent.spanId);
     if (known) return trace.setSpan(ROOT_CONTEXT, known);
-    return trace.setSpanContext(ROOT_CONTEXT, { ...parent, traceFlags: TraceFlags.SAMPLED, isRemote: true });
+    return trace.setSpanContext(ROOT_CONTEXT, { ...toSpanContext(parent), isRemote: true });
   }
 
   return {
     active() {
-      const { traceId, spanId } = trace.getSpanContext(context.active()) ?? {};
-      return traceId && spanId ? { traceId, spanId } : undefined;
+      const active = trace.getSpanContext(context.active());
+      return active && fromSpanContext(active);
     },
     start({ name, kind, parent, attributes = {}, links = [] }) {
-      const linked = links.map((ids) => ({ context: { ...ids, traceFlags: TraceFlags.SAMPLED } }));
+      const linked = links.map((ids) => ({ context: toSpanContext(ids) }));
       const options = { kind: kinds[kind], attributes: attributes as Theirs, links: linked };
       const span = tracer.startSpan(name, options, toContext(parent));
-      const { traceId, spanId } = span.spanContext();
+      const ids = fromSpanContext(span.spanContext());
+      const { spanId } = ids;
       open.set(spanId, span);
       return {
-        traceId,
-        spanId,
+        ...ids,
         set: (more) => void span.setAttributes(more as Theirs),
         end(error) {
           open.delete(spanId);
@@ -54,3 +55,12 @@ export function createOtelSdk(): OtelSdk {
     },
   };
 }
+
+// A sampler of the SDK follows the flag of the parent, unless the application has chosen another sampler.
+const toSpanContext = ({ traceId, spanId, sampled }: SpanIds): SpanContext => ({
+  traceId,
+  spanId,
+  traceFlags: sampled === false ? TraceFlags.NONE : TraceFlags.SAMPLED,
+});
+const fromSpanContext = ({ traceId, spanId, traceFlags }: SpanContext): SpanIds =>
+  toSpanIds(traceId, spanId, (traceFlags & TraceFlags.SAMPLED) !== 0);

@@ -1,3 +1,5 @@
+import { cut } from "../core/cut.ts";
+import { mostOfMessage } from "../core/error.ts";
 import type { LogLevel } from "../core/log.ts";
 import { logIds, type LogIds } from "../core/scope.ts";
 import type { Redactor } from "./redact.ts";
@@ -65,9 +67,11 @@ function toDetails(given: LogCall["data"], redact: Redactor): Pick<LogRecord, "d
 const mostOfId = 256;
 /** The longest message, error or data of a record, in characters. */
 const mostLetters = 16_384;
-const cut = (text: string): string => (text.length <= mostLetters ? text : `${text.slice(0, mostLetters)}…`);
+/** The longest secret that is recognized across the end of a cut text, in characters. */
+const secretRoom = 8_192;
 /** Redacts, then cuts: no part of a secret that crosses the end may remain. */
-const toText = (text: string, redact: Redactor): string => cut(redact.text(text.slice(0, mostLetters + 8_192)));
+const toText = (text: string, redact: Redactor): string =>
+  cut(redact.text(text.slice(0, mostLetters + secretRoom)), mostLetters);
 
 /** Formats an error. An error may be its own cause, or throw when it is read. */
 function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
@@ -76,12 +80,20 @@ function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
       return typeof error === "string" ? error : (JSON.stringify(error, redact.value) ?? String(error));
     const isLast = error.cause === undefined || depth === mostCauses;
     const because = isLast ? "" : `\ncaused by: ${toErrorText(error.cause, redact, depth + 1)}`;
-    return String(error.stack ?? error.message) + because;
+    return toStack(error, redact) + because;
   } catch {
     return "[unreadable error]";
   }
 }
 const mostCauses = 4;
+
+/** Returns the stack. A long message is cut, so that the frames behind it remain. */
+function toStack({ stack, message }: Error, redact: Redactor): string {
+  if (stack === undefined) return message;
+  if (message.length <= mostOfMessage) return stack;
+  const shown = cut(redact.text(message.slice(0, mostOfMessage + secretRoom)), mostOfMessage);
+  return stack.replace(message, () => shown);
+}
 
 /** Returns a JSON copy of a value, because the value may change later. */
 function toJson(value: unknown, redact: Redactor): unknown {
@@ -89,10 +101,10 @@ function toJson(value: unknown, redact: Redactor): unknown {
     const text = JSON.stringify(value, (name, inner: unknown) => {
       if (typeof inner === "bigint") return String(inner);
       if (inner instanceof Error) return toText(toErrorText(inner, redact), redact);
-      const left = redact.value(name, typeof inner === "string" ? inner.slice(0, mostLetters + 8_192) : inner);
-      return typeof left === "string" ? cut(left) : left;
+      const left = redact.value(name, typeof inner === "string" ? inner.slice(0, mostLetters + secretRoom) : inner);
+      return typeof left === "string" ? cut(left, mostLetters) : left;
     });
-    return text.length <= mostLetters ? (JSON.parse(text) as unknown) : cut(text);
+    return text.length <= mostLetters ? (JSON.parse(text) as unknown) : cut(text, mostLetters);
   } catch (error) {
     return unreadable(error);
   }

@@ -2,7 +2,15 @@ import { randomBytes } from "node:crypto";
 import { attempt } from "../core/attempt.ts";
 import { toErrorMessage } from "../core/error.ts";
 import { runOutOfScope } from "../core/scope.ts";
-import { currentSpan, type Attributes, type Span, type SpanIds, type SpanOptions, type Tracer } from "../core/trace.ts";
+import {
+  currentSpan,
+  toSpanIds,
+  type Attributes,
+  type Span,
+  type SpanIds,
+  type SpanOptions,
+  type Tracer,
+} from "../core/trace.ts";
 import { findSdk } from "./find-sdk.ts";
 import type { OtelSdk } from "./otel.ts";
 import { createRedactor } from "./redact.ts";
@@ -90,6 +98,8 @@ export function createTraces(): Traces {
     const theirs = sdk && attempt(() => sdk.start({ name, kind, links, parent, attributes }));
     const traceId = theirs?.traceId ?? parent?.traceId ?? randomBytes(16).toString("hex");
     const spanId = theirs?.spanId ?? randomBytes(8).toString("hex");
+    // Without an SDK, the flag of the caller is passed on.
+    const sampled = theirs ? theirs.sampled : parent?.sampled;
     know(traceId, attributes);
     const startTime = new Date().toISOString();
     const view = {
@@ -106,8 +116,7 @@ export function createTraces(): Traces {
     tell("span:start", { ...view, status: { code: "unset" } });
     let isOpen = true;
     return {
-      traceId,
-      spanId,
+      ...toSpanIds(traceId, spanId, sampled),
       set(more) {
         const cleaned = clean(more);
         Object.assign(attributes, cleaned);

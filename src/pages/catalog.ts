@@ -9,6 +9,7 @@ export interface Catalog {
   readonly agents: ReadonlyMap<string, { readonly detail: AgentEntry }>;
   readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry }>;
   readonly policy: Policy | undefined;
+  readonly config: { readonly server: { readonly rateLimit?: object | undefined } };
 }
 export interface AgentEntry {
   readonly id: string;

@@ -18,14 +18,22 @@ export interface DocumentParts {
   readonly policy: Catalog["policy"];
   /** The workflows that get operations with their own schemas. */
   readonly workflows: readonly WorkflowEntry[];
+  /** True if the server has a rate limit. */
+  readonly isLimited: boolean;
 }
 type Side = "input" | "output";
 
 /** Creates the OpenAPI 3.1 document. The routes are its only source. */
-export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workflows }: DocumentParts): OpenApi {
+export function toOpenApi(
+  routes: readonly AnyRoute[],
+  { version, policy, workflows, isLimited }: DocumentParts,
+): OpenApi {
   const schemas: Record<string, Json> = { Error: errorSchema };
   const paths: Record<string, Json> = {};
   const used = new Set<string>();
+  const limited: Record<string, string> = isLimited
+    ? { 429: "Too many requests; Retry-After has the seconds to wait" }
+    : {};
   const converted = { input: new Map<GenericSchema, Json>(), output: new Map<GenericSchema, Json>() };
   function add(path: string, method: string, operation: Json): void {
     (paths[path.replace(/\/:(\w+)/g, "/{$1}")] ??= {})[method.toLowerCase()] = operation;
@@ -50,7 +58,7 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
     const responses: Json = {};
     for (const [status, response] of Object.entries(route.responses)) responses[status] = toResponse(response);
     const secured = toSecurity(route, id);
-    const errors = { ...errorsOfKit(route, params.length > 0), ...route.errors, ...secured.errors };
+    const errors = { ...errorsOfKit(route, params.length > 0), ...route.errors, ...limited, ...secured.errors };
     for (const [status, description] of Object.entries<string>(errors)) responses[status] = toError(description);
     return {
       ...toLabels(route),
@@ -116,7 +124,8 @@ export function toOpenApi(routes: readonly AnyRoute[], { version, policy, workfl
       426: toError("Upgrade required"),
       503: toError("Too many sockets"),
     };
-    for (const [status, description] of Object.entries(errors)) responses[status] = toError(description);
+    for (const [status, description] of Object.entries({ ...limited, ...errors }))
+      responses[status] = toError(description);
     return {
       ...toLabels(route),
       summary: route.summary,

@@ -110,6 +110,8 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
   function toDocument(snapshot: Catalog, isKnown: boolean): string {
     const routes = [...others, route];
     const { workflows = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
-    return JSON.stringify(toOpenApi(routes, { version, policy: snapshot.policy, workflows }));
+    const { policy, config } = snapshot;
+    const isLimited = config.server.rateLimit !== undefined;
+    return JSON.stringify(toOpenApi(routes, { version, policy, workflows, isLimited }));
   }
 }

@@ -8,6 +8,7 @@ import { withIds, type Logger } from "../core/log.ts";
 import { runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
 import { createCors } from "../http/cors.ts";
+import { createRateLimit } from "../http/rate-limit.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
@@ -16,7 +17,7 @@ import { createCustomApp, innerHandler, type InnerHandler } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { createMiddlewareAnswer } from "./middleware-answer.ts";
-import { isForeign, isOwn, notAllowed } from "./origins.ts";
+import { createOriginCheck, isForeign, isOwn } from "./origins.ts";
 import { answerInScope } from "./request-span.ts";
 import { toHooks } from "./socket-hooks.ts";
 
@@ -45,13 +46,15 @@ export interface App {
 /** Creates an app. A request passes cors → auth → the built-in route that matches, or else the custom app. */
 export function createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey }: AppOptions): App {
   const { server, auth, configureApp } = snapshot.config;
-  const { cors: corsOptions, allowedHosts, limits } = server;
+  const { cors: corsOptions, allowedHosts, limits, rateLimit, trustedProxies } = server;
   const cors = createCors(corsOptions);
+  const checkOrigin = createOriginCheck(cors, auth);
   const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
   const report = (error: unknown, requestId: string | undefined): void =>
     withIds(logger, { requestId }).error("Request failed", { error });
   const { policy } = snapshot;
+  const rate = rateLimit && createRateLimit(rateLimit, trustedProxies);
   const gate =
     auth &&
     policy &&
@@ -68,9 +71,10 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
       if (preflight) return preflight;
-      if (isForeign(request, event.url) && !cors.allows(request.headers.get("origin")!)) throw notAllowed();
+      if (isForeign(request, event.url)) checkOrigin(request.headers.get("origin"));
       const match = table.find(request.method, event.url.pathname);
-      const identity = gate ? await runInScope({ requestId }, () => identify(event, request.method, match)) : unchecked;
+      const identity =
+        gate || rate ? await runInScope({ requestId }, () => identify(event, request.method, match)) : unchecked;
       if (match) return await answerBuiltIn(match, event, identity, requestId, headers);
       return withHeaders(await askCustom(event, requestId, identity.caller), headers);
     } catch (error) {
@@ -78,15 +82,21 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     }
   }
 
-  /** Returns the identity of a request, by the matched route and by the path that both routers read. Throws the 401. */
+  /**
+   * Returns the identity of a request, by the matched route and by the path that both routers read. Throws the 401, and
+   * the 429 of the rate limit.
+   */
   async function identify(
     { req, url }: H3Event,
     method: string,
     match: Match<BuiltInRoute> | undefined,
     isUpgrade = false,
   ): Promise<Identity> {
-    if (!gate) return unchecked;
-    return gate(req, { method, path: url.pathname, search: url.searchParams, route: match?.route, isUpgrade });
+    const { pathname: path, searchParams: search } = url;
+    rate?.checkAddress(req, path);
+    const identity = gate ? await gate(req, { method, path, search, route: match?.route, isUpgrade }) : unchecked;
+    rate?.checkCaller(req, path, identity.caller);
+    return identity;
   }
 
   function askCustom(
@@ -163,7 +173,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
   async function upgrade(request: Request): ReturnType<App["upgrade"]> {
     const event = toEvent(request);
     const origin = request.headers.get("origin");
-    if (origin !== null && !isOwn(origin, event.url) && !cors.allows(origin)) throw notAllowed();
+    if (origin !== null && !isOwn(origin, event.url)) checkOrigin(origin);
     const match = table.find("GET", event.url.pathname);
     const identity = await identify(event, "GET", match, true);
     if (match?.route.type === "socket") {

@@ -1,6 +1,6 @@
+import type { AuthProvider } from "../auth/provider.ts";
 import { ServeError } from "../core/error.ts";
-
-export const notAllowed = (): ServeError => new ServeError(403, "Origin not allowed");
+import type { Cors } from "../http/cors.ts";
 
 /**
  * Returns true for a request from a foreign origin that may change data. A browser sends some of them without a
@@ -8,10 +8,22 @@ export const notAllowed = (): ServeError => new ServeError(403, "Origin not allo
  * `sec-fetch-site`, which is correct even behind a proxy that changes the Host.
  */
 export function isForeign({ method, headers }: Request, url: URL): boolean {
-  const origin = headers.get("origin");
-  if (method === "GET" || method === "HEAD" || method === "OPTIONS" || origin === null) return false;
+  if (method === "GET" || method === "HEAD" || method === "OPTIONS") return false;
   const site = headers.get("sec-fetch-site");
-  return site === null ? !isOwn(origin, url) : site === "cross-site" || site === "same-site";
+  if (site !== null) return site === "cross-site" || site === "same-site";
+  const origin = headers.get("origin");
+  return origin !== null && !isOwn(origin, url);
+}
+
+/**
+ * Returns the check of foreign origins. A browser adds cookies to the requests of every page. So under a provider that
+ * may read its token from a cookie, an origin must be named in `cors.origin`: the default `*` does not name any.
+ */
+export function createOriginCheck(cors: Cors, auth: AuthProvider | undefined): (origin: string | null) => void {
+  const accepts = auth?.extractToken ? cors.names : cors.allows;
+  return (origin) => {
+    if (!accepts(origin ?? "null")) throw new ServeError(403, "Origin not allowed");
+  };
 }
 
 /** Compares only the hosts: behind a proxy that terminates TLS, our scheme is not the one that the browser sees. */

@@ -1,3 +1,4 @@
+import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
 import type { InputOf, OutputOf, Schema } from "../core/schema.ts";
 import type { Retry, Step, WorkflowDefinition } from "../engine/definition.ts";
@@ -68,7 +69,8 @@ export function defineWorkflow<
   Id
 > {
   const { id, name = id, purpose = "", recovery = "resume", retry, suspendSchema, resumeSchema } = options;
-  if (!isId(id)) throw new TypeError(`defineWorkflow: id: expected ${idRule}, found ${JSON.stringify(id)}`);
+  if (!isId(id))
+    throw new TypeError(`defineWorkflow: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   checkSchemas(options, `Workflow ${id}`);
   return new Workflow({
     type: "workflow",

@@ -1,4 +1,5 @@
 import type { Caller, Identity } from "../core/caller.ts";
+import { cut } from "../core/cut.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import { toJsonText, type JsonText } from "../core/json.ts";
@@ -59,7 +60,7 @@ export type Reach = "all" | { readonly userId: string | undefined };
 export async function find(engine: Engine, workflowId: string, id: string, reach: Reach): Promise<ExecutionState> {
   const state = await engine.state(id);
   const isThere = state?.execution.workflowId === workflowId && isWithin(reach, state.execution.userId);
-  if (!isThere) throw notFound(`Execution ${id} not found`);
+  if (!isThere) throw notFound(`Execution ${cut(id)} not found`);
   return state;
 }
 
@@ -134,7 +135,8 @@ async function checkResume(
   const parked = stepId === undefined ? pending[0] : pending.find((one) => one.stepId === stepId);
   const at = pending[0]?.stepIndex ?? position?.stepIndex ?? 0;
   const index = definition.steps.findIndex((step) => step.id === stepId);
-  if (!parked && (index < 0 || index > at)) throw badRequest(`This execution cannot resume from step ${stepId}`);
+  if (!parked && (index < 0 || index > at))
+    throw badRequest(`This execution cannot resume from step ${cut(stepId ?? "")}`);
   const schema = resumeSchemaOf(definition, parked?.stepId ?? stepId ?? "");
   const result = schema ? await validate(schema, resumeData) : { value: resumeData };
   if ("problem" in result)

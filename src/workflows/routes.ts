@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Identity } from "../core/caller.ts";
+import { cut } from "../core/cut.ts";
 import { badRequest, clientLeft, notFound, ServeError } from "../core/error.ts";
 import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine } from "../engine/backend.ts";
@@ -266,7 +267,7 @@ const toReach = ({ ownership, caller }: Identity): Reach => (ownership ? { userI
 
 function findWorkflow({ workflows }: Workflows, id: string): RegisteredWorkflow {
   const workflow = workflows.get(id);
-  if (!workflow) throw notFound(`Workflow ${id} not found`);
+  if (!workflow) throw notFound(`Workflow ${cut(id)} not found`);
   return workflow;
 }
 

@@ -43,7 +43,8 @@ const config = (collector: string) => `
     .andThen({ id: "done", execute: () => "done" });
   export default defineConfig({ agents: [helper], workflows: [trip], server: { port: 0, cors: false } });`;
 
-it("gives the same spans to the OpenTelemetry SDK that a project has registered", async () => {
+/** Starts a server whose SDK exports its spans to this process. */
+async function startExporting() {
   const exported: OtlpSpan[] = [];
   const collector = createServer(async (req, res) => {
     const { resourceSpans } = (await json(req)) as { resourceSpans: { scopeSpans: { spans: OtlpSpan[] }[] }[] };
@@ -57,8 +58,27 @@ it("gives the same spans to the OpenTelemetry SDK that a project has registered"
   });
   const child = agentserve(["start", "--data", ":memory:"], { cwd });
   const [base] = await child.waitFor(/http:\/\/\S+:(\d+)/);
+  return { exported, base: base!, child };
+}
 
-  const socket = await openSocket(`${base!.replace("http", "ws")}/ws/observability`);
+it("exports no span of a trace that its caller does not sample", async () => {
+  const { exported, base } = await startExporting();
+  const run = async (traceparent: string) => {
+    const headers = { "content-type": "application/json", traceparent };
+    await (await fetch(`${base}/workflows/trip/execute`, { method: "POST", headers, body: '{"input":{}}' })).text();
+  };
+  const [unsampled, sampled] = ["a".repeat(32), "b".repeat(32)];
+  await run(`00-${unsampled}-b7ad6b7169203331-00`);
+  await run(`00-${sampled}-b7ad6b7169203331-01`);
+  await expect.poll(() => exported.filter(({ kind }) => kind === 2).length).toBeGreaterThan(0);
+  const traces = exported.filter(({ name }) => name !== "a span of mine").map(({ traceId }) => traceId);
+  expect(new Set(traces)).toEqual(new Set([sampled]));
+});
+
+it("gives the same spans to the OpenTelemetry SDK that a project has registered", async () => {
+  const { exported, base, child } = await startExporting();
+
+  const socket = await openSocket(`${base.replace("http", "ws")}/ws/observability`);
   const post = async (path: string, body: object) => {
     const headers = { "content-type": "application/json" };
     return (await fetch(base + path, { method: "POST", headers, body: JSON.stringify(body) })).json();

@@ -327,6 +327,35 @@ it("sends its trace on to the model's provider", async () => {
   await server.close();
 });
 
+it("leaves a trace unsampled for the model's provider if its caller does not sample it", async () => {
+  const seen: (string | undefined)[] = [];
+  const model = echoModel();
+  const listening: typeof model = {
+    ...model,
+    doGenerate(options) {
+      seen.push(options.headers?.["traceparent"]);
+      return model.doGenerate(options);
+    },
+    doStream(options) {
+      seen.push(options.headers?.["traceparent"]);
+      return model.doStream(options);
+    },
+  };
+  const agent = defineAgent({ id: "far", instructions: "", model: listening });
+  const workflow = defineWorkflow({ id: "asks" }).andAgent({ id: "ask", agent, prompt: "hi" });
+  const server = await startServer("start", { config: { agents: [agent], workflows: [workflow] } });
+  const traceId = "0af7651916cd43dd8448eb211c80319c";
+  const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-00` };
+  const unsampled = expect.stringMatching(new RegExp(`^00-${traceId}-[0-9a-f]{16}-00$`));
+  await server.post("/agents/far/text", { input: "hi" }, { headers });
+  const socket = await server.socket("/ws/observability");
+  await server.post("/agents/far/text", { input: "hi" }, { headers });
+  await server.post("/workflows/asks/execute", { input: {} }, { headers });
+  expect(seen).toEqual([headers.traceparent, unsampled, unsampled]);
+  socket.close();
+  await server.close();
+});
+
 it("ends each span, hides secrets in it, and is not stopped by what is thrown", async () => {
   const odd = (id: string, execute: () => unknown) => defineWorkflow({ id }).andThen({ id: "s", execute });
   const echo = echoModel();

@@ -1,3 +1,4 @@
+import { cut } from "../../core/cut.ts";
 import { badRequest, ServeError } from "../../core/error.ts";
 import { isModelError, ModelTimeout } from "../models/guarded-model.ts";
 import type { Sdk } from "../sdk.ts";
@@ -8,7 +9,7 @@ export function toServeError(sdk: Sdk, error: unknown): ServeError {
   if (sdk.RetryError.isInstance(error)) return toServeError(sdk, error.lastError);
   if (error instanceof ModelTimeout) return new ServeError(504, "Model call timed out", { cause: error });
   const rejected = clientErrors.map((name) => sdk[name]).find((type) => type.isInstance(error));
-  if (rejected) return badRequest(`Invalid request: ${(error as Error).message}`, error);
+  if (rejected) return badRequest(`Invalid request: ${cut((error as Error).message)}`, error);
   if (isModelError(error) || sdk.AISDKError.isInstance(error)) {
     return new ServeError(502, "Model call failed", { cause: error });
   }

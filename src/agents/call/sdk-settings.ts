@@ -1,4 +1,5 @@
 import type { ModelMessage } from "ai";
+import { cut } from "../../core/cut.ts";
 import { badRequest } from "../../core/error.ts";
 import { currentSpan, toTraceparent } from "../../core/trace.ts";
 import type { AgentContext } from "../context.ts";
@@ -81,5 +82,5 @@ const refuseToFetch: NonNullable<SdkSettings["experimental_download"]> = async (
   files.map(({ url, isUrlSupportedByModel }) => {
     if (isUrlSupportedByModel) return null;
     const { protocol } = new URL(url); // the SDK's type is URL, but the value may be a string
-    throw badRequest(`Invalid request: the model's provider does not fetch ${protocol} URLs; send a data: URL`);
+    throw badRequest(`Invalid request: the model's provider does not fetch ${cut(protocol)} URLs; send a data: URL`);
   });

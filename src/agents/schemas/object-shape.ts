@@ -1,3 +1,4 @@
+import { cut } from "../../core/cut.ts";
 import { badRequest, ServeError } from "../../core/error.ts";
 import { toJsonSchema, type JsonSchema } from "../../core/json-schema.ts";
 import { isDeeper, tryParseJson } from "../../core/json.ts";
@@ -97,5 +98,6 @@ function moveRefs(value: unknown): unknown {
 const isMoved = /^#($|\/(?!(\$defs|definitions)\/))/;
 const literals = ["const", "enum", "default", "examples"];
 
-const invalidSchema = (detail: string): ServeError => badRequest(`Invalid schema: ${detail}`);
-const mismatch = (detail: string): ServeError => new ServeError(502, `Model output does not match schema: ${detail}`);
+const invalidSchema = (detail: string): ServeError => badRequest(`Invalid schema: ${cut(detail, 400)}`);
+const mismatch = (detail: string): ServeError =>
+  new ServeError(502, `Model output does not match schema: ${cut(detail, 400)}`);

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { cut } from "../../core/cut.ts";
 import { durationRule, fromDuration } from "../../core/duration.ts";
 import { isObject } from "../../core/json.ts";
 import type { Backend } from "../../engine/backend.ts";
@@ -62,4 +63,4 @@ function toMs(key: string, time: unknown): number | undefined {
 const toPath = (root: string, file: string): string => (file === ":memory:" ? file : resolve(root, file));
 
 const invalidOption = (key: string, expected: string, found: unknown): TypeError =>
-  new TypeError(`embedded({ ${key} }): expected ${expected}, found ${JSON.stringify(found) ?? String(found)}`);
+  new TypeError(`embedded({ ${key} }): expected ${expected}, found ${cut(JSON.stringify(found) ?? String(found))}`);

@@ -1,6 +1,7 @@
 import { describe, nearest } from "../../core/explain.ts";
 import { isId } from "../../core/id.ts";
-import { tryParseJson } from "../../core/json.ts";
+import { findInfinity, tryParseJson } from "../../core/json.ts";
+import { toProblem } from "../../core/schema.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { UsageError } from "../usage.ts";
@@ -30,6 +31,10 @@ export async function readInput(argument: string | undefined): Promise<string | 
 
 export function parseJson(text: string, from: string): unknown {
   const value = tryParseJson(text);
+  // JSON.stringify would send null in its place.
+  const infinite = value === undefined ? undefined : findInfinity(value, text);
+  if (infinite)
+    throw new UsageError(`${from}: ${toVisible(toProblem(infinite.join("."), "expected a number within ±1.8e308"))}`);
   if (value !== undefined) return value;
   throw new UsageError(`${from}: expected JSON, found ${toVisible(describe(text))}`, {
     hint: `in a shell, put JSON in single quotes: '{"amount":500}'`,

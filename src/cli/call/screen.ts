@@ -1,4 +1,4 @@
-import { toVisible } from "../../core/visible.ts";
+import { toVisible, toVisibleJson } from "../../core/visible.ts";
 import { colors } from "../colors.ts";
 import type { ServerEvent } from "./events.ts";
 
@@ -55,13 +55,12 @@ export class Screen {
   async result(value: unknown): Promise<void> {
     if (this.isJson) return;
     this.endLine();
-    const json = JSON.stringify(value ?? null, null, 2);
-    await write(process.stdout, `${process.stdout.isTTY ? toVisible(json, { allowed: "\n" }) : json}\n`);
+    await write(process.stdout, `${toVisibleJson(JSON.stringify(value ?? null, null, 2))}\n`);
   }
 
   /** Writes an event to stdout, with `--json`. */
   async event(event: ServerEvent): Promise<void> {
-    if (this.isJson) await write(process.stdout, `${JSON.stringify(event)}\n`);
+    if (this.isJson) await write(process.stdout, `${toVisibleJson(JSON.stringify(event))}\n`);
   }
 }
 

@@ -1,4 +1,5 @@
 import { toContextMap } from "../../core/caller.ts";
+import { cut } from "../../core/cut.ts";
 import { longestTimerMs } from "../../core/duration.ts";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import { fromJsonText, toJsonText, toObject, type JsonText } from "../../core/json.ts";
@@ -241,7 +242,7 @@ function emitOwn(event: { type: string }, { host, plan: { path } }: Attempt): vo
   const { seq: _, ...own } = toObject(fromJsonText(toJsonText(event, "event", stepValueBytes)));
   const { type } = own;
   if (typeof type !== "string") throw new TypeError("emit: an event needs a type");
-  if (reserved.test(type)) throw new TypeError(`emit: the event type ${type} is reserved`);
+  if (reserved.test(type)) throw new TypeError(`emit: the event type ${cut(type)} is reserved`);
   publishLive({ ...own, type, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
 }
 

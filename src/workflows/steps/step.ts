@@ -1,3 +1,4 @@
+import { cut } from "../../core/cut.ts";
 import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/step-context.ts";
@@ -87,7 +88,7 @@ export function createStep<const Options extends { id: string; name?: string; pu
   run,
 }: StepParts<Options>): Options & Pick<Step, "type" | "name" | "purpose" | "codes" | "run"> {
   const { id, name = id, purpose = "" } = options;
-  if (!isId(id)) throw new TypeError(`${type}: id: expected ${idRule}, found ${JSON.stringify(id)}`);
+  if (!isId(id)) throw new TypeError(`${type}: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   for (const [key, kind] of Object.entries(needs)) {
     const value = options[key as keyof Options];
     if (typeof value !== kind || value === null) throw new TypeError(`${type} ${id}: ${key} is missing`);

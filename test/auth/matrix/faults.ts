@@ -34,7 +34,7 @@ export function* findFaults(
   if (status === 401 && challenge !== "Bearer") yield `www-authenticate: ${challenge}`;
   if (route.name.startsWith("UPGRADE")) return;
   const allowed = headers.get("access-control-allow-origin");
-  const origin = mode.cors === false ? hostsOrigin : "*";
+  const origin = mode.cors === false || mode.provider === "cookie" ? hostsOrigin : "*";
   if (allowed !== origin) yield `access-control-allow-origin: ${allowed}, not ${origin}`;
 }
 

@@ -6,9 +6,8 @@ import type { Token, Verdict } from "./oracle-tokens.ts";
  * Who may call what, by SPEC (Authentication, Cross-origin settings, Custom routes, Errors) and DESIGN (section 3: Auth,
  * CORS). Written by hand from them, not from the code: nothing here matches a pattern. What an entry of `publicRoutes` or
  * `protect` opens or closes is written out beside it, in the tables `matrix-oracle-modes.ts`, `-routes.ts`, `-tokens.ts`.
- * Undefined where neither SPEC nor DESIGN says it.
  */
-export function expected(mode: Mode, route: Route, token: Token): Expected | undefined {
+export function expected(mode: Mode, route: Route, token: Token): Expected {
   const { status, runs } = route;
   const serve = (who: string | null): Expected => ({ refused: false, status, runs, who });
   // The cross-origin middleware comes first.
@@ -16,7 +15,6 @@ export function expected(mode: Mode, route: Route, token: Token): Expected | und
     return { refused: false, status: [204], runs, who: null };
   if (!mode.provider) return serve(null);
   const isHandshake = route.name.startsWith("UPGRADE");
-  if (mode.provider === "cookie" && isHandshake && token.jwt !== token.handshake) return undefined;
   const verdict = mode.provider === "cookie" ? token.cookie : isHandshake ? token.handshake : token.jwt;
   if (verdict === "valid") return serve("ada");
   if (!isClosed(mode, route)) return serve(null); // a bad token on a public route is nobody

@@ -21,13 +21,18 @@ export function createWorld(mode: Mode) {
     seen.set(key ?? "?", [...(seen.get(key ?? "?") ?? []), who]);
   };
   const config: Config = {
-    server: { ...(mode.cors === false && { cors: false }), limits: { drainMs: 1_000 } },
+    server: { ...toCors(mode), limits: { drainMs: 1_000 } },
     auth: toProvider(mode),
     agents: [defineAgent({ id: "helper", instructions: toInstructions, model: createSeeingModel(see) })],
     workflows: createWorkflows(see, gates.pass),
     configureApp: (app) => addRoutes(app, see, (key) => void passed.add(key)),
   };
   return { config, rows: createRows(see), seen, passed, open: () => gates.open("all") };
+}
+/** A provider that reads a cookie serves pages of named origins only. */
+function toCors(mode: Mode): Config["server"] {
+  if (mode.cors === false) return { cors: false };
+  return mode.provider === "cookie" ? { cors: { origin: hostsOrigin } } : {};
 }
 type See = (key: string | null, who: Who) => void;
 

@@ -34,6 +34,13 @@ const exportedWorkflow = /^export const \w+ =(?: \(.*\) =>)?\s+defineWorkflow\(\
 
 const proofs: readonly Proof[] = [
   {
+    of: /rateLimit: \{ limit: 100/,
+    async show({ url }) {
+      for (let n = 0; n < 100; n++) expect((await ask(`${url}/workflows`))[0]).toBe(200);
+      expect(await ask(`${url}/workflows`)).toEqual([429, { success: false, error: "Too many requests" }]);
+    },
+  },
+  {
     of: /defineAgent\([^]*tools: /,
     async show({ url, text }) {
       const [, id] = /defineAgent\(\{\s*id: "(.+?)"/.exec(text)!;

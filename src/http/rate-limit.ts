@@ -1,0 +1,86 @@
+import { hash } from "node:crypto";
+import type { Caller } from "../core/caller.ts";
+import { fromDuration } from "../core/duration.ts";
+import { ServeError } from "../core/error.ts";
+import { createAddressReader, toSubscriber } from "./client-address.ts";
+import { isPreflight } from "./cors.ts";
+import { createWindowCounter, type WindowCounter } from "./window-counter.ts";
+
+/** The rate limit of a server. A request over the limit gets 429 with `Retry-After`. */
+export interface RateLimitOptions {
+  /** The most requests of a caller in one window. */
+  limit: number;
+  /** The length of a window, in milliseconds or as text: `"30s"`, `"1m"`. */
+  window: number | string;
+  /**
+   * Returns a name for the caller of a request. `user` is the user that the authentication provider returned. Undefined
+   * counts the request by default. @default the id of the user, or else the address of the client
+   */
+  key?: ((request: Request, user: Caller["user"] | undefined) => string | undefined) | undefined;
+}
+
+/** Refuses requests over the limit. Both functions throw the 429. */
+export interface RateLimit {
+  /** Counts a request by its address before authentication, so that tokens cannot be guessed without a limit. */
+  checkAddress(request: Request, path: string): void;
+  /** Counts a request by its caller after authentication. */
+  checkCaller(request: Request, path: string, caller: Caller | undefined): void;
+}
+
+/** Many users may share an address, so an address may send more requests than a user. */
+const usersPerAddress = 10;
+
+export function createRateLimit(options: RateLimitOptions, trustedProxies: readonly string[]): RateLimit {
+  const { limit, window, key } = options;
+  const windowMs = toWindowMs(window)!;
+  const readAddress = createAddressReader(trustedProxies);
+  // Separate tables: a flood of addresses must not remove the counts of users.
+  const addresses = createWindowCounter({ limit: limit * usersPerAddress, windowMs });
+  const callers = createWindowCounter({ limit, windowMs });
+
+  function toSubscriberOf(request: Request): string | undefined {
+    const address = readAddress(request);
+    return address && toSubscriber(address);
+  }
+
+  function toName(request: Request, caller: Caller | undefined): string | undefined {
+    const own = key?.(request, caller?.user);
+    if (own !== undefined && typeof own !== "string") throw new TypeError("rateLimit.key() must return a string");
+    if (own !== undefined) return `key ${own}`;
+    if (caller?.userId !== undefined) return `user ${caller.userId}`;
+    const subscriber = toSubscriberOf(request);
+    return subscriber && `address ${subscriber}`;
+  }
+
+  return {
+    checkAddress(request, path) {
+      if (!isExempt(request, path)) count(addresses, toSubscriberOf(request));
+    },
+    checkCaller(request, path, caller) {
+      if (!isExempt(request, path)) count(callers, toName(request, caller));
+    },
+  };
+}
+
+/** Returns the length of a window in milliseconds, or undefined if it is invalid. */
+export function toWindowMs(window: unknown): number | undefined {
+  const ms = typeof window === "string" ? fromDuration(window) : window;
+  return Number.isSafeInteger(ms) && (ms as number) > 0 ? (ms as number) : undefined;
+}
+
+function count(counter: WindowCounter, name: string | undefined): void {
+  // Without an address, a user or a key, there is nothing to count by.
+  const waitMs = name === undefined ? undefined : counter.count(toShort(name));
+  if (waitMs === undefined) return;
+  const seconds = String(Math.max(1, Math.ceil(waitMs / 1_000)));
+  throw new ServeError(429, "Too many requests", { headers: [["retry-after", seconds]] });
+}
+
+/** Hashes a long name: clients may choose it, and the table stores many. */
+const toShort = (name: string): string => (name.length > 100 ? hash("sha256", name) : name);
+
+/** Health checks of a load balancer must not fail because of traffic. A preflight does not run a route. */
+function isExempt(request: Request, path: string): boolean {
+  const isRead = request.method === "GET" || request.method === "HEAD";
+  return (isRead && /^\/(health|ready)\/?$/.test(path)) || isPreflight(request);
+}
