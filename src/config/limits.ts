@@ -50,6 +50,10 @@ export const defaultLimits = {
   headersMs: 10_000,
   /** The time limit to receive a whole request, in `start`. Exceeded: 408. @default 30000 */
   requestMs: 30_000,
+  /** The most open connections. Further ones are closed. @default 10000 */
+  maxConnections: 10_000,
+  /** The time after which a response is cut if the client takes no byte of it. @default 30000 */
+  responseStallMs: 30_000,
   /** The time that open requests get to finish after SIGTERM. @default 10000 */
   drainMs: 10_000,
 };

@@ -166,6 +166,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         limits: server.limits,
         listener: toListener(current, report),
         report,
+        warn: (message, data) => logger.warn(message, data),
         async resolve(request, socket) {
           const app = current();
           const release = app.snapshot.hold("socket");
