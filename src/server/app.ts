@@ -9,6 +9,7 @@ import { runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
 import { createCors } from "../http/cors.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
+import { checkPath } from "../http/path-bounds.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
@@ -157,6 +158,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     const host = request.headers.get("host");
     if (host !== null && !isHost(host)) throw badRequest("Bad request: invalid Host header");
     if (!isOurHost(host ?? event.url.host)) throw new ServeError(403, "Host not allowed");
+    checkPath(event.url.pathname);
     return event;
   }
 

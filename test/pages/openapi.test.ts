@@ -49,6 +49,7 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
           },
         },
         400: error("The request is invalid"),
+        414: error("The path is too long"),
         500: error("Internal server error"),
       },
     });

@@ -95,8 +95,7 @@ describeServer("a response that is not read", { config, only: ["dev", "start"] }
       socket.pause();
     });
     // Three times as long as a response may stall.
-    for (const until = performance.now() + responseStallMs * 3; performance.now() < until; await sleep(5))
-      socket.resume();
+    for (const end = performance.now() + responseStallMs * 3; performance.now() < end; await sleep(5)) socket.resume();
     expect(isIdle(server)()).toBe(false);
     socket.removeAllListeners("data").on("data", (chunk) => (bytes += chunk.length));
     socket.resume();
