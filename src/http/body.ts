@@ -1,5 +1,6 @@
-import { badRequest, ServeError } from "../core/error.ts";
+import { badRequest, clientLeft, ServeError } from "../core/error.ts";
 import { isDeeper } from "../core/json.ts";
+import { isClientAbort } from "./client-abort.ts";
 
 export interface BodyLimits {
   readonly bodyBytes: number;
@@ -9,7 +10,9 @@ export interface BodyLimits {
 /** Reads the JSON body. An empty body counts as `{}`. Its size is already limited by the listener or by `fetch`. */
 export async function readJson(request: Request, { jsonDepth }: BodyLimits): Promise<unknown> {
   const type = request.headers.get("content-type");
-  const text = await request.text();
+  const text = await request.text().catch((error: unknown) => {
+    throw isClientAbort(error, request) ? clientLeft() : error;
+  });
   if (text === "") return {};
   // Also rejects a body without a type: a browser sends one from any page without a preflight.
   if (type !== "application/json" && !jsonType.test(type ?? "")) {

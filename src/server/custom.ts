@@ -1,6 +1,7 @@
 import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
 import { ConfigError } from "../config/error.ts";
-import { notFound, ServeError, toErrorMessage } from "../core/error.ts";
+import { clientLeft, notFound, ServeError, toErrorMessage } from "../core/error.ts";
+import { isClientAbort } from "../http/client-abort.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import type { Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
@@ -53,6 +54,7 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     } catch (again) {
       failed = again; // h3 would respond outside the envelope
     }
+    if (isClientAbort(failed, event.req)) failed = clientLeft();
     return toErrorEnvelope(failed, toKept(event), (hidden) => report(hidden, context.requestId)).toResponse();
   };
   return app;
