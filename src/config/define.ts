@@ -152,9 +152,10 @@ const isLogger = (value: unknown): boolean =>
   ["info", "warn", "error"].every((level) => typeof (value as Record<string, unknown> | null)?.[level] === "function");
 const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
 
+const mayBeZero = new Set(["stepTimeoutMs", "inFlightBytes"]);
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
   const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // the longest delay of a timer
-  const least = name === "stepTimeoutMs" ? 0 : 1;
+  const least = mayBeZero.has(name) ? 0 : 1;
   return [name, v.optional(wholeNumber(least, most, `a whole number from ${least} to ${most}`), value)];
 });
 // `fromEntries` loses the key names. They are exactly those of the defaults.

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Reservation } from "../core/byte-budget.ts";
 import type { Identity } from "../core/caller.ts";
 import { badRequest } from "../core/error.ts";
 import { readJson, type BodyLimits } from "./body.ts";
@@ -49,6 +50,7 @@ interface RouteRequest<Snapshot> {
   /** The version of the config at the start of the request. */
   readonly snapshot: Snapshot;
   readonly limits: BodyLimits;
+  readonly reservation: Reservation;
   /** Called for each key of the body that the schema does not have. */
   readonly unknownKey: (key: string) => void;
 }
@@ -78,6 +80,8 @@ interface RouteOptions<Snapshot, Path extends string, Q, B, R extends Responses>
     request: Request;
     requestId: string;
     snapshot: Snapshot;
+    /** Counts the body as data in flight for longer than the response. */
+    hold: Reservation["hold"];
   }): HandlerResult<R> | Promise<HandlerResult<R>>;
 }
 
@@ -92,7 +96,7 @@ export function defineRoute<
   return {
     ...route,
     type: "route",
-    run({ request, params, search, identity, requestId, snapshot, limits, unknownKey }) {
+    run({ request, params, search, identity, requestId, snapshot, limits, reservation, unknownKey }) {
       const checked = {
         params,
         query: query && check(query, toRecord(search), "query"),
@@ -101,14 +105,17 @@ export function defineRoute<
         request,
         requestId,
         snapshot,
+        hold: () => reservation.hold(),
       };
       // The schemas produced these values, and the path named the params. The generics hide that from TypeScript.
       type Input = Parameters<typeof handle>[0];
       if (!body) return handle(checked as Input);
-      return readJson(request, limits).then((json) => {
+      return readJson(request, limits, reservation).then((json) => {
         inspect(body, json, "", unknownKey);
         checked.body = check(body, json, "request body");
-        return handle(checked as Input);
+        const release = reservation.hold(); // the handler may outlast a client that leaves
+        if (!release) return handle(checked as Input);
+        return (async () => handle(checked as Input))().finally(release);
       });
     },
   };

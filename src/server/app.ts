@@ -2,6 +2,7 @@ import { getWebSocketHooks, type Hooks } from "crossws";
 import { H3Event } from "h3";
 import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
+import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
@@ -21,6 +22,13 @@ import { isForeign, isOwn, notAllowed } from "./origins.ts";
 import { answerInScope } from "./request-span.ts";
 import { toHooks } from "./socket-hooks.ts";
 
+declare module "h3" {
+  interface H3EventContext {
+    [whenEnded]?: OnEnded;
+  }
+}
+const whenEnded: unique symbol = Symbol("whenEnded");
+
 export type Mode = "dev" | "start";
 export interface AppOptions {
   readonly snapshot: Snapshot;
@@ -29,14 +37,15 @@ export interface AppOptions {
   readonly mode: Mode;
   readonly logger: Logger;
   readonly tracer: Tracer;
+  readonly budget: ByteBudget;
   /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
 }
 /** An app that serves one snapshot of the config. */
 export interface App {
   readonly snapshot: Snapshot;
-  /** Answers a request. Never rejects. */
-  answer(request: Request): Promise<Answer>;
+  /** Answers a request. Never rejects. `onEnded` registers callbacks for the end of the response. */
+  answer(request: Request, onEnded: OnEnded): Promise<Answer>;
   /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
   upgrade(request: Request): Promise<{ hooks: Partial<Hooks> | Response; isBuiltIn: boolean }>;
   /** Returns every route, built-in and custom. */
@@ -44,7 +53,7 @@ export interface App {
 }
 
 /** Creates an app. A request passes cors → auth → the built-in route that matches, or else the custom app. */
-export function createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey }: AppOptions): App {
+export function createApp({ snapshot, table, streams, mode, logger, tracer, budget, unknownKey }: AppOptions): App {
   const { server, auth, configureApp } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits } = server;
   const cors = createCors(corsOptions);
@@ -60,11 +69,12 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
   const custom = createCustomApp({ configureApp, table, report });
   const answerInMiddleware = createMiddlewareAnswer({ table, identify, answerBuiltIn, askCustom, report });
 
-  async function answer(request: Request): Promise<Answer> {
+  async function answer(request: Request, onEnded: OnEnded): Promise<Answer> {
     const requestId = nextRequestId();
     let headers: HeaderPairs = [["x-request-id", requestId]];
     try {
       const event = toEvent(request);
+      event.context[whenEnded] = onEnded;
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), headers);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
@@ -128,6 +138,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
       requestId,
       snapshot,
       limits,
+      reservation: budget.createReservation(event.context[whenEnded]!),
       unknownKey: (key) => unknownKey(`${route.method} ${route.path}`, key),
     });
   }

@@ -4,6 +4,7 @@ import { embedded } from "../backends/embedded/define.ts";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
+import { ByteBudget } from "../core/byte-budget.ts";
 import { shuttingDown } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { within } from "../core/within.ts";
@@ -107,12 +108,13 @@ function assemble(project: Project, parts: ServerParts) {
   );
   const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
+  const budget = new ByteBudget(limits.inFlightBytes);
 
   function toApp(next: Project): App {
     // The limits of the first version apply throughout: backend, streams and port are opened once, with these limits.
     const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
     const snapshot = createSnapshot(version, { logger, tracer, ask: agents.ask });
-    const app = createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey });
+    const app = createApp({ snapshot, table, streams, mode, logger, tracer, budget, unknownKey });
     output = toLogOutput(next);
     return app;
   }
@@ -146,13 +148,14 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     async fetch(request) {
       if (closing) return toErrorEnvelope(shuttingDown(), [], report).toResponse();
       const app = current();
-      const release = app.snapshot.hold("request");
+      const releases = [app.snapshot.hold("request")];
+      const release = (): void => releases.forEach((one) => one());
       await recover().catch((error: unknown) => {
         release();
         throw error;
       });
       const limited = limitRequestBody(request, server.limits.bodyBytes);
-      return toResponse(await app.answer(limited), request.method, release);
+      return toResponse(await app.answer(limited, (one) => releases.push(one)), request.method, release);
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
       if (listening) throw new Error("This server is already listening");

@@ -14,7 +14,8 @@ export function toListener(current: () => App, report: (error: unknown) => void)
     const { bodyBytes } = app.snapshot.config.server.limits;
     const hasHost = req.headers.host !== undefined || req.httpVersion === "1.0";
     const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
-    void (hasHost ? app.answer(request) : Promise.resolve(noHost))
+    const onEnded = (release: () => void): void => void (res.closed ? release() : res.once("close", release));
+    void (hasHost ? app.answer(request, onEnded) : Promise.resolve(noHost))
       .then((answer) => {
         // srvx pauses a body that is too large. Discard the rest, or the connection's next request waits behind it.
         if (answer.status === 413) req.resume();

@@ -55,7 +55,7 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
     });
     const { post } = doc.paths["/test/echo"];
     expect(post.requestBody.content["application/json"].schema.properties).toMatchObject({ n: { type: "number" } });
-    expect(Object.keys(post.responses)).toEqual(["200", "202", "400", "413", "415", "500"]);
+    expect(Object.keys(post.responses)).toEqual(["200", "202", "400", "413", "415", "500", "503"]);
     expect(doc.paths["/test/wait"].get.security).toBeUndefined();
     expect(doc.paths["/test/socket"].get.parameters).toMatchObject([{ name: "level", in: "query", required: false }]);
     expect(Object.keys(doc.paths["/test/events/{kind}"].get.responses)).toContain("503");
