@@ -63,6 +63,8 @@ export interface ServerOptions {
   allowedHosts?: string[];
   /** The CORS options. `false` turns CORS handling off. @default every origin is allowed */
   cors?: CorsOptions | false;
+  /** Serves `GET /health` and `GET /ready`. A route of `configureApp` replaces the one of the same path. @default true */
+  health?: boolean;
   /** The limits of the server. @default the default of each limit */
   limits?: Partial<Limits>;
 }
@@ -152,7 +154,7 @@ const isLogger = (value: unknown): boolean =>
   ["info", "warn", "error"].every((level) => typeof (value as Record<string, unknown> | null)?.[level] === "function");
 const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
 
-const mayBeZero = new Set(["stepTimeoutMs", "inFlightBytes"]);
+const mayBeZero = new Set(["stepTimeoutMs", "inFlightBytes", "drainNoticeMs"]);
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
   const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // the longest delay of a timer
   const least = mayBeZero.has(name) ? 0 : 1;
@@ -170,6 +172,7 @@ const Server = object(
     https: v.optional(v.boolean("true or false")),
     allowedHosts: v.optional(texts("an array of host names"), []),
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
+    health: v.optional(v.boolean("true or false")),
     limits: v.optional(object(limits, "an object"), {}),
   },
   "an object",

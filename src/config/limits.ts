@@ -60,6 +60,8 @@ export const defaultLimits = {
   maxConnections: 10_000,
   /** The time after which a response is cut if the client takes no byte of it. @default 30000 */
   responseStallMs: 30_000,
+  /** The time after SIGTERM in which `start` serves as before while `/ready` is 503. @default 1000 */
+  drainNoticeMs: 1_000,
   /** The time that open requests get to finish after SIGTERM. @default 10000 */
   drainMs: 10_000,
 };

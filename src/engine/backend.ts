@@ -91,6 +91,10 @@ export interface Engine {
    * Restate: from the rows.
    */
   startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
+  /** False while the store cannot be written. Restate: the last call of the ingress succeeded. */
+  isWritable(): boolean;
+  /** True once every execution that was left running is admitted or queued. Restate: the endpoint is registered. */
+  isRecovered(): boolean;
   /** The number of executions of a workflow that this process drives. Restate: this replica only. */
   running(workflowId: string): number;
   /**

@@ -28,6 +28,8 @@ export interface Route<Snapshot> {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
+  /** True if a route of `configureApp` with the same method and path replaces this one. @default false */
+  readonly yields?: boolean;
   readonly query?: ObjectSchema;
   readonly body?: ObjectSchema;
   readonly responses: Responses;

@@ -9,6 +9,8 @@ export interface Catalog {
   readonly agents: ReadonlyMap<string, { readonly detail: AgentEntry }>;
   readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry }>;
   readonly policy: Policy | undefined;
+  /** The built-in routes that are not served, such as `GET /health`. */
+  readonly replaced: ReadonlySet<string>;
 }
 export interface AgentEntry {
   readonly id: string;

@@ -1,11 +1,11 @@
 import { getWebSocketHooks, type Hooks } from "crossws";
-import { H3Event } from "h3";
+import { H3Event, type H3 } from "h3";
 import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
-import { withIds, type Logger } from "../core/log.ts";
+import type { Logger } from "../core/log.ts";
 import { runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
 import { createCors } from "../http/cors.ts";
@@ -14,7 +14,7 @@ import { checkPath } from "../http/path-bounds.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
-import { createCustomApp, innerHandler, type InnerHandler } from "./custom.ts";
+import { innerHandler, type InnerHandler } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { createMiddlewareAnswer } from "./middleware-answer.ts";
@@ -30,9 +30,14 @@ declare module "h3" {
 const whenEnded: unique symbol = Symbol("whenEnded");
 
 export type Mode = "dev" | "start";
+/** Gets the errors that are hidden from the caller. */
+export type RequestReport = (error: unknown, requestId: string | undefined) => void;
 export interface AppOptions {
   readonly snapshot: Snapshot;
   readonly table: Table<BuiltInRoute>;
+  /** The app of `configureApp`. */
+  readonly custom: H3;
+  readonly report: RequestReport;
   readonly streams: Streams;
   readonly mode: Mode;
   readonly logger: Logger;
@@ -53,20 +58,28 @@ export interface App {
 }
 
 /** Creates an app. A request passes cors → auth → the built-in route that matches, or else the custom app. */
-export function createApp({ snapshot, table, streams, mode, logger, tracer, budget, unknownKey }: AppOptions): App {
-  const { server, auth, configureApp } = snapshot.config;
+export function createApp({
+  snapshot,
+  table,
+  custom,
+  report,
+  streams,
+  mode,
+  logger,
+  tracer,
+  budget,
+  unknownKey,
+}: AppOptions): App {
+  const { server, auth } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits } = server;
   const cors = createCors(corsOptions);
   const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
-  const report = (error: unknown, requestId: string | undefined): void =>
-    withIds(logger, { requestId }).error("Request failed", { error });
   const { policy } = snapshot;
   const gate =
     auth &&
     policy &&
     createGate(auth, policy, (error) => logger.error("The authentication provider failed", { error }));
-  const custom = createCustomApp({ configureApp, table, report });
   const answerInMiddleware = createMiddlewareAnswer({ table, identify, answerBuiltIn, askCustom, report });
 
   async function answer(request: Request, onEnded: OnEnded): Promise<Answer> {

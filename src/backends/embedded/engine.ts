@@ -28,6 +28,7 @@ export class EmbeddedEngine implements Engine {
   // Set by `open`, which comes before any other call.
   #store!: Store;
   #runs!: Runs;
+  #isRecovered = false;
   #unlock = (): void => {};
   #stopRetention = (): void => {};
   readonly #closing = new AbortController();
@@ -54,6 +55,7 @@ export class EmbeddedEngine implements Engine {
       signal.throwIfAborted(); // it may have been closed meanwhile
       this.#runs = new Runs({ ...this.#options, store: this.#store });
       await this.#recover(programOf);
+      this.#isRecovered = true;
       this.#runs.slots.open(); // no step runs before everything is loaded
     } catch (error) {
       await this.#runs?.close(0);
@@ -139,6 +141,14 @@ export class EmbeddedEngine implements Engine {
 
   async list(filter: ListFilter): Promise<ExecutionState[]> {
     return this.#store.list(filter);
+  }
+
+  isWritable(): boolean {
+    return this.#runs !== undefined && this.#runs.writer.stallCause === undefined;
+  }
+
+  isRecovered(): boolean {
+    return this.#isRecovered;
   }
 
   running(workflowId: string): number {
