@@ -36,7 +36,7 @@ export async function start(flags: StartFlags): Promise<void> {
   }
   const { url } = await server.listen({ port, host });
   closeOnSignal(
-    () => server.close(),
+    () => server.close({ noticeMs: project.config.server.limits.drainNoticeMs }),
     (line) => print(colors.dim(line)),
   );
   sayReady(server, { mode, url, took: performance.now() - began });

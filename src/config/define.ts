@@ -72,6 +72,8 @@ export interface ServerOptions {
    * @default []
    */
   trustedProxies?: string[];
+  /** Serves `GET /health` and `GET /ready`. A route of `configureApp` replaces the one of the same path. @default true */
+  health?: boolean;
   /** The limits of the server. @default the default of each limit */
   limits?: Partial<Limits>;
 }
@@ -165,8 +167,8 @@ const isLogger = (value: unknown): boolean =>
   ["info", "warn", "error"].every((level) => typeof (value as Record<string, unknown> | null)?.[level] === "function");
 const isBackend = (value: unknown): boolean => typeof (value as Backend | undefined)?.open === "function";
 
-/** The limits that 0 turns off. */
-const mayBeZero = new Set(["stepTimeoutMs", "storeBytes", "storeFreeBytes"]);
+/** The limits that 0 turns off, or makes automatic. */
+const mayBeZero = new Set(["stepTimeoutMs", "storeBytes", "storeFreeBytes", "inFlightBytes", "drainNoticeMs"]);
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
   const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // the longest delay of a timer
   const least = mayBeZero.has(name) ? 0 : 1;
@@ -196,6 +198,7 @@ const Server = object(
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
     rateLimit: v.optional(RateLimit),
     trustedProxies: v.optional(v.array(v.custom<string>(isProxy, proxyRule), proxyRule), []),
+    health: v.optional(v.boolean("true or false")),
     limits: v.optional(object(limits, "an object"), {}),
   },
   "an object",

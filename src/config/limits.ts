@@ -4,6 +4,12 @@ export const defaultLimits = {
   bodyBytes: 2_097_152,
   /** The deepest nesting of a JSON body. Exceeded: 400. @default 100 */
   jsonDepth: 100,
+  /**
+   * The most bytes of heap for request bodies in flight. A body of more than 16 KiB counts five times its size until its
+   * response has ended, its agent call has ended, and its execution has ended or is suspended. One request is always
+   * admitted. Exceeded: 503. 0 means a quarter of the heap limit of the process. @default 0
+   */
+  inFlightBytes: 0,
   /** The most executions that run at the same time. Further ones are queued. @default 256 */
   runningExecutions: 256,
   /** The most executions in the queue. Exceeded: 503. @default 1024 */
@@ -61,6 +67,12 @@ export const defaultLimits = {
   headersMs: 10_000,
   /** The time limit to receive a whole request, in `start`. Exceeded: 408. @default 30000 */
   requestMs: 30_000,
+  /** The most open connections. Further ones are closed. @default 10000 */
+  maxConnections: 10_000,
+  /** The time after which a response is cut if the client takes no byte of it. @default 30000 */
+  responseStallMs: 30_000,
+  /** The time after SIGTERM in which `start` serves as before while `/ready` is 503. @default 1000 */
+  drainNoticeMs: 1_000,
   /** The time that open requests get to finish after SIGTERM. @default 10000 */
   drainMs: 10_000,
 };

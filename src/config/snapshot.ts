@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/routes.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
+import type { AccessOptions } from "../auth/provider.ts";
 import type { Logger } from "../core/log.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
@@ -23,6 +24,8 @@ export interface Snapshot {
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
   /** The access policy. Undefined without an authentication provider. */
   readonly policy: Policy | undefined;
+  /** The built-in routes that this version does not serve, such as `GET /health`. */
+  readonly replaced: ReadonlySet<string>;
   /** Keeps this version in use. Returns a function that releases it. A second call of that function has no effect. */
   hold(by: Holder): () => void;
   /** Returns the number of holders by type. */
@@ -38,9 +41,14 @@ export interface SnapshotParts {
   readonly tracer: Tracer;
   /** Calls an agent from a step. */
   readonly ask: AskAgent;
+  /** The entries that `publicRoutes` begins with. @default [] */
+  readonly open?: readonly string[];
+  /** The built-in routes that are not served. @default none */
+  readonly replaced?: ReadonlySet<string>;
 }
 
-export function createSnapshot(project: Project, { logger, tracer, ask }: SnapshotParts): Snapshot {
+export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot {
+  const { logger, tracer, ask, open = [], replaced = new Set() } = parts;
   const { config } = project;
   const warn = (message: string): void => logger.warn(message);
   const agents = new Map<string, RegisteredAgent>();
@@ -85,7 +93,8 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
     config,
     agents,
     workflows,
-    policy: config.auth && createPolicy(config.auth),
+    policy: config.auth && toPolicy(config.auth, open),
+    replaced,
     hold,
     holders: () => holders,
     retire() {
@@ -102,6 +111,11 @@ export function createSnapshot(project: Project, { logger, tracer, ask }: Snapsh
       logger.error("onDispose failed", { error });
     }
   }
+}
+
+/** Reads the options one by one: a provider may be a class instance. */
+function toPolicy({ defaultPrivate, publicRoutes = [], protect, webSockets }: AccessOptions, open: readonly string[]) {
+  return createPolicy({ defaultPrivate, protect, webSockets, publicRoutes: [...open, ...publicRoutes] });
 }
 
 /** Removes duplicates of the same object. Two objects with the same id are an error that names both places. */

@@ -34,7 +34,7 @@ export const notFound = (message = "Not found"): ServeError => new ServeError(40
 export const busy = (message: string, seconds: number, cause?: unknown): ServeError =>
   new ServeError(503, message, { cause, headers: [["retry-after", String(seconds)]] });
 export const shuttingDown = (headers: ServeErrorOptions["headers"] = []): ServeError =>
-  new ServeError(503, "Server is shutting down", { headers });
+  new ServeError(503, "Server is shutting down", { headers: [["retry-after", "5"], ...headers] });
 
 /** The longest message of an error, in characters. A step may throw an error with its whole input in the message. */
 export const mostOfMessage = 2_000;

@@ -67,7 +67,7 @@ export interface Engine {
    * Restate: registers the endpoint; Restate continues executions.
    */
   recover(programOf?: (workflowId: string) => Program | undefined): Promise<void>;
-  /** Whether `recover` has resolved. */
+  /** Whether `recover` has resolved. Restate: the endpoint is registered. */
   isRecovered(): boolean;
   /** Starts an execution. Durable when it resolves; `created` is false when the id exists. Restate: the register's `begin`. */
   begin(execution: Execution, program: Program): Promise<{ created: boolean }>;

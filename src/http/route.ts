@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Reservation } from "../core/byte-budget.ts";
 import type { Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
 import { badRequest } from "../core/error.ts";
@@ -29,6 +30,8 @@ export interface Route<Snapshot> {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
+  /** True if a route of `configureApp` with the same method and path replaces this one. @default false */
+  readonly yields?: boolean;
   readonly query?: ObjectSchema;
   readonly body?: ObjectSchema;
   readonly responses: Responses;
@@ -51,6 +54,7 @@ interface RouteRequest<Snapshot> {
   /** The version of the config at the start of the request. */
   readonly snapshot: Snapshot;
   readonly limits: BodyLimits;
+  readonly reservation: Reservation;
   /** Called for each key of the body that the schema does not have. */
   readonly unknownKey: (key: string) => void;
 }
@@ -80,6 +84,8 @@ interface RouteOptions<Snapshot, Path extends string, Q, B, R extends Responses>
     request: Request;
     requestId: string;
     snapshot: Snapshot;
+    /** Counts the body as data in flight for longer than the response. */
+    hold: Reservation["hold"];
   }): HandlerResult<R> | Promise<HandlerResult<R>>;
 }
 
@@ -94,7 +100,7 @@ export function defineRoute<
   return {
     ...route,
     type: "route",
-    run({ request, params, search, identity, requestId, snapshot, limits, unknownKey }) {
+    run({ request, params, search, identity, requestId, snapshot, limits, reservation, unknownKey }) {
       const checked = {
         params,
         query: query && check(query, toRecord(search), "query"),
@@ -103,14 +109,17 @@ export function defineRoute<
         request,
         requestId,
         snapshot,
+        hold: () => reservation.hold(),
       };
       // The schemas produced these values, and the path named the params. The generics hide that from TypeScript.
       type Input = Parameters<typeof handle>[0];
       if (!body) return handle(checked as Input);
-      return readJson(request, limits).then((json) => {
+      return readJson(request, limits, reservation).then((json) => {
         inspect(body, json, "", unknownKey);
         checked.body = check(body, json, "request body");
-        return handle(checked as Input);
+        const release = reservation.hold(); // the handler may outlast a client that leaves
+        if (!release) return handle(checked as Input);
+        return (async () => handle(checked as Input))().finally(release);
       });
     },
   };

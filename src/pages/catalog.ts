@@ -10,6 +10,8 @@ export interface Catalog {
   readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry }>;
   readonly policy: Policy | undefined;
   readonly config: { readonly server: { readonly rateLimit?: object | undefined } };
+  /** The built-in routes that are not served, such as `GET /health`. */
+  readonly replaced: ReadonlySet<string>;
 }
 export interface AgentEntry {
   readonly id: string;

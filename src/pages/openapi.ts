@@ -230,6 +230,8 @@ function errorsOfKit(route: Route<never>, hasParams: boolean): Record<string, st
   const errors: Record<string, string> = { 500: "Internal server error" };
   if (route.body || route.query || hasParams) errors["400"] = "The request is invalid";
   if (route.body) Object.assign(errors, { 413: "The body is too large", 415: "The body is not JSON" });
+  if (route.path.includes("/:")) errors["414"] = "The path is too long";
+  if (route.body) errors["503"] = "Too much data is in flight";
   if (streams) errors["503"] = "Too many open streams";
   return errors;
 }

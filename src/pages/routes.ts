@@ -108,7 +108,7 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
   return route;
 
   function toDocument(snapshot: Catalog, isKnown: boolean): string {
-    const routes = [...others, route];
+    const routes = [...others, route].filter(({ method, path }) => !snapshot.replaced.has(`${method} ${path}`));
     const { workflows = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
     const { policy, config } = snapshot;
     const isLimited = config.server.rateLimit !== undefined;

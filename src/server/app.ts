@@ -1,19 +1,21 @@
 import { getWebSocketHooks, type Hooks } from "crossws";
-import { H3Event } from "h3";
+import { H3Event, type H3 } from "h3";
 import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
+import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
-import { withIds, type Logger } from "../core/log.ts";
+import type { Logger } from "../core/log.ts";
 import { runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
 import { createCors } from "../http/cors.ts";
 import { createRateLimit } from "../http/rate-limit.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
+import { checkPath } from "../http/path-bounds.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
-import { createCustomApp, innerHandler, type InnerHandler } from "./custom.ts";
+import { innerHandler, type InnerHandler } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { createMiddlewareAnswer } from "./middleware-answer.ts";
@@ -21,22 +23,35 @@ import { createOriginCheck, isForeign, isOwn } from "./origins.ts";
 import { answerInScope } from "./request-span.ts";
 import { toHooks } from "./socket-hooks.ts";
 
+declare module "h3" {
+  interface H3EventContext {
+    [whenEnded]?: OnEnded;
+  }
+}
+const whenEnded: unique symbol = Symbol("whenEnded");
+
 export type Mode = "dev" | "start";
+/** Gets the errors that are hidden from the caller. */
+export type RequestReport = (error: unknown, requestId: string | undefined) => void;
 export interface AppOptions {
   readonly snapshot: Snapshot;
   readonly table: Table<BuiltInRoute>;
+  /** The app of `configureApp`. */
+  readonly custom: H3;
+  readonly report: RequestReport;
   readonly streams: Streams;
   readonly mode: Mode;
   readonly logger: Logger;
   readonly tracer: Tracer;
+  readonly budget: ByteBudget;
   /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
 }
 /** An app that serves one snapshot of the config. */
 export interface App {
   readonly snapshot: Snapshot;
-  /** Answers a request. Never rejects. */
-  answer(request: Request): Promise<Answer>;
+  /** Answers a request. Never rejects. `onEnded` registers callbacks for the end of the response. */
+  answer(request: Request, onEnded: OnEnded): Promise<Answer>;
   /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
   upgrade(request: Request): Promise<{ hooks: Partial<Hooks> | Response; isBuiltIn: boolean }>;
   /** Returns every route, built-in and custom. */
@@ -44,29 +59,38 @@ export interface App {
 }
 
 /** Creates an app. A request passes cors → auth → the built-in route that matches, or else the custom app. */
-export function createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey }: AppOptions): App {
-  const { server, auth, configureApp } = snapshot.config;
+export function createApp({
+  snapshot,
+  table,
+  custom,
+  report,
+  streams,
+  mode,
+  logger,
+  tracer,
+  budget,
+  unknownKey,
+}: AppOptions): App {
+  const { server, auth } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits, rateLimit, trustedProxies } = server;
   const cors = createCors(corsOptions);
   const checkOrigin = createOriginCheck(cors, auth);
   const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
-  const report = (error: unknown, requestId: string | undefined): void =>
-    withIds(logger, { requestId }).error("Request failed", { error });
   const { policy } = snapshot;
   const rate = rateLimit && createRateLimit(rateLimit, trustedProxies);
   const gate =
     auth &&
     policy &&
     createGate(auth, policy, (error) => logger.error("The authentication provider failed", { error }));
-  const custom = createCustomApp({ configureApp, table, report });
   const answerInMiddleware = createMiddlewareAnswer({ table, identify, answerBuiltIn, askCustom, report });
 
-  async function answer(request: Request): Promise<Answer> {
+  async function answer(request: Request, onEnded: OnEnded): Promise<Answer> {
     const requestId = nextRequestId();
     let headers: HeaderPairs = [["x-request-id", requestId]];
     try {
       const event = toEvent(request);
+      event.context[whenEnded] = onEnded;
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), headers);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
@@ -137,6 +161,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
       requestId,
       snapshot,
       limits,
+      reservation: budget.createReservation(event.context[whenEnded]!),
       unknownKey: (key) => unknownKey(`${route.method} ${route.path}`, key),
     });
   }
@@ -167,6 +192,7 @@ export function createApp({ snapshot, table, streams, mode, logger, tracer, unkn
     const host = request.headers.get("host");
     if (host !== null && !isHost(host)) throw badRequest("Bad request: invalid Host header");
     if (!isOurHost(host ?? event.url.host)) throw new ServeError(403, "Host not allowed");
+    checkPath(event.url.pathname);
     return event;
   }
 

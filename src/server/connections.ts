@@ -2,6 +2,8 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
 export interface Connections {
+  /** Returns the connections that carry a request. */
+  busy(): Iterable<Socket>;
   /** Closes every connection as soon as it carries no request. */
   close(): void;
 }
@@ -32,6 +34,9 @@ export function trackConnections(server: Server): Connections {
   }
 
   return {
+    *busy() {
+      for (const [socket, count] of requests) if (count > 0) yield socket;
+    },
     close() {
       closing = true;
       for (const [socket, count] of requests) if (count === 0) socket.destroySoon();

@@ -1,21 +1,26 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { limitRequestBody } from "srvx/body-limit";
 import { createAgents } from "../agents/agents.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
+import { ByteBudget } from "../core/byte-budget.ts";
 import { shuttingDown } from "../core/error.ts";
-import type { Logger } from "../core/log.ts";
+import { withIds, type Logger } from "../core/log.ts";
 import type { Program } from "../engine/backend.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
+import { createTable } from "../http/table.ts";
 import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
 import { createLogs, type Logs } from "../observability/logs.ts";
 import { createTraces, type Traces } from "../observability/tracer.ts";
 import type { Problem } from "../pages/problem.ts";
-import { createApp, type App, type Mode } from "./app.ts";
+import { createApp, type App, type Mode, type RequestReport } from "./app.ts";
 import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
+import { createCustomApp } from "./custom.ts";
+import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, listen as openPort, type ListeningServer, type ListenOptions } from "./listen.ts";
 import { toListener } from "./listener.ts";
@@ -76,6 +81,8 @@ export interface OpenServer extends Server {
    * started with. Backend, limits and port do not change. Throws, and changes nothing, if the version cannot be served.
    */
   swap(project: Project): void;
+  /** With `noticeMs`, serves for that time as before, while `/ready` is 503, so that a load balancer can notice. */
+  close(options?: { noticeMs?: number }): Promise<void>;
   /** Sets the problem that the landing page shows about a version that cannot be served. Undefined clears it. */
   complain(problem: Problem | undefined): void;
 }
@@ -83,12 +90,12 @@ export interface OpenServer extends Server {
 /** Returns the routes of a config. The configured backend is not opened. */
 export function toRoutes(project: Project): ListedRoute[] {
   const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
-  const { toApp } = assemble({ ...project, config }, { mode: "start" });
+  const { toApp } = assemble({ ...project, config }, { mode: "start" }, false);
   return toApp(project).routes();
 }
 
 /** Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. */
-function assemble(project: Project, parts: ServerParts) {
+function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   const { mode, logger: own, json, extraRoutes, file } = parts;
   const { config, root } = project;
   const { limits } = config.server;
@@ -104,31 +111,59 @@ function assemble(project: Project, parts: ServerParts) {
   const agents = createAgents({ conversations, limits, logger, tracer, root });
   let problem: Problem | undefined;
   const isDev = mode === "dev";
-  const table = createBuiltInRoutes(
-    { engine, agents, logs, traces, limits, isDev, problem: () => problem },
-    extraRoutes,
-  );
+  const draining = { isDraining: false };
+  const readiness: Readiness = {
+    isDraining: () => draining.isDraining,
+    isRecovered: () => engine.isRecovered(),
+    isWritable: () => engine.isWritable(),
+  };
+  const builtIn = createBuiltInRoutes({ engine, agents, logs, traces, limits, isDev, problem: () => problem }, [
+    ...healthRoutes(readiness),
+    ...(extraRoutes ?? []),
+  ]);
+  const withoutHealth = createTable(builtIn.routes.filter(({ yields }) => !yields));
+  const reportRequest: RequestReport = (error, requestId) =>
+    withIds(logger, { requestId }).error("Request failed", { error });
+  const sayReplaced = createReplacedNotice(logger);
   const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
+  const budget = new ByteBudget(limits.inFlightBytes);
 
   function toApp(next: Project): App {
     // The limits of the first version apply throughout: backend, streams and port are opened once, with these limits.
     const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
-    const snapshot = createSnapshot(version, { logger, tracer, ask: agents.ask });
-    const app = createApp({ snapshot, table, streams, mode, logger, tracer, unknownKey });
+    const { configureApp, server } = version.config;
+    const table = server.health === false ? withoutHealth : builtIn;
+    const { custom, table: served } = createCustomApp({ configureApp, table, report: reportRequest });
+    const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
+    if (isServing && server.health !== false) sayReplaced(replaced);
+    const open = healthEntries.filter((entry) => !replaced.has(entry));
+    const snapshot = createSnapshot(version, { logger, tracer, ask: agents.ask, open, replaced });
+    const app = createApp({
+      snapshot,
+      table: served,
+      custom,
+      report: reportRequest,
+      streams,
+      mode,
+      logger,
+      tracer,
+      budget,
+      unknownKey,
+    });
     output = toLogOutput(next);
     return app;
   }
   function complain(next: Problem | undefined): void {
     problem = next;
   }
-  return { engine, agents, streams, toApp, complain, report, logger, traced: traces.ready };
+  return { engine, agents, streams, toApp, complain, report, logger, draining, traced: traces.ready };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode, heldMs } = parts;
   const { server } = project.config;
-  const { engine, agents, streams, toApp, complain, report, logger, traced } = assemble(project, parts);
+  const { engine, agents, streams, toApp, complain, report, logger, draining, traced } = assemble(project, parts, true);
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
   let opening: Promise<void> | undefined;
@@ -146,6 +181,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const programOf = (id: string): Program | undefined => current().snapshot.workflows.get(id);
   let listening: Promise<ListeningServer> | undefined;
   let closing: Promise<void> | undefined;
+  let noticed: Promise<void> | undefined;
 
   return {
     get snapshot() {
@@ -158,13 +194,14 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     async fetch(request) {
       if (closing) return toErrorEnvelope(shuttingDown(), [], report).toResponse();
       const app = current();
-      const release = app.snapshot.hold("request");
+      const releases = [app.snapshot.hold("request")];
+      const release = (): void => releases.forEach((one) => one());
       await recover().catch((error: unknown) => {
         release();
         throw error;
       });
       const limited = limitRequestBody(request, server.limits.bodyBytes);
-      return toResponse(await app.answer(limited), request.method, release);
+      return toResponse(await app.answer(limited, (one) => releases.push(one)), request.method, release);
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
       if (listening) throw new Error("This server is already listening");
@@ -178,6 +215,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         limits: server.limits,
         listener: toListener(current, report),
         report,
+        warn: (message, data) => logger.warn(message, data),
         async resolve(request, socket) {
           const app = current();
           const release = app.snapshot.hold("socket");
@@ -196,8 +234,10 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       );
       return listening;
     },
-    close() {
-      return (closing ??= close());
+    close({ noticeMs = 0 } = {}) {
+      draining.isDraining = true;
+      if (noticeMs === 0) return (closing ??= close());
+      return (noticed ??= sleep(noticeMs).then(() => (closing ??= close())));
     },
   };
 
@@ -224,6 +264,19 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     const rest = Math.max(answerMs, until - performance.now());
     await within(rest, versions.close(), { onLate: () => {} });
   }
+}
+
+const toEntry = ({ method, path }: BuiltInRoute): string => `${method} ${path}`;
+
+/** Logs each route that `configureApp` replaces, once. */
+function createReplacedNotice(logger: Logger): (replaced: Iterable<string>) => void {
+  const said = new Set<string>();
+  return (replaced) => {
+    for (const entry of replaced) {
+      if (!said.has(entry)) logger.info(`configureApp replaces the built-in route ${entry}`);
+      said.add(entry);
+    }
+  };
 }
 
 /** Completes a response as a Node host would: a HEAD has no body, and a stream holds the snapshot until it ends. */

@@ -1,8 +1,10 @@
 import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
+import { compareRoutes } from "rou3";
 import { ConfigError } from "../config/error.ts";
-import { notFound, ServeError, toErrorMessage } from "../core/error.ts";
+import { clientLeft, notFound, ServeError, toErrorMessage } from "../core/error.ts";
+import { isClientAbort } from "../http/client-abort.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
-import type { Table } from "../http/table.ts";
+import { createTable, type Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
 import { isCrossOrigin } from "./origins.ts";
 
@@ -24,11 +26,18 @@ export interface CustomAppOptions {
   readonly report: (error: unknown, requestId: string | undefined) => void;
 }
 
+export interface CustomParts {
+  readonly custom: H3;
+  /** The built-in routes without those that a custom route replaces. */
+  readonly table: Table<BuiltInRoute>;
+}
+
 /** Creates the H3 app for `configureApp`: custom routes, middleware and error handler, with errors in our envelope. */
-export function createCustomApp({ configureApp, table, report }: CustomAppOptions): H3 {
+export function createCustomApp({ configureApp, table: all, report }: CustomAppOptions): CustomParts {
   const app = new H3({ silent: true }); // h3 would print every error; `report` gets each hidden one once
   sparePaths(app);
   configure(app, configureApp);
+  const table = withoutReplaced(all, app);
   for (const { method = "", route = "" } of app["~routes"]) {
     const builtIn = table.hides(method, route);
     if (builtIn) {
@@ -53,15 +62,27 @@ export function createCustomApp({ configureApp, table, report }: CustomAppOption
     } catch (again) {
       failed = again; // h3 would respond outside the envelope
     }
+    if (isClientAbort(failed, event.req)) failed = clientLeft();
     return toErrorEnvelope(failed, toKept(event), (hidden) => report(hidden, context.requestId)).toResponse();
   };
-  return app;
+  return { custom: app, table };
 
   /** Returns a 404 or 405 for h3's own 404. Undefined for a 404 that the host threw. */
   function unmatched(error: HTTPError, event: H3Event): ServeError | undefined {
     if (error.status !== 404 || error.unhandled || event.context.matchedRoute) return;
     return methodNotAllowed(table, event.url.pathname);
   }
+}
+
+/** Removes the routes that yield to a custom route of the same method and path. */
+function withoutReplaced(table: Table<BuiltInRoute>, app: H3): Table<BuiltInRoute> {
+  const isReplaced = (ours: BuiltInRoute): boolean =>
+    ours.yields === true &&
+    app["~routes"].some(
+      ({ method, route }) => (!method || method === ours.method) && compareRoutes(route ?? "", ours.path) === "equal",
+    );
+  const kept = table.routes.filter((ours) => !isReplaced(ours));
+  return kept.length === table.routes.length ? table : createTable(kept);
 }
 
 /** Returns the headers to keep on an error. h3 drops those of middleware, but a page must be able to read errors. */

@@ -6,8 +6,10 @@ import type { Limits } from "../config/limits.ts";
 import { createUpgrade, type UpgradeOptions } from "../sockets/upgrade.ts";
 import type { Mode } from "./app.ts";
 import { trackConnections } from "./connections.ts";
+import { inTurn } from "./in-turn.ts";
 import type { Listener } from "./listener.ts";
 import { freePort, portTaken } from "./port.ts";
+import { cutStalled } from "./stalled.ts";
 import { answerUnparsed } from "./unparsed.ts";
 
 export interface ListenOptions {
@@ -22,6 +24,7 @@ export interface ListenOptions {
   readonly listener: Listener;
   readonly resolve: UpgradeOptions["resolve"];
   readonly report: (error: unknown) => void;
+  readonly warn: (message: string, data: Record<string, unknown>) => void;
   readonly limits: Limits;
 }
 /** A server that listens on a port. */
@@ -38,12 +41,15 @@ export interface ListeningServer {
 }
 
 export async function listen(options: ListenOptions): Promise<ListeningServer> {
-  const { listener, host, limits, report } = options;
+  const { host, limits, report } = options;
+  const listener = inTurn(options.listener);
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve });
   const port = await freePort(options);
   const server = options.mode === "dev" ? await openListhen() : await openNode();
   answerUnparsed(server);
   const connections = trackConnections(server);
+  const stopCutting = cutStalled(connections.busy, limits.responseStallMs);
+  limitConnections(server, limits.maxConnections, options.warn);
   const { port: bound } = server.address() as AddressInfo;
   const scheme = options.mode === "dev" && options.https ? "https" : "http";
   return { url: `${scheme}://${toUrlHost(host)}:${bound}`, port: bound, close };
@@ -94,9 +100,21 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
       () => {}, // aborted: every connection has closed in time
     );
     await closed;
+    stopCutting();
     clearTimeout(cut);
     over.abort();
   }
+}
+
+/** Closes further connections at once. Logs that at most once a minute. */
+function limitConnections(server: HttpServer, maxConnections: number, warn: ListenOptions["warn"]): void {
+  let quietUntil = 0;
+  server.maxConnections = maxConnections;
+  server.on("drop", () => {
+    if (performance.now() < quietUntil) return;
+    quietUntil = performance.now() + 60_000;
+    warn("A connection was closed: limits.maxConnections is reached", { maxConnections });
+  });
 }
 
 /** The part of `drainMs` that is reserved for writing and reading the last responses. */

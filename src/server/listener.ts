@@ -14,10 +14,12 @@ export function toListener(current: () => App, report: (error: unknown) => void)
     const { bodyBytes } = app.snapshot.config.server.limits;
     const hasHost = req.headers.host !== undefined || req.httpVersion === "1.0";
     const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
-    void (hasHost ? app.answer(request) : Promise.resolve(noHost))
+    const onEnded = (release: () => void): void => void (res.closed ? release() : res.once("close", release));
+    void (hasHost ? app.answer(request, onEnded) : Promise.resolve(noHost))
       .then((answer) => {
         // srvx pauses a body that is too large. Discard the rest, or the connection's next request waits behind it.
         if (answer.status === 413) req.resume();
+        if (answer.status >= 400 && !req.complete && !res.shouldKeepAlive) return sendEarly(req, res, answer);
         return send(res, answer);
       })
       .catch((error) => {
@@ -30,6 +32,20 @@ export function toListener(current: () => App, report: (error: unknown) => void)
 }
 
 const noHost = toErrorEnvelope(badRequest("Bad request: no Host header"), [], () => {});
+
+/**
+ * Sends an error before its request has arrived as a whole, on a connection that closes afterwards. The rest of the body
+ * is discarded before the connection is closed: closed with unread data, it would be reset, and a client that writes
+ * first would get EPIPE in place of the error.
+ */
+async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
+  const { status } = answer;
+  const bytes = answer instanceof Envelope ? Buffer.from(answer.text) : new Uint8Array(await answer.arrayBuffer());
+  const raw = ["content-length", String(bytes.length)];
+  for (const [name, value] of answer.headers) if (name !== "content-length") raw.push(name, value);
+  res.writeHead(status, raw).write(bytes);
+  req.once("close", () => res.end()).resume();
+}
 
 export function send(res: ServerResponse, answer: Answer): unknown {
   if (!(answer instanceof Envelope)) return sendNodeResponse(res, answer);

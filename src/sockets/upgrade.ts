@@ -57,7 +57,15 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
       hooksOf.set(request, guard(hooks, report));
       await adapter.handleUpgrade(req, socket, head, request);
     } catch (error) {
+      refuseWith(socket, error);
+    }
+  }
+
+  function refuseWith(socket: Duplex, error: unknown): void {
+    try {
       refuse(socket, toErrorEnvelope(error, [], report));
+    } catch (invalid) {
+      refuse(socket, toErrorEnvelope(invalid, [], report)); // a header of the refusal, which the next one does not have
     }
   }
 

@@ -106,8 +106,9 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         409: "The execution already exists, or was cancelled",
         ...cannotStart,
       },
-      async handle({ params, body, identity, request, snapshot }) {
-        const { id } = await begin(engine, findWorkflow(snapshot, params.id), body.input, body.options, identity);
+      async handle({ params, body, identity, request, snapshot, hold }) {
+        const workflow = findWorkflow(snapshot, params.id);
+        const { id } = await keep(hold(), begin(engine, workflow, body.input, body.options, identity));
         if (wantsAsync(request))
           return new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
         return settle(id, 0, request.signal);
@@ -121,12 +122,12 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       body: ExecuteBody,
       responses: { 200: events(EventShape) },
       errors: { ...unknownWorkflow, 409: "The execution already exists", ...cannotStart },
-      handle({ params, body, identity, snapshot }) {
+      handle({ params, body, identity, snapshot, hold }) {
         const workflow = findWorkflow(snapshot, params.id);
         const executionId = body.options?.executionId ?? newId();
         async function* run(signal: AbortSignal): EventViews {
           const happening = engine.events(executionId, 0, signal); // before the start, so that no event is missed
-          await begin(engine, workflow, body.input, { ...body.options, executionId }, identity);
+          await keep(hold(), begin(engine, workflow, body.input, { ...body.options, executionId }, identity));
           yield* follow(happening, executionId, signal);
         }
         return new EventStream(run, idHeader(executionId));
@@ -165,11 +166,15 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
         409: "The execution was cancelled, or its workflow has changed",
         ...cannotBegin,
       },
-      async handle({ params, body, identity, request, snapshot }) {
+      async handle({ params, body, identity, request, snapshot, hold }) {
         const workflow = findWorkflow(snapshot, params.id);
         const state = await find(engine, params.id, params.executionId, toReach(identity));
         const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
-        const resumed = await resume(engine, workflow, state, asked, identity.caller);
+        const resuming = resume(engine, workflow, state, asked, identity.caller);
+        const resumed = await keep(
+          hold(),
+          resuming.then((next) => ({ ...next, id: params.executionId })),
+        );
         return settle(params.executionId, resumed.epoch, request.signal);
       },
     }),
@@ -237,6 +242,16 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
 
   function withStatus(detail: WorkflowDetail): WorkflowDetail {
     return { ...detail, status: engine.running(detail.id) > 0 ? "running" : "idle" };
+  }
+
+  /** Counts a body as data in flight until the execution that it starts or continues has ended or is suspended. */
+  async function keep<T extends { id: string; epoch?: number }>(
+    release: (() => void) | undefined,
+    starting: Promise<T>,
+  ): Promise<T> {
+    if (!release) return starting;
+    starting.then(({ id, epoch = 0 }) => engine.settled(id, epoch)).then(release, release);
+    return starting;
   }
 
   /** Waits for the end or the next suspension. A client that disconnects ends the wait, and the execution continues. */

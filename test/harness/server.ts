@@ -16,6 +16,8 @@ export type Target = (typeof targets)[number];
 export interface TestServer extends Client {
   readonly snapshot: Snapshot;
   readonly target: Target;
+  /** The address of the server. Nothing listens there in process. */
+  readonly url: string;
   /** Every record that the server has logged. */
   readonly logs: LogRecord[];
   /** Sends a request without checking its answer. */
@@ -75,6 +77,7 @@ export async function startServer(target: Target, options: Options = {}): Promis
     ...createClient(send, doc as never),
     snapshot: server.snapshot,
     target,
+    url: base,
     logs,
     send,
     raw: (text) => sendRaw(base, text),

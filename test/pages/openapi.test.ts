@@ -49,12 +49,13 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
           },
         },
         400: error("The request is invalid"),
+        414: error("The path is too long"),
         500: error("Internal server error"),
       },
     });
     const { post } = doc.paths["/test/echo"];
     expect(post.requestBody.content["application/json"].schema.properties).toMatchObject({ n: { type: "number" } });
-    expect(Object.keys(post.responses)).toEqual(["200", "202", "400", "413", "415", "500"]);
+    expect(Object.keys(post.responses)).toEqual(["200", "202", "400", "413", "415", "500", "503"]);
     expect(doc.paths["/test/wait"].get.security).toBeUndefined();
     expect(doc.paths["/test/socket"].get.parameters).toMatchObject([{ name: "level", in: "query", required: false }]);
     expect(Object.keys(doc.paths["/test/events/{kind}"].get.responses)).toContain("503");

@@ -33,6 +33,7 @@ export async function runDockerfile(block: Block, { tools }: World): Promise<voi
     else if (instruction === "ENV") Object.assign(env, Object.fromEntries(words.map((pair) => pair.split("="))));
     else if (instruction === "VOLUME") volumes.push(rest);
     else if (instruction === "EXPOSE") expect(rest).toBe(env["PORT"]);
+    else if (instruction === "HEALTHCHECK") expect(rest).toContain(`http://127.0.0.1:${env["PORT"]}/health`);
     else if (instruction === "CMD") command = JSON.parse(rest) as string[];
     else throw new Error(`Nobody knows how to do ${JSON.stringify(line)}`);
   }

@@ -90,7 +90,7 @@ const proofs: readonly Proof[] = [
       expect(authorization).not.toContain(secret);
       expect(await ask(closed, { input: {} }, { authorization })).toMatchObject([404, {}]);
       expect(await ask(`${url}/agents`)).toMatchObject([text.includes("defaultPrivate: true") ? 401 : 200, {}]);
-      if (text.includes('publicRoutes: ["GET /health"')) expect((await ask(`${url}/health`))[0]).toBe(404);
+      if (text.includes('publicRoutes: ["GET /health"')) expect((await ask(`${url}/health`))[0]).toBe(200);
     },
   },
   {

@@ -1,0 +1,99 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { expect, it, onTestFinished } from "vitest";
+import { defineWorkflow } from "../../src/workflows/define.ts";
+import { createGates } from "../harness/gates.ts";
+import { describeServer, type TestServer } from "../harness/server.ts";
+import { eventually, until } from "../harness/waiting.ts";
+
+const gates = createGates();
+const workflow = defineWorkflow({ id: "wait" }).andThen({
+  id: "gate",
+  async execute({ data, suspend }: any) {
+    await gates.pass(data.gate);
+    if (data.suspends) await suspend("waiting");
+    return "done";
+  },
+});
+// A body counts five times its size: two bodies of 100 kB fit, and a third does not.
+const config = { workflows: [workflow], server: { limits: { inFlightBytes: 1_100_000 } } };
+let count = 0;
+const input = (gate: string, bytes = 100_000, more = {}) => ({ input: { gate, pad: "x".repeat(bytes), ...more } });
+const execute = "/workflows/wait/execute";
+const later = { headers: { prefer: "respond-async" } };
+
+describeServer("the bytes in flight", { config }, (server) => {
+  const newGate = (): string => `${server.target} ${++count}`;
+
+  it("are bounded: a request over the bound gets 503 with Retry-After, and is welcome once another has ended", async () => {
+    const gate = newGate();
+    const open = [server.post(execute, input(gate)), server.post(execute, input(gate))];
+    await eventually(async () => {
+      const { status, headers, body } = await server.post(execute, input(gate), later);
+      expect([status, headers.get("retry-after"), body.error]).toEqual([503, "1", "Too much data in flight"]);
+    });
+    gates.open(gate);
+    for (const { status } of await Promise.all(open)) expect(status).toBe(200);
+    await eventually(async () => expect((await server.post(execute, input(gate))).status).toBe(200));
+  });
+
+  it("do not count small bodies", async () => {
+    const gate = newGate();
+    const large = server.post(execute, input(gate, 200_000));
+    await gates.reached(gate);
+    const small = Array.from({ length: 200 }, () => server.post(execute, input(gate, 15_000), later));
+    for (const { status } of await Promise.all(small)) expect(status).toBe(202);
+    gates.open(gate);
+    expect((await large).status).toBe(200);
+  });
+
+  it("admit one request of any size while there is no other", async () => {
+    const gate = newGate();
+    gates.open(gate);
+    await eventually(async () => expect((await server.post(execute, input(gate, 1_000_000))).status).toBe(200));
+  });
+
+  it("include an execution until it ends, although its response has ended", async () => {
+    const gate = newGate();
+    expect((await server.post(execute, input(gate, 200_000), later)).status).toBe(202);
+    await gates.reached(gate);
+    expect((await server.post(execute, input(gate), later)).status).toBe(503);
+    expect((await server.post("/workflows/wait/stream", input(gate))).status).toBe(503);
+    gates.open(gate);
+    await eventually(async () => expect((await server.post(execute, input(gate))).status).toBe(200));
+  });
+
+  it("do not include an execution that is suspended", async () => {
+    const gate = newGate();
+    gates.open(gate);
+    const { body } = await server.post(execute, input(gate, 200_000, { suspends: true }));
+    expect(body.data.status).toBe("suspended");
+    await eventually(async () => expect((await server.post(execute, input(gate, 200_000))).status).toBe(200));
+  });
+});
+
+describeServer("a body without a length", { config, only: ["dev", "start"] }, (server) => {
+  const chunk = "x".repeat(50_000);
+
+  async function upload(to: TestServer): Promise<{ more(): void; answer(): string }> {
+    const socket = connect(Number(new URL(to.url).port), "127.0.0.1");
+    onTestFinished(() => void socket.destroy());
+    await once(socket, "connect");
+    let text = "";
+    socket.setEncoding("utf8").on("data", (part) => (text += part));
+    socket.on("error", () => {});
+    const headers = "Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked";
+    socket.write(`POST ${execute} HTTP/1.1\r\n${headers}\r\n\r\n1\r\n"\r\n`);
+    const more = (): void => void socket.write(`${chunk.length.toString(16)}\r\n${chunk}\r\n`);
+    return { more, answer: () => text };
+  }
+
+  it("counts as it is read, and is refused before it has ended", async () => {
+    const gate = `${server.target} chunks`;
+    expect((await server.post(execute, input(gate), later)).status).toBe(202);
+    const { more, answer } = await upload(server);
+    for (let i = 0; i < 4; i++) more();
+    await until(() => answer().startsWith("HTTP/1.1 503"), "the refusal");
+    gates.open(gate);
+  });
+});
