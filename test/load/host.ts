@@ -96,7 +96,7 @@ const heavy = defineWorkflow({ id: "heavy", input: v.looseObject({ n: v.number()
 });
 /** Workflows that only make /doc and the lists longer. */
 const more = Array.from({ length: Number(LOAD_MORE) }, (_, n) =>
-  defineWorkflow({ id: `more-${n}`, purpose: "A long purpose. ".repeat(1_000) }).andThen({ id: "s", execute: () => n }),
+  defineWorkflow({ id: `more-${n}`, purpose: "A long purpose. ".repeat(300) }).andThen({ id: "s", execute: () => n }),
 );
 
 export default defineConfig({

@@ -24,7 +24,7 @@ export interface ServeOptions {
   secret?: string;
   /** Holds the gated workflows until `POST /gate`. */
   gated?: boolean;
-  /** The number of workflows that only make the lists longer: 16 KB of `/doc` each, at least. */
+  /** The number of workflows that only make `/doc` and the list longer, by more than 4 KB each. */
   more?: number;
   /** The size of the old generation, in MB. */
   heapMb?: number;

@@ -13,7 +13,7 @@ const timeout = bySize(120_000, 600_000);
 it(
   `cuts ${readers} clients that do not read a response, and none that reads slowly`,
   async () => {
-    const server = await serve({ limits: { responseStallMs: 4_000 }, more: 300 });
+    const server = await serve({ limits: { responseStallMs: 4_000 }, more: 1_250 });
     const paths = ["/doc", "/workflows"];
     const sizes = await Promise.all(
       paths.map(async (path) => (await (await server.get(path)).arrayBuffer()).byteLength),

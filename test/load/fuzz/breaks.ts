@@ -343,12 +343,12 @@ export const broken: Arbitrary<Change> = fc
     return whole.path.startsWith("/") ? whole : { ...whole, isUnparsed: true };
   });
 
-/** A body that an earlier break has made unreadable stays as it is. */
+/** A body that an earlier break has made unreadable, or too deep, stays as it is. */
 function tryChange(draft: Draft, by: Change): Draft {
   try {
     return by(draft);
   } catch (error) {
-    if (error instanceof SyntaxError) return draft;
+    if (error instanceof SyntaxError || error instanceof RangeError) return draft;
     throw error;
   }
 }

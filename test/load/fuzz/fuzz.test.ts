@@ -13,7 +13,7 @@ import { exchange, type WireAnswer } from "./wire.ts";
 const secret = "a secret of at least thirty-two bytes, for load";
 const requests = bySize(1_000, 25_000);
 /** The number of requests that are sent at the same time. */
-const together = 8;
+const together = 25;
 const timeout = bySize(120_000, 1_800_000);
 
 it.each([{ name: "without authentication" }, { name: "with authentication", secret }])(
