@@ -6,7 +6,7 @@ import { serve } from "./serve.ts";
 
 const count = bySize(100, 500);
 const readers = bySize(200, 2_000);
-const timeout = bySize(120_000, 600_000);
+const timeout = bySize(300_000, 1_200_000);
 
 it(
   `completes ${count} executions of five steps that are started at once, and loses none`,

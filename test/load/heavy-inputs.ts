@@ -7,7 +7,7 @@ const count = bySize(40, 200);
 const heapMb = bySize(160, 512);
 /** The heap, and the bytes that are outside of it: code, bodies as they arrive, pages of SQLite, socket buffers. */
 const mostMb = heapMb + bySize(350, 500);
-const timeout = bySize(120_000, 600_000);
+const timeout = bySize(300_000, 1_200_000);
 const bodyBytes = 2_097_152;
 
 /**

@@ -78,13 +78,13 @@ const nested = defineWorkflow({ id: "nested" }).andWorkflow({ id: "inner", workf
 const gated = defineWorkflow({ id: "gated" })
   .andThen({ id: "waits", execute: async () => (await gate.promise, 1) })
   .andThen({ id: "ends", execute: () => "done" });
-/** Emits 2 MB each second until the gate opens. */
+/** Emits up to 5 MB each second until the gate opens. */
 const noisy = defineWorkflow({ id: "noisy" }).andThen({
   id: "emits",
   async execute({ emit, signal }) {
     for (let n = 0; !gate.isOpen && !signal.aborted; n++) {
-      emit({ type: "noise", n, pad: "x".repeat(10_000) });
-      if (n % 2 === 0) await sleep(10);
+      emit({ type: "noise", n, pad: "x".repeat(50_000) });
+      await sleep(10);
     }
     return "done";
   },

@@ -13,7 +13,7 @@ export interface LoadedServer {
   rss(): { now: number; peak: number };
   /** Returns true until the process has ended. */
   lives(): boolean;
-  /** Returns how many of the connections from these local ports the process has open. */
+  /** Returns how many of the connections from these local ports the server has not closed. */
   open(ports: readonly number[]): number;
   post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
   get(path: string): Promise<Response>;
@@ -71,13 +71,18 @@ export async function serve({ limits = {}, secret, gated, more, heapMb }: ServeO
   };
 }
 
-/** Counts the connections to a port in the table of the kernel. Closed ones belong to no process: their inode is 0. */
+/**
+ * Counts the connections to a port in the table of the kernel that the server has not closed. Those that it has not yet
+ * accepted count as open.
+ */
 function countOpen(port: number, clients: ReadonlySet<number>): number {
   const rows = readFileSync("/proc/net/tcp", "utf8").trim().split("\n").slice(1);
   return rows.filter((row) => {
-    const [, local = "", remote = "", , , , , , , inode] = row.trim().split(/\s+/);
-    return toPort(local) === port && clients.has(toPort(remote)) && inode !== "0";
+    const [, local = "", remote = "", state = ""] = row.trim().split(/\s+/);
+    return toPort(local) === port && clients.has(toPort(remote)) && openStates.includes(state);
   }).length;
 }
 
+/** ESTABLISHED, and CLOSE_WAIT: closed by the client only. */
+const openStates = ["01", "08"];
 const toPort = (address: string): number => Number.parseInt(address.split(":")[1]!, 16);

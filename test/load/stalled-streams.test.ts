@@ -7,7 +7,7 @@ import { leaveUnread, toGet } from "./unread.ts";
 const readers = bySize(60, 400);
 /** The most resident memory: that of an idle server and of its young generation, and `sseBufferBytes` for each reader. */
 const mostMb = 350 + 2 * readers;
-const timeout = bySize(120_000, 600_000);
+const timeout = bySize(300_000, 1_200_000);
 
 it(
   `cuts ${readers} readers of events that stop reading, and keeps at most a buffer for each until then`,

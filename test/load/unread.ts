@@ -1,20 +1,15 @@
-import { connect, type Socket } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
+import { connect } from "node:net";
 import { onTestFinished } from "vitest";
 
 /**
  * Sends a request and reads nothing of its response. Returns the local port. The connection is dropped at the end of the
  * test.
  */
-export async function leaveUnread(port: number, request: string): Promise<number> {
-  return (await send(port, request)).localPort!;
-}
-
-function send(port: number, request: string): Promise<Socket> {
-  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+export function leaveUnread(port: number, request: string): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
   const socket = connect(port, "127.0.0.1", () => {
     socket.write(request);
-    resolve(socket);
+    resolve(socket.localPort!);
   });
   socket.pause();
   socket.on("error", reject); // after the promise has settled: the server has cut the connection
@@ -22,16 +17,4 @@ function send(port: number, request: string): Promise<Socket> {
   return promise;
 }
 
-/** Reads a response slowly, but without a long pause. Returns the number of bytes until the server closes. */
-export async function readSlowly(port: number, request: string): Promise<number> {
-  const socket = await send(port, request);
-  let bytes = 0;
-  for await (const chunk of socket as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    await sleep(20);
-  }
-  return bytes;
-}
-
-export const toGet = (path: string, ...headers: string[]): string =>
-  [`GET ${path} HTTP/1.1`, "Host: localhost", ...headers, "", ""].join("\r\n");
+export const toGet = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;

@@ -14,7 +14,7 @@ const secret = "a secret of at least thirty-two bytes, for load";
 const requests = bySize(1_000, 25_000);
 /** The number of requests that are sent at the same time. */
 const together = 25;
-const timeout = bySize(120_000, 1_800_000);
+const timeout = bySize(300_000, 1_800_000);
 
 it.each([{ name: "without authentication" }, { name: "with authentication", secret }])(
   `answers ${requests} requests, made from /doc and broken, as /doc says: $name`,
