@@ -95,7 +95,7 @@ function toQuery({ query }: Operation, { components }: World): Arbitrary<string>
     const value = matching(schema, components).map((text) => encodeURIComponent(String(text).toWellFormed()));
     return fc.option(
       value.map((text) => `${name}=${text}`),
-      { freq: 1 },
+      { freq: 2 },
     );
   });
   return fc.tuple(...pairs).map((chosen) => {
