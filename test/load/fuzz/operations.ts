@@ -1,0 +1,36 @@
+import type { OpenApi } from "../../../src/pages/openapi.ts";
+
+export type Json = Record<string, any>;
+
+/** One operation of `/doc`. */
+export interface Operation {
+  readonly method: string;
+  /** The path as `/doc` has it: `/workflows/{id}/execute`. */
+  readonly path: string;
+  readonly query: readonly { name: string; schema: Json }[];
+  readonly body: Json | undefined;
+  /** A body that is accepted: the one of `/doc`, or one that fits all agents. */
+  readonly example: Json | undefined;
+  readonly responses: Record<string, { content?: Record<string, unknown> }>;
+}
+
+export const nameOf = ({ method, path }: Operation): string => `${method} ${path}`;
+
+export function readOperations(doc: OpenApi): Operation[] {
+  return Object.entries(doc.paths).flatMap(([path, methods]) =>
+    Object.entries(methods as Record<string, Json>).map(([method, operation]) => ({
+      method: method.toUpperCase(),
+      path,
+      query: (operation["parameters"] ?? []).filter((parameter: Json) => parameter["in"] === "query"),
+      body: operation["requestBody"]?.content["application/json"].schema,
+      example: operation["requestBody"]?.content["application/json"].example ?? exampleOf(path),
+      responses: operation["responses"],
+    })),
+  );
+}
+
+function exampleOf(path: string): Json | undefined {
+  if (path.endsWith("/chat")) return { input: [{ id: "m1", role: "user", parts: [{ type: "text", text: "Hello" }] }] };
+  if (!path.startsWith("/agents")) return { input: {} };
+  return { input: "Hello", schema: { type: "object", properties: { a: { type: "string" } } } };
+}
