@@ -1,10 +1,5 @@
-import { getHeapStatistics } from "node:v8";
 import { busy } from "./error.ts";
-
-/** The heap that a byte of JSON costs while it is used: its text, its value, and copies. 2 MB were measured at 8 to 10. */
-const heapPerByte = 5;
-/** Smaller bodies are not counted. The limits on requests, calls and executions bound them. */
-const smallBytes = 16_384;
+import { heapPerByte, quarterOfHeap, smallBytes } from "./heap-weight.ts";
 
 /**
  * The bytes of request bodies in flight, weighed by what they cost in the heap.
@@ -18,7 +13,7 @@ export class ByteBudget {
 
   /** `most` is in bytes of heap. 0 stands for a quarter of the heap limit of the process. */
   constructor(most: number) {
-    this.#most = most || getHeapStatistics().heap_size_limit / 4;
+    this.#most = most || quarterOfHeap();
   }
 
   /** `onEnded` registers a callback for the end of the response. It is not called for small bodies. */
@@ -49,7 +44,7 @@ export class Reservation {
     this.#onEnded = onEnded;
   }
 
-  /** Raises the reservation to that of a body of this size. Throws a 503 if the budget is used up. */
+  /** Raises the reservation to that of a body of this size or weight. Throws a 503 if the budget is used up. Small ones do not count. */
   raise(bodyBytes: number): void {
     const more = bodyBytes * heapPerByte - this.#bytes;
     if (bodyBytes <= smallBytes || more <= 0) return;

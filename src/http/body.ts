@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { badRequest, clientLeft, ServeError } from "../core/error.ts";
 import type { Reservation } from "../core/byte-budget.ts";
 import { findInfinity, isDeeper } from "../core/json.ts";
+import { toWeight } from "../core/heap-weight.ts";
 import { toProblem } from "../core/schema.ts";
 import { isClientAbort } from "./client-abort.ts";
 
@@ -48,7 +49,7 @@ async function readText(request: Request, { bodyBytes }: BodyLimits, reservation
   const reading = request.text();
   const req = declared === null ? (request as NodeHosted).runtime?.node?.req : undefined;
   const text = await (req ? Promise.race([reading, refusalOf(req, reading, reservation)]) : reading);
-  reservation.raise(text.length); // in process, where no header has the length
+  reservation.raise(toWeight(text));
   return text;
 }
 

@@ -15,6 +15,6 @@ export default defineConfig({
 
   // Custom routes, on h3: https://h3.dev
   configureApp(app) {
-    app.get("/health", () => ({ ok: true }));
+    app.get("/hello", () => ({ hello: "world" }));
   },
 });

@@ -265,7 +265,7 @@ it("closes the starter with one line in .env, to all who have no token", async (
   const token = await agentserve(["token", "--sub", "ada"], { cwd: folder }).ended;
   expect(await ask(base, {})).toEqual([401, { success: false, error: "Authentication required" }]);
   expect(await ask(base, { authorization: `Bearer ${token.stdout.trim()}` })).toMatchObject([200, { success: true }]);
-  expect(await (await fetch(`${base}/health`)).json()).toEqual({ ok: true });
+  expect(await (await fetch(`${base}/hello`)).json()).toEqual({ hello: "world" });
   child.process.kill("SIGTERM");
   expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
 });

@@ -11,7 +11,7 @@ const drainMs = bySize(1_500, 10_000);
 const url = /http:\/\/\S+(?= )/;
 const toFiles = (grace: number): Record<string, string> => ({
   "agents.config.ts": `import { defineConfig } from "agentserve";
-export default defineConfig({ server: { port: 0${grace === 10_000 ? "" : `, limits: { drainMs: ${grace} }`} } });
+export default defineConfig({ server: { port: 0, limits: { drainNoticeMs: 0${grace === 10_000 ? "" : `, drainMs: ${grace}`} } } });
 `,
   // Waits for a file of its name, whatever its signal says.
   "workflows/held.ts": `import { appendFileSync, existsSync } from "node:fs";

@@ -6,7 +6,7 @@ import { leaveUnread, toGet } from "./unread.ts";
 
 const readers = bySize(60, 400);
 /** The most resident memory: that of an idle server and of its young generation, and a response for each reader. */
-const mostMb = 350 + 8 * readers;
+const mostMb = 350 + 12 * readers;
 const timeout = bySize(300_000, 1_200_000);
 
 // The kernel takes the first 4 MB of a response that is not read.

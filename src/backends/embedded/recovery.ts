@@ -3,7 +3,7 @@ import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { Admissible } from "../../engine/runs/slots.ts";
-import { stopped, type EmbeddedRun, type Runs } from "./runs.ts";
+import { stopped, unknownDensity, type EmbeddedRun, type Runs } from "./runs.ts";
 import { maxCrashes } from "./sql.ts";
 import type { LeftExecution, Store, StoredState } from "./store.ts";
 
@@ -68,7 +68,7 @@ export class Recovery {
       else if (programOf(found.workflowId)?.recovery === "fail")
         end({ at: Date.now(), to: "error", error: { message: interrupted, shown: true } });
       else if (found.crashes === maxCrashes) suspects.push(left);
-      else runs.slots.enter(left, found.bytes);
+      else runs.slots.enter(left, found.bytes * unknownDensity);
     }
     await Promise.all(transitions);
     return suspects;
@@ -121,7 +121,7 @@ export class Recovery {
       return await act(left);
     } catch (error) {
       left.loading = undefined;
-      runs.slots.enter(runs.get(left.found.id) ?? left, left.found.bytes);
+      runs.slots.enter(runs.get(left.found.id) ?? left, left.found.bytes * unknownDensity);
       throw error;
     }
   }
@@ -164,7 +164,7 @@ export class Recovery {
       if (runs.isClosing) return;
       if (suspect.loading || !this.#left.has(id)) continue;
       const changed = runs.nextChange(id);
-      runs.slots.enter(suspect, bytes);
+      runs.slots.enter(suspect, bytes * unknownDensity);
       await suspect.admitted;
       await suspect.loading;
       await Promise.race([runs.get(id) ? changed : undefined, sleep(suspectMs, undefined, { ref: false })]);

@@ -1,6 +1,6 @@
-import { getHeapStatistics } from "node:v8";
 import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
+import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import { hasSameSteps } from "../../engine/compare-steps.ts";
@@ -93,7 +93,7 @@ export class Runs implements RunHost<StoredState> {
         if (commit) {
           this.#runs.set(execution.id, run);
           if (this.#closing) run.stop(); // it continues at the next start
-          this.slots.enter(run, run.bytes);
+          this.slots.enter(run, toWeight(execution.input));
           release();
         } else end();
         resolve(commit !== undefined);
@@ -139,7 +139,7 @@ export class Runs implements RunHost<StoredState> {
     }
     this.#runs.set(id, run);
     if (slot) this.slots.replace(slot, run);
-    else this.slots.enter(run, run.bytes);
+    else this.slots.enter(run, run.bytes * unknownDensity);
     // From now on steps of this code begin: later code is compared with it.
     if (!hasSameSteps(found.execution.steps, steps))
       this.writer.write({
@@ -253,7 +253,7 @@ export class Runs implements RunHost<StoredState> {
   }
 
   publish(run: EmbeddedRun, change: Change, commit: Commit<StoredState>): void {
-    if (change.row?.body) this.slots.grow(run, change.row.body.length);
+    if (change.row?.body) this.slots.grow(run, toWeight(change.row.body));
     if (this.#watchers.size > 0) this.#watchers.get(run.execution.id)?.();
     this.#publish(run.execution.id, change, commit);
   }
@@ -338,8 +338,10 @@ export class Runs implements RunHost<StoredState> {
   }
 }
 
-/** The most bytes of stored values of the executions that run. In the heap, a value takes about five times its bytes. */
-const maxRunningBytes = (): number => getHeapStatistics().heap_size_limit / 4 / 5;
+/** The most bytes of stored values of the executions that run, by their weight. */
+const maxRunningBytes = (): number => quarterOfHeap() / heapPerByte;
+/** The weight of a byte of values that are not loaded. */
+export const unknownDensity = 2;
 
 const fileGone =
   "The data file was deleted or replaced: nothing can be written until it is back or the server is restarted";

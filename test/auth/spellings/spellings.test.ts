@@ -118,7 +118,7 @@ describe.each(socketWorlds)("$title", (world) => {
       }
       console.log(`${world.title}, ${mode}: a token opens ${opened} of ${socketCount}`);
       expect(shorten(faults)).toEqual([]);
-      expect(opened).toBeGreaterThan(socketCount * 0.1);
+      expect(opened).toBeGreaterThan(socketCount * 0.05);
       expect(await open().ask(plain(places[0]!), valid)).toMatchObject({ status: 200 });
     });
   });

@@ -27,6 +27,8 @@ export interface Request {
 export interface Serving {
   readonly log: Log;
   readonly life: number;
+  /** Whether a change that was not acknowledged can still be committed in this life. */
+  readonly commitsLate?: boolean;
   isOver(life: number): boolean;
   fail(error: unknown): void;
   within<T>(what: string, promise: Promise<T>): Promise<T>;

@@ -13,6 +13,7 @@ class Cut extends Error {}
 /** A server behind faulty sockets, over a faulty store. */
 export class FaultyServing implements Serving {
   readonly life = 1;
+  readonly commitsLate = true;
   readonly log: Log;
   /** The statuses of all answers, with their number. */
   readonly statuses: Map<number, number> = new Map();
