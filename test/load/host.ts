@@ -3,7 +3,7 @@
 import { memoryUsage } from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { andAll, andRace, andThen, defineAgent, defineConfig, defineTool, defineWorkflow, jwtAuth } from "agentserve";
-import { echoModel, scriptedModel } from "agentserve/models";
+import { echoModel } from "agentserve/models";
 import * as v from "valibot";
 
 const { LOAD_LIMITS = "{}", LOAD_SECRET, LOAD_GATED, LOAD_MORE = "0" } = process.env;
@@ -23,7 +23,10 @@ const support = defineAgent({
   maxSteps: 2,
 });
 const plain = defineAgent({ id: "plain:v1.0", instructions: "You repeat.", model: echoModel(), temperature: 0 });
-const failing = defineAgent({ id: "failing", instructions: "You fail.", model: scriptedModel([]) });
+/** Not a scripted model: that keeps its calls, which would look like a leak. */
+const fails = (): Promise<never> => Promise.reject(new Error("The model fails"));
+const failingModel = Object.assign(echoModel(), { doGenerate: fails, doStream: fails });
+const failing = defineAgent({ id: "failing", instructions: "You fail.", model: failingModel });
 
 /** Five steps of 20 ms. Each adds its number, so that a lost or repeated step shows in the result. */
 let counting = defineWorkflow({ id: "counting", input: v.object({ n: v.number() }) }).andThen({
