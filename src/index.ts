@@ -89,4 +89,4 @@ export type { HostLogger } from "./observability/log-output.ts";
 
 // A server embedded in another program
 export { createServer, type Server } from "./server/create.ts";
-export type { ListeningServer } from "./server/listen.ts";
+export type { ListeningServer } from "./server/network/listen.ts";

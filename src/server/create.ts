@@ -22,10 +22,10 @@ import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
 import { createCustomApp } from "./custom.ts";
 import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
-import { answerMs, listen as openPort, type ListeningServer, type ListenOptions } from "./listen.ts";
-import { toListener } from "./listener.ts";
+import { answerMs, listen as openPort, type ListeningServer, type ListenOptions } from "./network/listen.ts";
+import { toListener } from "./network/listener.ts";
 import type { ListedRoute } from "./listing.ts";
-import { freePort } from "./port.ts";
+import { freePort } from "./network/port.ts";
 import { findWeakSecret } from "./risks.ts";
 import { createVersions } from "./versions.ts";
 

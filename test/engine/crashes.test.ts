@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import * as v from "valibot";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { Store } from "../../src/backends/embedded/store.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 

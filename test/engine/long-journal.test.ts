@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, defineWorkflow, embedded, type Server } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
-import { Store } from "../../src/backends/embedded/store.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
 
 const count = 2_500;
 

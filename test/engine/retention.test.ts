@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { startRetention } from "../../src/backends/embedded/retention.ts";
-import { Store, type Expiry } from "../../src/backends/embedded/store.ts";
-import type { Writer } from "../../src/backends/embedded/writer.ts";
+import { Store, type Expiry } from "../../src/backends/embedded/store/store.ts";
+import type { Writer } from "../../src/backends/embedded/store/writer.ts";
 import type { Execution } from "../../src/engine/execution.ts";
 
 const minute = 60_000;

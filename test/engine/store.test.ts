@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { Store } from "../../src/backends/embedded/store.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
 import type { Execution } from "../../src/engine/execution.ts";
 
 const steps = [["a", "andThen", 0]] as const;

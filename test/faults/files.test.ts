@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
-import { Store } from "../../src/backends/embedded/store.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
 import { createTestLogger, startServer, type TestServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 import { createFormat4, toConfig } from "./migrations/project.ts";

@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { andThen, defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { Store } from "../../src/backends/embedded/store.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
 const textOf = (bytes: number): string => "x".repeat(bytes);

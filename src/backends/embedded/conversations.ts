@@ -7,10 +7,10 @@ import type {
   Turn,
   TurnOptions,
 } from "../../engine/conversations.ts";
-import type { MessageStore, Place } from "./message-store.ts";
-import { storeFull, type Space } from "./space.ts";
-import { unavailable } from "./sqlite-error.ts";
-import type { Writer } from "./writer.ts";
+import type { MessageStore, Place } from "./store/message-store.ts";
+import { storeFull, type Space } from "./file/space.ts";
+import { unavailable } from "./file/sqlite-error.ts";
+import type { Writer } from "./store/writer.ts";
 
 /** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */
 const maxWaiting = 32;

@@ -4,7 +4,7 @@ import { durationRule, fromDuration } from "../../core/duration.ts";
 import { isObject } from "../../core/json.ts";
 import type { Backend } from "../../engine/backend.ts";
 import { EmbeddedEngine } from "./engine.ts";
-import { inspect } from "./inspect.ts";
+import { inspect } from "./file/inspect.ts";
 import type { Retention } from "./retention.ts";
 
 export interface EmbeddedBackendOptions {

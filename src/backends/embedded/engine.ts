@@ -7,20 +7,20 @@ import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
-import { createPrivately, makePrivate } from "./data-file.ts";
-import { prepareFolder } from "./folder.ts";
+import { createPrivately, makePrivate } from "./file/data-file.ts";
+import { prepareFolder } from "./file/folder.ts";
 import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
-import { lock, whenFree, type WaitOptions } from "./lock.ts";
+import { lock, whenFree, type WaitOptions } from "./file/lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
 import type { Admissible } from "../../engine/runs/slots.ts";
 import { Recovery } from "./recovery.ts";
 import { startRetention, type Retention } from "./retention.ts";
-import { format } from "./sql.ts";
-import { Space, storeFull } from "./space.ts";
-import { toStoreError } from "./sqlite-error.ts";
-import { Store, type StoredState } from "./store.ts";
-import { startWatch, type Watch } from "./watch.ts";
+import { format } from "./store/sql.ts";
+import { Space, storeFull } from "./file/space.ts";
+import { toStoreError } from "./file/sqlite-error.ts";
+import { Store, type StoredState } from "./store/store.ts";
+import { startWatch, type Watch } from "./file/watch.ts";
 
 export interface EmbeddedOptions extends Omit<RunsOptions, "store"> {
   readonly path: string;

@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import type { ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
 import type { StoredEvent } from "../../engine/events.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
-import { lock } from "./lock.ts";
-import { StoreError, toStoreError } from "./sqlite-error.ts";
-import { Store, type ListedExecution } from "./store.ts";
+import { lock } from "./file/lock.ts";
+import { StoreError, toStoreError } from "./file/sqlite-error.ts";
+import { Store, type ListedExecution } from "./store/store.ts";
 
 /** The executions of a data file that no server uses. Nothing of them runs. */
 export interface OfflineStore {

@@ -4,8 +4,8 @@ import type { Program } from "../../engine/backend.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { Admissible } from "../../engine/runs/slots.ts";
 import { stopped, unknownDensity, type EmbeddedRun, type Runs } from "./runs.ts";
-import { maxCrashes } from "./sql.ts";
-import type { LeftExecution, Store, StoredState } from "./store.ts";
+import { maxCrashes } from "./store/sql.ts";
+import type { LeftExecution, Store, StoredState } from "./store/store.ts";
 
 export interface RecoveryOptions {
   readonly store: Store;

@@ -1,6 +1,6 @@
 import { createSteadyClock } from "./steady-clock.ts";
-import type { Store } from "./store.ts";
-import type { Writer } from "./writer.ts";
+import type { Store } from "./store/store.ts";
+import type { Writer } from "./store/writer.ts";
 
 /** The times for which executions are kept; undefined for ever. */
 export interface Retention {

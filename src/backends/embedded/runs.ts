@@ -11,10 +11,10 @@ import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
 import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
-import { FileGoneError } from "./data-file.ts";
-import { unavailable } from "./sqlite-error.ts";
-import type { Store, StoredState } from "./store.ts";
-import { Writer } from "./writer.ts";
+import { FileGoneError } from "./file/data-file.ts";
+import { unavailable } from "./file/sqlite-error.ts";
+import type { Store, StoredState } from "./store/store.ts";
+import { Writer } from "./store/writer.ts";
 
 export interface RunsOptions {
   readonly store: Store;

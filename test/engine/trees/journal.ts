@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
-import { fromEventText } from "../../../src/backends/embedded/event-text.ts";
+import { fromEventText } from "../../../src/backends/embedded/store/event-text.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import { toTransitionEvent } from "../../../src/engine/events.ts";
 import { createProgram } from "../../../src/engine/attempts/live-walk.ts";

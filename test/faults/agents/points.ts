@@ -1,5 +1,5 @@
-import { MessageStore } from "../../../src/backends/embedded/message-store.ts";
-import { Store } from "../../../src/backends/embedded/store.ts";
+import { MessageStore } from "../../../src/backends/embedded/store/message-store.ts";
+import { Store } from "../../../src/backends/embedded/store/store.ts";
 
 /** Where the process ends itself: in the model, in a tool, in a step, while a turn is stored or a step recorded. */
 export interface Point {

@@ -1,4 +1,4 @@
-import { Store } from "../../../src/backends/embedded/store.ts";
+import { Store } from "../../../src/backends/embedded/store/store.ts";
 import type { Transition } from "../../../src/engine/execution.ts";
 
 /** What is written, and how often the small plans write it, at the least. */

@@ -1,9 +1,15 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { JsonText } from "../../core/json.ts";
-import type { ListFilter, ListPage } from "../../engine/backend.ts";
-import type { Execution, ExecutionState, ExecutionStatus, ParkedBranch, Transition } from "../../engine/execution.ts";
-import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../../engine/listed-value.ts";
+import type { JsonText } from "../../../core/json.ts";
+import type { ListFilter, ListPage } from "../../../engine/backend.ts";
+import type {
+  Execution,
+  ExecutionState,
+  ExecutionStatus,
+  ParkedBranch,
+  Transition,
+} from "../../../engine/execution.ts";
+import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../../../engine/listed-value.ts";
 
 /**
  * Lists executions.

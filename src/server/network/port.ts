@@ -1,5 +1,5 @@
 import { createServer } from "node:net";
-import { ConfigError } from "../config/error.ts";
+import { ConfigError } from "../../config/error.ts";
 
 const tries = 100;
 

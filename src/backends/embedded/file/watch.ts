@@ -1,5 +1,5 @@
-import type { Store } from "./store.ts";
-import type { Writer } from "./writer.ts";
+import type { Store } from "../store/store.ts";
+import type { Writer } from "../store/writer.ts";
 
 export interface Watch {
   isWritable(): boolean;

@@ -1,4 +1,4 @@
-import { maxInlineBytes } from "../../engine/walk/value.ts";
+import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import { messageTables } from "./message-store.ts";
 
 /** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */

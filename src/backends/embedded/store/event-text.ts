@@ -1,4 +1,4 @@
-import type { EventBody } from "../../engine/events.ts";
+import type { EventBody } from "../../../engine/events.ts";
 
 // Starts and completions of steps are most of a file. They are stored without the names of their fields.
 type StepStart = readonly [0, from: string, stepIndex: number, stepType: string, attempt: number];

@@ -1,8 +1,8 @@
 import { statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { attempt } from "../../core/attempt.ts";
-import { ServeError } from "../../core/error.ts";
-import type { Logger } from "../../core/log.ts";
+import { attempt } from "../../../core/attempt.ts";
+import { ServeError } from "../../../core/error.ts";
+import type { Logger } from "../../../core/log.ts";
 
 export interface SpaceOptions {
   readonly path: string;

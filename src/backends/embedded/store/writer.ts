@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import { FileGoneError } from "./data-file.ts";
-import { codes, isSqliteError } from "./sqlite-error.ts";
-import { runOutOfScope } from "../../core/scope.ts";
+import { FileGoneError } from "../file/data-file.ts";
+import { codes, isSqliteError } from "../file/sqlite-error.ts";
+import { runOutOfScope } from "../../../core/scope.ts";
 
 /** A unit of work for the group commit. */
 export interface Job<T = unknown> {

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { maxBytes, maxMessages, windowSize, type History, type StoredMessage } from "../../engine/conversations.ts";
+import { maxBytes, maxMessages, windowSize, type History, type StoredMessage } from "../../../engine/conversations.ts";
 
 export const messageTables = `
   create table conversations(conversation integer primary key, key text not null unique) strict;

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import { format, schema } from "./sql.ts";
-import { StoreError } from "./sqlite-error.ts";
+import { StoreError } from "../file/sqlite-error.ts";
 
 /** The oldest format that can be migrated: that of release 1. */
 const oldest = 4;

@@ -1,4 +1,4 @@
-import { busy, toErrorMessage, type ServeError } from "../../core/error.ts";
+import { busy, toErrorMessage, type ServeError } from "../../../core/error.ts";
 
 /** The primary result codes of SQLite that we tell apart. */
 export const codes = {

@@ -1,5 +1,5 @@
 import { chmodSync, closeSync, openSync, statSync, type BigIntStats } from "node:fs";
-import { attempt } from "../../core/attempt.ts";
+import { attempt } from "../../../core/attempt.ts";
 
 const ownerOnly = 0o600;
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest, sendNodeResponse } from "srvx/node";
-import { badRequest } from "../core/error.ts";
-import { Envelope, toErrorEnvelope, type Answer } from "../http/envelope.ts";
-import type { App } from "./app.ts";
+import { badRequest } from "../../core/error.ts";
+import { Envelope, toErrorEnvelope, type Answer } from "../../http/envelope.ts";
+import type { App } from "../app.ts";
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 

@@ -1,8 +1,8 @@
 import type { Server } from "node:http";
 import type { Duplex } from "node:stream";
-import { ServeError } from "../core/error.ts";
-import { toErrorEnvelope, type Envelope } from "../http/envelope.ts";
-import { refuse } from "../http/refuse.ts";
+import { ServeError } from "../../core/error.ts";
+import { toErrorEnvelope, type Envelope } from "../../http/envelope.ts";
+import { refuse } from "../../http/refuse.ts";
 import { send } from "./listener.ts";
 
 /** Responds in our envelope to requests that Node would answer itself, or drop, before it calls a listener. */

@@ -2,11 +2,11 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
-import type { Inspection } from "../../engine/backend.ts";
+import type { Inspection } from "../../../engine/backend.ts";
 import { lock } from "./lock.ts";
-import { readFormat } from "./migrations.ts";
+import { readFormat } from "../store/migrations.ts";
 import { codes, isSqliteError, StoreError, toStoreError } from "./sqlite-error.ts";
-import { format } from "./sql.ts";
+import { format } from "../store/sql.ts";
 
 /** Reads the counts of a file and leaves nothing behind; rejects with the reason why a server could not use it. */
 export async function inspect(path: string): Promise<Inspection> {
