@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { format, schema } from "./sql.ts";
+import { format, rareIndexes, schema } from "./sql.ts";
 import { StoreError } from "../file/sqlite-error.ts";
 
 /** The oldest format that can be migrated: that of release 1. */
@@ -11,9 +11,7 @@ const migrations: Readonly<Record<number, readonly string[]>> = {
     "alter table executions add column crashes integer not null default 0",
     "alter table executions add column crash_row integer",
     "alter table executions add column isolated integer not null default 0",
-    "create index executions_by_status on executions(workflow, status, started desc, id desc)",
-    `create index executions_by_user_and_status on executions(workflow, user, status, started desc, id desc)
-      where user is not null`,
+    ...rareIndexes,
     "create table process(id integer primary key check (id = 1), clean integer not null) strict",
   ],
 };

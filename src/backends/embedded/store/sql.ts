@@ -9,6 +9,16 @@ export const format = 5;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
 // number of the last event so far.
+/**
+ * Only of the statuses that are rare and stay: an execution that runs and completes never touches these indexes. Those that run
+ * have their own index, and most of the rest are completed.
+ */
+export const rareIndexes: readonly string[] = [
+  `create index executions_by_status on executions(workflow, status, started desc, id desc)
+    where status = 'suspended' or status = 'error'`,
+  `create index executions_by_user_and_status on executions(workflow, user, status, started desc, id desc)
+    where user is not null and (status = 'suspended' or status = 'error')`,
+];
 export const schema: string = `
   create table definitions(definition integer primary key, steps text not null unique) strict;
   create table executions(
@@ -19,9 +29,7 @@ export const schema: string = `
   ) strict;
   create index executions_by_workflow on executions(workflow, started desc);
   create index executions_by_user on executions(workflow, user, started desc) where user is not null;
-  create index executions_by_status on executions(workflow, status, started desc, id desc);
-  create index executions_by_user_and_status on executions(workflow, user, status, started desc, id desc)
-    where user is not null;
+  ${rareIndexes.join(";")};
   create index executions_running on executions(number) where status = 'running';
   create table journal(
     n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
