@@ -2,6 +2,7 @@ import { busy } from "../../core/error.ts";
 
 /** A run that may be given a slot. */
 export interface Admissible {
+  /** Must not throw. */
   admit(): void;
 }
 
@@ -27,6 +28,7 @@ export class Slots {
   /** The reservations of executions that are being written. */
   #entering = 0;
   #isOpen = false;
+  #isAdmitting = false;
 
   constructor(most: SlotLimits) {
     this.#most = most;
@@ -70,23 +72,33 @@ export class Slots {
     this.#admit();
   }
 
+  /** Gives no more slots. */
+  close(): void {
+    this.#isOpen = false;
+  }
+
   #admit(): void {
+    if (this.#isAdmitting) return; // a run that leaves while it is admitted: the loop below continues
+    this.#isAdmitting = true;
     for (const [run, bytes] of this.#queue) {
-      if (!this.#isOpen || this.#running.size >= this.#most.running) return;
-      if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) return;
+      if (!this.#isOpen || this.#running.size >= this.#most.running) break;
+      if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) break;
       this.#queue.delete(run);
       this.#running.set(run, bytes);
       this.#bytes += bytes;
       run.admit();
     }
+    this.#isAdmitting = false;
   }
 
-  leave(run: Admissible): void {
-    this.#queue.delete(run);
+  /** Gives a slot back, or leaves the queue. Returns false for a run that was in neither. */
+  leave(run: Admissible): boolean {
+    const wasQueued = this.#queue.delete(run);
     const bytes = this.#running.get(run);
-    if (bytes === undefined) return;
+    if (bytes === undefined) return wasQueued;
     this.#running.delete(run);
     this.#bytes -= bytes;
     this.#admit();
+    return true;
   }
 }
