@@ -241,3 +241,36 @@ it("gives up thousands of executions that cannot be read", async () => {
   await server.close();
   expect({ complaints: complaints.length, unhandled }).toEqual({ complaints: count, unhandled: [] });
 });
+
+it("answers 503 to a suspend of an execution that is being loaded when the server closes", async () => {
+  const { program, createEngine } = await leaveRunning("a", "b");
+  const engine = createEngine();
+  await engine.open();
+  await engine.recover(() => program); // a runs, and b is queued
+  const { journal } = Store.prototype;
+  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(async function* (this: Store, number) {
+    reached.resolve();
+    await opened.promise;
+    yield* journal.call(this, number);
+  });
+  onTestFinished(() => pages.mockRestore());
+  const suspended = expect(engine.suspend("b", "later")).rejects.toMatchObject({ status: 503 });
+  await reached.promise;
+  const closed = engine.close({ drainMs: 0 });
+  opened.resolve();
+  await Promise.all([suspended, closed]);
+});
+
+it("does not count the crash of a process that continued no execution", async () => {
+  const { file, write, createEngine } = await leaveRunning("a");
+  write("update process set clean = 0");
+  const engine = createEngine();
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+  await engine.open();
+  await engine.recover(); // as with --no-recovery
+  const next = new Store(file, "normal"); // as after a kill
+  next.startProcess();
+  expect(next.leftRunning()).toMatchObject([{ crashes: 1 }]);
+  next.close();
+});

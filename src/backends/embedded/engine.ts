@@ -116,6 +116,8 @@ export class EmbeddedEngine implements Engine {
       load: (state, program, slot) => this.#load(state, program, slot),
       lastPosition: (id) => this.#lastPosition(id),
     });
+    // A crash of this process would interrupt none of them.
+    if (!programOf && this.#isStartMarked) attempt(() => this.#store.endProcess());
     const starting = this.#recovery.start(programOf);
     this.#known.resolve();
     try {

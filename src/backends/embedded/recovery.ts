@@ -106,6 +106,7 @@ export class Recovery {
     const { runs } = this.#options;
     const made = await this.#claim(id, async (left) => {
       await this.#load(left, { admit() {} }); // without a slot: none of its steps may start
+      runs.refuseWhenClosing();
       const run = runs.get(id);
       return run ? runs.command(run, toNext(run.position)) : false;
     });
