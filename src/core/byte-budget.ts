@@ -65,7 +65,9 @@ export class Reservation {
     return () => {
       if (!isHeld) return;
       isHeld = false;
-      if (--this.#holders === 0) this.#take(-this.#bytes, this.#bytes);
+      if (--this.#holders > 0) return;
+      this.#take(-this.#bytes, this.#bytes);
+      this.#bytes = 0; // a body that is read on is reserved anew
     };
   }
 }

@@ -37,6 +37,9 @@ export class EmbeddedEngine implements Engine {
   #store!: Store;
   #runs!: Runs;
   #recovery: Recovery | undefined;
+  /** Resolves when it is known which executions are continued, or the engine closes. */
+  readonly #known = Promise.withResolvers<void>();
+  #isStartMarked = false;
   #unlock = (): void => {};
   #stopRetention = (): void => {};
   #watch: Watch | undefined;
@@ -81,6 +84,7 @@ export class EmbeddedEngine implements Engine {
   #countCrashes(): void {
     try {
       this.#store.startProcess();
+      this.#isStartMarked = true;
     } catch (error) {
       this.#options.logger.warn("The store cannot be written: crashes are not counted at this start", { error });
     }
@@ -112,8 +116,12 @@ export class EmbeddedEngine implements Engine {
       load: (state, program, slot) => this.#load(state, program, slot),
       lastPosition: (id) => this.#lastPosition(id),
     });
+    // A crash of this process would interrupt none of them.
+    if (!programOf && this.#isStartMarked) attempt(() => this.#store.endProcess());
+    const starting = this.#recovery.start(programOf);
+    this.#known.resolve();
     try {
-      await this.#recovery.start(programOf);
+      await starting;
     } catch (error) {
       throw toStoreError(this.#options.path, error);
     }
@@ -189,14 +197,17 @@ export class EmbeddedEngine implements Engine {
   }
 
   async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
+    if (!this.#recovery) await this.#known.promise;
     const state = this.#committed(id);
     if (state && state.status !== "running" && state.epoch > afterEpoch) return state;
-    if (state?.status === "running" && !this.#isDriven(id)) throw stopped(id);
+    if (state?.status === "running" && !this.#isDriven(id)) throw this.#runs.toAnswer(stopped(id));
     return this.#runs.waiters.next(id, afterEpoch, signal);
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
-    const read = (after: EventCursor): EventPage => this.#store.events(id, after);
+    const readPage = (after: EventCursor): EventPage => this.#store.events(id, after);
+    const read = (after: EventCursor): EventPage | Promise<EventPage> =>
+      this.#recovery ? readPage(after) : this.#known.promise.then(() => readPage(after));
     const isRunning = (): boolean => this.#runs.get(id)?.committed.status === "running" || this.#isLeft(id);
     return readEvents({ read, isRunning }, this.#runs.readers.open(id, signal), afterSeq);
   }
@@ -205,6 +216,7 @@ export class EmbeddedEngine implements Engine {
     const toNext = (position: Position | undefined): Transition => {
       return { at: Date.now(), to: "suspended", reason, pending: [], position };
     };
+    if (!this.#recovery) await this.#known.promise;
     if (this.#isLeft(id)) return this.#recovery!.suspend(id, toNext);
     const run = this.#runs.get(id);
     if (run) return run.decided.status === "running" && this.#runs.command(run, toNext(run.position));
@@ -233,6 +245,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   async cancel(id: string, reason: string): Promise<ExecutionState | false> {
+    if (!this.#recovery) await this.#known.promise;
     if (this.#isLeft(id)) {
       const made = await this.#recovery!.command(id, toCancellation(reason));
       if (made !== undefined) return made;
@@ -251,10 +264,12 @@ export class EmbeddedEngine implements Engine {
 
   async close({ drainMs, beside }: { drainMs: number; beside?: Promise<unknown> }): Promise<void> {
     this.#closing.abort();
+    this.#known.resolve();
     this.#stopRetention();
     this.#watch?.stop();
     await this.#runs?.close(drainMs, beside);
-    attempt(() => this.#store?.endProcess()); // a disk that cannot be written makes it look like a crash
+    // A start that was not marked has not counted the last crash: the next one does.
+    if (this.#isStartMarked) attempt(() => this.#store.endProcess()); // a disk that cannot be written makes it look like a crash
     this.#closeStore();
   }
 

@@ -43,32 +43,42 @@ export class Recovery {
 
   /** Resolves when every execution is loaded, queued, suspended or ended. Without programs it continues none. */
   async start(programOf: ((workflowId: string) => Program | undefined) | undefined): Promise<void> {
+    const { runs, logger } = this.#options;
     const suspects = programOf ? await this.#enterAll(programOf) : [];
-    this.#options.runs.slots.open();
+    if (runs.isClosing) return;
+    runs.slots.open();
     await Promise.all([...this.#left.values()].map(({ loading }) => loading));
     this.#isFinished = true;
-    void this.#startSuspects(suspects);
+    this.#startSuspects(suspects).catch((error: unknown) => {
+      if (!runs.isClosing) logger.error("Suspects could not be started; the next start tries again", { error });
+    });
   }
 
-  /** Queues the executions for their slots, and returns the suspects. */
+  /** Queues the executions for their slots, and returns the suspects. All are known before the first pause. */
   async #enterAll(programOf: (workflowId: string) => Program | undefined): Promise<Left[]> {
     const { store, runs } = this.#options;
     const suspects: Left[] = [];
     this.#programOf = programOf;
+    const crashing: Left[] = [];
     const transitions: Promise<unknown>[] = [];
+    const end = (left: Left, next: Transition): void => {
+      const made = this.command(left.found.id, next);
+      transitions.push(made.catch((error: unknown) => this.#giveUp(left, error)));
+    };
     for (const found of store.leftRunning()) {
       const left = new Left(found, (one) => this.#load(one));
       this.#left.set(found.id, left);
-      const end = (next: Transition): void => {
-        const made = this.command(found.id, next);
-        made.catch(() => {}); // it may fail before all are awaited
-        transitions.push(made);
-      };
-      if (found.crashes > maxCrashes) end(await this.#toSuspension(found.id, crashed));
+      if (found.crashes > maxCrashes) crashing.push(left);
       else if (programOf(found.workflowId)?.recovery === "fail")
-        end({ at: Date.now(), to: "error", error: { message: interrupted, shown: true } });
+        end(left, { at: Date.now(), to: "error", error: { message: interrupted, shown: true } });
       else if (found.crashes === maxCrashes) suspects.push(left);
       else runs.slots.enter(left, found.bytes * unknownDensity);
+    }
+    for (const left of crashing) {
+      const next = await this.#toSuspension(left.found.id, crashed).catch((error: unknown) =>
+        this.#giveUp(left, error),
+      );
+      if (next) end(left, next);
     }
     await Promise.all(transitions);
     return suspects;
@@ -88,7 +98,7 @@ export class Recovery {
   /** Makes a transition of an execution that has no run yet; undefined when it has one, or is not one of these. */
   async command(id: string, next: Transition): Promise<ExecutionState | false | undefined> {
     const { store, runs } = this.#options;
-    return this.#claim(id, () => runs.commandUndriven(store.state(id)!, next, () => this.#left.delete(id)));
+    return this.#claim(id, async () => runs.commandUndriven(store.state(id)!, next, () => this.#left.delete(id)));
   }
 
   /** Suspends an execution that has no run yet. It is loaded for that, because only its walk knows its position. */
@@ -96,6 +106,7 @@ export class Recovery {
     const { runs } = this.#options;
     const made = await this.#claim(id, async (left) => {
       await this.#load(left, { admit() {} }); // without a slot: none of its steps may start
+      runs.refuseWhenClosing();
       const run = runs.get(id);
       return run ? runs.command(run, toNext(run.position)) : false;
     });
@@ -106,30 +117,38 @@ export class Recovery {
 
   /** Takes an execution out of the queue for a transition. Undefined when it has a run, or is not one of these. */
   async #claim<T>(id: string, act: (left: Left) => Promise<T>): Promise<T | undefined> {
-    let left = this.#left.get(id);
-    for (; left?.loading; left = this.#left.get(id)) await left.loading;
+    const left = this.#left.get(id);
     if (!left) return undefined;
+    while (this.#isBusy(left)) await left.loading;
+    if (!this.#left.has(id)) return undefined;
     const acting = this.#act(left, act);
     left.loading = Promise.allSettled([acting]);
     return acting;
   }
 
+  #isBusy({ loading, found }: Left): boolean {
+    return loading !== undefined && this.#left.has(found.id);
+  }
+
   async #act<T>(left: Left, act: (left: Left) => Promise<T>): Promise<T> {
     const { runs } = this.#options;
-    runs.slots.leave(left);
+    const { id, bytes } = left.found;
+    const wasQueued = runs.slots.leave(left); // a suspect whose turn has not come was not
     try {
-      return await act(left);
+      const made = await act(left);
+      left.drop();
+      return made;
     } catch (error) {
       left.loading = undefined;
-      runs.slots.enter(runs.get(left.found.id) ?? left, left.found.bytes * unknownDensity);
+      const again = runs.get(id) ?? (wasQueued && this.#left.has(id) ? left : undefined);
+      if (again) runs.slots.enter(again, bytes * unknownDensity);
       throw error;
     }
   }
 
   async #load(left: Left, slot: Admissible = left): Promise<void> {
-    const { store, runs, load, logger } = this.#options;
+    const { store, runs, load } = this.#options;
     const { id, workflowId } = left.found;
-    const ownLogger = withIds(logger, { executionId: id, workflowId });
     try {
       const state = store.state(id)!;
       const program = this.#programOf(workflowId);
@@ -138,16 +157,29 @@ export class Recovery {
         : { mismatch: `workflow ${workflowId} no longer exists` };
       if ("mismatch" in loaded) {
         const reason = `Workflow changed: ${loaded.mismatch}`;
-        ownLogger.warn("An execution cannot continue", { reason });
+        this.#loggerOf(left).warn("An execution cannot continue", { reason });
         await runs.commandUndriven(state, await this.#toSuspension(id, reason), () => this.#left.delete(id));
       }
     } catch (error) {
-      if (!runs.isClosing) ownLogger.error("An execution could not be loaded; the next start tries again", { error });
-      runs.waiters.refuse(id, stopped(id));
-      runs.readers.close(id);
+      this.#giveUp(left, error);
     }
     this.#left.delete(id);
     runs.slots.leave(left);
+  }
+
+  /** Leaves an execution to the next start. */
+  #giveUp(left: Left, error: unknown): void {
+    const { runs } = this.#options;
+    const { id } = left.found;
+    this.#left.delete(id);
+    runs.readers.close(id);
+    if (runs.isClosing) return; // all waiters are refused
+    this.#loggerOf(left).error("An execution could not be loaded; the next start tries again", { error });
+    runs.waiters.refuse(id, stopped(id));
+  }
+
+  #loggerOf({ found: { id, workflowId } }: Left): Logger {
+    return withIds(this.#options.logger, { executionId: id, workflowId });
   }
 
   async #toSuspension(id: string, reason: string): Promise<Transition> {
@@ -159,10 +191,12 @@ export class Recovery {
     const { runs, store, suspectMs = 30_000 } = this.#options;
     for (const suspect of suspects) {
       const { id, number, bytes } = suspect.found;
-      if (suspect.loading || !this.#left.has(id)) continue;
-      await runs.write(() => store.isolate(number));
       if (runs.isClosing) return;
-      if (suspect.loading || !this.#left.has(id)) continue;
+      if (!this.#left.has(id)) continue;
+      await runs.write(() => store.isolate(number));
+      while (this.#isBusy(suspect)) await suspect.loading;
+      if (runs.isClosing) return;
+      if (!this.#left.has(id)) continue;
       const changed = runs.nextChange(id);
       runs.slots.enter(suspect, bytes * unknownDensity);
       await suspect.admitted;
@@ -185,12 +219,18 @@ class Left implements Admissible {
     this.#load = load;
   }
 
+  /** Resolves when it has got a slot, or needs none any more. */
   get admitted(): Promise<void> {
     return this.#admitted.promise;
   }
 
   admit(): void {
     this.loading = this.#load(this);
+    this.#admitted.resolve();
+  }
+
+  /** It needs no slot any more. */
+  drop(): void {
     this.#admitted.resolve();
   }
 }

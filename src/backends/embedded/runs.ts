@@ -207,7 +207,7 @@ export class Runs implements RunHost<StoredState> {
         if (saved) this.#publish(execution.id, saved.change, saved.commit);
         resolve(saved ? saved.commit.states[0]! : false);
       },
-      fail: reject,
+      fail: (error) => reject(this.toAnswer(error)),
       stalled: (cause) => {
         reject(unavailable("Storage cannot be written: nothing was changed", cause));
         return true;
@@ -318,6 +318,7 @@ export class Runs implements RunHost<StoredState> {
    */
   async close(drainMs: number, beside?: Promise<unknown>): Promise<void> {
     this.#closing = true;
+    this.slots.close();
     for (const run of this.#runs.values()) run.stop();
     this.readers.closeAll();
     const idle = Promise.withResolvers<void>();

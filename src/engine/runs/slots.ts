@@ -2,8 +2,11 @@ import { busy } from "../../core/error.ts";
 
 /** A run that may be given a slot. */
 export interface Admissible {
+  /** Must not throw. */
   admit(): void;
 }
+
+const maxPasses = 256;
 
 /** The most executions that run, that wait for a slot, and the most bytes of stored values of those that run. */
 export interface SlotLimits {
@@ -16,7 +19,8 @@ export interface SlotLimits {
  * The slots of running executions, and the bounded queue for them, first come first served.
  *
  * An execution is admitted while fewer than `running` run, and their values together with its own take at most `bytes`. One
- * is always admitted when no other runs, however large it is.
+ * is always admitted when no other runs, however large it is. Smaller ones may pass one that is too large for now, but not
+ * for ever: after `maxPasses` of them, it is next.
  */
 export class Slots {
   readonly #most: SlotLimits;
@@ -27,6 +31,9 @@ export class Slots {
   /** The reservations of executions that are being written. */
   #entering = 0;
   #isOpen = false;
+  /** The first run that is too large for now, and how many smaller ones were admitted before it. */
+  #passed: { readonly run: Admissible | undefined; count: number } = { run: undefined, count: 0 };
+  #isAdmitting = false;
 
   constructor(most: SlotLimits) {
     this.#most = most;
@@ -70,23 +77,40 @@ export class Slots {
     this.#admit();
   }
 
+  /** Gives no more slots. */
+  close(): void {
+    this.#isOpen = false;
+  }
+
   #admit(): void {
+    if (this.#isAdmitting) return; // a run that leaves while it is admitted: the loop below continues
+    this.#isAdmitting = true;
+    let hasPassed = false;
     for (const [run, bytes] of this.#queue) {
-      if (!this.#isOpen || this.#running.size >= this.#most.running) return;
-      if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) return;
+      if (!this.#isOpen || this.#running.size >= this.#most.running) break;
+      if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) {
+        if (!hasPassed && run !== this.#passed.run) this.#passed = { run, count: 0 };
+        hasPassed = true;
+        if (this.#passed.count >= maxPasses) break;
+        continue;
+      }
+      if (hasPassed) this.#passed.count++;
       this.#queue.delete(run);
       this.#running.set(run, bytes);
       this.#bytes += bytes;
       run.admit();
     }
+    this.#isAdmitting = false;
   }
 
-  leave(run: Admissible): void {
-    this.#queue.delete(run);
+  /** Gives a slot back, or leaves the queue. Returns false for a run that was in neither. */
+  leave(run: Admissible): boolean {
+    const wasQueued = this.#queue.delete(run);
     const bytes = this.#running.get(run);
-    if (bytes === undefined) return;
+    if (bytes === undefined) return wasQueued;
     this.#running.delete(run);
     this.#bytes -= bytes;
     this.#admit();
+    return true;
   }
 }

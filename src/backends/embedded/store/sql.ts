@@ -67,7 +67,9 @@ export const statements = {
   lastProcess: "select clean from process",
   startProcess: "insert or replace into process(id, clean) values(1, 0)",
   endProcess: "update process set clean = 1",
-  leftRunning: `select number, id, workflow as workflowId, crashes, octet_length(input)
+  // Rows since the last crash: it counts no more, also if the process was closed since.
+  leftRunning: `select number, id, workflow as workflowId,
+      case when crash_row is ${lastRow} then crashes else 0 end as crashes, octet_length(input)
       + (select coalesce(sum(octet_length(body)), 0) from journal where journal.number = executions.number) as bytes
     from executions where status = 'running' order by number`,
   newest: `select id, workflow as workflowId, status, started as startAt,

@@ -1,0 +1,276 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { defineWorkflow, embedded, type Config } from "agentserve";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { EmbeddedEngine } from "../../src/backends/embedded/engine.ts";
+import { Runs } from "../../src/backends/embedded/runs.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
+import { patienceMs } from "../harness/patience.ts";
+import { createTestLogger, startServer } from "../harness/server.ts";
+
+const patience = { timeout: patienceMs };
+const later = { headers: { prefer: "respond-async" } };
+
+/** A file with executions that a process left running. One runs at a time. */
+async function leaveRunning(...ids: string[]) {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-left-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "data.db");
+  const begun: string[] = [];
+  const workflow = defineWorkflow({ id: "w" }).andThen({
+    id: "hangs",
+    execute({ executionId }) {
+      begun.push(executionId);
+      return new Promise(() => {});
+    },
+  });
+  const config: Config = {
+    workflows: [workflow],
+    backend: embedded({ path: file }),
+    server: { limits: { drainMs: 10, runningExecutions: 1 } },
+  };
+  const server = await startServer("in process", { config });
+  const program = server.snapshot.workflows.get("w")!;
+  for (const id of ids) await server.post("/workflows/w/execute", { input: {}, options: { executionId: id } }, later);
+  await vi.waitFor(() => expect(begun).toEqual([ids[0]]), patience);
+  await server.close();
+  begun.length = 0;
+  const write = (sql: string): void => {
+    const db = new DatabaseSync(file);
+    db.exec(sql);
+    db.close();
+  };
+  const path = (id: string, action: string) => `/workflows/w/executions/${id}/${action}`;
+  const createEngine = (): EmbeddedEngine =>
+    new EmbeddedEngine({
+      path: file,
+      durability: "normal",
+      retention: { endedMs: undefined, suspendedMs: undefined },
+      logger: createTestLogger([]),
+      sseBufferBytes: 1_000,
+      runningExecutions: 1,
+      queuedExecutions: 10,
+      executionBytes: 1_000,
+    });
+  return { file, begun, config, program, write, path, createEngine };
+}
+/** Marks executions as if crashes had interrupted them before their first row. */
+const crashed = (crashes: number, ...ids: string[]): string =>
+  `update executions set crash_row = 0, crashes = ${crashes} where id in (${ids.map((id) => `'${id}'`).join()})`;
+
+/** Returns the rejections that nothing handles. */
+function watchRejections(): unknown[] {
+  const unhandled: unknown[] = [];
+  const listen = (reason: unknown): void => void unhandled.push(reason);
+  process.on("unhandledRejection", listen);
+  onTestFinished(() => void process.off("unhandledRejection", listen));
+  return unhandled;
+}
+
+it("starts the next suspect when the one before it is cancelled in the queue", async () => {
+  const { begun, config, write, path } = await leaveRunning("normal", "a", "b");
+  write(crashed(2, "a", "b"));
+  const queued = vi.spyOn(Runs.prototype, "nextChange");
+  onTestFinished(() => queued.mockRestore());
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  await vi.waitFor(() => expect(queued).toHaveBeenCalledWith("a"), patience);
+  expect((await server.post(path("a", "cancel"), {})).status).toBe(200);
+  expect((await server.post(path("normal", "cancel"), {})).status).toBe(200);
+  await vi.waitFor(() => expect(begun).toEqual(["normal", "b"]), patience);
+});
+
+it("starts a suspect in its turn when a cancel of it could not be written", async () => {
+  const { begun, config, write, path } = await leaveRunning("a", "b");
+  write(crashed(2, "a", "b"));
+  const isolated = vi.spyOn(Store.prototype, "isolate");
+  const changes = Promise.withResolvers<void>();
+  const changed = vi.spyOn(Runs.prototype, "nextChange").mockReturnValue(changes.promise);
+  const limits = { drainMs: 10, runningExecutions: 5 };
+  const server = await startServer("in process", { config: { ...config, server: { limits } } });
+  onTestFinished(() => server.close());
+  await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
+  const moves = vi.spyOn(Store.prototype, "move").mockImplementation(() => {
+    throw new Error("this page cannot be written");
+  });
+  onTestFinished(() => [isolated, changed, moves].forEach((spy) => spy.mockRestore()));
+  expect((await server.post(path("b", "cancel"), {})).status).toBe(500);
+  expect(isolated).toHaveBeenCalledTimes(1);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(begun).toEqual(["a"]);
+  changes.resolve();
+  await vi.waitFor(() => expect(begun).toEqual(["a", "b"]), patience);
+  expect(isolated).toHaveBeenCalledTimes(2);
+});
+
+it("leaves the suspects that wait to the next start when the server closes", async () => {
+  const { begun, config, write } = await leaveRunning("a", "b");
+  write(crashed(2, "a", "b"));
+  const unhandled = watchRejections();
+  const waited = Promise.withResolvers<void>();
+  const changed = vi.spyOn(Runs.prototype, "nextChange").mockReturnValue(waited.promise);
+  onTestFinished(() => changed.mockRestore());
+  const server = await startServer("in process", { config });
+  await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
+  await server.close();
+  waited.resolve();
+  for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve));
+  expect({ begun, unhandled }).toEqual({ begun: ["a"], unhandled: [] });
+});
+
+it("does not count the crashes before a resume when the server is closed after it", async () => {
+  const { begun, config, write, path } = await leaveRunning("x");
+  write(crashed(3, "x"));
+  const second = await startServer("in process", { config });
+  expect((await second.get(path("x", "state"))).body.data.status).toBe("suspended");
+  const resumed = second.post(path("x", "resume"), {});
+  await vi.waitFor(() => expect(begun).toEqual(["x"]), patience);
+  await second.close();
+  expect((await resumed).status).toBe(503);
+  const third = await startServer("in process", { config });
+  onTestFinished(() => third.close());
+  expect((await third.get(path("x", "state"))).body.data.status).toBe("running");
+  await vi.waitFor(() => expect(begun).toEqual(["x", "x"]), patience);
+});
+
+it("keeps a crash that is not counted yet when it is closed before it serves", async () => {
+  const { file, write, createEngine } = await leaveRunning("a");
+  write("update process set clean = 0");
+  const engine = createEngine();
+  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const opening = engine.open(() => {
+    asked.resolve();
+    return answered.promise;
+  });
+  await asked.promise;
+  await engine.close({ drainMs: 0 });
+  answered.resolve();
+  await expect(opening).rejects.toThrow();
+  const store = new Store(file, "normal");
+  store.startProcess();
+  expect(store.leftRunning()).toMatchObject([{ crashes: 1 }]);
+  store.close();
+});
+
+it("cancels an execution while those before it are being suspended, and gives its slot to the next one", async () => {
+  const { begun, config, write, path } = await leaveRunning("poison", "b", "c");
+  write(crashed(3, "poison"));
+  const { allEvents } = Store.prototype;
+  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const reading = vi.spyOn(Store.prototype, "allEvents").mockImplementation(async function* (this: Store, id) {
+    reached.resolve();
+    await opened.promise;
+    yield* allEvents.call(this, id);
+  });
+  onTestFinished(() => reading.mockRestore());
+  const server = await startServer("start", { config });
+  onTestFinished(() => server.close());
+  await reached.promise;
+  expect((await server.post(path("b", "cancel"), {})).status).toBe(200);
+  opened.resolve();
+  await vi.waitFor(() => expect(begun).toEqual(["c"]), patience);
+});
+
+it("starts no step of an execution that is cancelled before the recovery begins", async () => {
+  const { begun, program, createEngine } = await leaveRunning("a", "b");
+  const engine = createEngine();
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+  await engine.open();
+  const cancelled = engine.cancel("a", "not needed");
+  const settled = engine.settled("a", 0);
+  await engine.recover(() => program);
+  expect(await cancelled).toMatchObject({ status: "error" });
+  expect(await settled).toMatchObject({ status: "error" });
+  await vi.waitFor(() => expect(begun).toContain("b"), patience);
+  expect(begun).toEqual(["b"]);
+});
+
+it("continues the others when an execution that has crashed too often cannot be suspended", async () => {
+  const { begun, config, write } = await leaveRunning("poison", "b");
+  write(crashed(3, "poison"));
+  const { move } = Store.prototype;
+  const moves = vi.spyOn(Store.prototype, "move").mockImplementation(function (this: Store, number, ...rest) {
+    if (number === 1) throw new Error("this page cannot be written");
+    return move.call(this, number, ...rest);
+  });
+  onTestFinished(() => moves.mockRestore());
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  await vi.waitFor(() => expect(begun).toEqual(["b"]), patience);
+});
+
+it("loads no further execution once it closes", async () => {
+  const { program, createEngine } = await leaveRunning("a", "b", "c");
+  const engine = createEngine();
+  await engine.open();
+  const { journal } = Store.prototype;
+  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(async function* (this: Store, number) {
+    reached.resolve();
+    await opened.promise;
+    yield* journal.call(this, number);
+  });
+  const states = vi.spyOn(Store.prototype, "state");
+  onTestFinished(() => [pages, states].forEach((spy) => spy.mockRestore()));
+  const recovered = engine.recover(() => program);
+  await reached.promise;
+  const settled = engine.settled("a", 0);
+  const refused = expect(settled).rejects.toMatchObject({ status: 503 });
+  const closed = engine.close({ drainMs: 0 });
+  states.mockClear();
+  opened.resolve();
+  await Promise.all([recovered, closed, refused]);
+  expect(states).not.toHaveBeenCalled();
+});
+
+it("gives up thousands of executions that cannot be read", async () => {
+  const count = 5_000;
+  const { config, write } = await leaveRunning("a");
+  write(`insert into executions(number, id, workflow, started, definition, input, status, epoch, seq, events)
+    with recursive c(i) as (select 1 union all select i + 1 from c where i < ${count - 1})
+    select 10 + i, 'n' || i, workflow, started, definition, input, 'running', 0, seq, events from c, executions`);
+  const unhandled = watchRejections();
+  const states = vi.spyOn(Store.prototype, "state").mockImplementation(() => {
+    throw new Error("this page is unreadable");
+  });
+  onTestFinished(() => states.mockRestore());
+  const server = await startServer("in process", { config });
+  const complaints = server.logs.filter(({ message }) => message.startsWith("An execution could not be loaded"));
+  await server.close();
+  expect({ complaints: complaints.length, unhandled }).toEqual({ complaints: count, unhandled: [] });
+});
+
+it("answers 503 to a suspend of an execution that is being loaded when the server closes", async () => {
+  const { program, createEngine } = await leaveRunning("a", "b");
+  const engine = createEngine();
+  await engine.open();
+  await engine.recover(() => program); // a runs, and b is queued
+  const { journal } = Store.prototype;
+  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(async function* (this: Store, number) {
+    reached.resolve();
+    await opened.promise;
+    yield* journal.call(this, number);
+  });
+  onTestFinished(() => pages.mockRestore());
+  const suspended = expect(engine.suspend("b", "later")).rejects.toMatchObject({ status: 503 });
+  await reached.promise;
+  const closed = engine.close({ drainMs: 0 });
+  opened.resolve();
+  await Promise.all([suspended, closed]);
+});
+
+it("does not count the crash of a process that continued no execution", async () => {
+  const { file, write, createEngine } = await leaveRunning("a");
+  write("update process set clean = 0");
+  const engine = createEngine();
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+  await engine.open();
+  await engine.recover(); // as with --no-recovery
+  const next = new Store(file, "normal"); // as after a kill
+  next.startProcess();
+  expect(next.leftRunning()).toMatchObject([{ crashes: 1 }]);
+  next.close();
+});
