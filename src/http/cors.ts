@@ -30,7 +30,7 @@ const off: Cors = { headers: () => [], preflight: () => undefined, allows: () =>
 export function createCors(options: CorsOptions | false | undefined): Cors {
   if (options === false) return off;
   const { origin = "*", credentials, allowHeaders, allowMethods, exposeHeaders = [], maxAge } = options ?? {};
-  const allowsAll = [origin].flat().includes("*");
+  const allowsAll = allowsEveryOrigin(options);
   const named = new Set(typeof origin === "function" ? [] : [origin].flat());
   const allowed = typeof origin === "function" ? origin : (asked: string) => (named.has(asked) ? asked : undefined);
 
@@ -76,6 +76,11 @@ export function createCors(options: CorsOptions | false | undefined): Cors {
     },
     names: (asked) => asked !== "*" && allowed(asked) === asked,
   };
+}
+
+/** Returns true if the options allow every origin, whatever it is. A function may refuse one. */
+export function allowsEveryOrigin({ origin = "*" }: CorsOptions = {}): boolean {
+  return [origin].flat().includes("*");
 }
 
 export function isPreflight(request: Request): boolean {

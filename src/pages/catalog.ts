@@ -1,3 +1,4 @@
+import type { CorsOptions } from "../http/cors.ts";
 import type { Access, Method, Route } from "../http/route.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
 
@@ -9,7 +10,13 @@ export interface Catalog {
   readonly agents: ReadonlyMap<string, { readonly detail: AgentEntry }>;
   readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry }>;
   readonly policy: Policy | undefined;
-  readonly config: { readonly server: { readonly rateLimit?: object | undefined } };
+  readonly config: {
+    readonly auth?: { readonly extractToken?: unknown } | undefined;
+    readonly server: {
+      readonly cors?: CorsOptions | false | undefined;
+      readonly rateLimit?: object | undefined;
+    };
+  };
   /** The built-in routes that are not served, such as `GET /health`. */
   readonly replaced: ReadonlySet<string>;
 }

@@ -20,13 +20,15 @@ export interface DocumentParts {
   readonly workflows: readonly WorkflowEntry[];
   /** True if the server has a rate limit. */
   readonly isLimited: boolean;
+  /** True if requests that may change data can be refused for their origin. */
+  readonly refusesOrigins: boolean;
 }
 type Side = "input" | "output";
 
 /** Creates the OpenAPI 3.1 document. The routes are its only source. */
 export function toOpenApi(
   routes: readonly AnyRoute[],
-  { version, policy, workflows, isLimited }: DocumentParts,
+  { version, policy, workflows, isLimited, refusesOrigins }: DocumentParts,
 ): OpenApi {
   const schemas: Record<string, Json> = { Error: errorSchema };
   const paths: Record<string, Json> = {};
@@ -58,7 +60,9 @@ export function toOpenApi(
     const responses: Json = {};
     for (const [status, response] of Object.entries(route.responses)) responses[status] = toResponse(response);
     const secured = toSecurity(route, id);
-    const errors = { ...errorsOfKit(route, params.length > 0), ...route.errors, ...limited, ...secured.errors };
+    const foreign: Record<string, string> = refusesOrigins && route.method !== "GET" ? { 403: originRefusal } : {};
+    const kit = errorsOfKit(route, params.length > 0);
+    const errors = { ...kit, ...foreign, ...route.errors, ...limited, ...secured.errors };
     for (const [status, description] of Object.entries<string>(errors)) responses[status] = toError(description);
     return {
       ...toLabels(route),
@@ -120,7 +124,7 @@ export function toOpenApi(
     const responses: Json = {
       101: { description: "WebSocket" },
       400: toError("The handshake or a filter is malformed"),
-      403: toError("The origin is not allowed"),
+      403: toError(originRefusal),
       426: toError("Upgrade required"),
       503: toError("Too many sockets"),
     };
@@ -209,6 +213,7 @@ export function toOpenApi(
 
 const text = { type: "string" };
 const bearer = { bearer: [] };
+const originRefusal = "The origin is not allowed";
 const refusals = {
   401: "The token is missing or invalid",
   default: "The authentication provider rejected the request with a status of its choice",

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { FastResponse } from "srvx";
 import * as v from "valibot";
+import { allowsEveryOrigin } from "../http/cors.ts";
 import { toPage } from "../http/envelope.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
 import { toNeedsToken, toVisibleEntries, type Catalog, type AnyRoute } from "./catalog.ts";
@@ -112,6 +113,15 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
     const { workflows = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
     const { policy, config } = snapshot;
     const isLimited = config.server.rateLimit !== undefined;
-    return JSON.stringify(toOpenApi(routes, { version, policy, workflows, isLimited }));
+    const refusesOrigins = mayRefuseOrigin(config);
+    return JSON.stringify(toOpenApi(routes, { version, policy, workflows, isLimited, refusesOrigins }));
   }
+}
+
+/**
+ * Returns true if a request that may change data can be refused for its origin. With `cors: false` that is up to the
+ * host. Under a provider with its own `extractToken`, every origin that `cors` does not name is refused.
+ */
+function mayRefuseOrigin({ auth, server: { cors } }: Catalog["config"]): boolean {
+  return cors !== false && (auth?.extractToken !== undefined || !allowsEveryOrigin(cors));
 }

@@ -2,7 +2,7 @@ import { Validator, type Schema } from "@cfworker/json-schema";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { defineWorkflow, jwtAuth } from "agentserve";
+import { defineWorkflow, jwtAuth, type AuthProvider, type Config } from "agentserve";
 import { testRows } from "../harness/rows.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
@@ -256,6 +256,34 @@ it("says of each endpoint whether a token is needed, as the config has it", asyn
   expect(of("/agents", "get")).toEqual([optional, false]);
   expect(of("/ws", "get")).toEqual([optional, false]);
   await server.close();
+});
+
+describe("the 403 of a foreign origin is in the document where it can happen", () => {
+  const session: AuthProvider = { type: "session", extractToken: () => "ada", verifyToken: (id) => ({ id }) };
+  const named = { origin: "http://friend.test" };
+  it.each<[string, Config, boolean]>([
+    ["cors names an origin", { server: { cors: named } }, true],
+    ["cors has a function for origins", { server: { cors: { origin: () => undefined } } }, true],
+    ["cors is omitted", {}, false],
+    ["cors allows every origin", { server: { cors: { origin: ["*"] } } }, false],
+    ["the host handles cross-origin requests itself", { server: { cors: false } }, false],
+    ["a provider has its own extractToken", { auth: session }, true],
+    ["a provider has its own extractToken, and cors names an origin", { auth: session, server: { cors: named } }, true],
+    ["a provider has its own extractToken, and cors is false", { auth: session, server: { cors: false } }, false],
+    ["a provider reads the Authorization header", { auth: jwtAuth({ secret: "s".repeat(32) }) }, false],
+  ])("%s", async (_, config, isRefused) => {
+    const workflows = [defineWorkflow({ id: "any" }).andThen({ id: "only", execute: ({ data }) => data })];
+    const server = await startServer("in process", { config: { ...config, workflows }, rows: testRows });
+    const { paths } = (await server.get("/doc")).body;
+    const operations = Object.values<any>(paths).flatMap((methods) => Object.entries<any>(methods));
+    for (const [method, { responses, summary }] of operations.filter(([, one]) => !("101" in one.responses)))
+      expect("403" in responses, `${method} ${summary}`).toBe(isRefused && method !== "get");
+    // The client fails if `/doc` does not list the status.
+    const headers = { origin: "http://evil.test", "sec-fetch-site": "cross-site" };
+    const { status } = await server.post("/workflows/any/execute", { input: {} }, { headers });
+    expect(status === 403).toBe(isRefused);
+    await server.close();
+  });
 });
 
 const operationsOf = (doc: any): any[] =>

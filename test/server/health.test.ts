@@ -1,8 +1,15 @@
-import { expect, it } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, it, onTestFinished } from "vitest";
+import { defineWorkflow } from "agentserve";
 import { jwtAuth } from "../../src/auth/jwt.ts";
+import { chosenBackend, onFile, type TestBackend } from "../harness/backends.ts";
 import { agentserve } from "../harness/cli.ts";
+import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeServer, startServer, targets } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
 const secret = "x".repeat(32);
@@ -66,3 +73,68 @@ it("after SIGTERM, start serves as before for drainNoticeMs while /ready is 503"
   child.process.kill("SIGTERM");
   expect(await child.ended).toMatchObject({ code: 1 });
 });
+
+const quick = defineWorkflow({ id: "quick" }).andThen({ id: "only", execute: () => ({ done: true }) });
+
+it.each(targets)("/ready is 503 while the store cannot be written, and 200 again after it (%s)", async (target) => {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-ready-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "data.db");
+  const server = await startServer(target, { config: { workflows: [quick] }, backend: onFile(file) });
+  onTestFinished(() => server.close());
+  const ready = async () => (await server.get("/ready")).status;
+  const execute = async () => (await server.post("/workflows/quick/execute", { input: {} })).status;
+  expect([await execute(), await ready()]).toEqual([200, 200]);
+  const other = new DatabaseSync(file);
+  onTestFinished(() => void (other.isOpen && other.close()));
+  other.exec("pragma busy_timeout = 1000; begin immediate");
+  expect(await execute()).toBe(503);
+  const refused = await eventually(async () => {
+    const answer = await server.get("/ready");
+    expect(answer.status).toBe(503);
+    return answer;
+  });
+  expect(refused.body).toEqual({ success: false, error: "Not ready" });
+  expect(refused.headers.get("retry-after")).toBe("1");
+  expect((await server.get("/health")).status).toBe(200);
+  expect((await server.get("/workflows")).status).toBe(200);
+  other.exec("rollback");
+  // Without another request that writes: a load balancer sends none.
+  await eventually(async () => expect(await ready()).toBe(200));
+  expect(await execute()).toBe(200);
+});
+
+it.each(["dev", "start"] as const)(
+  "/ready is 503 until recovery has finished, and /health is 200 (%s)",
+  async (target) => {
+    const gates = createGates();
+    const slow: TestBackend = {
+      name: "recovers when it may",
+      create() {
+        const backend = chosenBackend.create();
+        return {
+          ...backend,
+          open(options) {
+            const opened = backend.open(options);
+            const recover = opened.engine.recover.bind(opened.engine);
+            opened.engine.recover = async (programOf) => {
+              await gates.pass("recovery");
+              return recover(programOf);
+            };
+            return opened;
+          },
+        };
+      },
+    };
+    const server = await startServer(target, { backend: slow });
+    onTestFinished(() => {
+      gates.open("recovery"); // close() waits for it
+      return server.close();
+    });
+    await gates.reached("recovery");
+    expect((await server.get("/ready")).status).toBe(503);
+    expect((await server.get("/health")).status).toBe(200);
+    gates.open("recovery");
+    await eventually(async () => expect((await server.get("/ready")).status).toBe(200));
+  },
+);

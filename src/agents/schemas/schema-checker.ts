@@ -38,18 +38,26 @@ const maxWaiting = 256;
 const patienceMs = 900;
 /** The time for which a check may wait while no worker is up: on a busy machine a start takes long. */
 const startMs = 10_000;
+/**
+ * The time in milliseconds after which a worker without a check is ended. A worker holds about 70 MB, and the next check
+ * waits about 100 ms for a new one: ended too early it costs time, too late memory.
+ */
+const idleWorkerMs = 30_000;
 /** The number of starts in a row that may fail before waiting checks are refused. */
 const maxFailedStarts = 3;
 
 /**
  * Creates a checker that runs in child processes. A pattern or a chain of `$ref` can take unlimited time, memory or
- * stack, and the text of a schema does not show it. A worker thread could take the whole server down.
+ * stack, and the text of a schema does not show it. A worker thread could take the whole server down. Workers start on
+ * demand, and end after `idleMs` without a check.
  */
-export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker {
+export function createSchemaChecker({ schemaMs }: CheckerOptions, idleMs: number = idleWorkerMs): SchemaChecker {
   const waiting: CheckJob[] = [];
   const waitingSlow: CheckJob[] = [];
   /** Every worker process that has not exited, with its state. */
-  const workers = new Map<ChildProcess, "starting" | "idle" | CheckJob>();
+  const workers = new Map<ChildProcess, "starting" | "idle" | "ending" | CheckJob>();
+  /** The timers that end idle workers. */
+  const idleTimers = new Map<ChildProcess, NodeJS.Timeout>();
   let closed = false;
   let failedStarts = 0;
 
@@ -74,7 +82,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     return { problem: `validation takes longer than ${schemaMs} ms` };
   }
 
-  const isUp = (): boolean => [...workers.values()].some((doing) => doing !== "starting");
+  const isUp = (): boolean => [...workers.values()].some((doing) => doing !== "starting" && doing !== "ending");
 
   /** Refuses all checks that wait. */
   function refuseWaiting(): void {
@@ -97,7 +105,23 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     next();
   }
 
+  /** Marks a worker as idle, until it gets a check or ends. */
+  function rest(worker: ChildProcess): void {
+    workers.set(worker, "idle");
+    const timer = setTimeout(() => {
+      workers.set(worker, "ending"); // before the signal is sent: from now on it gets no check
+      worker.kill("SIGKILL");
+    }, idleMs);
+    idleTimers.set(worker, timer.unref());
+  }
+
+  function stopIdleTimer(worker: ChildProcess): void {
+    clearTimeout(idleTimers.get(worker));
+    idleTimers.delete(worker);
+  }
+
   function run(worker: ChildProcess, job: CheckJob): void {
+    stopIdleTimer(worker);
     workers.set(worker, job);
     clearTimeout(job.timer);
     // The worker enforces the limit itself, except while a regular expression is compiled: nothing can interrupt that.
@@ -112,7 +136,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
       limitWait(job, patienceMs);
     };
     const onMessage = (checked: CheckResult): void => {
-      workers.set(worker, "idle");
+      rest(worker);
       end(checked);
       next();
     };
@@ -130,6 +154,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
     const onEnd = (): void => {
       if (workers.get(worker) === "starting") failedStarts++;
       workers.delete(worker);
+      stopIdleTimer(worker);
       if (failedStarts < maxFailedStarts) return next();
       failedStarts = 0;
       refuseWaiting();
@@ -141,7 +166,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions): SchemaChecker
       // Once per job: a worker that comes up again does not prolong its wait.
       for (const job of isUp() ? [] : waiting) if (!job.isTimed) limitWait(job, patienceMs);
       for (const job of waiting) job.isTimed = true;
-      workers.set(worker, "idle");
+      rest(worker);
       hold(worker, false);
       next();
     });
