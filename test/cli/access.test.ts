@@ -65,7 +65,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     const cwd = createProject({ "agents.config.ts": define(body) });
     const child = agentserve([command, "--data", ":memory:", ...args], { cwd });
     await child.waitFor(/public routes, \d+ protected/).catch(() => {});
-    child.process.kill("SIGTERM");
+    child.process.kill("SIGINT");
     return child.ended;
   };
 

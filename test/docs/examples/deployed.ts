@@ -28,7 +28,7 @@ export async function expectDeployed({ command, cwd, env, stopMs }: Deployment):
   const ask = async (path: string, method: string) => (await fetch(url + path, { method })).status;
   expect(await Promise.all([ask("/agents", "GET"), ask("/workflows/approval/execute", "POST")])).toEqual([200, 401]);
   const began = performance.now();
-  child.process.kill("SIGTERM");
+  child.process.kill("SIGINT");
   expect(await child.ended).toMatchObject({ code: 0, signal: null });
   // The machine may be busy: its start shows how much.
   expect(performance.now() - began).toBeLessThan(stopMs + startMs);

@@ -15,7 +15,7 @@ export async function runFile(block: Block, world: World): Promise<void> {
   const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
   const makeToken = async () => (await agentserve(["token", "--sub", "ada"], { cwd, env }).ended).stdout.trim();
   for (const { show } of shows) await show({ url, text: block.text, makeToken });
-  server.process.kill("SIGTERM");
+  server.process.kill("SIGINT");
   expect((await server.ended).code).toBe(0);
 }
 

@@ -13,7 +13,8 @@ const unreadable = [400, 405, 408, 413, 417, 431];
 export function checkAnswer(draft: Draft, answer: WireAnswer | undefined, operations: readonly Operation[]): void {
   if (!answer) return expect(draft.isCut || draft.isUnparsed, "a response").toBe(true);
   const { status, headers } = answer;
-  const { operation, isElsewhere, isUnparsed, method } = draft;
+  const { operation, isElsewhere, method } = draft;
+  const isUnparsed = isNotParsed(draft, answer);
   checkStatus(draft, answer, operations);
   expect(headers.has("x-injected"), "a header of the client").toBe(false);
   const isPreflight = method === "OPTIONS" && status === 204;
@@ -28,8 +29,13 @@ export function checkAnswer(draft: Draft, answer: WireAnswer | undefined, operat
   if (type === "text/event-stream") parseEvents(answer.text);
 }
 
-function checkStatus(draft: Draft, { status, text }: WireAnswer, operations: readonly Operation[]): void {
-  const { operation, path, isElsewhere, isUnparsed } = draft;
+/** A request line and headers of over 16 KB in all are refused before any route, also if each of them is valid. */
+const isNotParsed = ({ isUnparsed }: Draft, { status }: WireAnswer): boolean => isUnparsed || status === 431;
+
+function checkStatus(draft: Draft, answer: WireAnswer, operations: readonly Operation[]): void {
+  const { status, text } = answer;
+  const { operation, path, isElsewhere } = draft;
+  const isUnparsed = isNotParsed(draft, answer);
   const routes = isElsewhere ? operations : [operation];
   const declared = routes.flatMap(({ responses }) => Object.keys(responses)).filter((key) => key !== "default");
   const possible = [...declared.map(Number), ...(isElsewhere ? unrouted : []), ...(isUnparsed ? unreadable : [])];
