@@ -4,7 +4,7 @@ import { getHeapStatistics } from "node:v8";
 export const heapPerByte = 5;
 /** Smaller texts are not looked at. */
 export const smallBytes = 16_384;
-/** The bytes of text that cost as much heap as one more object or array, however short it is: `{}` takes 2 bytes of text. */
+/** An estimate of the bytes of text that cost as much heap as one object or array. `{}` takes only 2 bytes of text. */
 const bytesPerContainer = 10;
 
 /** The bytes of a JSON text, with an addition for its objects and arrays: `[{},{},…]` costs more heap than one long string. */

@@ -40,7 +40,7 @@ const patienceMs = 900;
 const startMs = 10_000;
 /**
  * The time in milliseconds after which a worker without a check is ended. A worker holds about 70 MB, and the next check
- * waits about 100 ms for a new one: ended too early it costs time, too late memory.
+ * waits for a new process: ended too early it costs time, too late memory.
  */
 const idleWorkerMs = 30_000;
 /** The number of starts in a row that may fail before waiting checks are refused. */
