@@ -21,4 +21,10 @@ const openBrace = 123;
 const openBracket = 91;
 
 /** The heap that values in use may take by default: a quarter of the limit of the process. */
-export const quarterOfHeap = (): number => getHeapStatistics().heap_size_limit / 4;
+export const quarterOfHeap = (): number => {
+  const limit = getHeapStatistics().heap_size_limit;
+  return Math.max(limit - youngBytes, limit / 2) / 4;
+};
+
+/** The part of `heap_size_limit` that values in use cannot take: `--max-old-space-size=160` sets that limit to 352 MiB. */
+const youngBytes = 192 * 1_048_576;

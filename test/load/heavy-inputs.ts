@@ -11,8 +11,8 @@ const timeout = bySize(300_000, 1_200_000);
 const bodyBytes = 2_097_152;
 
 /**
- * Starts many executions with inputs of almost 2 MiB at once, on a small heap. The process must live, and complete every
- * execution that it has accepted.
+ * Starts many executions with inputs of almost 2 MiB, first all at once and then by four clients, on a small heap. The
+ * process must live, and complete every execution that it has accepted.
  */
 export function itSurvivesInputs(kind: string, pad: (space: number) => string): void {
   const toBody = (n: number): string => {
@@ -23,15 +23,19 @@ export function itSurvivesInputs(kind: string, pad: (space: number) => string): 
     `survives ${count} executions with inputs of 2 MB at once with a heap of ${heapMb} MB: ${kind}`,
     async () => {
       const server = await serve({ heapMb });
-      const answers = await Promise.all(
-        Array.from({ length: count }, async (_, n) => {
-          const headers: Record<string, string> = n % 2 === 0 ? { prefer: "respond-async" } : {};
-          const response = await server.post("/workflows/heavy/execute", toBody(n), headers).catch(toLost);
-          if (response instanceof Error) return { n, status: "lost", retryAfter: null };
-          await response.arrayBuffer();
-          return { n, status: String(response.status), retryAfter: response.headers.get("retry-after") };
-        }),
-      );
+      const start = async (n: number): Promise<Answer> => {
+        const headers: Record<string, string> = n < count && n % 2 === 0 ? { prefer: "respond-async" } : {};
+        const response = await server.post("/workflows/heavy/execute", toBody(n), headers).catch(toLost);
+        if (response instanceof Error) return { n, status: "lost", retryAfter: null };
+        await response.arrayBuffer();
+        return { n, status: String(response.status), retryAfter: response.headers.get("retry-after") };
+      };
+      const answers = await Promise.all(Array.from({ length: count }, (_, n) => start(n)));
+      // A body arrives while the execution of the one before it is still running.
+      const clients = Array.from({ length: 4 }, async (_, client) => {
+        for (let turn = 0; turn < 8; turn++) answers.push(await start(count + client * 8 + turn));
+      });
+      await Promise.all(clients);
       const statuses = Object.groupBy(answers, ({ status }) => status);
       const counts = Object.entries(statuses).map(([status, all]) => `${status}: ${all!.length}`);
       if (statuses["lost"]) await until(() => !server.lives(), "the end of a process that has dropped connections");
@@ -53,11 +57,17 @@ export function itSurvivesInputs(kind: string, pad: (space: number) => string): 
         );
       }
       expect(server.rss().peak, "MB").toBeLessThan(mostMb);
-      const afterwards = async () => (await server.post("/workflows/heavy/execute", toBody(count))).status === 200;
+      const afterwards = async () => (await server.post("/workflows/heavy/execute", toBody(count + 32))).status === 200;
       await until(afterwards, "a 200 once the load is over");
     },
     timeout,
   );
+}
+
+interface Answer {
+  readonly n: number;
+  readonly status: string;
+  readonly retryAfter: string | null;
 }
 
 const toLost = (error: unknown): Error => error as Error;
