@@ -18,7 +18,7 @@ const reason = "Interrupted 3 times by a crash";
 const config = `import { defineConfig } from "agentserve";
 export default defineConfig({ server: { port: 0, limits: { drainMs: 300, bodyBytes: 5_000_000 } } });
 `;
-/** `go.<round>` is a file: steps wait for it, so that all executions of a round are in flight when the hogs begin. */
+/** `go.<round>` is a file: steps wait for it, so that as many executions as are admitted are in flight when the hogs begin. */
 const workflows = `import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { andThen, defineWorkflow } from "agentserve";
@@ -139,8 +139,9 @@ it(
 async function playRound(world: World, plans: readonly Planned[], round: number): Promise<void> {
   const [hogs, others] = [plans.filter(({ workflow }) => workflow === "hog"), plans];
   for (const plan of hogs) await world.begin(plan);
-  await together(others.slice(hogs.length), (plan) => world.begin(plan));
-  world.project.write(`go.${round}`, "");
+  const go = (): void => world.project.write(`go.${round}`, "");
+  await together(others.slice(hogs.length), (plan) => world.begin(plan, go));
+  go();
   for (const plan of plans) {
     const state = await world.settled(plan);
     const { input: _, context: __, ...shown } = state;
@@ -194,12 +195,14 @@ class World {
     }
   }
 
-  async begin({ id, workflow, input }: Planned): Promise<void> {
+  /** `onFull` is called when no more data is admitted, because the steps wait for the go. */
+  async begin({ id, workflow, input }: Planned, onFull?: () => void): Promise<void> {
     for (;;) {
       const answer = await this.#ask(`/workflows/${workflow}/execute`, { input, options: { executionId: id } });
       // 409: an earlier request began it, and its answer was lost.
       if (answer?.status === 202 || answer?.status === 409) return;
       if (answer && answer.status !== 503) throw new Error(`${id}: ${answer.status} ${answer.text}`);
+      if (answer) onFull?.();
       await sleep(20);
     }
   }
