@@ -23,9 +23,12 @@ export async function main(argv: string[]): Promise<void> {
       .command(name)
       .description(summary)
       .option("--config <file>", "the config to serve (default: agents.config.ts)")
-      .option("--port <number>", "the port to listen on (default: 3141)")
+      .option("--port <number>", "the port to listen on (default: PORT, or 3141)")
       .option("--host <name>", "the address to listen on (default: 127.0.0.1)")
-      .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)")
+      .option(
+        "--data <file>",
+        "the file that holds executions and conversations (default: AGENTSERVE_DATA, or .agentserve/data.db)",
+      )
       .option("--json", "log one JSON record per line, even in a terminal");
 
   serving("dev", "serve the project in this folder and reload it on save")
@@ -114,7 +117,10 @@ export async function main(argv: string[]): Promise<void> {
     runs
       .command(name)
       .description(summary)
-      .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)");
+      .option(
+        "--data <file>",
+        "the file that holds executions and conversations (default: AGENTSERVE_DATA, or .agentserve/data.db)",
+      );
   offline("list", "list the newest executions")
     .option("--status <status>", "running, suspended, completed or error (default: all)")
     .option("--limit <number>", "the most executions to list (default: 50)")
@@ -140,7 +146,10 @@ export async function main(argv: string[]): Promise<void> {
     .command("doctor")
     .description("check that this project can be served on this machine")
     .option("--config <file>", "the config to check (default: agents.config.ts)")
-    .option("--data <file>", "the file that holds executions and conversations (default: .agentserve/data.db)")
+    .option(
+      "--data <file>",
+      "the file that holds executions and conversations (default: AGENTSERVE_DATA, or .agentserve/data.db)",
+    )
     .option("--json", "print JSON")
     .addHelpText("after", doctorExamples)
     .action(async (options) => {
@@ -172,7 +181,7 @@ function misused(error: CommanderError, argv: readonly string[], program: Comman
   const names = new Set(program.commands.map((command) => command.name()));
   const name = argv.find((word) => names.has(word));
   const help = `run "agentserve ${name ? `${name} ` : ""}--help" for usage`;
-  const hint = meant ? `${meant.replace(/^\((.*)\)$/, "$1")} ${help}` : help;
+  const hint = meant ? `${meant.replace(/^\(D(.*)\)$/, "d$1")} Or ${help}` : help;
   fail(new UsageError(what, { hint }));
 }
 

@@ -35,7 +35,7 @@ export interface Config {
   logger?: HostLogger;
   /** The store of executions and conversations. @default embedded() */
   backend?: Backend;
-  /** Adds custom routes, groups and middleware to an H3 app. Built-in routes take precedence. */
+  /** Adds custom routes, groups and middleware to an H3 app. Built-in routes take precedence, except `GET /health` and `GET /ready`. */
   configureApp?: (app: CustomApp) => void;
   /** Called when this version of the config is no longer in use. */
   onDispose?: () => void | Promise<void>;
@@ -197,7 +197,7 @@ const Server = object(
     allowedHosts: v.optional(texts("an array of host names"), []),
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
     rateLimit: v.optional(RateLimit),
-    trustedProxies: v.optional(v.array(v.custom<string>(isProxy, proxyRule), proxyRule), []),
+    trustedProxies: v.optional(v.array(v.custom<string>(isProxy, proxyRule), "an array of addresses and networks"), []),
     health: v.optional(v.boolean("true or false")),
     limits: v.optional(object(limits, "an object"), {}),
   },

@@ -73,7 +73,7 @@ export const defaultLimits = {
   responseStallMs: 30_000,
   /** The time after SIGTERM in which `start` serves as before while `/ready` is 503. @default 1000 */
   drainNoticeMs: 1_000,
-  /** The time that open requests get to finish after SIGTERM. @default 10000 */
+  /** The time that open requests and running steps get to finish after `drainNoticeMs`. @default 10000 */
   drainMs: 10_000,
 };
 /** The limits of the server. Sizes are in bytes, times in milliseconds. */

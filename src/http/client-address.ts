@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv4, isIPv6 } from "node:net";
+import { BlockList, isIP, isIPv4 } from "node:net";
 
 /** Returns the address of the client, or undefined if it is not known. */
 export type AddressReader = (request: Request) => string | undefined;
@@ -28,7 +28,7 @@ export function createAddressReader(trustedProxies: readonly string[]): AddressR
   }
 }
 
-export const proxyRule = 'an array of addresses and networks such as "10.0.0.0/8" or "loopback"';
+export const proxyRule = 'an address, a network such as "10.0.0.0/8", or "loopback"';
 export const isProxy = (text: unknown): boolean => text === "loopback" || toNetwork(text) !== undefined;
 
 function toBlockList(proxies: readonly string[]): BlockList {
@@ -42,9 +42,9 @@ function toBlockList(proxies: readonly string[]): BlockList {
 
 function toNetwork(text: unknown): { address: string; bits: number } | undefined {
   const [, address = "", bits] = /^([\da-f.:]+)(?:\/(\d{1,3}))?$/i.exec(typeof text === "string" ? text : "") ?? [];
-  const most = isIPv4(address) ? 32 : isIPv6(address) ? 128 : -1;
+  const most = isIPv4(address) ? 32 : 128;
   const asked = Number(bits ?? most);
-  return asked <= most ? { address, bits: asked } : undefined;
+  return isIP(address) !== 0 && asked <= most ? { address, bits: asked } : undefined;
 }
 
 /** Returns an address without its port, brackets or zone. An IPv4 address inside an IPv6 address becomes IPv4. */

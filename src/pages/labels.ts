@@ -24,12 +24,12 @@ export const tags: readonly { readonly name: string; readonly description: strin
   { name: "Logs", description: "Logs of the server, its agents and its workflows" },
   { name: "WebSockets", description: "Live logs and spans" },
   { name: "Pages", description: "This document and the HTML pages" },
-  { name: "Others", description: "Other routes" },
+  { name: "Health", description: "Liveness and readiness" },
 ];
 
 function tagOf(path: string): string {
   const [, first = ""] = path.split("/");
-  return tagsByPath[first] ?? "Others";
+  return tagsByPath[first] ?? "Health";
 }
 
 const tagsByPath: Readonly<Record<string, string>> = {

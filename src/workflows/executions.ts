@@ -139,8 +139,7 @@ async function checkResume(
     throw badRequest(`This execution cannot resume from step ${cut(stepId ?? "")}`);
   const schema = resumeSchemaOf(definition, parked?.stepId ?? stepId ?? "");
   const result = schema ? await validate(schema, resumeData) : { value: resumeData };
-  if ("problem" in result)
-    throw invalidResume(resumeData === undefined ? `resumeData is missing: ${result.problem}` : result.problem);
+  if ("problem" in result) throw invalidResume(resumeData === undefined ? "resumeData is required" : result.problem);
   return toText(result.value, "resumeData", invalidResume);
 }
 

@@ -70,10 +70,10 @@ const AttachQuery = v.object({
 const unknownWorkflow = { 404: "Workflow not found" };
 const unknownExecution = { 404: "Workflow or execution not found" };
 const cannotBegin = {
-  503: "Too many executions are running, storage cannot be written, or the server is shutting down",
+  503: "Too many executions are running, too much data is in flight, storage cannot be written, or the server is shutting down",
 };
 const cannotStart = { ...cannotBegin, 507: "Storage is full" };
-const cannotWrite = { 503: "Storage cannot be written" };
+const cannotWrite = { 503: "Too much data is in flight, storage cannot be written, or the server is shutting down" };
 
 export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
   return [

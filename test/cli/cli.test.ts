@@ -29,7 +29,7 @@ describe("agentserve", () => {
 
   it("suggests the nearest command, and ends with 2", async () => {
     const { code, stderr } = await agentserve(["strat"]).ended;
-    expect([code, stderr]).toEqual([2, expect.stringContaining("Did you mean start?")]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("did you mean start?")]);
   });
 
   it("says what to do under a Node that is too old", async () => {

@@ -8,15 +8,15 @@ const commands = ["dev", "start", "init", "call", "token", "routes", "doctor"];
 describe("a command line that is wrong is said in two lines, and ends with 2", () => {
   it.each<[title: string, args: string[], error: RegExp, hint: string]>([
     ["a command that is none", ["xyzzy"], /unknown command 'xyzzy'/, "agentserve --help"],
-    ["a command that is nearly one", ["strat", "--port", "1"], /unknown command 'strat'/, "Did you mean start?"],
+    ["a command that is nearly one", ["strat", "--port", "1"], /unknown command 'strat'/, "did you mean start?"],
     ["an option that is none", ["dev", "--xyzzy"], /unknown option '--xyzzy'/, "agentserve dev --help"],
-    ["an option that is nearly one", ["dev", "--prot", "1"], /unknown option '--prot'/, "Did you mean --port?"],
+    ["an option that is nearly one", ["dev", "--prot", "1"], /unknown option '--prot'/, "did you mean --port?"],
     ["an option of another command", ["dev", "--stric"], /unknown option '--stric'/, "agentserve dev --help"],
     [
       "an option that is nearly one of all commands",
       ["--versoin"],
       /unknown option '--versoin'/,
-      "Did you mean --version?",
+      "did you mean --version?",
     ],
     [
       "an option without its value",

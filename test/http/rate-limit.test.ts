@@ -152,11 +152,15 @@ describe("server.rateLimit", () => {
     [{ rateLimit: 100 }, 'server.rateLimit: expected an object such as { limit: 100, window: "1m" }, found 100'],
     [
       { trustedProxies: ["10.0.0.0/33"] },
-      'server.trustedProxies.0: expected an array of addresses and networks such as "10.0.0.0/8" or "loopback", found "10.0.0.0/33"',
+      'server.trustedProxies.0: expected an address, a network such as "10.0.0.0/8", or "loopback", found "10.0.0.0/33"',
+    ],
+    [
+      { trustedProxies: ["proxy"] },
+      'server.trustedProxies.0: expected an address, a network such as "10.0.0.0/8", or "loopback", found "proxy"',
     ],
     [
       { trustedProxies: "loopback" },
-      'server.trustedProxies: expected an array of addresses and networks such as "10.0.0.0/8" or "loopback", found "loopback"',
+      'server.trustedProxies: expected an array of addresses and networks, found "loopback"',
     ],
   ])("refuses %j", (options, message) => {
     expect(() => createServer({ server: options as ServerOptions })).toThrow(message);

@@ -22,7 +22,7 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
     });
     expect(doc.paths["/test/items/{id}"].get).toEqual({
       operationId: "get-test-items-by-id",
-      tags: ["Others"],
+      tags: ["Health"],
       summary: "Shows its parameters",
       parameters: [
         { name: "id", in: "path", required: true, schema: { type: "string" } },
@@ -75,7 +75,7 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
       "Logs",
       "WebSockets",
       "Pages",
-      "Others",
+      "Health",
     ]);
     expect(new Set(tagged)).toEqual(new Set(doc.tags.map(({ name }: any) => name)));
     expect(doc.paths["/"].get).toMatchObject({ operationId: "get-overview", tags: ["Pages"] });

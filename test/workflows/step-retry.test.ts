@@ -1,5 +1,7 @@
-import { defineWorkflow } from "agentserve";
+import { setTimeout as sleep } from "node:timers/promises";
+import { andThen, defineWorkflow } from "agentserve";
 import { describe, expect, it } from "vitest";
+import { eventually } from "../harness/waiting.ts";
 import { run } from "./run.ts";
 
 describe("a step", () => {
@@ -33,6 +35,24 @@ describe("a step", () => {
       { level: "warn", message: "Step failed, will retry", data: { attempt: 2, attempts: 3 } },
       { level: "error", message: "Step failed", data: { attempt: 3 } },
     ]);
+    await server.close();
+  });
+
+  it("is not said to be retried when another branch has won", async () => {
+    const { server, state } = await run(
+      defineWorkflow({ id: "w", retry: { attempts: 3 } }).andRace({
+        id: "race",
+        steps: [
+          andThen({ id: "loser", execute: ({ signal }) => sleep(600_000, undefined, { signal }) }),
+          andThen({ id: "winner", execute: () => sleep(1, "won") }),
+        ],
+      }),
+    );
+    expect(state).toMatchObject({ status: "completed", result: "won" });
+    await eventually(async () => {
+      const { body } = await server.get("/api/logs?executionId=e");
+      expect(body.data).toMatchObject([{ level: "debug", message: "Step aborted", stepId: "loser" }]);
+    });
     await server.close();
   });
 });

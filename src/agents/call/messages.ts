@@ -39,7 +39,8 @@ export async function toMessages(
   for (const [index, message] of input.slice(first).entries()) {
     const where = `${field}.${first + index}`;
     const count = countParts(message);
-    if (count > maxParts || (parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts} parts`);
+    if (count > maxParts + 1) throw invalid(where, `more than ${maxParts} parts`);
+    if ((parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts * 5} messages and parts in all`);
     if ((metadata += countMetadata(message)) > maxMetadata) {
       throw invalid(where, `more than ${maxMetadata} values in provider options and metadata`);
     }

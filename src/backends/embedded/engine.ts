@@ -86,7 +86,7 @@ export class EmbeddedEngine implements Engine {
       this.#store.startProcess();
       this.#isStartMarked = true;
     } catch (error) {
-      this.#options.logger.warn("The store cannot be written: crashes are not counted at this start", { error });
+      this.#options.logger.warn("The store cannot be written: an earlier crash is not counted", { error });
     }
   }
 

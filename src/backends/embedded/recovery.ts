@@ -50,7 +50,10 @@ export class Recovery {
     await Promise.all([...this.#left.values()].map(({ loading }) => loading));
     this.#isFinished = true;
     this.#startSuspects(suspects).catch((error: unknown) => {
-      if (!runs.isClosing) logger.error("Suspects could not be started; the next start tries again", { error });
+      if (!runs.isClosing)
+        logger.error("Executions that were interrupted by crashes could not be continued: the next start tries again", {
+          error,
+        });
     });
   }
 
@@ -157,7 +160,7 @@ export class Recovery {
         : { mismatch: `workflow ${workflowId} no longer exists` };
       if ("mismatch" in loaded) {
         const reason = `Workflow changed: ${loaded.mismatch}`;
-        this.#loggerOf(left).warn("An execution cannot continue", { reason });
+        this.#loggerOf(left).warn("Execution suspended: its workflow has changed", { reason });
         await runs.commandUndriven(state, await this.#toSuspension(id, reason), () => this.#left.delete(id));
       }
     } catch (error) {

@@ -295,7 +295,7 @@ export class Runs implements RunHost<StoredState> {
     this.#forget(run);
     if (this.#closing) return;
     const logger = withIds(this.#logger, { executionId: id, workflowId, userId, conversationId });
-    logger.error("An execution stopped", { error });
+    logger.error("Execution stopped: a result cannot be stored. It continues at the next start", { error });
     this.waiters.refuse(id, stopped(id));
     this.readers.close(id);
   }
@@ -350,4 +350,5 @@ const fileGone =
 const noRow = (): undefined => undefined;
 
 /** The answer to callers that wait for an execution that cannot continue before the next start. */
-export const stopped = (id: string): ServeError => new ServeError(500, `Execution ${id} stopped`);
+export const stopped = (id: string): ServeError =>
+  new ServeError(500, `Execution ${id} is not run by this process: it continues at the next start`);

@@ -112,14 +112,20 @@ export class Attempt implements CodeTools {
 
   #timeOut(): void {
     const reason = `Step ${this.plan.path} timed out after ${this.#timeoutMs} ms`;
+    const failure = this.#toFailure(new Error(reason));
     this.abort(reason);
-    this.#end(this.#toFailure(new Error(reason)));
+    this.#end(failure);
   }
 
   /** Takes the reason as text: an Error with its stack is expensive, and most steps never read their signal. */
   abort(reason: string): void {
     this.#abortReason ??= reason;
     this.#signalAbort();
+  }
+
+  /** Its result is not needed: another branch has won or failed, or the execution was cancelled or went back. */
+  get isAborted(): boolean {
+    return this.#abortReason !== undefined;
   }
 
   /** Aborts an attempt whose walk is released. Its result is not reported, and a failure from now on is not logged. */
@@ -255,7 +261,9 @@ function toStoredError(error: unknown, attempt: Attempt): StoredError {
   attempt.host.spans.failed(attempt.plan.path, error);
   const { attempts = 1 } = attempt.code.retry ?? {};
   const number = attempt.plan.attempt;
-  if (number < attempts) toStepLogger(attempt).warn("Step failed, will retry", { error, attempt: number, attempts });
+  if (attempt.isAborted) toStepLogger(attempt).debug("Step aborted", { error, attempt: number });
+  else if (number < attempts)
+    toStepLogger(attempt).warn("Step failed, will retry", { error, attempt: number, attempts });
   else toStepLogger(attempt).error("Step failed", { error, attempt: number });
   const message = toErrorMessage(error);
   return error instanceof ServeError ? { message, shown: true } : { message };

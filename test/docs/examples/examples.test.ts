@@ -70,7 +70,7 @@ describe("agents.config.ts.example", () => {
     };
     expect(await post("/workflows/greeting/execute", { input: { name: "Ada" } })).toBe(status);
     expect(await post("/agents/parrot/text", { input: "hello" })).toBe(status);
-    expect(await (await fetch(`${url}/health`)).json()).toEqual({ ok: true });
+    expect(await (await fetch(`${url}/hello`)).json()).toEqual({ ok: true });
   });
 });
 

@@ -90,13 +90,14 @@ const proofs: readonly Proof[] = [
       expect(authorization).not.toContain(secret);
       expect(await ask(closed, { input: {} }, { authorization })).toMatchObject([404, {}]);
       expect(await ask(`${url}/agents`)).toMatchObject([text.includes("defaultPrivate: true") ? 401 : 200, {}]);
-      if (text.includes('publicRoutes: ["GET /health"')) expect((await ask(`${url}/health`))[0]).toBe(200);
+      if (text.includes('publicRoutes: ["GET /doc"')) expect((await ask(`${url}/doc`))[0]).toBe(200);
     },
   },
   {
-    of: /app\.get\("\/health"/,
-    async show({ url }) {
-      expect(await ask(`${url}/health`)).toEqual([200, { ok: true }]);
+    of: /app\.get\("\/(health|hello)", \(\) => \(\{ ok/,
+    async show({ url, text }) {
+      const path = text.includes('"/hello"') ? "hello" : "health";
+      expect(await ask(`${url}/${path}`)).toEqual([200, { ok: true }]);
     },
   },
   {

@@ -78,11 +78,12 @@ function save(cwd: string, what: string, next = ""): void {
 
 const withoutTime = (line: string): string => line.replace(/\d+ ms$/, "… ms");
 
-/** What has been said of saves since it was shown that files are watched. */
+/** The lines about saves. A busy machine reports a save of `.env` late, on a line of its own or beside the next save. */
 const toSaid = (child: Child): string[] =>
   child
     .output()
-    .stdout.replace(/^[^]*✓ \.env removed.*\n/, "")
+    .stdout.replace(/^[^]*?✓ \.env removed.*\n/, "")
+    .replaceAll(/^✓ \.env \w+ · .*$|(?<=^✓ .*), \.env \w+/gm, "")
     .split("\n")
     .filter((line) => line !== "")
     .map(withoutTime);

@@ -117,7 +117,7 @@ export async function openWorld(
     runnable,
     book,
     durable,
-    complaints: () => logs.filter(({ message }) => !message.startsWith("Step failed")),
+    complaints: () => logs.filter(({ message }) => !/^Step (failed|aborted)/.test(message)),
     held: () => held.size,
     async close(drainMs) {
       await engine.close({ drainMs });

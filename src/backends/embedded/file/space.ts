@@ -43,12 +43,12 @@ export class Space {
 
   #findReason(): string | undefined {
     const { path, storeBytes = 0, storeFreeBytes = 0, usedBytes } = this.#options;
-    if (storeBytes > 0 && usedBytes() >= storeBytes) return `limits.storeBytes: it has ${storeBytes} bytes`;
+    if (storeBytes > 0 && usedBytes() >= storeBytes) return `limits.storeBytes (${storeBytes}) is reached`;
     if (storeFreeBytes === 0 || path === ":memory:") return undefined;
     const disk = attempt(() => statfsSync(dirname(path)));
     // A file system that does not know its size reports 0 blocks.
     if (!disk || disk.blocks === 0 || disk.bavail * disk.bsize >= storeFreeBytes) return undefined;
-    return `limits.storeFreeBytes: less than ${storeFreeBytes} bytes of its disk are free`;
+    return `less than limits.storeFreeBytes (${storeFreeBytes}) is free on its disk`;
   }
 }
 
