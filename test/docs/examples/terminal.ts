@@ -83,7 +83,7 @@ const toSaid = (child: Child): string[] =>
   child
     .output()
     .stdout.replace(/^[^]*?✓ \.env removed.*\n/, "")
-    .replaceAll(/^✓ \.env \w+ · .*$|(?<=^✓ .*), \.env \w+/gm, "")
+    .replaceAll(/^✓ \.env \w+ · .*$|(?<=^✓ .*), \.env \w+|(?<=^✓ )\.env \w+, /gm, "")
     .split("\n")
     .filter((line) => line !== "")
     .map(withoutTime);
