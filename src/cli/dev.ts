@@ -33,7 +33,8 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
     (line) => print(colors.dim(line)),
   );
   sayReady(server, { mode, url, took: performance.now() - began });
-  sayRisks(risksOf(server, project, host));
+  let risks = risksOf(server, project, host);
+  sayRisks(risks);
   if (flags.open) openBrowser(`${url.replace("//0.0.0.0", "//127.0.0.1")}/`);
 
   const { createReload } = await import("../dev/reload.ts"); // after the server is ready
@@ -49,7 +50,12 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
     showsCode: isLoopback(host),
     say: {
       loading: () => void process.stderr.write(colors.dim("loading …\n")),
-      served: (change, ms) => print(`${colors.green("✓")} ${change} ${colors.dim(`· ${Math.round(ms)} ms`)}`),
+      served(change, ms, next) {
+        print(`${colors.green("✓")} ${change} ${colors.dim(`· ${Math.round(ms)} ms`)}`);
+        const before = new Set(risks.map(({ name }) => name));
+        risks = risksOf(server, next, host);
+        sayRisks(risks.filter(({ name }) => !before.has(name)));
+      },
       restart: (keys) => print(`${colors.yellow("!")} ${keys.join(", ")} changed ${colors.dim("· restart to apply")}`),
       failed(problem) {
         writeError(problem);

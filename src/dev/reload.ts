@@ -23,7 +23,7 @@ export interface ReloadOptions {
   readonly showsCode: boolean;
   readonly say: {
     loading(): void;
-    served(change: string, ms: number): void;
+    served(change: string, ms: number, project: Project): void;
     restart(keys: readonly string[]): void;
     failed(problem: Problem): void;
   };
@@ -122,7 +122,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       missing = [];
       known = new Set();
       server.complain(undefined);
-      say.served(change, performance.now() - began);
+      say.served(change, performance.now() - began, next);
       if (keys.join() !== told && keys.length > 0) say.restart(keys);
       told = keys.join();
     } catch (error) {

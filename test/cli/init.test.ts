@@ -28,6 +28,8 @@ const starter = [
 ];
 const minimal = [".gitignore", "README.md", "agents.config.ts", "package.json", "tsconfig.json"];
 
+const weather = `weather: {"city":"Berlin","sky":"blue","celsius":21}\n`;
+
 const init = (args: string[], cwd: string) => agentserve(["init", ...args], { cwd }).ended;
 /** All that stands in a folder, links too, but its packages. */
 const filesOf = (folder: string): string[] =>
@@ -50,6 +52,12 @@ Next:
 Then, in a second terminal, make a first call:
   npx agentserve call agent assistant "What is the weather in Berlin?"
 `);
+  });
+
+  it("suggests the first call that the README shows", async () => {
+    const { stdout } = await init([], createProject({}));
+    const [call] = /npx agentserve call .*/.exec(stdout)!;
+    expect(/^\$ .*/m.exec(read("README.md"))![0]).toBe(`$ ${call}`);
   });
 
   it("writes another template into a folder that it makes, with those above it", async () => {
@@ -244,12 +252,16 @@ describe("agentserve init, where something stands already", () => {
 });
 
 describe.each(["starter", "minimal"])("the template %s, where init has written it", (template) => {
-  it("serves its agent without a warning", async () => {
+  it("serves its agent without a warning, and answers the call that init suggests", async () => {
     const folder = createProject({});
-    await init(["--template", template], folder);
+    const { stdout } = await init(["--template", template], folder);
+    const [, suggested] = /npx agentserve (call .*)/.exec(stdout)!;
     const child = agentserve(["dev", "--port", "0", "--data", ":memory:"], { cwd: folder });
     const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
     expect(await ask(base, {})).toMatchObject([200, { data: { text: "Hello" } }]);
+    const env = { ...process.env, AGENTSERVE_URL: base };
+    const called = await run("sh", ["-c", `"${process.execPath}" "${bin}" ${suggested}`], { cwd: folder, env }).ended;
+    expect([called.code, called.stdout]).toEqual([0, template === "starter" ? weather : "Hello\n"]);
     child.process.kill("SIGINT");
     expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
   });

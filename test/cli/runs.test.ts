@@ -1,4 +1,6 @@
-import { existsSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
@@ -96,6 +98,39 @@ describe("agentserve runs, on the file of a stopped server", () => {
     expect([used.code, used.stderr]).toEqual([1, expect.stringContaining("is in use by another process")]);
     child.process.kill("SIGTERM");
     await child.ended;
+  });
+
+  it("names the process that uses the file, and forgets it when that process ends", async () => {
+    const cwd = createProject(files);
+    const { child } = await start(cwd);
+    const { pid } = child.process;
+    const used = await runs(cwd, "list");
+    expect([used.code, used.stderr]).toEqual([
+      1,
+      `error ${join(cwd, ".agentserve/data.db")} is in use by another process (pid ${pid})\nhint  stop process ${pid}, or use another file with --data\n`,
+    ]);
+    child.process.kill("SIGTERM");
+    await child.ended;
+    expect(existsSync(join(cwd, ".agentserve/data.db-pid"))).toBe(false);
+  });
+
+  it("shows no pid of a process that has ended, or of another machine", async () => {
+    const cwd = createProject(files);
+    const { child } = await start(cwd);
+    const record = join(cwd, ".agentserve/data.db-pid");
+    expect(readFileSync(record, "utf8")).toBe(`${child.process.pid} ${hostname()}\n`);
+    const { pid: ended } = spawnSync(process.execPath, ["--version"]);
+    for (const text of [`${ended} ${hostname()}\n`, `${process.pid} elsewhere\n`, ""]) {
+      writeFileSync(record, text);
+      const { stderr } = await runs(cwd, "list");
+      expect(stderr).toMatch(
+        /is in use by another process\nhint {2}stop that process, or use another file with --data\n$/,
+      );
+    }
+    child.process.kill("SIGKILL"); // its record is left behind
+    await child.ended;
+    writeFileSync(record, `${process.pid} ${hostname()}\n`);
+    expect(await runs(cwd, "list")).toMatchObject({ code: 0, stderr: "" });
   });
 });
 

@@ -24,7 +24,8 @@ async function serve(path: string): Promise<TestServer> {
   return server;
 }
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
-const modesOf = (path: string): string[] => ["", "-wal", "-shm", "-lock"].map((suffix) => modeOf(path + suffix));
+const modesOf = (path: string): string[] =>
+  ["", "-wal", "-shm", "-lock", "-pid"].map((suffix) => modeOf(path + suffix));
 const execute = (server: TestServer, executionId: string, workflow = "quick") =>
   server.post(`/workflows/${workflow}/execute`, { input: {}, options: { executionId } });
 const gone =
@@ -36,7 +37,7 @@ it("creates the data file and its folder for their owner only", async () => {
   const folder = join(createFolder(), "new");
   const path = join(folder, "data.db");
   await execute(await serve(path), "a");
-  expect([modeOf(folder), ...modesOf(path)]).toEqual(["700", "600", "600", "600", "600"]);
+  expect([modeOf(folder), ...modesOf(path)]).toEqual(["700", "600", "600", "600", "600", "600"]);
 });
 
 it("keeps the mode of a folder that exists, and of a file that others were given access to", async () => {
@@ -56,7 +57,7 @@ it("takes the access of others away when it migrates a file, and logs it", async
   expect(modeOf(path)).toBe("644");
   const server = await startServer("start", { config: toConfig(path) });
   onTestFinished(() => server.close());
-  expect(modesOf(path)).toEqual(["600", "600", "600", "600"]);
+  expect(modesOf(path)).toEqual(["600", "600", "600", "600", "600"]);
   const lines = server.logs.map(({ message }) => message).filter((message) => message.startsWith("The data file"));
   expect(lines).toEqual([
     "The data file was migrated from format 4 to 5",

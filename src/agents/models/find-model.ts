@@ -24,8 +24,9 @@ export function findSource(name: string, root: string): { packageName: string; f
   const file = resolve(packageName, root);
   if (file) return { packageName, file };
   if (process.env["AI_GATEWAY_API_KEY"] || process.env["VERCEL_OIDC_TOKEN"]) return "gateway";
+  // Node remembers that it did not find a package, so a running server does not see one that is installed later.
   throw new Error(
-    `model "${name}": run "npm install ${packageName}" and set the API key of ${provider}, or set AI_GATEWAY_API_KEY`,
+    `model "${name}": run "npm install ${packageName}" and set the API key of ${provider}, or set AI_GATEWAY_API_KEY; then restart the server`,
   );
 }
 

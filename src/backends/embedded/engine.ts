@@ -10,6 +10,7 @@ import { EmbeddedConversations } from "./conversations.ts";
 import { createPrivately, makePrivate } from "./file/data-file.ts";
 import { prepareFolder } from "./file/folder.ts";
 import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
+import { findHolder, toPidText } from "./file/holder.ts";
 import { lock, whenFree, type WaitOptions } from "./file/lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
@@ -92,7 +93,8 @@ export class EmbeddedEngine implements Engine {
 
   async #openStore(): Promise<void> {
     const { path, durability, logger } = this.#options;
-    const onWait = (): void => logger.info("Another process is using the store: waiting until it is free");
+    const onWait = (): void =>
+      logger.info(`Another process${toPidText(findHolder(path))} is using the store: waiting until it is free`);
     const waiting: WaitOptions = { waitMs: 15_000, onWait, signal: this.#closing.signal };
     if (path !== ":memory:") {
       prepareFolder(dirname(path));

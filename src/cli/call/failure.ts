@@ -24,10 +24,15 @@ export class ConnectionError extends UserError {
   }
 }
 
+/** The server shows callers no reason of a failure. */
+const inLog = "the log of the server has the reason";
+
 export function toRefusalError(status: number, message: string, { token }: Target): RefusalError {
   const make = "create one for the project in this folder: npx agentserve token --sub ada";
   const hints: Record<number, string> = {
     401: `pass a ${token ? "valid token" : "token"} with --token or AGENTSERVE_TOKEN; ${make}`,
+    500: inLog,
+    502: inLog,
     503: "try again in a moment",
   };
   return new RefusalError(status, `${message} (${status})`, hints[status]);

@@ -40,7 +40,7 @@ describe("a model named by text", () => {
         const answer = await ask(endpoint, "lost");
         expectFailure(endpoint, answer, 502, messages[502]);
         expect(show(server.logs)).toContain("npm install @ai-sdk/nosuch");
-        expect(show(server.logs)).toContain("AI_GATEWAY_API_KEY");
+        expect(show(server.logs)).toContain("or set AI_GATEWAY_API_KEY; then restart the server");
       }
     },
   );

@@ -66,9 +66,13 @@ describe("agentserve call agent", () => {
     expect(tokens(await ask("one two three"))).toBeGreaterThan(2 * tokens(first));
   });
 
-  it("ends with 1 when the model fails", async () => {
+  it("ends with 1 when the model fails, and says where the reason is", async () => {
     const { code, stdout, stderr } = await call(["agent", "failing", "hi", "--url", url]);
-    expect([code, stdout, stderr]).toEqual([1, "", expect.stringMatching(/^error .*Model call failed.*\n$/)]);
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      "",
+      "error Model call failed (502)\nhint  the log of the server has the reason\n",
+    ]);
     const json = await call(["agent", "failing", "hi", "--url", url, "--json"]);
     expect([json.code, json.stderr]).toEqual([1, expect.stringContaining("Model call failed")]);
   });

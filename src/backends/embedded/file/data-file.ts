@@ -12,7 +12,7 @@ export function createPrivately(path: string): void {
 /** Takes the access of others away from a data file and the files beside it. Returns whether anything was changed. */
 export function makePrivate(path: string): boolean {
   if (process.platform === "win32") return false;
-  const shared = ["", "-wal", "-shm", "-lock"].map((suffix) => path + suffix).filter(isShared);
+  const shared = ["", "-wal", "-shm", "-lock", "-pid"].map((suffix) => path + suffix).filter(isShared);
   for (const file of shared) attempt(() => chmodSync(file, ownerOnly)); // another user may own it
   return shared.some((file) => !isShared(file));
 }

@@ -1,5 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { recordHolder } from "./holder.ts";
 import { codes, isSqliteError } from "./sqlite-error.ts";
 
 /**
@@ -14,7 +15,11 @@ export function lock(path: string): () => void {
     database.close();
     throw error;
   }
-  return () => database.close();
+  const removeRecord = recordHolder(path);
+  return () => {
+    removeRecord();
+    database.close();
+  };
 }
 
 export interface WaitOptions {
