@@ -157,15 +157,15 @@ function inspect(schema: ValueSchema, value: unknown, path: string, unknownKey: 
     throw badRequest(`Invalid request body: ${path.slice(0, -1)}: more than ${maxKeys} keys`);
   }
   if (!entries) return;
-  for (const [key, entry] of Object.entries(entries)) {
-    if (Object.hasOwn(value, key))
-      inspect(entry, (value as Record<string, unknown>)[key], `${path}${key}.`, unknownKey);
-  }
   let unknown = 0;
   for (const key in value) {
     if (Object.hasOwn(entries, key)) continue;
     if (++unknown > maxUnknown) break;
     unknownKey(path + key);
+  }
+  for (const [key, entry] of Object.entries(entries)) {
+    if (Object.hasOwn(value, key))
+      inspect(entry, (value as Record<string, unknown>)[key], `${path}${key}.`, unknownKey);
   }
 }
 
