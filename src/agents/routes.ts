@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
+import { AnyObject } from "../http/any-object.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
 import type { Agents } from "./agents.ts";
@@ -30,7 +31,6 @@ export interface AgentRoutesOptions {
   readonly showInstructions: boolean;
 }
 
-const AnyObject = v.record(v.string(), v.unknown());
 const number = v.optional(v.number());
 const id = v.optional(
   v.pipe(v.string(), v.nonEmpty("expected an id"), v.maxLength(256, "expected at most 256 characters")),

@@ -153,12 +153,31 @@ function inspect(schema: ValueSchema, value: unknown, path: string, unknownKey: 
     const where = path ? `${path.slice(0, -1)}: ` : "";
     throw badRequest(`Invalid request body: ${where}Invalid type: Expected Object but received Array`);
   }
-  if (!entries) return;
-  for (const [key, inner] of Object.entries(value)) {
-    const entry = Object.hasOwn(entries, key) ? entries[key] : undefined;
-    if (entry) inspect(entry, inner, `${path}${key}.`, unknownKey);
-    else unknownKey(path + key);
+  if (type === "record" && hasMore(value, maxKeys)) {
+    throw badRequest(`Invalid request body: ${path.slice(0, -1)}: more than ${maxKeys} keys`);
   }
+  if (!entries) return;
+  let unknown = 0;
+  for (const key in value) {
+    if (Object.hasOwn(entries, key)) continue;
+    if (++unknown > maxUnknown) break;
+    unknownKey(path + key);
+  }
+  for (const [key, entry] of Object.entries(entries)) {
+    if (Object.hasOwn(value, key))
+      inspect(entry, (value as Record<string, unknown>)[key], `${path}${key}.`, unknownKey);
+  }
+}
+
+/** The most keys of an object whose keys a client chooses. */
+const maxKeys = 10_000;
+/** The most unknown keys of one object that are reported. */
+const maxUnknown = 100;
+
+function hasMore(value: object, most: number): boolean {
+  let count = 0;
+  for (const _ in value) if (++count > most) return true;
+  return false;
 }
 
 function unwrap(schema: ValueSchema): ValueSchema {

@@ -6,6 +6,7 @@ import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
+import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
 import { runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
 import { createCors } from "../http/cors.ts";
@@ -53,7 +54,7 @@ export interface App {
   /** Answers a request. Never rejects. `onEnded` registers callbacks for the end of the response. */
   answer(request: Request, onEnded: OnEnded): Promise<Answer>;
   /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
-  upgrade(request: Request): Promise<{ hooks: Partial<Hooks> | Response; isBuiltIn: boolean }>;
+  upgrade(request: Request, requestId: string): Promise<{ hooks: Partial<Hooks> | Response; isBuiltIn: boolean }>;
   /** Returns every route, built-in and custom. */
   routes(): ListedRoute[];
 }
@@ -87,14 +88,15 @@ export function createApp({
 
   async function answer(request: Request, onEnded: OnEnded): Promise<Answer> {
     const requestId = nextRequestId();
-    let headers: HeaderPairs = [["x-request-id", requestId]];
+    const id: HeaderPairs = [requestIdHeader(requestId)];
+    let headers = id;
     try {
       const event = toEvent(request);
       event.context[whenEnded] = onEnded;
-      if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), headers);
+      if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), id);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
-      if (preflight) return preflight;
+      if (preflight) return withHeaders(preflight, id);
       if (isForeign(request, event.url)) checkOrigin(request.headers.get("origin"));
       const match = table.find(request.method, event.url.pathname);
       const identity =
@@ -196,7 +198,7 @@ export function createApp({
     return event;
   }
 
-  async function upgrade(request: Request): ReturnType<App["upgrade"]> {
+  async function upgrade(request: Request, requestId: string): ReturnType<App["upgrade"]> {
     const event = toEvent(request);
     const origin = request.headers.get("origin");
     if (origin !== null && !isOwn(origin, event.url)) checkOrigin(origin);
@@ -206,7 +208,7 @@ export function createApp({
       return { hooks: toHooks(match.route, event.url.searchParams, identity), isBuiltIn: true };
     }
     if (match) throw notFound();
-    const response = await askCustom(event, nextRequestId(), identity.caller);
+    const response = await askCustom(event, requestId, identity.caller);
     // Not response.crossws: middleware that sets a header drops it.
     const hooks = getWebSocketHooks(request);
     if (!hooks && response.ok) throw badRequest("Not a WebSocket route");
@@ -217,7 +219,3 @@ export function createApp({
 }
 
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];
-
-const prefix = crypto.randomUUID().slice(0, 8);
-let count = 0;
-const nextRequestId = (): string => `${prefix}-${(++count).toString(36)}`;

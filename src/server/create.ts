@@ -8,6 +8,7 @@ import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
 import { ByteBudget } from "../core/byte-budget.ts";
 import { shuttingDown } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
+import { requestIdHeader } from "../core/request-id.ts";
 import type { Program } from "../engine/backend.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
@@ -192,7 +193,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     routes: () => current().routes(),
     swap: (next) => versions.swap(toApp(next)),
     async fetch(request) {
-      if (closing) return toErrorEnvelope(shuttingDown(), [], report).toResponse();
+      if (closing) return toErrorEnvelope(shuttingDown(), [requestIdHeader()], report).toResponse();
       const app = current();
       const releases = [app.snapshot.hold("request")];
       const release = (): void => releases.forEach((one) => one());
@@ -216,11 +217,11 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         listener: toListener(current, report),
         report,
         warn: (message, data) => logger.warn(message, data),
-        async resolve(request, socket) {
+        async resolve(request, socket, requestId) {
           const app = current();
           const release = app.snapshot.hold("socket");
           socket.once("close", release);
-          const { hooks, isBuiltIn } = await app.upgrade(request);
+          const { hooks, isBuiltIn } = await app.upgrade(request, requestId);
           if (isBuiltIn) release(); // a built-in socket belongs to the server and uses no version of the config
           return hooks;
         },

@@ -4,13 +4,14 @@ import type { Hooks, Peer } from "crossws";
 import nodeAdapter from "crossws/adapters/node";
 import { NodeRequest } from "srvx/node";
 import { busy, ServeError } from "../core/error.ts";
-import { toErrorEnvelope } from "../http/envelope.ts";
+import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
+import { toErrorEnvelope, withHeaders } from "../http/envelope.ts";
 import { refuse } from "../http/refuse.ts";
 import { tokenProtocol } from "./socket.ts";
 
 export interface UpgradeOptions {
   /** Returns the hooks for a request, or the response that refuses it. */
-  readonly resolve: (request: Request, socket: Duplex) => Promise<Partial<Hooks> | Response>;
+  readonly resolve: (request: Request, socket: Duplex, requestId: string) => Promise<Partial<Hooks> | Response>;
   readonly report: (error: unknown) => void;
   readonly sockets: number;
   readonly socketMessageBytes: number;
@@ -46,26 +47,29 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
   async function handle(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on("error", () => socket.destroy()); // a peer that resets during the handshake must not crash the process
     const isOver = open.size >= limits.sockets;
+    const requestId = nextRequestId();
     open.add(socket);
     socket.once("close", () => open.delete(socket));
     try {
       if (isOver) throw busy("Too many sockets", 5);
       if (!isHandshake(req)) throw new ServeError(400, "Not a WebSocket handshake");
       const request = new NodeRequest({ req });
-      const hooks = await resolve(request, socket);
-      if (hooks instanceof Response) return refuse(socket, await toAnswer(hooks));
-      hooksOf.set(request, guard(hooks, report));
+      const hooks = await resolve(request, socket, requestId);
+      if (hooks instanceof Response)
+        return refuse(socket, await toAnswer(withHeaders(hooks, [requestIdHeader(requestId)])));
+      hooksOf.set(request, guard(hooks, report, requestId));
       await adapter.handleUpgrade(req, socket, head, request);
     } catch (error) {
-      refuseWith(socket, error);
+      refuseWith(socket, error, requestId);
     }
   }
 
-  function refuseWith(socket: Duplex, error: unknown): void {
+  function refuseWith(socket: Duplex, error: unknown, requestId: string): void {
+    const headers = [requestIdHeader(requestId)];
     try {
-      refuse(socket, toErrorEnvelope(error, [], report));
+      refuse(socket, toErrorEnvelope(error, headers, report));
     } catch (invalid) {
-      refuse(socket, toErrorEnvelope(invalid, [], report)); // a header of the refusal, which the next one does not have
+      refuse(socket, toErrorEnvelope(invalid, headers, report)); // a header of the refusal, which the next one does not have
     }
   }
 
@@ -80,8 +84,9 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
 }
 
 /** Catches errors of hooks. crossws does not await a hook: its rejection would be unhandled and crash the process. */
-function guard(hooks: Partial<Hooks>, report: (error: unknown) => void): Partial<Hooks> {
-  const guarded: Record<string, unknown> = { ...hooks, upgrade: hooks.upgrade && guardUpgrade(hooks.upgrade, report) };
+function guard(hooks: Partial<Hooks>, report: (error: unknown) => void, requestId: string): Partial<Hooks> {
+  const upgrade = hooks.upgrade && guardUpgrade(hooks.upgrade, report, requestId);
+  const guarded: Record<string, unknown> = { ...hooks, upgrade };
   for (const name of ["open", "message", "close", "error", "drain"] as const) {
     const hook = hooks[name] as ((peer: Peer, detail: unknown) => unknown) | undefined;
     if (!hook) continue;
@@ -98,13 +103,18 @@ function guard(hooks: Partial<Hooks>, report: (error: unknown) => void): Partial
 }
 
 /** An `upgrade` hook refuses by throwing a Response. Any other error is a failure, and gets an error envelope. */
-function guardUpgrade(upgrade: NonNullable<Hooks["upgrade"]>, report: (error: unknown) => void): Hooks["upgrade"] {
+function guardUpgrade(
+  upgrade: NonNullable<Hooks["upgrade"]>,
+  report: (error: unknown) => void,
+  requestId: string,
+): Hooks["upgrade"] {
+  const headers = [requestIdHeader(requestId)];
   return async (request) => {
     try {
       return await upgrade(request);
     } catch (error) {
-      if (error instanceof Response) return error;
-      return toErrorEnvelope(error, [], report).toResponse();
+      if (error instanceof Response) return withHeaders(error, headers);
+      return toErrorEnvelope(error, headers, report).toResponse();
     }
   };
 }

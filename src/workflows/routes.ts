@@ -5,6 +5,7 @@ import { badRequest, clientLeft, notFound, ServeError } from "../core/error.ts";
 import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
+import { AnyObject } from "../http/any-object.ts";
 import { Reply } from "../http/envelope.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
@@ -26,7 +27,6 @@ export interface WorkflowRoutesOptions {
   readonly showErrors: boolean;
 }
 
-const AnyObject = v.record(v.string(), v.unknown());
 const ownId = v.optional(v.pipe(v.string(), v.maxLength(256, "expected at most 256 characters")));
 const ExecuteBody = v.object({
   input: v.optional(v.unknown()), // validated by `begin()`, with the error messages of the spec

@@ -262,6 +262,25 @@ it("answers 503 to a suspend of an execution that is being loaded when the serve
   await Promise.all([suspended, closed]);
 });
 
+it("answers 503 to a suspend of an execution that cannot be read, which keeps its place and can be suspended later", async () => {
+  const { begun, config, path } = await leaveRunning("a", "b");
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
+  const pages = vi.spyOn(Store.prototype, "journal").mockImplementationOnce(() => {
+    throw new Error("this page is unreadable");
+  });
+  onTestFinished(() => pages.mockRestore());
+  const refused = await server.post(path("b", "suspend"), {});
+  expect([refused.status, refused.headers.get("retry-after"), refused.body.error]).toEqual([
+    503,
+    "1",
+    "Storage cannot be read: nothing was changed",
+  ]);
+  expect((await server.get(path("b", "state"))).body.data.status).toBe("running");
+  expect((await server.post(path("b", "suspend"), {})).status).toBe(200);
+});
+
 it("does not count the crash of a process that continued no execution", async () => {
   const { file, write, createEngine } = await leaveRunning("a");
   write("update process set clean = 0");

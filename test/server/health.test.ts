@@ -104,6 +104,22 @@ it.each(targets)("/ready is 503 while the store cannot be written, and 200 again
   expect(await execute()).toBe(200);
 });
 
+it("/ready is 503 once the store cannot be written, although no other request writes", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-ready-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "data.db");
+  const server = await startServer("in process", { backend: onFile(file, { retention: false }) });
+  onTestFinished(() => server.close());
+  const ready = async () => (await server.get("/ready")).status;
+  expect(await ready()).toBe(200);
+  const other = new DatabaseSync(file);
+  onTestFinished(() => void (other.isOpen && other.close()));
+  other.exec("pragma busy_timeout = 1000; begin immediate");
+  await eventually(async () => expect(await ready()).toBe(503));
+  other.exec("rollback");
+  await eventually(async () => expect(await ready()).toBe(200));
+});
+
 it.each(["dev", "start"] as const)(
   "/ready is 503 until recovery has finished, and /health is 200 (%s)",
   async (target) => {

@@ -5,6 +5,7 @@ import { isObject, toObject } from "../../core/json.ts";
 import { maxMessages } from "../../engine/conversations.ts";
 import type { Sdk } from "../sdk.ts";
 import { checkFiles, invalid, withUrls } from "./files.ts";
+import { MessageBounds } from "./message-bounds.ts";
 
 /** A message for the model, with the id that the client uses for it. */
 export interface PromptMessage {
@@ -34,18 +35,12 @@ export async function toMessages(
   if (input.length === 0) throw invalid(field, "expected at least one message");
   const first = Math.max(input.length - maxMessages, 0);
   const messages: ClientMessage[] = [];
-  let parts = 0;
-  let metadata = 0;
+  const bounds = new MessageBounds();
   for (const [index, message] of input.slice(first).entries()) {
     const where = `${field}.${first + index}`;
-    const count = countParts(message);
-    if (count > maxParts + 1) throw invalid(where, `more than ${maxParts} parts`);
-    if ((parts += count) > maxParts * 5) throw invalid(where, `more than ${maxParts * 5} messages and parts in all`);
-    if ((metadata += countMetadata(message)) > maxMetadata) {
-      throw invalid(where, `more than ${maxMetadata} values in provider options and metadata`);
-    }
+    bounds.add(message, where);
     // Validation blocks the event loop, so other requests get a turn in between.
-    if (parts > 100) await nextTurn();
+    if (bounds.parts > 100) await nextTurn();
     messages.push(await toMessage(sdk, message, where, trusted));
   }
   // Earlier messages may be empty: an interrupted answer, or a tool call without a result.
@@ -53,50 +48,9 @@ export async function toMessages(
   return messages;
 }
 
-const maxParts = 1_000;
-/** Counts a message, its parts, and the parts inside of tool results and steering messages. */
-function countParts(message: unknown): number {
-  const { parts, content } = toObject(message);
-  const own = [parts, content].flatMap((list): readonly unknown[] => (Array.isArray(list) ? list : []));
-  if (own.length > maxParts) return own.length + 1;
-  return own.reduce<number>((sum, part) => sum + countInner(toObject(part)), own.length + 1);
-}
-
-function countInner({ parts, output }: Record<string, unknown>): number {
-  const { type, value } = toObject(output);
-  return [parts, type === "content" ? value : undefined].reduce<number>(
-    (sum, list) => sum + (Array.isArray(list) ? list.length : 0),
-    0,
-  );
-}
-
-/** The most values in the fields of `metadataKeys`, of all messages. The SDK's schemas need about 10 µs for each. */
-const maxMetadata = 5_000;
-const metadataKeys = new Set([
-  "providerOptions",
-  "providerMetadata",
-  "callProviderMetadata",
-  "resultProviderMetadata",
-  "toolMetadata",
-  "citations",
-]);
-
-/** Counts the values in the provider options and the metadata of a message and its parts. */
-function countMetadata(value: unknown, isInside = false, depth = 0): number {
-  if (typeof value !== "object" || value === null) return isInside ? 1 : 0;
-  let count = isInside ? 1 : 0;
-  // Outside of metadata, the parts of a tool result are the deepest place: message, content, part, output, value, part.
-  if (!isInside && depth > 6) return 0;
-  for (const [key, inner] of Object.entries(value)) {
-    count += countMetadata(inner, isInside || metadataKeys.has(key), depth + 1);
-    if (count > maxMetadata) break;
-  }
-  return count;
-}
-
 async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boolean): Promise<ClientMessage> {
   if (typeof message !== "object" || message === null) throw invalid(where, "expected a message");
-  const { id, role, parts, content } = message as Record<string, unknown>;
+  const { id, role, parts, content, providerOptions } = message as Record<string, unknown>;
   if (role === "system") throw invalid(`${where}.role`, "system messages are not accepted");
   if (!["user", "assistant", "tool"].includes(role as string)) {
     throw invalid(`${where}.role`, "expected user, assistant or tool");
@@ -109,15 +63,14 @@ async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boo
   }
   const checked = await validateParts(content, `${where}.content`, async (some) => {
     const bare = Array.isArray(some) ? some.map(withoutJson) : some;
-    const parsed = sdk.modelMessageSchema.safeParse({ ...message, content: bare });
+    const parsed = sdk.modelMessageSchema.safeParse({ role, content: bare, providerOptions });
     if (!parsed.success) return undefined;
     return (parsed.data.content as unknown[]).map((part, index) => withJson(part, (some as unknown[])[index]));
   });
   if (!checked) throw invalid(where, "expected a UI message (parts) or a model message (content)");
   checkFiles(checked, `${where}.content`, trusted);
-  const { providerOptions } = message as Partial<ModelMessage>;
   // The cast is safe: the schema has checked the role together with each of the parts.
-  const known = { role, content: checked, ...(providerOptions && { providerOptions }) } as ModelMessage;
+  const known = { role, content: checked, ...(providerOptions !== undefined && { providerOptions }) } as ModelMessage;
   return [{ id, message: withUrls(known) }];
 }
 
@@ -141,18 +94,20 @@ function hasJson(part: unknown): part is { output: Record<string, unknown> } {
 }
 
 async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, trusted: boolean): Promise<ClientMessage> {
-  if ((message.role as string) === "tool") {
+  // No spread of the message: it can have any number of other keys.
+  const { role } = message;
+  if ((role as string) === "tool") {
     throw invalid(`${where}.role`, "expected user or assistant for a message with parts");
   }
   const id = message.id || undefined;
   const parts = await validateParts(message.parts, `${where}.parts`, async (some) => {
-    const checked = await sdk.safeValidateUIMessages({ messages: [{ ...message, id: id ?? "-", parts: some }] });
+    const checked = await sdk.safeValidateUIMessages({ messages: [{ id: id ?? "-", role, parts: some }] });
     return checked.success ? checked.data[0]!.parts : undefined;
   });
   if (!parts) throw invalid(where, "expected a UI message (parts) or a model message (content)");
   checkFiles(parts, `${where}.parts`, trusted);
   // The cast is safe: the schema has returned these parts.
-  const known = [{ ...message, parts: parts as UIMessage["parts"] }];
+  const known = [{ role, parts: parts as UIMessage["parts"] }];
   const converted = await sdk
     .convertToModelMessages(known, { ignoreIncompleteToolCalls: true })
     .catch((error: unknown) => {

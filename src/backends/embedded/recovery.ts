@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { ServeError } from "../../core/error.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { Admissible } from "../../engine/runs/slots.ts";
+import { unavailable } from "./file/sqlite-error.ts";
 import { stopped, unknownDensity, type EmbeddedRun, type Runs } from "./runs.ts";
 import { maxCrashes } from "./store/sql.ts";
 import type { LeftExecution, Store, StoredState } from "./store/store.ts";
@@ -108,7 +110,10 @@ export class Recovery {
   async suspend(id: string, toNext: (position: Position) => Transition): Promise<ExecutionState | false> {
     const { runs } = this.#options;
     const made = await this.#claim(id, async (left) => {
-      await this.#load(left, { admit() {} }); // without a slot: none of its steps may start
+      // Without a slot: none of its steps may start.
+      await this.#load(left, { admit() {} }).catch((error: unknown) => {
+        throw error instanceof ServeError ? error : unavailable("Storage cannot be read: nothing was changed", error);
+      });
       runs.refuseWhenClosing();
       const run = runs.get(id);
       return run ? runs.command(run, toNext(run.position)) : false;
@@ -164,6 +169,7 @@ export class Recovery {
         await runs.commandUndriven(state, await this.#toSuspension(id, reason), () => this.#left.delete(id));
       }
     } catch (error) {
+      if (slot !== left) throw error; // of a suspend: the execution keeps its place in the queue
       this.#giveUp(left, error);
     }
     this.#left.delete(id);

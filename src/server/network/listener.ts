@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest, sendNodeResponse } from "srvx/node";
 import { badRequest } from "../../core/error.ts";
+import { requestIdHeader } from "../../core/request-id.ts";
 import { Envelope, toErrorEnvelope, type Answer } from "../../http/envelope.ts";
 import type { App } from "../app.ts";
 
@@ -15,7 +16,7 @@ export function toListener(current: () => App, report: (error: unknown) => void)
     const hasHost = req.headers.host !== undefined || req.httpVersion === "1.0";
     const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
     const onEnded = (release: () => void): void => void (res.closed ? release() : res.once("close", release));
-    void (hasHost ? app.answer(request, onEnded) : Promise.resolve(noHost))
+    void (hasHost ? app.answer(request, onEnded) : Promise.resolve(withoutHost()))
       .then((answer) => {
         // srvx pauses a body that is too large. Discard the rest, or the connection's next request waits behind it.
         if (answer.status === 413) req.resume();
@@ -24,14 +25,15 @@ export function toListener(current: () => App, report: (error: unknown) => void)
       })
       .catch((error) => {
         // The Response cannot be written: it was used already, has an invalid status, or its body fails.
-        const failed = toErrorEnvelope(error, [], report);
+        const failed = toErrorEnvelope(error, [requestIdHeader()], report);
         if (res.headersSent) res.destroy();
         else send(res, failed);
       });
   };
 }
 
-const noHost = toErrorEnvelope(badRequest("Bad request: no Host header"), [], () => {});
+const withoutHost = (): Envelope =>
+  toErrorEnvelope(badRequest("Bad request: no Host header"), [requestIdHeader()], () => {});
 
 /**
  * Sends an error before its request has arrived as a whole, on a connection that closes afterwards. The rest of the body

@@ -1,6 +1,7 @@
 import type { Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { ServeError } from "../../core/error.ts";
+import { requestIdHeader } from "../../core/request-id.ts";
 import { toErrorEnvelope, type Envelope } from "../../http/envelope.ts";
 import { refuse } from "../../http/refuse.ts";
 import { send } from "./listener.ts";
@@ -29,7 +30,7 @@ export function answerUnparsed(server: Server): void {
 /** `_httpMessage` is Node's internal name for the response of a socket. Its default "clientError" handler reads it. */
 type Carrier = Duplex & { _httpMessage?: { headersSent: boolean } };
 
-const toEnvelope = (error: ServeError): Envelope => toErrorEnvelope(error, [], () => {});
+const toEnvelope = (error: ServeError): Envelope => toErrorEnvelope(error, [requestIdHeader()], () => {});
 
 const clientErrors: Record<string, ServeError> = {
   HPE_HEADER_OVERFLOW: new ServeError(431, "Request header fields too large"),

@@ -6,19 +6,36 @@ export interface Watch {
   stop(): void;
 }
 
-/** Notices without a request that the data file is gone, and that a store which could not be written can be written again. */
+/**
+ * Notices without a request that the data file is gone, and that a store which could not be written can be written again.
+ * While `isWritable` is asked and nothing else is written, it writes a few KB every `probeMs`, because a disk that is full
+ * or read-only shows only in a write.
+ */
 export function startWatch(store: Store, writer: Writer): Watch {
   let probing = false;
+  let isAsked = false;
+  let probedAt = performance.now();
   const end = (): boolean => {
     probing = false;
     return true;
   };
   const isWritable = (): boolean => !writer.isStalled && store.isThere;
+  const isDue = (): boolean => isAsked && performance.now() - Math.max(probedAt, writer.committedAt) >= probeMs;
   const timer = setInterval(() => {
-    if (probing || isWritable()) return;
+    if (probing || (isWritable() && !isDue())) return;
     probing = true;
+    isAsked = false;
+    probedAt = performance.now();
     // The writer fails and recovers with its jobs. One that is dropped is written again next time.
     writer.write({ work: () => store.touch(), done: end, fail: end, stalled: end });
   }, 500).unref();
-  return { isWritable, stop: () => clearInterval(timer) };
+  return {
+    isWritable() {
+      isAsked = true;
+      return isWritable();
+    },
+    stop: () => clearInterval(timer),
+  };
 }
+
+const probeMs = 5_000;

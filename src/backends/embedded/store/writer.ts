@@ -44,6 +44,7 @@ export class Writer {
   #cause: unknown;
   #isStalled = false;
   #timer: NodeJS.Timeout | undefined;
+  #committedAt = -Infinity;
 
   constructor(options: WriterOptions) {
     this.#options = options;
@@ -63,6 +64,11 @@ export class Writer {
   /** True from the first job that waited too long until the next commit. */
   get isStalled(): boolean {
     return this.#isStalled;
+  }
+
+  /** The time of the last commit, as `performance.now()`. */
+  get committedAt(): number {
+    return this.#committedAt;
   }
 
   /** Resolves after a turn of the event loop without jobs. */
@@ -107,6 +113,7 @@ export class Writer {
     } catch (error) {
       return error;
     }
+    this.#committedAt = performance.now();
     this.#recover();
     for (const [index, { done }] of jobs.entries()) done(values[index]);
     return undefined;
