@@ -72,7 +72,7 @@ const errors = {
   404: "Agent not found",
   499: "The client closed the request",
   502: "The model call failed",
-  503: "The server is shutting down, too many calls or too much data is in flight, or storage cannot be written",
+  503: "The server is shutting down, too many calls are in flight or queued, too much data is in flight, or storage cannot be written",
   504: "The model call timed out",
   507: "Storage is full, and the call has a conversation",
   default: "A hook of the agent rejected the call",

@@ -23,11 +23,11 @@ export async function main(argv: string[]): Promise<void> {
       .command(name)
       .description(summary)
       .option("--config <file>", "the config to serve (default: agents.config.ts)")
-      .option("--port <number>", "the port to listen on (default: PORT, or 3141)")
-      .option("--host <name>", "the address to listen on (default: 127.0.0.1)")
+      .option("--port <number>", "the port to listen on (default: $PORT, server.port, or 3141)")
+      .option("--host <name>", "the address to listen on (default: $HOST, server.host, or 127.0.0.1)")
       .option(
         "--data <file>",
-        "the file that holds executions and conversations (default: AGENTSERVE_DATA, or .agentserve/data.db)",
+        "the data file (default: $AGENTSERVE_DATA, the path of the backend, or .agentserve/data.db)",
       )
       .option("--json", "log one JSON record per line, even in a terminal");
 
@@ -119,7 +119,7 @@ export async function main(argv: string[]): Promise<void> {
       .description(summary)
       .option(
         "--data <file>",
-        "the file that holds executions and conversations (default: AGENTSERVE_DATA, or .agentserve/data.db)",
+        "the file that holds executions and conversations (default: $AGENTSERVE_DATA, or .agentserve/data.db)",
       );
   offline("list", "list the newest executions")
     .option("--status <status>", "running, suspended, completed or error (default: all)")
@@ -148,7 +148,7 @@ export async function main(argv: string[]): Promise<void> {
     .option("--config <file>", "the config to check (default: agents.config.ts)")
     .option(
       "--data <file>",
-      "the file that holds executions and conversations (default: AGENTSERVE_DATA, or .agentserve/data.db)",
+      "the data file (default: $AGENTSERVE_DATA, the path of the backend, or .agentserve/data.db)",
     )
     .option("--json", "print JSON")
     .addHelpText("after", doctorExamples)

@@ -40,7 +40,7 @@ export async function readJson(request: Request, limits: BodyLimits, reservation
   return value;
 }
 
-const numberRule = "the number is too large";
+const numberRule = "the number is out of range (±1.8e308)";
 
 async function readText(request: Request, { bodyBytes }: BodyLimits, reservation: Reservation): Promise<string> {
   const declared = request.headers.get("content-length");

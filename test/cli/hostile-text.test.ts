@@ -83,6 +83,6 @@ describe("text that would change how a terminal shows a line", () => {
 
   it("names a number that JSON.stringify would change to null", async () => {
     const { code, stderr } = await call(["workflow", "echo", '{"a":[1e999]}', "--url", url]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining("<input>: a.0: the number is too large")]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("<input>: a.0: the number is out of range (±1.8e308)")]);
   });
 });

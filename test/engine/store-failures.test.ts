@@ -35,7 +35,7 @@ it("writes nothing more of an execution after a result that can never be written
   release.resolve();
   expect(await waiting).toMatchObject({
     status: 500,
-    body: { error: "Execution x is not run by this process: it continues at the next start" },
+    body: { error: "Execution x is not running in this process. It continues at the next start" },
   });
   expect((await first.get("/workflows/both/executions/x/state")).body.data.status).toBe("running");
   expect(first.logs.filter(({ message }) => message.startsWith("Execution stopped: ")).length).toBe(1);
@@ -64,7 +64,7 @@ it("does not fail a step when the store cannot read its data: the step runs agai
   const resumed = await first.post("/workflows/long/executions/x/resume", { resumeData: true });
   expect(resumed).toMatchObject({
     status: 500,
-    body: { error: "Execution x is not run by this process: it continues at the next start" },
+    body: { error: "Execution x is not running in this process. It continues at the next start" },
   });
   expect(first.logs.filter(({ message }) => message.startsWith("Step failed"))).toEqual([]);
   failing.mockRestore();

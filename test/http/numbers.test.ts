@@ -14,7 +14,7 @@ const agents = [defineAgent({ id: "helper", instructions: "Help.", model: echoMo
 describeServer("a number that is too large for JavaScript", { config: { workflows, agents } }, (server) => {
   const send = (path: string, body: string) =>
     server.request(path, { method: "POST", body, headers: { "content-type": "application/json" } });
-  const large = "the number is too large";
+  const large = "the number is out of range (±1.8e308)";
 
   it.each([
     ["/workflows/asks/execute", '{"input":{},"options":{"context":{"a":{"b":[1,1e999]}}}}', "options.context.a.b.1"],

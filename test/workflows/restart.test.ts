@@ -91,7 +91,7 @@ it("stops an execution that somebody else has changed in the file, and its calle
   const { status, body, headers } = await waiting;
   expect([status, body.error, headers.get("x-execution-id")]).toEqual([
     500,
-    "Execution r6 is not run by this process: it continues at the next start",
+    "Execution r6 is not running in this process. It continues at the next start",
     "r6",
   ]);
   expect(server.logs).toContainEqual(

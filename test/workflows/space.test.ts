@@ -70,7 +70,7 @@ it("refuses new work with 507 while the disk has less than limits.storeFreeBytes
   const server = await serve({ storeFreeBytes: Number.MAX_SAFE_INTEGER });
   expect((await execute(server, "a")).status).toBe(507);
   expect(server.logs.find(({ message }) => message === warning)!.data).toMatchObject({
-    reason: `less than limits.storeFreeBytes (${Number.MAX_SAFE_INTEGER}) is free on its disk`,
+    reason: `the disk has less than limits.storeFreeBytes (${Number.MAX_SAFE_INTEGER} bytes) free`,
   });
 });
 

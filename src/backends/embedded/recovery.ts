@@ -53,7 +53,7 @@ export class Recovery {
     this.#isFinished = true;
     this.#startSuspects(suspects).catch((error: unknown) => {
       if (!runs.isClosing)
-        logger.error("Executions that were interrupted by crashes could not be continued: the next start tries again", {
+        logger.error("Executions that crashed twice could not be continued: the next start tries again", {
           error,
         });
     });

@@ -351,4 +351,4 @@ const noRow = (): undefined => undefined;
 
 /** The answer to callers that wait for an execution that cannot continue before the next start. */
 export const stopped = (id: string): ServeError =>
-  new ServeError(500, `Execution ${id} is not run by this process: it continues at the next start`);
+  new ServeError(500, `Execution ${id} is not running in this process. It continues at the next start`);

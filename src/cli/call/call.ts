@@ -33,7 +33,10 @@ export function parseJson(text: string, from: string): unknown {
   const value = tryParseJson(text);
   // JSON.stringify would send null in its place.
   const infinite = value === undefined ? undefined : findInfinity(value, text);
-  if (infinite) throw new UsageError(`${from}: ${toVisible(toProblem(infinite.join("."), "the number is too large"))}`);
+  if (infinite)
+    throw new UsageError(
+      `${from}: ${toVisible(toProblem(infinite.join("."), "the number is out of range (±1.8e308)"))}`,
+    );
   if (value !== undefined) return value;
   throw new UsageError(`${from}: expected JSON, found ${toVisible(describe(text))}`, {
     hint: `in a shell, put JSON in single quotes: '{"amount":500}'`,

@@ -25,7 +25,7 @@ export class ConnectionError extends UserError {
 }
 
 /** The server shows callers no reason of a failure. */
-const inLog = "the log of the server has the reason";
+const inLog = "see the log of the server for the reason";
 
 export function toRefusalError(status: number, message: string, { token }: Target): RefusalError {
   const make = "create one for the project in this folder: npx agentserve token --sub ada";

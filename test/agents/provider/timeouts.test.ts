@@ -3,7 +3,7 @@ import type { Answer } from "../../harness/client.ts";
 import { describeAgents, expectTrouble, newPrompt, on } from "./provider-suite.ts";
 import { neverBegins, stops, type Trouble } from "./troubles.ts";
 
-/** All of them are asked at once, so that they wait together. */
+/** All of them are asked at once, so that they wait together. The limits are long enough for a healthy part on a busy machine. */
 function describeTimeouts(title: string, limits: Record<string, number>, rows: Record<string, Trouble>): void {
   describeAgents(title, { limits }, (server, ask) => {
     const waited = new Map<string, { prompt: string; answer: Promise<Answer> }>();
@@ -21,5 +21,5 @@ function describeTimeouts(title: string, limits: Record<string, number>, rows: R
     });
   });
 }
-describeTimeouts("a provider that does not begin", { modelFirstByteMs: 1_500 }, neverBegins);
-describeTimeouts("a provider that stops", { modelGapMs: 1_000 }, stops);
+describeTimeouts("a provider that does not begin", { modelFirstByteMs: 5_000 }, neverBegins);
+describeTimeouts("a provider that stops", { modelGapMs: 3_000 }, stops);

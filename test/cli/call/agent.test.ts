@@ -71,7 +71,7 @@ describe("agentserve call agent", () => {
     expect([code, stdout, stderr]).toEqual([
       1,
       "",
-      "error Model call failed (502)\nhint  the log of the server has the reason\n",
+      "error Model call failed (502)\nhint  see the log of the server for the reason\n",
     ]);
     const json = await call(["agent", "failing", "hi", "--url", url, "--json"]);
     expect([json.code, json.stderr]).toEqual([1, expect.stringContaining("Model call failed")]);

@@ -43,12 +43,12 @@ export class Space {
 
   #findReason(): string | undefined {
     const { path, storeBytes = 0, storeFreeBytes = 0, usedBytes } = this.#options;
-    if (storeBytes > 0 && usedBytes() >= storeBytes) return `limits.storeBytes (${storeBytes}) is reached`;
+    if (storeBytes > 0 && usedBytes() >= storeBytes) return `limits.storeBytes (${storeBytes} bytes) is reached`;
     if (storeFreeBytes === 0 || path === ":memory:") return undefined;
     const disk = attempt(() => statfsSync(dirname(path)));
     // A file system that does not know its size reports 0 blocks.
     if (!disk || disk.blocks === 0 || disk.bavail * disk.bsize >= storeFreeBytes) return undefined;
-    return `less than limits.storeFreeBytes (${storeFreeBytes}) is free on its disk`;
+    return `the disk has less than limits.storeFreeBytes (${storeFreeBytes} bytes) free`;
   }
 }
 
