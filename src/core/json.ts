@@ -57,6 +57,44 @@ export function isDeeper(value: unknown, depth: number): boolean {
   return Object.values(value).some((inner) => isDeeper(inner, depth - 1));
 }
 
+/**
+ * The same for valid JSON text. A walk of the value takes longer than to parse it if its objects have very many keys.
+ * Few texts have more than `depth` brackets, so most are not scanned.
+ */
+export function isTextDeeper(text: string, depth: number): boolean {
+  return hasMoreBrackets(text, depth) && scanDepth(text, depth) > depth;
+}
+
+function hasMoreBrackets(text: string, most: number): boolean {
+  let count = 0;
+  for (const bracket of ["{", "["]) {
+    for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1)) {
+      if (++count > most) return true;
+    }
+  }
+  return false;
+}
+
+/** Returns the depth of the nesting. Ends at the first place that is deeper than `most`. */
+function scanDepth(text: string, most: number): number {
+  let open = 0;
+  let deepest = 0;
+  for (let index = 0; index < text.length && deepest <= most; index++) {
+    const letter = text[index];
+    if (letter === '"') index = endOfString(text, index);
+    else if (letter === "{" || letter === "[") deepest = Math.max(deepest, ++open);
+    else if (letter === "}" || letter === "]") open--;
+  }
+  return deepest;
+}
+
+/** Returns the index of the quote that closes a string. */
+function endOfString(text: string, start: number): number {
+  let index = start + 1;
+  while (index < text.length && text[index] !== '"') index += text[index] === "\\" ? 2 : 1;
+  return index;
+}
+
 const maxDepth = 500;
 
 function checkPlain(value: unknown, place: string, ancestors: object[]): void {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { badRequest, clientLeft, ServeError } from "../core/error.ts";
 import type { Reservation } from "../core/byte-budget.ts";
-import { findInfinity, isDeeper } from "../core/json.ts";
+import { findInfinity, isTextDeeper } from "../core/json.ts";
 import { toWeight } from "../core/heap-weight.ts";
 import { toProblem } from "../core/schema.ts";
 import { isClientAbort } from "./client-abort.ts";
@@ -32,7 +32,7 @@ export async function readJson(request: Request, limits: BodyLimits, reservation
   } catch (cause) {
     throw badRequest("Invalid JSON body", cause);
   }
-  if (mayBeDeeper(text, jsonDepth) && isDeeper(value, jsonDepth)) {
+  if (isTextDeeper(text, jsonDepth)) {
     throw badRequest(`Invalid JSON body: nested deeper than ${jsonDepth} levels`);
   }
   const infinite = findInfinity(value, text);
@@ -74,14 +74,3 @@ function refusalOf(req: IncomingMessage, reading: Promise<unknown>, reservation:
 }
 
 const jsonType = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
-
-/** Counts opening brackets: nesting cannot be deeper than that. Few bodies have that many, so most need no walk. */
-function mayBeDeeper(text: string, depth: number): boolean {
-  let count = 0;
-  for (const bracket of ["{", "["]) {
-    for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1)) {
-      if (++count > depth) return true;
-    }
-  }
-  return false;
-}
