@@ -1,5 +1,21 @@
-import type { ViteUserConfig } from "vitest/config";
+import { availableParallelism } from "node:os";
+import { configDefaults, type ViteUserConfig } from "vitest/config";
+import { LongFirst } from "./test/harness/long-first.ts";
 import { patienceMs } from "./test/harness/patience.ts";
+
+const all = "test/**/*.test.ts";
+
+/**
+ * Files that replace or measure something of the whole process, or whose helpers register hooks: each has its own process.
+ */
+const isolated = [
+  "test/agents/provider/*.test.ts",
+  "test/engine/walk/memory.test.ts",
+  "test/faults/**/*.test.ts",
+  "test/load/**/*.test.ts",
+  "test/observability/{broken-sdk,otlp,spans}.test.ts",
+  "test/workflows/space.test.ts",
+];
 
 const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   // Tests import `agentserve` as users do. It must be the same module instance that the server under test uses.
@@ -10,17 +26,25 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
     },
   },
   test: {
-    include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/tally.ts"],
     globalSetup: ["test/harness/logged.ts", "test/harness/compile-cache.ts"],
     setupFiles: ["test/harness/setup.ts"],
-    // By default one processor is left free, which halves the speed on two.
-    maxWorkers: "100%",
+    // More than there are processors: many tests wait for processes that they have started, or for time to pass.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
+    sequence: { sequencer: LongFirst },
     // Safety nets, not expectations: on a busy machine, a test that starts processes takes long.
     testTimeout: 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: patienceMs, interval: 10 } },
     env: { TEST_SIZE: mode === "full" ? "full" : "quick" },
+    projects: [
+      { extends: true, test: { name: "isolated", include: isolated } },
+      // A new process for each file would import every module again, which costs more than most of these tests.
+      {
+        extends: true,
+        test: { name: "shared", include: [all], exclude: [...configDefaults.exclude, ...isolated], isolate: false },
+      },
+    ],
   },
 });
 export default config;

@@ -101,6 +101,17 @@ it("is documented in AGENTS.md, folder by folder, on lines of at most 130 charac
   expect(guide.split("\n").filter((line) => line.length > 130)).toEqual([]);
 });
 
+it("registers no hooks in helpers of tests that share a process: only the first file would have them", () => {
+  const isolated = ["test/agents/provider/", "test/browser/"];
+  const helpers = globSync("test/**/*.ts").filter(
+    (file) => !file.endsWith(".test.ts") && !isolated.some((folder) => file.startsWith(folder)),
+  );
+  expect(helpers.length).toBeGreaterThan(30);
+  const hook = /^(before|after)(Each|All)\(/m;
+  expect(helpers.filter((file) => hook.test(readFileSync(file, "utf8")))).toEqual([]);
+  expect(readFileSync("test/agents/provider/provider-suite.ts", "utf8")).toMatch(hook);
+});
+
 function importsOf(file: string): string[] {
   const source = readFileSync(file, "utf8");
   const specifiers = [...source.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, specifier]) => specifier!);

@@ -5,7 +5,8 @@ import { createProject } from "../harness/project.ts";
 const strong = "a secret of at least thirty-two bytes";
 const define = (body: string): string =>
   `import { defineConfig, jwtAuth } from "agentserve";\nexport default defineConfig({ ${body} });\n`;
-const closed = `server: { port: 0, cors: false }`;
+const noNotice = "limits: { drainNoticeMs: 0 }";
+const closed = `server: { port: 0, cors: false, ${noNotice} }`;
 
 describe("agentserve routes", () => {
   const cwd = () =>
@@ -82,7 +83,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     ["nothing", closed, [], ""],
     [
       "cors that is not set",
-      "server: { port: 0 }",
+      `server: { port: 0, ${noNotice} }`,
       [],
       /^warning Pages of any origin can call this server: server.cors.origin is not set\nhint {4}set server\.cors/,
     ],

@@ -8,7 +8,7 @@ import { createProject } from "../harness/project.ts";
 
 const files = {
   "agents.config.ts": `import { defineConfig } from "agentserve";
-export default defineConfig({ server: { port: 0 } });
+export default defineConfig({ server: { port: 0, limits: { drainNoticeMs: 0 } } });
 `,
   "workflows/w.ts": `import { appendFileSync } from "node:fs";
 import { defineWorkflow } from "agentserve";

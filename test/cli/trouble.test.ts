@@ -15,7 +15,8 @@ export default defineConfig({
   ${body}
 });
 `;
-const files = { "agents.config.ts": define("server: { cors: false },"), "workflows/w.ts": workflow("w") };
+const closed = "server: { cors: false, limits: { drainNoticeMs: 0 } },";
+const files = { "agents.config.ts": define(closed), "workflows/w.ts": workflow("w") };
 const ready = /(https?:\/\/\S+).* ready in/;
 const memory = ["--port", "0", "--data", ":memory:"];
 const nobody = { uid: 65_534, gid: 65_534 };
@@ -264,7 +265,6 @@ describe("agentserve dev --open", () => {
 
 describe("agentserve start --strict", () => {
   const secret = `secret: "x".repeat(32)`;
-  const closed = "server: { cors: false },";
   const start = (body: string, args: string[]): Child =>
     agentserve(["start", "--strict", ...memory, ...args], { cwd: createProject({ "agents.config.ts": define(body) }) });
 
@@ -309,7 +309,7 @@ describe("agentserve start --strict", () => {
 
   it.each<[title: string, body: string, args: string[]]>([
     ["for this machine only", closed, []],
-    ["for named origins", `server: { cors: { origin: ["https://app.example"] } },`, []],
+    ["for named origins", `server: { cors: { origin: ["https://app.example"] }, limits: { drainNoticeMs: 0 } },`, []],
     ["for everybody, with owners", `${closed} auth: jwtAuth({ ${secret}, ownership: true }),`, ["--host", "0.0.0.0"]],
   ])("serves when there is none: %s", async (_, body, args) => {
     const child = start(body, args);

@@ -39,6 +39,14 @@ export function createClient(send: Send, doc: OpenApi) {
     }
   }
 
+  // A validator resolves every reference of `components` when it is made.
+  const validators = new Map<Schema, Validator>();
+  function toValidator(schema: Schema): Validator {
+    const made = validators.get(schema) ?? new Validator({ ...schema, components } as Schema, "2020-12", false);
+    validators.set(schema, made);
+    return made;
+  }
+
   function check(method: string, path: string, { status, headers, text, body, events }: Answer, custom: boolean): void {
     const what = `${method} ${path} answered ${status}`;
     const route = method === "HEAD" ? "GET" : method;
@@ -57,8 +65,7 @@ export function createClient(send: Send, doc: OpenApi) {
     const content = declared.content?.[media];
     if (!content) throw new Error(`${what} as ${media || "nothing"}, which /doc does not list`);
     for (const value of media === "text/event-stream" ? events : [body === undefined ? text : body]) {
-      const validator = new Validator({ ...content.schema, components } as Schema, "2020-12", false);
-      const { valid, errors } = validator.validate(value);
+      const { valid, errors } = toValidator(content.schema).validate(value);
       if (!valid) {
         const details = errors.map(({ instanceLocation, error }) => `${instanceLocation} ${error}`).join("\n");
         throw new Error(`${what}, which is not what /doc says:\n${details}\n${JSON.stringify(value)}`);

@@ -6,8 +6,9 @@ import { defineAgent, defineWorkflow, ServeError } from "agentserve";
 import { echoModel } from "agentserve/models";
 import type { OpenApi } from "../../src/pages/openapi.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
+import { bySize } from "../harness/size.ts";
 
-const long = "x".repeat(1_000_000);
+const long = "x".repeat(bySize(100_000, 1_000_000));
 /** The longest error body, and the longest record of the log. Most of them hold one value, cut to 200 characters. */
 const mostOfBody = 600;
 const mostOfRecord = 8_192;

@@ -27,9 +27,8 @@ export function createTools(): Tools {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "agentserve-examples-")));
   const packages = join(folder, "node_modules");
   mkdirSync(packages);
-  for (const name of readdirSync("node_modules")) {
-    if (name !== ".cache") symlinkSync(resolve("node_modules", name), join(packages, name));
-  }
+  mkdirSync("node_modules/.cache", { recursive: true }); // compiled files are kept for the next run
+  for (const name of readdirSync("node_modules")) symlinkSync(resolve("node_modules", name), join(packages, name));
   symlinkSync(resolve("."), join(packages, "agentserve"));
 
   const commands = join(folder, "bin");
@@ -57,7 +56,6 @@ export function createTools(): Tools {
     PATH: [commands, process.env["PATH"]].join(delimiter),
     TMPDIR: folder,
     CURL_HOME: folder,
-    NODE_COMPILE_CACHE: join(folder, "compiled"), // some forty processes run the same code
     PORT: "0",
     NO_COLOR: "1",
   };

@@ -25,7 +25,7 @@ import { Talker } from "./talker.ts";
 
 const given = process.env["SEED"];
 const firstSeed = Number(given ?? Date.now() % 1_000_000);
-const seeds = given === undefined ? bySize(20, 500) : Number(process.env["SEEDS"] ?? 1);
+const seeds = given === undefined ? bySize(12, 500) : Number(process.env["SEEDS"] ?? 1);
 const executions = bySize(60, 200);
 const conversations = 20;
 const turns = bySize(3, 10);
@@ -48,7 +48,7 @@ describe("a server whose model, store and sockets fail every tenth time", () => 
     }
     await Promise.all(Array.from({ length: Math.min(beside, seeds) }, work));
     // Otherwise it would show nothing.
-    if (seeds >= 20) for (const fault of [...faultKinds, "503"]) expect(made.get(fault), fault).toBeGreaterThan(0);
+    if (seeds >= 12) for (const fault of [...faultKinds, "503"]) expect(made.get(fault), fault).toBeGreaterThan(0);
     console.log(`layer: ${seeds} seeds from SEED=${firstSeed}: ${show(made)}`);
   });
 });
