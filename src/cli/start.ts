@@ -36,7 +36,8 @@ export async function start(flags: StartFlags): Promise<void> {
   }
   const { url } = await server.listen({ port, host });
   closeOnSignal(
-    () => server.close({ noticeMs: project.config.server.limits.drainNoticeMs }),
+    // A load balancer is told by SIGTERM only: Ctrl+C must not wait for it.
+    (signal) => server.close({ noticeMs: signal === "SIGTERM" ? project.config.server.limits.drainNoticeMs : 0 }),
     (line) => print(colors.dim(line)),
   );
   sayReady(server, { mode, url, took: performance.now() - began });

@@ -71,7 +71,7 @@ export const defaultLimits = {
   maxConnections: 10_000,
   /** The time after which a response is cut if the client takes no byte of it. @default 30000 */
   responseStallMs: 30_000,
-  /** The time after SIGTERM or SIGINT in which `start` serves as before while `/ready` is 503. @default 1000 */
+  /** The time after SIGTERM in which `start` serves as before while `/ready` is 503. @default 1000 */
   drainNoticeMs: 1_000,
   /** The time that open requests and running steps get to finish after `drainNoticeMs`. @default 10000 */
   drainMs: 10_000,

@@ -1,5 +1,5 @@
 /** The first SIGINT or SIGTERM drains and closes the server. The second one exits at once. */
-export function closeOnSignal(close: () => Promise<void>, say: (line: string) => void): void {
+export function closeOnSignal(close: (signal: NodeJS.Signals) => Promise<void>, say: (line: string) => void): void {
   let closing = false;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
@@ -7,7 +7,7 @@ export function closeOnSignal(close: () => Promise<void>, say: (line: string) =>
       closing = true;
       say("shutting down … press Ctrl+C again to force");
       // Timers and pools that a project has left open must not keep the process alive.
-      void close().then(
+      void close(signal).then(
         () => process.exit(0),
         (error: unknown) => {
           say(`shutdown failed: ${String(error)}`);

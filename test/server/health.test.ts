@@ -59,10 +59,20 @@ it.each(["get", "all"])("a custom route replaces the built-in one (app.%s)", asy
   await closed.close();
 });
 
+const longNotice = {
+  "agents.config.ts": `import { defineConfig } from "agentserve";
+    export default defineConfig({ server: { limits: { drainNoticeMs: 3_600_000 } } });`,
+};
+
+it("after SIGINT, start does not wait for load balancers", async () => {
+  const child = agentserve(["start", "--port", "0", "--data", ":memory:"], { cwd: createProject(longNotice) });
+  await child.waitFor(/http:\/\/\S+/);
+  child.process.kill("SIGINT");
+  expect(await child.ended).toMatchObject({ code: 0 });
+});
+
 it("after SIGTERM, start serves as before for drainNoticeMs while /ready is 503", async () => {
-  const config = `import { defineConfig } from "agentserve";
-    export default defineConfig({ server: { limits: { drainNoticeMs: 3_600_000 } } });`;
-  const cwd = createProject({ "agents.config.ts": config });
+  const cwd = createProject(longNotice);
   const child = agentserve(["start", "--port", "0", "--data", ":memory:"], { cwd });
   const [base] = await child.waitFor(/http:\/\/\S+/);
   expect((await fetch(`${base}/ready`)).status).toBe(200);

@@ -25,7 +25,7 @@ import { Talker } from "./talker.ts";
 
 const given = process.env["SEED"];
 const firstSeed = Number(given ?? Date.now() % 1_000_000);
-const seeds = given === undefined ? bySize(12, 500) : Number(process.env["SEEDS"] ?? 1);
+const seeds = given === undefined ? bySize(20, 500) : Number(process.env["SEEDS"] ?? 1);
 const executions = bySize(60, 200);
 const conversations = 20;
 const turns = bySize(3, 10);
