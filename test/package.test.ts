@@ -26,7 +26,7 @@ describe("the packed package, installed into an empty folder", () => {
     const [base] = await child.waitFor(/http:\/\/\S+:\d+/);
     const { data } = await (await fetch(`${base}/workflows/greeting`)).json();
     expect(data).toMatchObject({ id: "greeting", inputSchema: { properties: { name: { type: "string" } } } });
-    expect(await (await fetch(`${base}/health`)).json()).toEqual({ ok: true });
+    expect(await (await fetch(`${base}/hello`)).json()).toEqual({ ok: true });
     const body = JSON.stringify({ input: { name: "Ada" } });
     const init = { method: "POST", body, headers: { "content-type": "application/json" } };
     const ran = await (await fetch(`${base}/workflows/greeting/execute`, init)).json();
