@@ -3,6 +3,7 @@
 // AGAINST=<folder of another commit, built> compares with that commit: AGAINST=../before node bench/execute.mjs 10 3
 // CHECKPOINTS=<pages>,<pages> compares sizes of the write-ahead log at which it is checkpointed, beside bare node:http:
 // CHECKPOINTS=16000,1000 node bench/execute.mjs 10 3
+// INPUT_BYTES=<number> sends larger inputs, so that the log fills sooner.
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
@@ -61,7 +62,7 @@ async function serve(file, checkpoint) {
   return (await server.listen({ port: 0 })).port;
 }
 
-const { AGAINST, CHECKPOINTS } = process.env;
+const { AGAINST, CHECKPOINTS, INPUT_BYTES = 0 } = process.env;
 const { bare, before, agentserve } = variants;
 const checkpoints = (CHECKPOINTS?.split(",") ?? []).map((pages) => [
   `${pages} pages`,
@@ -78,7 +79,7 @@ if (servers) {
     seconds,
     method: "POST",
     path: "/workflows/five/execute",
-    body: JSON.stringify({ input: { n: 1 } }),
+    body: JSON.stringify({ input: { n: 1, text: "x".repeat(Number(INPUT_BYTES)) } }),
   };
   // Warm-up, until the JIT has compiled the hot code.
   for (const server of Object.values(servers)) await measure(server, { ...request, seconds: 8, connections: 16 });

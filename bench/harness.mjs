@@ -55,7 +55,7 @@ export async function compare(servers, request, { rounds, connections }) {
     const ratios = results[name].map(({ rps }, round) => rps / results[first][round].rps);
     const [least, most] = [Math.min(...ratios), Math.max(...ratios)].map((ratio) => ratio.toFixed(3));
     console.log(
-      `${connections} connections  ${name.padEnd(10)} ${of("rps")}/s  p50 ${of("p50")} ms  p99 ${of("p99")} ms (least ${leastP99})  ` +
+      `${connections} connections  ${name.padEnd(10)} ${of("rps")}/s  p50 ${of("p50")} ms  p99 ${of("p99")} ms (least ${leastP99})  p99.9 ${of("p999")} ms  ` +
         `${of("cpu")} µs CPU  median of ${rounds} ratios ${median(ratios).toFixed(3)} (${least} to ${most})`,
     );
   }

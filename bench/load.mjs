@@ -19,6 +19,7 @@ console.log(
     rps: latencies.length / Number(seconds),
     p50: at(0.5),
     p99: at(0.99),
+    p999: at(0.999),
     count: latencies.length,
     failed,
   }),
