@@ -63,6 +63,8 @@ export class FaultyServing implements Serving {
     const signal = AbortSignal.timeout(patienceMs);
     const response = await fetch(this.#url + path, { ...init, signal }).catch((error: unknown) => this.#cut(error));
     this.statuses.set(response.status, (this.statuses.get(response.status) ?? 0) + 1);
+    // Nothing has read the headers within headersMs, so nothing was begun: the machine is very busy.
+    if (response.status === 408) this.#cut(new Error("408"));
     return response;
   }
 
