@@ -1,3 +1,4 @@
+import { toIso } from "../core/iso-time.ts";
 import { toSuspension } from "./suspension.ts";
 import type { Transition } from "./execution.ts";
 
@@ -29,13 +30,6 @@ export function toEvent(executionId: string, seq: number, at: number, body: Even
   return { type, executionId, seq, timestamp: toIso(at), ...details };
 }
 
-/** Formats a time. Many events share the time of one row, and formatting is the most expensive part of an event. */
-function toIso(at: number): string {
-  if (at !== lastIso.at) lastIso = { at, text: new Date(at).toISOString() };
-  return lastIso.text;
-}
-let lastIso = { at: NaN, text: "" };
-
 /** The event of a suspension or an end. A resume has none. */
 export function toTransitionEvent(next: Transition): EventBody {
   if (next.to === "suspended") return { type: "workflow-suspended", suspension: toSuspension(next) };
@@ -48,7 +42,7 @@ export function toCancellation({ at, cancellation }: Transition & { cancellation
   cancelledAt: string;
   reason: string;
 } {
-  return { cancelledAt: new Date(at).toISOString(), reason: cancellation.reason };
+  return { cancelledAt: toIso(at), reason: cancellation.reason };
 }
 
 /** Whether an event closes the streams that carry it. */

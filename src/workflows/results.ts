@@ -1,3 +1,4 @@
+import { toIso } from "../core/iso-time.ts";
 import { fromJsonText } from "../core/json.ts";
 import { toCancellation } from "../engine/events.ts";
 import { toSuspension, type Suspension } from "../engine/suspension.ts";
@@ -8,7 +9,6 @@ import type { StoredEvent, LiveEvent } from "../engine/events.ts";
 export type ShowErrors = boolean;
 
 const failed = "Failed to execute workflow";
-const toIso = (at: number): string => new Date(at).toISOString();
 const endAt = ({ status, last }: ExecutionState): string | null =>
   last && (status === "completed" || status === "error") ? toIso(last.at) : null;
 
