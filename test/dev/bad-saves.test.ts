@@ -293,7 +293,8 @@ export default {
       "agents.config.ts": versioned(3, { dispose, body: `configureApp() { throw new Error("no"); },` }),
     });
     await dev.serves({ "agents.config.ts": versioned(4) });
-    await expect.poll(() => disposed(dev)).toBe("1 3 2 ");
+    // A save that is seen as two makes two versions.
+    await expect.poll(() => disposed(dev)).toMatch(/^1 (2 )*(3 )+(2 )+$/);
   });
 });
 
