@@ -44,10 +44,9 @@ export function itSurvivesInputs(kind: string, pad: (space: number) => string): 
       );
 
       expect(server.lives(), server.child.output().stderr.slice(-2_000)).toBe(true);
-      // 408: on a busy machine, a body does not arrive within requestMs.
-      expect(answers.filter(({ status }) => !["200", "202", "408", "503"].includes(status))).toEqual([]);
+      expect(answers.filter(({ status }) => !["200", "202", "503"].includes(status))).toEqual([]);
       for (const { retryAfter } of statuses["503"] ?? []) expect(Number(retryAfter)).toBeGreaterThan(0);
-      const taken = answers.filter(({ status }) => status === "200" || status === "202");
+      const taken = answers.filter(({ status }) => status !== "503");
       expect(taken.length, "executions that were accepted").toBeGreaterThan(0);
       for (const { n } of taken) {
         // The event of the result, because the state has the input of 2 MB.
