@@ -151,22 +151,26 @@ it("a file stays in its conversation: the next turn shows it to the model as the
 });
 
 describeServer("messages of a client", { config: { agents }, only: ["in process"] }, (server) => {
-  it("are answered or are a 400, whatever is wrong with them: never a 5xx", async () => {
-    const asked = fc.record({
-      agent: fc.constantFrom("echo", "fetches"),
-      endpoint: fc.constantFrom(...endpoints),
-      messages: brokenMessages,
-      conversation: fc.option(fc.constantFrom("a", "b")),
-    });
-    await fc.assert(
-      fc.asyncProperty(asked, async ({ agent, endpoint, messages, conversation }) => {
-        const options = conversation === null ? {} : { conversationId: `${endpoint} ${conversation}` };
-        const json = { input: messages, schema: { type: "object" }, options };
-        const { status, text } = await server.post(`/agents/${agent}/${endpoint}`, json);
-        expect([200, 400], text).toContain(status);
-        if (status === 200) expect(text).not.toContain('"type":"error"');
-      }),
-      { numRuns: bySize(400, 20_000) },
-    );
-  });
+  it(
+    "are answered or are a 400, whatever is wrong with them: never a 5xx",
+    { timeout: bySize(120_000, 3_600_000) },
+    async () => {
+      const asked = fc.record({
+        agent: fc.constantFrom("echo", "fetches"),
+        endpoint: fc.constantFrom(...endpoints),
+        messages: brokenMessages,
+        conversation: fc.option(fc.constantFrom("a", "b")),
+      });
+      await fc.assert(
+        fc.asyncProperty(asked, async ({ agent, endpoint, messages, conversation }) => {
+          const options = conversation === null ? {} : { conversationId: `${endpoint} ${conversation}` };
+          const json = { input: messages, schema: { type: "object" }, options };
+          const { status, text } = await server.post(`/agents/${agent}/${endpoint}`, json);
+          expect([200, 400], text).toContain(status);
+          if (status === 200) expect(text).not.toContain('"type":"error"');
+        }),
+        { numRuns: bySize(400, 20_000) },
+      );
+    },
+  );
 });
