@@ -160,7 +160,7 @@ export const brokenMessages: fc.Arbitrary<unknown[]> = fc
       const places = toPlaces(copy);
       const [owner, key] = places[number % places.length]!;
       if (value === undefined && !Array.isArray(owner)) delete owner[key];
-      else owner[key] = value;
+      else owner[key] = structuredClone(value); // a later change must not reach the constant, nor make a cycle
     }
     return copy;
   });
