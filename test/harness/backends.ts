@@ -1,4 +1,6 @@
+import { randomUUID } from "node:crypto";
 import { embedded, type EmbeddedBackendOptions } from "../../src/backends/embedded/define.ts";
+import { restate } from "../../src/backends/restate/define.ts";
 import type { Backend } from "../../src/engine/backend.ts";
 
 /** A backend that suites run on. */
@@ -9,7 +11,17 @@ export interface TestBackend {
 }
 
 /** Every backend that the suites of workflows, agents, auth and observability must pass on. */
-const backends: readonly TestBackend[] = [{ name: "embedded", create: () => embedded({ path: ":memory:" }) }];
+const backends: readonly TestBackend[] = [
+  { name: "embedded", create: () => embedded({ path: ":memory:" }) },
+  { name: "restate", create: createRestate },
+];
+
+/** A name of its own in the Restate server of `RESTATE_INGRESS` and `RESTATE_ADMIN`. */
+function createRestate(): Backend {
+  const { RESTATE_INGRESS: ingress = "http://127.0.0.1:8080", RESTATE_ADMIN: admin = "http://127.0.0.1:9070" } =
+    process.env;
+  return restate({ ingress, admin, name: `test-${randomUUID()}`, serve: { port: 0 } });
+}
 
 /** The backend that `TEST_BACKEND` names; the first of the list without it. */
 export const chosenBackend: TestBackend = findBackend(process.env["TEST_BACKEND"] ?? backends[0]!.name);
