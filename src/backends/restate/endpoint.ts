@@ -36,8 +36,10 @@ export class Endpoint {
     const handler = sdk.createEndpointHandler({
       services,
       ...(identityKeys && { identityKeys: [...identityKeys] }),
-      logger: ({ level }, message, ...rest) =>
-        logger[level === "error" ? "warn" : "debug"](`Restate: ${message}`, { rest }),
+      // Errors only: at every other level the SDK reports each invocation.
+      logger: ({ level }, message, ...rest) => {
+        if (level === "error") logger.warn(`Restate: ${String(message)}`, { rest });
+      },
     });
     this.#server = createServer({ settings: { maxConcurrentStreams: 10_000 } }, handler);
     this.#server.on("session", (session) => {
@@ -79,14 +81,13 @@ export class Endpoint {
       await sleep(ms, undefined, { ref: false });
       await this.#tryToRegister().catch(() => {});
     }
+    if (this.#isRegistered) this.#options.logger.info(`Restate calls this replica at ${this.#url}`);
   }
 
   async #tryToRegister(): Promise<void> {
-    const { client, logger } = this.#options;
     if (this.#closing.signal.aborted) return;
-    await client.register(this.#url);
+    await this.#options.client.register(this.#url);
     this.#isRegistered = true;
-    logger.info(`Restate calls this replica at ${this.#url}`);
   }
 
   /** Ends the connections of Restate. What was in flight continues on another replica. */

@@ -7,6 +7,7 @@ import type {
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
 import type { Calls, ServiceNames } from "./calls.ts";
 import { toIndex } from "./list.ts";
+import { toListed } from "./listed-state.ts";
 import type {
   BeginInput,
   Brief,
@@ -185,6 +186,11 @@ export function createRegister({
       },
 
       state: shared((context: ObjectSharedContext): Promise<ExecutionState | null> => toState(context)),
+
+      listed: shared(async (context: ObjectSharedContext): Promise<ExecutionState | null> => {
+        const state = await toState(context);
+        return state && toListed(state);
+      }),
 
       brief: shared({ enableLazyState: true }, async (context: ObjectSharedContext): Promise<Brief | null> => {
         const now = await context.get<RegisterStatus>("status");
