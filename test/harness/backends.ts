@@ -8,19 +8,26 @@ export interface TestBackend {
   readonly name: string;
   /** Returns a backend with an empty store of its own, which is gone once its server is closed. */
   create(): Backend;
+  /** Returns the backend of a second replica, which then drives all executions of the first. Undefined: there is none. */
+  createReplica?(of: Backend): Backend | undefined;
 }
 
 /** Every backend that the suites of workflows, agents, auth and observability must pass on. */
 const backends: readonly TestBackend[] = [
   { name: "embedded", create: () => embedded({ path: ":memory:" }) },
-  { name: "restate", create: createRestate },
+  { name: "restate", create: () => createRestate(`test-${randomUUID()}`), createReplica },
 ];
 
-/** A name of its own in the Restate server of `RESTATE_INGRESS` and `RESTATE_ADMIN`. */
-function createRestate(): Backend {
+/** A backend on the Restate server of `RESTATE_INGRESS` and `RESTATE_ADMIN`. */
+function createRestate(name: string): Backend {
   const { RESTATE_INGRESS: ingress = "http://127.0.0.1:8080", RESTATE_ADMIN: admin = "http://127.0.0.1:9070" } =
     process.env;
-  return restate({ ingress, admin, name: `test-${randomUUID()}`, serve: { port: 0 } });
+  return restate({ ingress, admin, name, serve: { port: 0 } });
+}
+
+/** With `RESTATE_REPLICA=1`, suites call one replica, and another one drives: Restate calls the URL that was registered last. */
+function createReplica({ settings }: Backend): Backend | undefined {
+  return process.env["RESTATE_REPLICA"] === "1" ? createRestate(String(settings!["name"])) : undefined;
 }
 
 /** The backend that `TEST_BACKEND` names; the first of the list without it. */
