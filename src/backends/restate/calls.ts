@@ -37,3 +37,8 @@ export function createCalls({ serde }: RestateSdk): Calls {
       context.genericSend({ ...target, parameter, inputSerde, ...(delay !== undefined && { delay }) }).invocationId,
   };
 }
+
+/** The options of handlers that only read: their callers give up after 2 s, so Restate must not keep trying. */
+export const reading = {
+  retryPolicy: { initialInterval: 50, maxInterval: 500, maxAttempts: 6, onMaxAttempts: "kill" },
+} as const;

@@ -1,6 +1,7 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import { toTransitionEvent } from "../../engine/events.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
+import { reading } from "./calls.ts";
 import { Drive, type DriveParts } from "./drive.ts";
 import type { Command, DriveInput } from "./register-state.ts";
 import { readRows, toRowKey, type StoredRow } from "./rows.ts";
@@ -15,11 +16,6 @@ export interface RowPage {
 export function createDriveService(parts: DriveParts): VirtualObjectDefinition<string, unknown> {
   const { sdk, names } = parts;
   const { exclusive, shared } = sdk.handlers.object;
-
-  async function readLast(context: ObjectSharedContext): Promise<StoredRow | undefined> {
-    const key = (await context.stateKeys()).toSorted().at(-1);
-    return key === undefined ? undefined : ((await context.get<StoredRow>(key)) ?? undefined);
-  }
 
   return sdk.object({
     name: names.drive,
@@ -50,10 +46,18 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
 
       clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
 
-      rows: shared({ enableLazyState: true }, async (context: ObjectSharedContext, from: number): Promise<RowPage> => {
-        const rows = await readRows(context, from);
-        return { rows, last: await readLast(context) };
-      }),
+      rows: shared(
+        { ...reading, enableLazyState: true },
+        async (context: ObjectSharedContext, from: number): Promise<RowPage> => {
+          const rows = await readRows(sdk, context, from);
+          return { rows, last: await readLast(context) };
+        },
+      ),
     },
   });
+}
+
+async function readLast(context: ObjectSharedContext): Promise<StoredRow | undefined> {
+  const key = (await context.stateKeys()).toSorted().at(-1);
+  return key === undefined ? undefined : ((await context.get<StoredRow>(key)) ?? undefined);
 }

@@ -105,7 +105,7 @@ export class Drive implements LocalDrive, Admissible {
       throw new Error(`This replica has other code for workflow ${execution.workflowId} than this drive began with`);
     }
     const isInterrupted = failsOnCrash === true && (await this.#isRepeated());
-    const stored = await readRows(this.#context, 0, Infinity);
+    const stored = await readRows(this.#parts.sdk, this.#context, 0, Infinity);
     if (isInterrupted) return this.#end(stored, { to: "error", error: { message: interrupted, shown: true } });
     if (!program) return this.#suspend(stored, `workflow ${execution.workflowId} was removed`);
     const mismatch = isRescue ? findMismatch(execution.steps, program.steps, startedIn(stored)) : undefined;

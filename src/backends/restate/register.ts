@@ -5,7 +5,7 @@ import type {
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
-import type { Calls, ServiceNames } from "./calls.ts";
+import { reading, type Calls, type ServiceNames } from "./calls.ts";
 import { toIndex } from "./list.ts";
 import { toListed } from "./listed-state.ts";
 import type {
@@ -46,21 +46,6 @@ export function createRegister({
 
   const startDrive = (context: ObjectContext, input: DriveInput): Promise<InvocationId> =>
     calls.send(context, { service: names.drive, key: context.key, method: "run" }, input);
-
-  async function read(
-    context: ObjectSharedContext,
-  ): Promise<{ execution: Execution; now: RegisterStatus } | undefined> {
-    const execution = await context.get<Execution>("execution");
-    const now = await context.get<RegisterStatus>("status");
-    return execution && now ? { execution, now } : undefined;
-  }
-  async function toState(context: ObjectSharedContext): Promise<ExecutionState | null> {
-    const found = await read(context);
-    if (!found) return null;
-    const { execution, now } = found;
-    const last = (await context.get<Transition>("last")) ?? undefined;
-    return { execution, status: now.status, epoch: now.epoch, last };
-  }
 
   return sdk.object({
     name: names.register,
@@ -185,17 +170,20 @@ export function createRegister({
         await calls.send(context, { service: names.drive, key: context.key, method: "clear" }, null);
       },
 
-      state: shared((context: ObjectSharedContext): Promise<ExecutionState | null> => toState(context)),
+      state: shared(reading, (context: ObjectSharedContext): Promise<ExecutionState | null> => toState(context)),
 
-      listed: shared(async (context: ObjectSharedContext): Promise<ExecutionState | null> => {
+      listed: shared(reading, async (context: ObjectSharedContext): Promise<ExecutionState | null> => {
         const state = await toState(context);
         return state && toListed(state);
       }),
 
-      brief: shared({ enableLazyState: true }, async (context: ObjectSharedContext): Promise<Brief | null> => {
-        const now = await context.get<RegisterStatus>("status");
-        return now && { status: now.status, epoch: now.epoch, isDriven: now.drive !== undefined };
-      }),
+      brief: shared(
+        { ...reading, enableLazyState: true },
+        async (context: ObjectSharedContext): Promise<Brief | null> => {
+          const now = await context.get<RegisterStatus>("status");
+          return now && { status: now.status, epoch: now.epoch, isDriven: now.drive !== undefined };
+        },
+      ),
     },
   });
 
@@ -211,3 +199,16 @@ const legalFrom: Readonly<Record<ExecutionStatus, readonly ExecutionStatus[]>> =
   error: ["running", "suspended"],
 };
 const isEnd = (status: ExecutionStatus): boolean => status === "completed" || status === "error";
+
+async function read(context: ObjectSharedContext): Promise<{ execution: Execution; now: RegisterStatus } | undefined> {
+  const execution = await context.get<Execution>("execution");
+  const now = await context.get<RegisterStatus>("status");
+  return execution && now ? { execution, now } : undefined;
+}
+async function toState(context: ObjectSharedContext): Promise<ExecutionState | null> {
+  const found = await read(context);
+  if (!found) return null;
+  const { execution, now } = found;
+  const last = (await context.get<Transition>("last")) ?? undefined;
+  return { execution, status: now.status, epoch: now.epoch, last };
+}

@@ -1,7 +1,8 @@
-import type { ObjectSharedContext } from "@restatedev/restate-sdk";
+import type { ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
 import { toEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
 import type { ExecutionStatus, Position } from "../../engine/execution.ts";
 import type { JournalRow } from "../../engine/runs/journal-row.ts";
+import type { RestateSdk } from "./sdk.ts";
 
 /** A journal row as it is stored: one state key of the drive's object. The row of the start has the number 0. */
 export interface StoredRow {
@@ -25,13 +26,15 @@ export const toRowKey = (number: number): string => `r${String(number).padStart(
 
 /** Reads the next stored rows from a number on. */
 export async function readRows(
+  { RestatePromise }: RestateSdk,
   context: ObjectSharedContext,
   from: number,
   limit: number = pageSize,
 ): Promise<StoredRow[]> {
   const keys = (await context.stateKeys()).filter((key) => key >= toRowKey(from)).toSorted();
-  const rows = await Promise.all(keys.slice(0, limit).map((key) => context.get<StoredRow>(key)));
-  return rows.filter((row) => row !== null);
+  // `get` returns a RestatePromise, which its type hides. `Promise.all` would wait for each of them separately.
+  const reads = keys.slice(0, limit).map((key) => context.get<StoredRow>(key) as RestatePromise<StoredRow | null>);
+  return (await RestatePromise.all(reads)).filter((row) => row !== null);
 }
 
 /** The events of a row, with their numbers. */
