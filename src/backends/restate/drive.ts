@@ -34,8 +34,8 @@ export interface DriveHost {
   /** A row and its transitions are in Restate's journal, or follow from it. */
   publish(id: string, row: StoredRow, states: readonly ExecutionState[]): void;
   publishLive(event: LiveEvent): void;
-  /** Ends a drive whose code is gone, and starts another from the rows. */
-  rescue(id: string, invocation: string): void;
+  /** Ends a drive that cannot continue, because its code is gone or it was interrupted; another one starts from the rows. */
+  rescue(id: string, invocation: string, isInterrupted?: boolean): void;
 }
 export interface DriveParts {
   readonly sdk: RestateSdk;
@@ -98,13 +98,16 @@ export class Drive implements LocalDrive, Admissible {
     const { host } = this.#parts;
     const { execution } = this;
     const program = await host.programOf(execution);
-    const { isRescue, failsOnCrash } = this.#input;
+    const { isRescue, isInterrupted, failsOnCrash } = this.#input;
     // Before any call of the context: Restate must not replay its journal on other code.
     if (!isRescue && (!program || !hasSameSteps(execution.steps, program.steps))) {
-      host.rescue(execution.id, this.#context.request().id as unknown as string);
+      host.rescue(execution.id, this.#invocation);
       throw new Error(`This replica has other code for workflow ${execution.workflowId} than this drive began with`);
     }
-    const isInterrupted = failsOnCrash === true && (await this.#isRepeated());
+    if (failsOnCrash && !isInterrupted && (await this.#isRepeated())) {
+      host.rescue(execution.id, this.#invocation, true);
+      throw new Error(`Execution ${execution.id} was interrupted`);
+    }
     const stored = await readRows(this.#parts.sdk, this.#context, 0, Infinity);
     if (isInterrupted) return this.#end(stored, { to: "error", error: { message: interrupted, shown: true } });
     if (!program) return this.#suspend(stored, `workflow ${execution.workflowId} was removed`);
@@ -122,7 +125,11 @@ export class Drive implements LocalDrive, Admissible {
     this.release(moved);
   }
 
-  /** Whether an earlier attempt of this drive was interrupted. */
+  get #invocation(): string {
+    return this.#context.request().id as unknown as string; // an id is a text with a brand
+  }
+
+  /** Whether an earlier attempt of this drive was interrupted. The drive then ends: other calls would not fit its journal. */
   async #isRepeated(): Promise<boolean> {
     const nonce = newId();
     return (await this.#context.run("nonce", () => nonce)) !== nonce;

@@ -18,7 +18,7 @@ import { LocalDrives, type LocalDrive } from "./drives.ts";
 import { Endpoint, type ServeOptions } from "./endpoint.ts";
 import { listExecutions } from "./list.ts";
 import { createRegister } from "./register.ts";
-import type { BeginInput, Brief, MoveInput, MoveResult } from "./register-state.ts";
+import type { BeginInput, Brief, MoveInput, MoveResult, RedriveInput } from "./register-state.ts";
 import type { Retention } from "./retention.ts";
 import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
 import { loadSdk } from "./sdk.ts";
@@ -270,22 +270,22 @@ export class RestateEngine implements Engine, DriveHost {
     this.#readers.publish(event.executionId, event);
   }
 
-  rescue(id: string, invocation: string): void {
+  rescue(id: string, invocation: string, isInterrupted = false): void {
     if (this.#rescues.has(invocation) || this.#closing.signal.aborted) return;
     this.#rescues.add(invocation);
-    void this.#rescue(id, invocation).catch((error: unknown) => {
+    void this.#rescue(id, { gone: invocation, isInterrupted }).catch((error: unknown) => {
       this.#rescues.delete(invocation);
-      this.#options.logger.warn("An execution on other code could not be moved to this version", {
+      this.#options.logger.warn("An execution could not be continued from its journal", {
         executionId: id,
         error,
       });
     });
   }
 
-  async #rescue(id: string, invocation: string): Promise<void> {
+  async #rescue(id: string, input: RedriveInput): Promise<void> {
     await sleep(rescueMs); // a replica with the old code may still take it
-    await this.#client.kill(invocation);
-    await this.#write(id, "redrive", invocation);
+    await this.#client.kill(input.gone);
+    await this.#write(id, "redrive", input);
   }
 
   #refuseWhenClosing(): void {

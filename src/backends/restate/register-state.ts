@@ -65,6 +65,11 @@ export interface Brief {
   readonly epoch: number;
   readonly isDriven: boolean;
 }
+export interface RedriveInput {
+  /** The drive that was killed. */
+  readonly gone: string;
+  readonly isInterrupted?: boolean | undefined;
+}
 /** The input of a drive. */
 export interface DriveInput {
   readonly execution: Execution;
@@ -72,5 +77,7 @@ export interface DriveInput {
   readonly commands: readonly Command[];
   /** The drive before it was ended because its code is gone: the rows are compared with the code of today. */
   readonly isRescue?: boolean;
+  /** The execution fails: its drive was interrupted, and its workflow has `recovery: "fail"`. */
+  readonly isInterrupted?: boolean | undefined;
   readonly failsOnCrash?: boolean | undefined;
 }

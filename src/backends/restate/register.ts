@@ -15,6 +15,7 @@ import type {
   DriveInput,
   MoveInput,
   MoveResult,
+  RedriveInput,
   RegisterStatus,
   WaitInput,
   WatchInput,
@@ -130,13 +131,13 @@ export function createRegister({
       },
 
       /** Starts another drive from the rows, in place of one that was killed because its code is gone. */
-      async redrive(context: ObjectContext, gone: string): Promise<boolean> {
+      async redrive(context: ObjectContext, { gone, isInterrupted }: RedriveInput): Promise<boolean> {
         const found = await read(context);
         if (found?.now.drive !== gone) return false;
         const { execution, now } = found;
         const commands = (await context.get<Command[]>("commands")) ?? [];
         const { failsOnCrash } = now;
-        const drive = await startDrive(context, { execution, commands, isRescue: true, failsOnCrash });
+        const drive = await startDrive(context, { execution, commands, isRescue: true, isInterrupted, failsOnCrash });
         context.set<RegisterStatus>("status", { ...now, drive, watchers: 0 });
         return true;
       },
