@@ -44,9 +44,14 @@ export interface DriveParts {
   readonly host: DriveHost;
 }
 
+/** The result of an attempt that had no slot when its execution was suspended. */
+interface NotStarted {
+  readonly isNotStarted: true;
+}
+
 /** The next input of a drive. */
 type Heard =
-  | { readonly plan: AttemptPlan; readonly result: AttemptResult }
+  | { readonly plan: AttemptPlan; readonly result: AttemptResult | NotStarted }
   | { readonly due: AttemptPlan }
   | { readonly command: Transition }
   | { readonly watch: WatchInput };
@@ -64,7 +69,9 @@ export class Drive implements LocalDrive, Admissible {
   readonly #context: ObjectContext;
   readonly #parts: DriveParts;
   readonly #input: DriveInput;
-  readonly #admitted = Promise.withResolvers<void>();
+  /** Resolve when the drive has a slot, and when it is suspended before. */
+  readonly #admitted = Promise.withResolvers<true>();
+  #suspended = Promise.withResolvers<false>();
   readonly #texts = new Map<number, JournalRow>();
   /** The attempts to start, in order. */
   readonly #planned = new Set<AttemptPlan>();
@@ -173,6 +180,10 @@ export class Drive implements LocalDrive, Admissible {
     const { plan, result } = heard;
     this.#attempts.delete(plan.key);
     this.#running.delete(plan.key);
+    if ("isNotStarted" in result) {
+      this.#planned.add(plan);
+      return false;
+    }
     return this.#take(toEntryRow(this.#rows, plan.key, this.#toKept(result)));
   }
 
@@ -299,8 +310,9 @@ export class Drive implements LocalDrive, Admissible {
     );
   }
 
-  async #runAttempt(plan: AttemptPlan): Promise<AttemptResult> {
-    await this.#admitted.promise;
+  async #runAttempt(plan: AttemptPlan): Promise<AttemptResult | NotStarted> {
+    const isAdmitted = await Promise.race([this.#admitted.promise, this.#suspended.promise]);
+    if (!isAdmitted) return { isNotStarted: true };
     if (this.#isReleased || !this.#walk.isWaitingFor(plan.key)) return new Promise<never>(() => {});
     this.#running.add(plan.key);
     return new Promise((resolve) => this.#walk.start(plan, resolve));
@@ -310,6 +322,8 @@ export class Drive implements LocalDrive, Admissible {
     this.#epoch++;
     this.#status = to;
     this.#listen();
+    if (to === "running") this.#suspended = Promise.withResolvers();
+    else this.#suspended.resolve(false);
   }
   #listen(): void {
     const command = this.#context.signal<Transition>(`t${this.#epoch + 1}`);
@@ -366,7 +380,7 @@ export class Drive implements LocalDrive, Admissible {
   }
 
   admit(): void {
-    this.#admitted.resolve();
+    this.#admitted.resolve(true);
   }
 
   release(reason: string): void {
