@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { defineWorkflow } from "agentserve";
 import { restate, type RestateBackendOptions } from "../../src/backends/restate/define.ts";
 import type { TestBackend } from "../harness/backends.ts";
@@ -9,7 +9,6 @@ import { startServer } from "../harness/server.ts";
 import { gates, timesRan, workflows } from "../workflows/fixtures.ts";
 
 const { RESTATE_INGRESS: ingress = "", RESTATE_ADMIN: admin = "" } = process.env;
-const test = it.skipIf(ingress === "");
 
 const freePort = (): Promise<number> =>
   new Promise((resolve) => {
@@ -28,24 +27,6 @@ async function createBackend(options: Partial<RestateBackendOptions> = {}): Prom
 const limits = { drainMs: 50 };
 const async = { method: "POST", headers: { "content-type": "application/json", prefer: "respond-async" } };
 const toBody = (executionId: string) => JSON.stringify({ input: {}, options: { executionId } });
-
-test("continues what was running: recorded steps do not run again", { timeout: patience }, async () => {
-  const backend = await createBackend();
-  const config = { workflows, server: { limits } };
-  const first = await startServer("start", { config, backend });
-  await first.request("/workflows/gated/execute", { ...async, body: toBody("rs1") });
-  await gates.reached("rs1");
-  await first.close();
-  const second = await startServer("start", { config, backend });
-  await expect.poll(() => timesRan("rs1", "second"), { timeout: patience }).toBe(2);
-  gates.open("rs1");
-  const stateOf = async () => (await second.get("/workflows/gated/executions/rs1/state")).body.data;
-  await expect.poll(async () => (await stateOf()).status, { timeout: patience }).toBe("completed");
-  expect([timesRan("rs1", "first"), timesRan("rs1", "third")]).toEqual([1, 1]);
-  const { events } = await second.get("/workflows/gated/executions/rs1/stream");
-  expect(events.slice(0, -1).map(({ seq }) => seq)).toEqual(events.slice(0, -1).map((_, index) => index + 1));
-  await second.close();
-});
 
 /** A workflow whose second step hangs until it runs on a later version. */
 const hanging = (version: number, names: [string, string, string], recovery: "resume" | "fail" = "resume") =>
@@ -76,50 +57,70 @@ async function change(before: ReturnType<typeof hanging>, after: ReturnType<type
   return { second, state: await stateOf() };
 }
 
-test("a later step renamed under a running execution: it continues", { timeout: patience }, async () => {
-  const { second, state } = await change(hanging(1, ["s1", "s2", "s3"]), hanging(2, ["s1", "s2", "new"]));
-  expect(state).toMatchObject({ status: "completed", result: "abc" });
-  await second.close();
-});
-
-test("a started step renamed under a running execution: it is suspended", { timeout: patience }, async () => {
-  const { second, state } = await change(hanging(1, ["s1", "s2", "s3"]), hanging(2, ["new", "s2", "s3"]));
-  expect(state).toMatchObject({
-    status: "suspended",
-    suspension: { kind: "system", reason: "Workflow changed: step new is now where step s1 was" },
+describe.skipIf(ingress === "")("a replica on Restate that is started again", () => {
+  it("continues what was running: recorded steps do not run again", { timeout: patience }, async () => {
+    const backend = await createBackend();
+    const config = { workflows, server: { limits } };
+    const first = await startServer("start", { config, backend });
+    await first.request("/workflows/gated/execute", { ...async, body: toBody("rs1") });
+    await gates.reached("rs1");
+    await first.close();
+    const second = await startServer("start", { config, backend });
+    await expect.poll(() => timesRan("rs1", "second"), { timeout: patience }).toBe(2);
+    gates.open("rs1");
+    const stateOf = async () => (await second.get("/workflows/gated/executions/rs1/state")).body.data;
+    await expect.poll(async () => (await stateOf()).status, { timeout: patience }).toBe("completed");
+    expect([timesRan("rs1", "first"), timesRan("rs1", "third")]).toEqual([1, 1]);
+    const { events } = await second.get("/workflows/gated/executions/rs1/stream");
+    expect(events.slice(0, -1).map(({ seq }) => seq)).toEqual(events.slice(0, -1).map((_, index) => index + 1));
+    await second.close();
   });
-  const resumed = await second.post("/workflows/changing/executions/rs2/resume", {});
-  expect(resumed.status).toBe(409);
-  const { events } = await second.get("/workflows/changing/executions/rs2/stream");
-  expect(events.at(-2)).toMatchObject({ type: "workflow-suspended" });
-  await second.close();
-});
 
-test('recovery: "fail" ends what was interrupted', { timeout: patience }, async () => {
-  const names: [string, string, string] = ["s1", "s2", "s3"];
-  const { second, state } = await change(hanging(1, names, "fail"), hanging(2, names, "fail"));
-  expect(state).toMatchObject({ status: "error", error: "Interrupted by a restart" });
-  await second.close();
-});
+  it("a later step renamed under a running execution: it continues", { timeout: patience }, async () => {
+    const { second, state } = await change(hanging(1, ["s1", "s2", "s3"]), hanging(2, ["s1", "s2", "new"]));
+    expect(state).toMatchObject({ status: "completed", result: "abc" });
+    await second.close();
+  });
 
-test("retention removes what has ended", { timeout: patience }, async () => {
-  const backend = await createBackend({ retention: "1s" });
-  const server = await startServer("start", { config: { workflows }, backend });
-  gates.open("rs3");
-  await server.post("/workflows/gated/execute", { input: {}, options: { executionId: "rs3" } });
-  const status = async () => (await server.get("/workflows/gated/executions/rs3/state")).status;
-  expect(await status()).toBe(200);
-  await expect.poll(status, { timeout: patience }).toBe(404);
-  expect((await server.get("/workflows/gated/executions")).body.data).toMatchObject({ items: [] });
-  await server.close();
-});
+  it("a started step renamed under a running execution: it is suspended", { timeout: patience }, async () => {
+    const { second, state } = await change(hanging(1, ["s1", "s2", "s3"]), hanging(2, ["new", "s2", "s3"]));
+    expect(state).toMatchObject({
+      status: "suspended",
+      suspension: { kind: "system", reason: "Workflow changed: step new is now where step s1 was" },
+    });
+    const resumed = await second.post("/workflows/changing/executions/rs2/resume", {});
+    expect(resumed.status).toBe(409);
+    const { events } = await second.get("/workflows/changing/executions/rs2/stream");
+    expect(events.at(-2)).toMatchObject({ type: "workflow-suspended" });
+    await second.close();
+  });
 
-test("starts without Restate and answers 503", { timeout: patience }, async () => {
-  const dead = `http://127.0.0.1:${await freePort()}`;
-  const backend = await createBackend({ ingress: dead, admin: dead });
-  const server = await startServer("start", { config: { workflows }, backend });
-  const answer = await server.send("/workflows/gated/execute", { ...async, body: toBody("rs4") });
-  expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
-  expect((await server.send("/workflows", {})).status).toBe(200);
-  await server.close();
+  it('recovery: "fail" ends what was interrupted', { timeout: patience }, async () => {
+    const names: [string, string, string] = ["s1", "s2", "s3"];
+    const { second, state } = await change(hanging(1, names, "fail"), hanging(2, names, "fail"));
+    expect(state).toMatchObject({ status: "error", error: "Interrupted by a restart" });
+    await second.close();
+  });
+
+  it("retention removes what has ended", { timeout: patience }, async () => {
+    const backend = await createBackend({ retention: "1s" });
+    const server = await startServer("start", { config: { workflows }, backend });
+    gates.open("rs3");
+    await server.post("/workflows/gated/execute", { input: {}, options: { executionId: "rs3" } });
+    const status = async () => (await server.get("/workflows/gated/executions/rs3/state")).status;
+    expect(await status()).toBe(200);
+    await expect.poll(status, { timeout: patience }).toBe(404);
+    expect((await server.get("/workflows/gated/executions")).body.data).toMatchObject({ items: [] });
+    await server.close();
+  });
+
+  it("starts without Restate and answers 503", { timeout: patience }, async () => {
+    const dead = `http://127.0.0.1:${await freePort()}`;
+    const backend = await createBackend({ ingress: dead, admin: dead });
+    const server = await startServer("start", { config: { workflows }, backend });
+    const answer = await server.send("/workflows/gated/execute", { ...async, body: toBody("rs4") });
+    expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect((await server.send("/workflows", {})).status).toBe(200);
+    await server.close();
+  });
 });
