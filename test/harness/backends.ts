@@ -18,16 +18,18 @@ const backends: readonly TestBackend[] = [
   { name: "restate", create: () => createRestate(`test-${randomUUID()}`), createReplica },
 ];
 
-/** A backend on the Restate server of `RESTATE_INGRESS` and `RESTATE_ADMIN`. */
+/** A backend on the Restate server of `TEST_RESTATE_INGRESS` and `TEST_RESTATE_ADMIN`. */
 function createRestate(name: string): Backend {
-  const { RESTATE_INGRESS: ingress = "http://127.0.0.1:8080", RESTATE_ADMIN: admin = "http://127.0.0.1:9070" } =
-    process.env;
+  const {
+    TEST_RESTATE_INGRESS: ingress = "http://127.0.0.1:8080",
+    TEST_RESTATE_ADMIN: admin = "http://127.0.0.1:9070",
+  } = process.env;
   return restate({ ingress, admin, name, serve: { port: 0 } });
 }
 
-/** With `RESTATE_REPLICA=1`, suites call one replica, and another one drives: Restate calls the URL that was registered last. */
+/** With `TEST_RESTATE_REPLICA=1`, suites call one replica, and another one drives: Restate calls the URL that was registered last. */
 function createReplica({ settings }: Backend): Backend | undefined {
-  return process.env["RESTATE_REPLICA"] === "1" ? createRestate(String(settings!["name"])) : undefined;
+  return process.env["TEST_RESTATE_REPLICA"] === "1" ? createRestate(String(settings!["name"])) : undefined;
 }
 
 /** The backend that `TEST_BACKEND` names; the first of the list without it. */

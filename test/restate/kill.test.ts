@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { expect, it } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 
-const { RESTATE_INGRESS: ingress = "" } = process.env;
+const { TEST_RESTATE_INGRESS: ingress = "" } = process.env;
 
 const listen = (server: Server): Promise<number> =>
   new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve((server.address() as AddressInfo).port)));

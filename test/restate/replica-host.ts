@@ -5,7 +5,7 @@ import { toProject } from "../../src/config/load.ts";
 import { openServer } from "../../src/server/create.ts";
 
 const [name = "", port = "", url = ""] = process.argv.slice(2);
-const { RESTATE_INGRESS: ingress = "", RESTATE_ADMIN: admin = "" } = process.env;
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 
 const step = (id: string) => ({
   id,

@@ -8,7 +8,7 @@ import { patienceMs as patience } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 import { gates, timesRan, workflows } from "../workflows/fixtures.ts";
 
-const { RESTATE_INGRESS: ingress = "", RESTATE_ADMIN: admin = "" } = process.env;
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 
 const freePort = (): Promise<number> =>
   new Promise((resolve) => {
