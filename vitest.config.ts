@@ -4,6 +4,8 @@ import { LongFirst } from "./test/harness/long-first.ts";
 import { patienceMs } from "./test/harness/patience.ts";
 
 const all = "test/**/*.test.ts";
+/** They need restate-server: vitest.restate.config.ts. */
+const restate = "test/restate/**";
 
 /**
  * Files that replace or measure something of the whole process, or whose helpers register hooks: each has its own process.
@@ -22,6 +24,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   resolve: {
     alias: {
       "agentserve/models": new URL("src/models.ts", import.meta.url).pathname,
+      "agentserve/backends/restate": new URL("src/backends/restate/define.ts", import.meta.url).pathname,
       agentserve: new URL("src/index.ts", import.meta.url).pathname,
     },
   },
@@ -42,7 +45,12 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
       // A new process for each file would import every module again, which costs more than most of these tests.
       {
         extends: true,
-        test: { name: "shared", include: [all], exclude: [...configDefaults.exclude, ...isolated], isolate: false },
+        test: {
+          name: "shared",
+          include: [all],
+          exclude: [...configDefaults.exclude, ...isolated, restate],
+          isolate: false,
+        },
       },
     ],
   },

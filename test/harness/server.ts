@@ -62,12 +62,14 @@ export async function startServer(target: Target, options: Options = {}): Promis
   const { config = {}, rows = [], backend = chosenBackend } = options;
   const logs: LogRecord[] = [];
   const mode = target === "dev" ? "dev" : "start";
-  const server = openServer(toProject({ backend: backend.create(), ...config }), {
-    mode,
-    extraRoutes: rows,
-    logger: createTestLogger(logs),
-  });
+  const own = backend.create();
+  const parts = { mode, extraRoutes: rows, logger: createTestLogger(logs) } as const;
+  const server = openServer(toProject({ backend: own, ...config }), parts);
   const base = target === "in process" ? "http://localhost" : (await server.listen({ port: 0 })).url;
+  const second = backend.createReplica?.(own);
+  const replica = second && openServer(toProject({ backend: second, ...config }), parts);
+  // Each answers when it is registered.
+  if (replica) for (const one of [server, replica]) await one.fetch(new Request("http://localhost/doc"));
   const send: Send = (path, init) => {
     if (target !== "in process") return fetch(base + path, { redirect: "manual", ...init });
     return server.fetch(new Request(base + path, init));
@@ -82,7 +84,10 @@ export async function startServer(target: Target, options: Options = {}): Promis
     send,
     raw: (text) => sendRaw(base, text),
     socket: (path, wsOptions) => openSocket(base.replace("http", "ws") + path, wsOptions),
-    close: () => server.close(),
+    async close() {
+      await server.close();
+      await replica?.close();
+    },
   };
 }
 

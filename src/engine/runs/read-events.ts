@@ -17,7 +17,7 @@ export interface EventSource {
   /** Reads the next stored events after a place, in order; empty when there are no more. */
   readonly read: (after: EventCursor) => EventPage | Promise<EventPage>;
   /** Whether the execution is running, as committed. */
-  readonly isRunning: () => boolean;
+  readonly isRunning: () => boolean | Promise<boolean>;
 }
 
 /** The events of one execution, for one reader: stored ones, then live ones. Ends after a suspension or an end. */
@@ -28,7 +28,7 @@ export async function* readEvents(
 ): AsyncGenerator<StoredEvent | LiveEvent> {
   let cursor: EventCursor = { seq: afterSeq, row: 0 };
   // Events and status are committed together: all events of an execution that does not run include the closing one.
-  const isOver = async (): Promise<boolean> => !isRunning() && (await read(cursor)).events.length === 0;
+  const isOver = async (): Promise<boolean> => !(await isRunning()) && (await read(cursor)).events.length === 0;
   try {
     for (;;) {
       // A reader that has listened from the very next event on needs nothing from the store.

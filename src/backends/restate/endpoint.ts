@@ -1,0 +1,100 @@
+import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "../../core/log.ts";
+import type { RestateClient } from "./client.ts";
+import type { RestateSdk } from "./sdk.ts";
+
+export interface ServeOptions {
+  /** @default "127.0.0.1" */
+  readonly host?: string | undefined;
+  /** The port that Restate calls this replica on. */
+  readonly port: number;
+  /** The URL by which Restate reaches the replicas. @default host and port */
+  readonly url?: string | undefined;
+}
+export interface EndpointOptions {
+  readonly sdk: RestateSdk;
+  readonly services: Parameters<RestateSdk["createEndpointHandler"]>[0]["services"];
+  readonly serve: ServeOptions;
+  readonly identityKeys?: readonly string[] | undefined;
+  readonly client: RestateClient;
+  readonly logger: Logger;
+}
+
+/** The port on which Restate calls the handlers of this replica, and its registration. */
+export class Endpoint {
+  readonly #options: EndpointOptions;
+  readonly #server: Http2Server;
+  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #closing = new AbortController();
+  #isRegistered = false;
+
+  constructor(options: EndpointOptions) {
+    this.#options = options;
+    const { sdk, services, identityKeys, logger } = options;
+    const handler = sdk.createEndpointHandler({
+      services,
+      ...(identityKeys && { identityKeys: [...identityKeys] }),
+      // Errors only: at every other level the SDK reports each invocation.
+      logger: ({ level }, message, ...rest) => {
+        if (level === "error") logger.warn(`Restate: ${String(message)}`, { rest });
+      },
+    });
+    this.#server = createServer({ settings: { maxConcurrentStreams: 10_000 } }, handler);
+    this.#server.on("session", (session) => {
+      this.#sessions.add(session);
+      session.on("close", () => this.#sessions.delete(session));
+    });
+  }
+
+  get isRegistered(): boolean {
+    return this.#isRegistered;
+  }
+
+  listen(): Promise<void> {
+    const { host = "127.0.0.1", port } = this.#options.serve;
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen({ port, host }, resolve);
+    });
+  }
+
+  get #url(): string {
+    const { host = "127.0.0.1", url } = this.#options.serve;
+    return url ?? `http://${host}:${(this.#server.address() as AddressInfo).port}`; // it listens on a port
+  }
+
+  /** Registers the URL with Restate. Resolves after the first try; while Restate cannot be reached, it keeps trying. */
+  async register(): Promise<void> {
+    const { logger } = this.#options;
+    try {
+      await this.#tryToRegister();
+    } catch (error) {
+      logger.error("Restate cannot be reached: requests get 503 until it can", { error });
+      void this.#keepTrying();
+    }
+  }
+
+  async #keepTrying(): Promise<void> {
+    for (let ms = 250; !this.#closing.signal.aborted && !this.#isRegistered; ms = Math.min(ms * 2, 2_000)) {
+      await sleep(ms, undefined, { ref: false });
+      await this.#tryToRegister().catch(() => {});
+    }
+    if (this.#isRegistered) this.#options.logger.info(`Restate calls this replica at ${this.#url}`);
+  }
+
+  async #tryToRegister(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    await this.#options.client.register(this.#url);
+    this.#isRegistered = true;
+  }
+
+  /** Ends the connections of Restate. What was in flight continues on another replica. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    if (!this.#server.listening) return;
+    for (const session of this.#sessions) session.destroy();
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+  }
+}

@@ -1,0 +1,318 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { ServeError, shuttingDown } from "../../core/error.ts";
+import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
+import { newId } from "../../core/id.ts";
+import type { Logger } from "../../core/log.ts";
+import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
+import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
+import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import { readEvents } from "../../engine/runs/read-events.ts";
+import { Readers, type Reader } from "../../engine/runs/readers.ts";
+import { Slots, type Admissible } from "../../engine/runs/slots.ts";
+import { Waiters } from "../../engine/runs/waiters.ts";
+import { createCalls, toNames, type ServiceNames } from "./calls.ts";
+import { RestateClient, type ClientOptions } from "./client.ts";
+import type { DriveHost } from "./drive.ts";
+import { createDriveService } from "./drive-service.ts";
+import { LocalDrives, type LocalDrive } from "./drives.ts";
+import { Endpoint, type ServeOptions } from "./endpoint.ts";
+import { listExecutions } from "./list.ts";
+import { createRegister } from "./register.ts";
+import type { BeginInput, Brief, MoveInput, MoveResult, RedriveInput } from "./register-state.ts";
+import type { Retention } from "./retention.ts";
+import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
+import { loadSdk } from "./sdk.ts";
+import { localMs, StoredEvents } from "./stored-events.ts";
+import { createWait } from "./wait.ts";
+
+export interface RestateEngineOptions extends ClientOptions {
+  readonly name: string;
+  readonly serve: ServeOptions;
+  readonly identityKeys?: readonly string[] | undefined;
+  readonly retention: Retention;
+  readonly sseBufferBytes: number;
+  readonly runningExecutions: number;
+  readonly queuedExecutions: number;
+  readonly executionBytes: number;
+  readonly logger: Logger;
+}
+
+/** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
+export class RestateEngine implements Engine, DriveHost {
+  readonly executionBytes: number;
+  readonly #options: RestateEngineOptions;
+  readonly #names: ServiceNames;
+  readonly #client: RestateClient;
+  readonly #drives = new LocalDrives();
+  readonly #readers: Readers;
+  readonly #waiters = new Waiters();
+  readonly #slots: Slots;
+  readonly #stored: StoredEvents;
+  readonly #closing = new AbortController();
+  /** Resolves after the first registration, or the first failure of it. */
+  readonly #known = Promise.withResolvers<void>();
+  /** The code of the executions that were started or resumed here and are not driven yet. */
+  readonly #programs = new Map<string, Program>();
+  /** Settled states of the executions that were started or resumed here, until the caller asks for them. */
+  readonly #recent = new Map<string, ExecutionState | undefined>();
+  readonly #rescues = new Set<string>();
+  #programOf: ((workflowId: string) => Program | undefined) | undefined;
+  #endpoint: Endpoint | undefined;
+
+  constructor(options: RestateEngineOptions) {
+    const { name, sseBufferBytes, runningExecutions: running, queuedExecutions: queued, executionBytes } = options;
+    this.#options = options;
+    this.executionBytes = executionBytes;
+    this.#names = toNames(name);
+    this.#client = new RestateClient(options);
+    this.#readers = new Readers(sseBufferBytes);
+    this.#slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte });
+    this.#stored = new StoredEvents({
+      client: this.#client,
+      names: this.#names,
+      drives: this.#drives,
+      readers: this.#readers,
+      closing: this.#closing.signal,
+    });
+  }
+
+  async open(mayServe?: () => Promise<unknown>): Promise<void> {
+    const sdk = await loadSdk();
+    await mayServe?.();
+    const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this, retention: this.#options.retention };
+    const services = [createRegister(parts), createDriveService(parts), createWait(parts)];
+    this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
+    await this.#endpoint.listen();
+    this.#slots.open();
+  }
+
+  async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
+    this.#programOf = programOf;
+    await this.#endpoint?.register();
+    this.#known.resolve();
+  }
+  isRecovered(): boolean {
+    return this.#endpoint?.isRegistered ?? false;
+  }
+  isWritable(): boolean {
+    return this.isRecovered() && this.#client.isReachable;
+  }
+
+  async begin(execution: Execution, program: Program): Promise<{ created: boolean }> {
+    this.#refuseWhenClosing();
+    const { id } = execution;
+    const release = this.#slots.reserve();
+    const input: BeginInput = { execution, token: newId(), failsOnCrash: program.recovery === "fail" };
+    const forget = this.#expect(id, program);
+    try {
+      const created = await this.#write<boolean>(id, "begin", input);
+      if (!created) forget();
+      return { created };
+    } catch (error) {
+      forget();
+      throw error;
+    } finally {
+      release();
+    }
+  }
+
+  /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */
+  #expect(id: string, program: Program): () => void {
+    if (this.#programs.has(id)) return () => {};
+    this.#programs.set(id, program);
+    this.#recent.set(id, undefined);
+    for (const map of [this.#programs, this.#recent]) {
+      const [oldest] = map.keys();
+      if (map.size > mostRecent) map.delete(oldest!);
+    }
+    return () => {
+      this.#programs.delete(id);
+      this.#recent.delete(id);
+    };
+  }
+
+  async state(id: string): Promise<ExecutionState | undefined> {
+    await this.#known.promise;
+    return (await this.#client.read<ExecutionState | null>(this.#names.register, id, "state")) ?? undefined;
+  }
+
+  async list(filter: ListFilter): Promise<ListPage> {
+    await this.#known.promise;
+    return listExecutions(this.#client, this.#names, filter);
+  }
+
+  async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
+    const recent = this.#recent.get(id);
+    this.#recent.delete(id);
+    if (recent && recent.epoch > afterEpoch) return recent;
+    const over = new AbortController();
+    const signals = [over.signal, this.#closing.signal, ...(signal ? [signal] : [])];
+    const stop = AbortSignal.any(signals);
+    const here = this.#waiters.next(id, afterEpoch, stop);
+    here.catch(() => {}); // reported by the race, or nobody waits any more
+    try {
+      return await Promise.race([here, this.#settledElsewhere(id, afterEpoch, stop)]);
+    } catch (error) {
+      throw this.#closing.signal.aborted ? shuttingDown() : error;
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** Asks Restate, once it is clear that this replica does not drive the execution. */
+  async #settledElsewhere(id: string, afterEpoch: number, stop: AbortSignal): Promise<ExecutionState> {
+    await this.#known.promise;
+    await sleep(localMs);
+    await this.#drives.gone(id);
+    if (stop.aborted) throw stop.reason;
+    return this.#client.wait(this.#names.wait, "settled", { id, afterEpoch }, stop);
+  }
+
+  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
+    const stop = AbortSignal.any([signal, this.#closing.signal]);
+    return this.#read(id, afterSeq, stop, this.#readers.open(id, stop));
+  }
+
+  async *#read(
+    id: string,
+    afterSeq: number,
+    stop: AbortSignal,
+    reader: Reader,
+  ): AsyncGenerator<StoredEvent | LiveEvent> {
+    await this.#known.promise;
+    void this.#stored.follow(id);
+    const isRunning = (): Promise<boolean> => this.#stored.isRunning(id, stop);
+    yield* readEvents({ read: (after) => this.#stored.read(id, after, stop), isRunning }, reader, afterSeq);
+  }
+
+  async suspend(id: string, reason: string): Promise<ExecutionState | false> {
+    const position = this.#drives.get(id)?.position ?? (await this.#positionElsewhere(id));
+    return this.#move(id, { next: { at: Date.now(), to: "suspended", reason, pending: [], position } });
+  }
+  async #positionElsewhere(id: string): Promise<Position | undefined> {
+    await this.#known.promise;
+    return lastPosition(await this.#stored.allRows(id));
+  }
+
+  async resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
+    this.#refuseWhenClosing();
+    const release = this.#slots.reserve();
+    const forget = this.#expect(id, program);
+    try {
+      const next: Transition = { at: Date.now(), to: "running", ...how };
+      const resumed = await this.#move(id, { next, epoch, steps: program.steps });
+      if (!resumed) forget();
+      return resumed;
+    } finally {
+      release();
+    }
+  }
+
+  cancel(id: string, reason: string): Promise<ExecutionState | false> {
+    return this.#move(id, { next: { at: Date.now(), to: "error", cancellation: { reason } } });
+  }
+
+  async #move(id: string, input: MoveInput): Promise<ExecutionState | false> {
+    const { state } = await this.#write<MoveResult>(id, "move", { ...input, token: newId() });
+    if (!state) return false;
+    this.#settle(state);
+    return state;
+  }
+
+  async #write<T>(id: string, method: string, input: unknown): Promise<T> {
+    await this.#known.promise;
+    return this.#client.write(this.#names.register, id, method, input);
+  }
+
+  #settle(state: ExecutionState): void {
+    const { id } = state.execution;
+    if (state.status === "running") return;
+    if (this.#recent.has(id)) this.#recent.set(id, state);
+    this.#waiters.notify(id, state);
+  }
+
+  async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
+    const brief = await this.#client.read<Brief | null>(this.#names.register, id, "brief");
+    return brief?.isDriven ? undefined : startedIn(await this.#stored.allRows(id));
+  }
+
+  running(workflowId: string): number {
+    const isOne = ({ status, execution }: LocalDrive): boolean =>
+      status === "running" && execution.workflowId === workflowId;
+    return this.#drives.all().filter(isOne).length;
+  }
+
+  // The host of the drives of this replica.
+
+  async programOf({ id, workflowId }: Execution): Promise<Program | undefined> {
+    const expected = this.#programs.get(id);
+    if (expected) return expected;
+    await this.#known.promise;
+    return this.#programOf?.(workflowId);
+  }
+
+  enter(drive: LocalDrive & Admissible): () => void {
+    const { id, input } = drive.execution;
+    this.#programs.delete(id);
+    const remove = this.#drives.add(id, drive);
+    this.#slots.enter(drive, toWeight(input));
+    return () => {
+      remove();
+      this.#slots.leave(drive);
+    };
+  }
+
+  publish(id: string, row: StoredRow, states: readonly ExecutionState[]): void {
+    if (this.#readers.has(id)) for (const event of toEvents(id, row)) this.#readers.publish(id, event);
+    for (const state of states) this.#settle(state);
+  }
+  publishLive(event: LiveEvent): void {
+    this.#readers.publish(event.executionId, event);
+  }
+
+  rescue(id: string, invocation: string, isInterrupted = false): void {
+    if (this.#rescues.has(invocation) || this.#closing.signal.aborted) return;
+    this.#rescues.add(invocation);
+    void this.#rescue(id, { gone: invocation, isInterrupted }).catch((error: unknown) => {
+      this.#rescues.delete(invocation);
+      this.#options.logger.warn("An execution could not be continued from its journal", {
+        executionId: id,
+        error,
+      });
+    });
+  }
+
+  async #rescue(id: string, input: RedriveInput): Promise<void> {
+    await sleep(rescueMs); // a replica with the old code may still take it
+    await this.#client.kill(input.gone);
+    await this.#write(id, "redrive", input);
+  }
+
+  #refuseWhenClosing(): void {
+    if (this.#closing.signal.aborted) throw shuttingDown();
+  }
+
+  async close({ drainMs, beside }: { drainMs: number; beside?: Promise<unknown> }): Promise<void> {
+    this.#closing.abort(shuttingDown());
+    this.#known.resolve();
+    this.#slots.close();
+    this.#readers.closeAll();
+    const until = performance.now() + drainMs;
+    const isBusy = (): boolean => this.#drives.all().some((drive) => drive.isBusy);
+    const idle = async (): Promise<void> => {
+      while (isBusy() && performance.now() < until) await sleep(10);
+    };
+    await Promise.race([Promise.all([idle(), beside]), sleep(drainMs, undefined, { ref: false })]);
+    this.#waiters.close(shuttingDown());
+    for (const drive of this.#drives.all()) drive.release("The server is shutting down");
+    await this.#endpoint?.close();
+  }
+}
+
+/** The most executions whose settled state is kept for a caller that is about to ask. */
+const mostRecent = 1_000;
+const rescueMs = 300;
+
+/** The answer of a backend that cannot store conversations yet. */
+export const noConversations = (): Promise<never> =>
+  Promise.reject(new ServeError(501, "The Restate backend cannot store conversations yet"));

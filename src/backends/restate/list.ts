@@ -1,0 +1,58 @@
+import type { ListFilter, ListPage } from "../../engine/backend.ts";
+import type { Execution, ExecutionState, ExecutionStatus } from "../../engine/execution.ts";
+import { maxPageBytes } from "../../engine/listed-value.ts";
+import type { RestateClient } from "./client.ts";
+import type { ServiceNames } from "./calls.ts";
+
+/** The text that lists are made from. SQL splits it at `|`; the first and the last part are empty, because JSON adds quotes. */
+export function toIndex({ workflowId, startAt, id, userId }: Execution, status: ExecutionStatus): string {
+  const parts = [workflowId, toSortable(startAt), id, status, userId === undefined ? "" : `u${userId}`];
+  return `|${parts.map((part) => encodeURIComponent(part)).join("|")}|`;
+}
+
+const toSortable = (startAt: number): string => String(startAt).padStart(15, "0");
+const part = (index: number): string => `split_part(value_utf8, '|', ${index + 2})`;
+const quote = (text: string): string => `'${encodeURIComponent(text).replaceAll("'", "''")}'`;
+
+type Listed = ExecutionState | null;
+/** The number of registers that are read concurrently. */
+const atOnce = 16;
+
+/** A page of executions. The query is a scan over one small state key of every register. */
+export async function listExecutions(
+  client: RestateClient,
+  names: ServiceNames,
+  filter: ListFilter,
+): Promise<ListPage> {
+  const { workflowId, status, userId, limit, before } = filter;
+  const where = [
+    `service_name = '${names.register}'`,
+    "key = 'index'",
+    `${part(0)} = ${quote(workflowId)}`,
+    ...(status ? [`${part(3)} = ${quote(status)}`] : []),
+    ...(userId === undefined ? [] : [`${part(4)} = ${quote(`u${userId}`)}`]),
+    ...(before ? [isBefore(before)] : []),
+  ];
+  const found = await client.query<{ id: string }>(
+    `select service_key as id from state where ${where.join(" and ")}
+      order by ${part(1)} desc, ${part(2)} desc limit ${limit + 1}`,
+  );
+  const ids = found.slice(0, limit).map(({ id }) => id);
+  const states: ExecutionState[] = [];
+  let bytes = 0;
+  for (let from = 0; from < ids.length; from += atOnce) {
+    const asked = ids.slice(from, from + atOnce).map((id) => client.read<Listed>(names.register, id, "listed"));
+    for (const state of await Promise.all(asked)) {
+      if (!state) continue; // removed meanwhile
+      if (bytes >= maxPageBytes) return { states, hasMore: true };
+      bytes += JSON.stringify(state).length;
+      states.push(state);
+    }
+  }
+  return { states, hasMore: found.length > limit };
+}
+
+function isBefore({ startAt, id }: { startAt: number; id: string }): string {
+  const start = quote(toSortable(startAt));
+  return `(${part(1)} < ${start} or (${part(1)} = ${start} and ${part(2)} < ${quote(id)}))`;
+}

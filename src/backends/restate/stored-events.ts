@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { EventCursor, EventPage } from "../../engine/runs/read-events.ts";
+import type { Readers } from "../../engine/runs/readers.ts";
+import type { ServiceNames } from "./calls.ts";
+import type { RestateClient } from "./client.ts";
+import type { RowPage } from "./drive-service.ts";
+import type { LocalDrives } from "./drives.ts";
+import type { Brief } from "./register-state.ts";
+import { toEvents, type StoredRow } from "./rows.ts";
+
+/** The time that a drive has to appear on this replica before Restate is asked. */
+export const localMs = 20;
+const retryMs = 200;
+
+export interface StoredEventsParts {
+  readonly client: RestateClient;
+  readonly names: ServiceNames;
+  readonly drives: LocalDrives;
+  readonly readers: Readers;
+  readonly closing: AbortSignal;
+}
+
+/** Reads the rows of executions, and publishes the rows of those that other replicas drive to the readers of this one. */
+export class StoredEvents {
+  readonly #parts: StoredEventsParts;
+  readonly #followed = new Set<string>();
+
+  constructor(parts: StoredEventsParts) {
+    this.#parts = parts;
+  }
+
+  async allRows(id: string): Promise<StoredRow[]> {
+    const all: StoredRow[] = [];
+    for (let page = await this.#rows(id, 0); page.rows.length > 0; page = await this.#rows(id, all.length))
+      all.push(...page.rows);
+    return all;
+  }
+
+  /** The next events after a place. `row` of the cursor is the number of rows that were read. */
+  async read(id: string, after: EventCursor, signal: AbortSignal): Promise<EventPage> {
+    let { row } = after;
+    for (;;) {
+      const page = await this.#persist(() => this.#rows(id, row), signal);
+      const rows = page?.rows ?? [];
+      row += rows.length;
+      const events = rows.flatMap((one) => toEvents(id, one)).filter(({ seq }) => seq > after.seq);
+      if (events.length > 0 || rows.length === 0)
+        return { events, last: { row, seq: events.at(-1)?.seq ?? after.seq } };
+    }
+  }
+
+  /** Whether more events will come: the execution runs, or its register is ahead of its rows. */
+  async isRunning(id: string, signal: AbortSignal): Promise<boolean> {
+    const { client, names } = this.#parts;
+    const brief = await this.#persist(() => client.read<Brief | null>(names.register, id, "brief"), signal);
+    if (!brief) return false;
+    if (brief.status === "running") return true;
+    const page = await this.#persist(() => this.#rows(id, Number.MAX_SAFE_INTEGER), signal);
+    return page?.last?.epoch !== brief.epoch;
+  }
+
+  /** Publishes the rows of an execution for as long as it has readers here. One loop per execution. */
+  async follow(id: string): Promise<void> {
+    const { client, names, drives, readers, closing } = this.#parts;
+    if (this.#followed.has(id)) return;
+    this.#followed.add(id);
+    await sleep(localMs);
+    let next: number | undefined;
+    while (readers.has(id) && !closing.aborted) {
+      await Promise.race([drives.gone(id), this.#left(id)]);
+      const page = await this.#persist(() => this.#rows(id, next ?? Number.MAX_SAFE_INTEGER), closing);
+      if (!page || !readers.has(id)) break;
+      // The last row first: a reader that has missed one before it reads the store again.
+      const rows = next === undefined && page.last ? [page.last] : page.rows;
+      for (const row of rows) for (const event of toEvents(id, row)) readers.publish(id, event);
+      if (page.last) next = page.last.number + 1;
+      if (rows.length > 0) continue;
+      const wait = client.wait(names.wait, "row", { id, afterRow: (next ?? 0) - 1 }, closing);
+      await wait.catch(() => sleep(retryMs));
+      await sleep(localMs);
+    }
+    this.#followed.delete(id);
+    if (readers.has(id) && !closing.aborted) void this.follow(id);
+  }
+
+  /** Resolves when the execution has no readers here. */
+  async #left(id: string): Promise<void> {
+    while (this.#parts.readers.has(id)) await sleep(retryMs, undefined, { ref: false });
+  }
+
+  #rows(id: string, from: number): Promise<RowPage> {
+    const { client, names } = this.#parts;
+    return client.read(names.drive, id, "rows", from);
+  }
+
+  /** Tries again while Restate cannot be reached: a stream does not end with a failed read. Undefined: the reader has left. */
+  async #persist<T>(read: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+    while (!signal.aborted) {
+      try {
+        return await read();
+      } catch {
+        await sleep(retryMs);
+      }
+    }
+    return undefined;
+  }
+}

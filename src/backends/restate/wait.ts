@@ -1,0 +1,41 @@
+import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
+import type { ExecutionState } from "../../engine/execution.ts";
+import type { Calls, ServiceNames } from "./calls.ts";
+import type { RestateSdk } from "./sdk.ts";
+
+/** The service that holds a call of a replica open until a register or a drive resolves its awakeable. */
+export function createWait({
+  sdk,
+  names,
+  calls,
+}: {
+  sdk: RestateSdk;
+  names: ServiceNames;
+  calls: Calls;
+}): ServiceDefinition<string, unknown> {
+  return sdk.service({
+    name: names.wait,
+    options: {
+      journalRetention: 0,
+      idempotencyRetention: 0,
+      inactivityTimeout: 60_000,
+      // A call of a replica that is gone must not be retried for ever.
+      retryPolicy: { initialInterval: 50, maxInterval: 1000, maxAttempts: 10, onMaxAttempts: "kill" },
+    },
+    handlers: {
+      /** Resolves at the next suspension or end after an epoch. */
+      async settled(context: Context, { id, afterEpoch }: { id: string; afterEpoch: number }): Promise<ExecutionState> {
+        const { id: awakeable, promise } = context.awakeable<ExecutionState>();
+        await calls.send(context, { service: names.register, key: id, method: "wait" }, { awakeable, afterEpoch });
+        return promise;
+      },
+      /** Resolves when there may be rows after a row. */
+      async row(context: Context, { id, afterRow }: { id: string; afterRow: number }): Promise<null> {
+        const { id: awakeable, promise } = context.awakeable<null>();
+        await calls.send(context, { service: names.register, key: id, method: "watch" }, { awakeable, afterRow });
+        await promise;
+        return null;
+      },
+    },
+  });
+}

@@ -1,0 +1,106 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { patienceMs } from "../harness/patience.ts";
+
+const binary = join(
+  import.meta.dirname,
+  `server/node_modules/@restatedev/restate-server-${process.platform}-${process.arch}/bin/restate-server`,
+);
+
+/** A free port of the loopback address. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** A real restate-server with its own folder and ports. */
+export class RestateServer {
+  readonly ingress: string;
+  readonly admin: string;
+  readonly #folder: string;
+  #process: ChildProcess | undefined;
+  #output = "";
+
+  private constructor(folder: string, ingress: number, admin: number) {
+    this.#folder = folder;
+    this.ingress = `http://127.0.0.1:${ingress}`;
+    this.admin = `http://127.0.0.1:${admin}`;
+  }
+
+  /** Starts a server with an empty store. `settings` is more of its TOML file. */
+  static async start(settings = ""): Promise<RestateServer> {
+    const folder = mkdtempSync(join(tmpdir(), "agentserve-restate-"));
+    const [node, ingress, admin] = [await freePort(), await freePort(), await freePort()];
+    writeFileSync(join(folder, "restate.toml"), toToml({ folder, node, ingress, admin, settings }));
+    const server = new RestateServer(folder, ingress, admin);
+    await server.run();
+    return server;
+  }
+
+  /** Runs the process, and resolves when it is healthy. Also after `kill`. */
+  async run(): Promise<void> {
+    // It reads every variable that begins with RESTATE_ as a setting.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("RESTATE_")));
+    const child = spawn(binary, ["--config-file", join(this.#folder, "restate.toml")], { env });
+    const keep = (text: Buffer): void => void (this.#output = (this.#output + text).slice(-4_000));
+    child.stdout.on("data", keep);
+    child.stderr.on("data", keep);
+    this.#process = child;
+    const until = performance.now() + patienceMs;
+    while (!(await isHealthy(this.ingress, this.admin))) {
+      if (child.exitCode !== null || performance.now() > until) throw new Error(`restate-server: ${this.#output}`);
+      await sleep(50);
+    }
+  }
+
+  /** Ends the process with SIGKILL. Its store stays. */
+  async kill(): Promise<void> {
+    const child = this.#process;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await ended;
+  }
+
+  /** Ends the process and removes its store. */
+  async remove(): Promise<void> {
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+async function isHealthy(ingress: string, admin: string): Promise<boolean> {
+  const urls = [`${ingress}/restate/health`, `${admin}/health`];
+  const answers = await Promise.all(urls.map((url) => fetch(url).catch(() => undefined)));
+  return answers.every((answer) => answer?.ok);
+}
+
+interface Place {
+  readonly folder: string;
+  readonly node: number;
+  readonly ingress: number;
+  readonly admin: number;
+  readonly settings: string;
+}
+const toToml = ({ folder, node, ingress, admin, settings }: Place): string => `
+disable-telemetry = true
+cluster-name = "test"
+node-name = "n1"
+base-dir = "${join(folder, "data")}"
+rocksdb-total-memory-size = "256 MB"
+bind-address = "127.0.0.1:${node}"
+advertised-address = "http://127.0.0.1:${node}"
+default-num-partitions = 4
+${settings}
+[admin]
+bind-address = "127.0.0.1:${admin}"
+[ingress]
+bind-address = "127.0.0.1:${ingress}"
+`;

@@ -1,0 +1,35 @@
+import type { ViteUserConfig } from "vitest/config";
+import base from "./vitest.config.ts";
+
+/** Suites that any backend must pass. Files that need the embedded one say so by name. */
+const suites = ["test/{workflows,agents,auth,observability}/**/*.test.ts"];
+/** Suites that are also called on one replica while another one drives. */
+const replicated = ["test/workflows/{spec,streams}.test.ts"];
+
+// Separate from the other tests, because they need restate-server: `npm run test:restate`.
+const config: typeof base = (env) => {
+  const { test: { projects: _, ...test } = {}, ...rest }: ViteUserConfig = base(env);
+  const globalSetup = [...(test.globalSetup ?? []), "test/restate/global-setup.ts"];
+  const shared = { extends: true as const, isolate: false };
+  return {
+    ...rest,
+    test: {
+      ...test,
+      globalSetup,
+      maxWorkers: 2,
+      projects: [
+        { ...shared, test: { name: "restate", include: ["test/restate/*.test.ts"] } },
+        { ...shared, test: { name: "one replica", include: suites, env: { TEST_BACKEND: "restate" } } },
+        {
+          ...shared,
+          test: {
+            name: "replicas",
+            include: replicated,
+            env: { TEST_BACKEND: "restate", TEST_RESTATE_REPLICA: "1" },
+          },
+        },
+      ],
+    },
+  };
+};
+export default config;
