@@ -1,3 +1,4 @@
+import { UserError } from "../../core/user-error.ts";
 import type * as Restate from "@restatedev/restate-sdk";
 
 export type RestateSdk = typeof Restate;
@@ -8,6 +9,9 @@ export async function loadSdk(): Promise<RestateSdk> {
     return await import("@restatedev/restate-sdk");
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw cause;
-    throw new Error("The Restate backend needs its SDK: npm install @restatedev/restate-sdk", { cause });
+    throw new UserError("The Restate backend needs the Restate SDK, which is not installed", {
+      hint: "npm install @restatedev/restate-sdk",
+      cause,
+    });
   }
 }
