@@ -14,7 +14,7 @@ export function restate(options: RestateBackendOptions): Backend {
     type: "restate",
     settings: { ...settings },
     risk: findRisk(settings),
-    inspect: () => inspect(settings),
+    inspect: ({ root }) => inspect(settings, root),
     open(parts) {
       const engine = new RestateEngine({ ...parts, ...settings });
       return { engine, conversations: { open: noConversations } };

@@ -65,7 +65,7 @@ export class Endpoint {
     try {
       await this.#tryToRegister();
     } catch (error) {
-      logger.error("Restate cannot be reached: requests get 503 until it can", { error });
+      logger.error("Registration with Restate failed: requests get 503 until it succeeds", { reason: toReason(error) });
       void this.#keepTrying();
     }
   }
@@ -100,3 +100,9 @@ const cannotListen = (host: string, port: number, cause: NodeJS.ErrnoException):
       : `Cannot listen on ${host}:${port} for Restate: ${cause.message}`,
     { hint: "choose another serve.port or serve.host in restate()", cause },
   );
+
+/** The innermost cause: the answer of Restate, or the reason why there was none. */
+function toReason(error: unknown): string {
+  const { cause, message } = error as Error;
+  return cause === undefined ? message : toReason(cause);
+}

@@ -26,6 +26,8 @@ import { localMs, StoredEvents } from "./stored-events.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
+  /** The folder of the config. */
+  readonly root: string;
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
@@ -73,7 +75,7 @@ export class RestateEngine implements Engine, DriveHost {
   }
 
   async open(mayServe?: () => Promise<unknown>): Promise<void> {
-    const sdk = await loadSdk();
+    const sdk = loadSdk(this.#options.root);
     await mayServe?.();
     const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this, retention: this.#options.retention };
     const services = [createRegister(parts), createDriveService(parts), createWait(parts)];

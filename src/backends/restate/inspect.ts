@@ -7,8 +7,8 @@ import type { RestateSettings } from "./options.ts";
 import { loadSdk } from "./sdk.ts";
 
 /** Reports about a cluster without registering this process. */
-export async function inspect({ ingress, admin, name }: RestateSettings): Promise<Inspection> {
-  await loadSdk();
+export async function inspect({ ingress, admin, name }: RestateSettings, root: string): Promise<Inspection> {
+  loadSdk(root);
   const client = new RestateClient({ ingress, admin });
   const names = toNames(name);
   try {
