@@ -47,6 +47,8 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #slots: Slots;
   readonly #stored: StoredEvents;
   readonly #closing = new AbortController();
+  /** Aborted when the drain is over: callers get their results until then. */
+  readonly #closed = new AbortController();
   /** Resolves after the first registration, or the first failure of it. */
   readonly #known = Promise.withResolvers<void>();
   /** The code of the executions that were started or resumed here and are not driven yet. */
@@ -144,14 +146,14 @@ export class RestateEngine implements Engine, DriveHost {
     this.#recent.delete(id);
     if (recent && recent.epoch > afterEpoch) return recent;
     const over = new AbortController();
-    const signals = [over.signal, this.#closing.signal, ...(signal ? [signal] : [])];
+    const signals = [over.signal, this.#closed.signal, ...(signal ? [signal] : [])];
     const stop = AbortSignal.any(signals);
     const here = this.#waiters.next(id, afterEpoch, stop);
     here.catch(() => {}); // reported by the race, or nobody waits any more
     try {
       return await Promise.race([here, this.#settledElsewhere(id, afterEpoch, stop)]);
     } catch (error) {
-      throw this.#closing.signal.aborted ? shuttingDown() : error;
+      throw this.#closed.signal.aborted ? shuttingDown() : error;
     } finally {
       over.abort();
     }
@@ -301,6 +303,7 @@ export class RestateEngine implements Engine, DriveHost {
       while (isBusy() && performance.now() < until) await sleep(10);
     };
     await Promise.race([Promise.all([idle(), beside]), sleep(drainMs, undefined, { ref: false })]);
+    this.#closed.abort(shuttingDown());
     this.#waiters.close(shuttingDown());
     for (const drive of this.#drives.all()) drive.release("The server is shutting down");
     await this.#endpoint?.close();
