@@ -1,7 +1,7 @@
 import { cut } from "../../core/cut.ts";
 import type { Backend } from "../../engine/backend.ts";
 import type { ServeOptions } from "./endpoint.ts";
-import { noConversations, RestateEngine } from "./engine.ts";
+import { RestateEngine } from "./engine.ts";
 import { toRetention, type RestateRetention } from "./retention.ts";
 
 export type { RestateRetention, ServeOptions };
@@ -36,7 +36,7 @@ export function restate(options: RestateBackendOptions): Backend {
     open({ file, ...parts }) {
       if (file !== undefined) throw new Error("--data names a file, and the Restate backend has none");
       const engine = new RestateEngine({ ...parts, ...settings, retention: kept });
-      return { engine, conversations: { open: noConversations } };
+      return { engine, conversations: engine.conversations };
     },
   };
 }
