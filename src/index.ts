@@ -3,7 +3,8 @@ export { defineConfig, type Config, type CustomApp, type ExactConfig, type Serve
 export type { Limits } from "./config/limits.ts";
 export type { CorsOptions } from "./http/cors.ts";
 export type { RateLimitOptions } from "./http/rate-limit.ts";
-export { embedded, type EmbeddedBackendOptions, type EmbeddedRetention } from "./backends/embedded/define.ts";
+export { embedded, type EmbeddedBackendOptions } from "./backends/embedded/define.ts";
+export type { RetentionOptions } from "./engine/retention.ts";
 export type { Backend } from "./engine/backend.ts";
 
 // Authentication and access

@@ -1,12 +1,21 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Project } from "../config/load.ts";
-import { isLoopback } from "../server/risks.ts";
+import { isLoopback } from "../core/loopback.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { openBrowser } from "./browser.ts";
 import { colors } from "./colors.ts";
 import { writeError } from "./fail.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import { openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
+import {
+  findIgnoredData,
+  openWithPlace,
+  print,
+  refuseData,
+  risksOf,
+  sayReady,
+  sayRisks,
+  toSettings,
+} from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
 
 /** Serves a project and reloads it on save, until a signal ends the process. */
@@ -15,6 +24,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   const began = performance.now();
   const loader = openLoader(flags.config);
   const project = await loadVisibly(loader);
+  refuseData(flags, project);
   const toFixed = (one: Project) => {
     const { backend, server } = one.config;
     const { type, settings } = backend;
@@ -34,7 +44,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   );
   sayReady(server, { mode, url, took: performance.now() - began });
   let risks = risksOf(server, project, host);
-  sayRisks(risks);
+  sayRisks([...risks, ...findIgnoredData(project)]);
   if (flags.open) openBrowser(`${url.replace("//0.0.0.0", "//127.0.0.1")}/`);
 
   const { createReload } = await import("../dev/reload.ts"); // after the server is ready

@@ -8,7 +8,7 @@ import { openServer, type OpenServer } from "../server/create.ts";
 import { findRisks } from "../server/risks.ts";
 import { disposeMs, loadVisibly, openLoader } from "./project.ts";
 import { countRoutes } from "./routes.ts";
-import { counted, toSettings } from "./serving.ts";
+import { counted, findIgnoredData, refuseData, toSettings } from "./serving.ts";
 
 export interface Finding {
   readonly name: "node" | "config" | "model" | "keys" | "store" | "routes" | "risk" | "start" | "memory";
@@ -69,14 +69,16 @@ function examineModels({ agents, root }: Project): Finding[] {
 }
 
 async function examineStore(project: Project, data: string | undefined): Promise<Finding> {
-  const { file } = toSettings({ ...(data !== undefined && { data }) }, project);
+  const flags = data === undefined ? {} : { data };
   const { backend } = project.config;
   try {
+    refuseData(flags, project);
+    const { file } = toSettings(flags, project);
     const store = await backend.inspect?.({ root: project.root, file });
     if (!store) return { name: "store", status: "ok", message: backend.type };
     const executions = Object.entries(store.executions).map(([status, count]) => `${count} ${status}`);
     const facts = [
-      show(store.place),
+      URL.canParse(store.place) ? toVisible(store.place) : show(store.place),
       ...store.facts,
       ...(executions.length > 0 ? [`executions: ${executions.join(", ")}`] : []),
       ...(store.isInUse ? ["in use by a running server"] : []),
@@ -95,8 +97,8 @@ async function examineServer(project: Project, findings: Finding[]): Promise<num
     const routes = server.routes();
     findings.push({ name: "routes", status: "ok", message: countRoutes(routes) });
     const { host } = toSettings({}, project);
-    for (const { message, hint } of findRisks({ config: project.config, host, routes }))
-      findings.push({ name: "risk", status: "warning", message, hint });
+    const risks = [...findRisks({ config: project.config, host, routes }), ...findIgnoredData(project)];
+    for (const { message, hint } of risks) findings.push({ name: "risk", status: "warning", message, hint });
     const { url } = await server.listen({ port: 0, host: "127.0.0.1" });
     await (await fetch(`${url}/doc`)).arrayBuffer();
     return performance.now();

@@ -1,6 +1,7 @@
 import { show } from "../config/load-error.ts";
 import { createLoader, dispose, findConfig, type Loader, type Project } from "../config/load.ts";
 import { within } from "../core/within.ts";
+import * as restate from "../backends/restate/define.ts";
 import * as agentserve from "../index.ts";
 import * as models from "../models.ts";
 import { colors } from "./colors.ts";
@@ -11,7 +12,8 @@ import { leave } from "./output.ts";
  * instances that run here.
  */
 export function openLoader(config: string | undefined): Loader {
-  return createLoader(findConfig(config, process.cwd()), { agentserve, "agentserve/models": models });
+  const modules = { agentserve, "agentserve/models": models, "agentserve/backends/restate": restate };
+  return createLoader(findConfig(config, process.cwd()), modules);
 }
 
 export function openProject(config: string | undefined): Promise<Project> {

@@ -24,13 +24,25 @@ export interface ServeSettings {
   readonly port: number | undefined;
   readonly file: string | undefined;
 }
-export function toSettings(flags: ServeFlags, { config: { server } }: Project): ServeSettings {
+export function toSettings(flags: ServeFlags, { config: { backend, server } }: Project): ServeSettings {
   return {
     // Not `??`: an empty HOST would listen on every address.
     host: flags.host || process.env["HOST"] || server.host || "127.0.0.1",
     port: toPort(flags.port, "--port") ?? toPort(process.env["PORT"], "PORT") ?? server.port,
-    file: flags.data || process.env["AGENTSERVE_DATA"] || undefined,
+    file: (backend.hasFile && (flags.data || process.env["AGENTSERVE_DATA"])) || undefined,
   };
+}
+
+/** Refuses `--data` where the backend has no file: its data would not be where the user expects it. */
+export function refuseData({ data }: ServeFlags, { config: { backend } }: Project): void {
+  if (data && !backend.hasFile) throw new UsageError(`--data: the ${backend.type} backend has no data file`);
+}
+
+/** Warns about a variable that the backend does not use. It may be set for other servers of the machine. */
+export function findIgnoredData({ config: { backend } }: Project): Pick<Risk, "message" | "hint">[] {
+  if (backend.hasFile || !process.env["AGENTSERVE_DATA"]) return [];
+  const message = `AGENTSERVE_DATA is ignored: the ${backend.type} backend has no data file`;
+  return [{ message, hint: "unset AGENTSERVE_DATA for this server" }];
 }
 
 /**

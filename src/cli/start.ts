@@ -3,7 +3,16 @@ import { findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { colors } from "./colors.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import { openWithPlace, print, risksOf, sayReady, sayRisks, toSettings } from "./serving.ts";
+import {
+  findIgnoredData,
+  openWithPlace,
+  print,
+  refuseData,
+  risksOf,
+  sayReady,
+  sayRisks,
+  toSettings,
+} from "./serving.ts";
 import type { ServeFlags } from "./serving.ts";
 
 const noHttps = {
@@ -24,6 +33,7 @@ export async function start(flags: StartFlags): Promise<void> {
   const began = performance.now();
   const loader = openLoader(flags.config);
   const project = await loadVisibly(loader);
+  refuseData(flags, project);
   const { host, port, file } = toSettings(flags, project);
   const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
   if (weak) throw new UserError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
@@ -41,6 +51,6 @@ export async function start(flags: StartFlags): Promise<void> {
     (line) => print(colors.dim(line)),
   );
   sayReady(server, { mode, url, took: performance.now() - began });
-  sayRisks(risks);
+  sayRisks([...risks, ...findIgnoredData(project)]);
   if (project.config.server.https) sayRisks([noHttps]);
 }

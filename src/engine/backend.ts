@@ -12,6 +12,10 @@ export interface Backend {
   readonly type: string;
   /** The options of the description. Two backends of one type and equal settings are the same. */
   readonly settings?: Readonly<Record<string, unknown>>;
+  /** Whether the data is in a file, which `--data` can name. Restate: no. */
+  readonly hasFile?: boolean;
+  /** A setting of the backend that is unsafe outside a laptop. Restate: its port can be reached from outside without keys. */
+  readonly risk?: { readonly message: string; readonly hint: string } | undefined;
   /** Creates the engine. Connects to nothing and writes nothing: that is `Engine.open`. */
   readonly open: (parts: BackendParts) => OpenBackend;
   /** Reports about the stored data without opening or changing it; rejects with the reason why a server could not use it. */
@@ -34,7 +38,7 @@ interface OpenBackend {
 interface BackendParts {
   /** The folder of the config. */
   readonly root: string;
-  /** A data file named on the command line or in the environment. A backend without a file refuses it. */
+  /** A data file named on the command line or in the environment, for a backend that `hasFile`. */
   readonly file?: string | undefined;
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;

@@ -1,24 +1,24 @@
-import { isIP } from "node:net";
 import { signerOf } from "../auth/jwt.ts";
 import type { ResolvedConfig } from "../config/define.ts";
+import { isLoopback } from "../core/loopback.ts";
 import type { ListedRoute } from "./listing.ts";
 
 /** A setting that is safe on a laptop but may be unsafe elsewhere. */
 export interface Risk {
-  readonly name: "weak-secret" | "no-provider" | "public-resume" | "all-origins";
+  readonly name: "weak-secret" | "no-provider" | "public-resume" | "all-origins" | "backend";
   readonly message: string;
   /** The way to remove the risk. */
   readonly hint: string;
 }
 
 export interface RiskOptions {
-  readonly config: Pick<ResolvedConfig, "auth" | "server">;
+  readonly config: Pick<ResolvedConfig, "auth" | "backend" | "server">;
   readonly host: string;
   readonly routes: readonly ListedRoute[];
 }
 
 export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
-  const { auth, server } = config;
+  const { auth, backend, server } = config;
   const risks: Risk[] = [];
   const weak = findWeakSecret(config);
   if (weak) risks.push(weak);
@@ -44,6 +44,7 @@ export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
       hint: 'set server.cors: { origin: ["https://your.app"] }',
     });
   }
+  if (backend.risk) risks.push({ name: "backend", ...backend.risk });
   return risks;
 }
 
@@ -55,11 +56,4 @@ export function findWeakSecret({ auth }: Pick<ResolvedConfig, "auth">): Risk | u
     message: "The secret of jwtAuth() is shorter than 32 bytes and can be guessed",
     hint: "generate one: openssl rand -base64 48",
   };
-}
-
-/** Returns true if only this machine can reach the host. */
-export function isLoopback(host: string): boolean {
-  const name = host.toLowerCase();
-  if (name === "localhost" || name.endsWith(".localhost") || name === "::1") return true;
-  return isIP(name) === 4 && name.startsWith("127.");
 }

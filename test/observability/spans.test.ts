@@ -98,10 +98,13 @@ function toTree(events: SpanEvent[]): Node[] {
     ended
       .filter(({ parentSpanId }) => parentSpanId === parent)
       .toSorted((a, b) => started.indexOf(a["spanId"]) - started.indexOf(b["spanId"]))
-      .map(({ spanId, name, kind, status }) => ({ name, kind, status: status.code, children: under(spanId) }));
+      .map(({ spanId, name, kind, status }) => ({ name, kind, status: status.code, children: under(spanId) }))
+      // Steps that run at the same time start in any order.
+      .toSorted((a, b) => (isParallel(a) && isParallel(b) ? a.name.localeCompare(b.name) : 0));
   const roots = ended.filter(({ parentSpanId }) => !ended.some(({ spanId }) => spanId === parentSpanId));
   return [...new Set(roots.map(({ parentSpanId }) => parentSpanId))].flatMap(under);
 }
+const isParallel = ({ name }: Node): boolean => ["ask", "sub", "fast", "slow"].includes(name.replace("step ", ""));
 const node = (name: string, children: Node[] = [], kind = "internal", status = "ok"): Node => ({
   name,
   kind,

@@ -1,12 +1,8 @@
+import type { Retention } from "../../engine/retention.ts";
 import { createSteadyClock } from "./steady-clock.ts";
 import type { Store } from "./store/store.ts";
 import type { Writer } from "./store/writer.ts";
 
-/** The times for which executions are kept; undefined for ever. */
-export interface Retention {
-  readonly endedMs: number | undefined;
-  readonly suspendedMs: number | undefined;
-}
 export interface RetentionParts {
   readonly store: Store;
   readonly writer: Writer;

@@ -55,6 +55,19 @@ export class RestateClient {
     await this.#send(`${this.#options.admin}/deployments`, "POST", { uri, force: true }, signal);
   }
 
+  async version(): Promise<string> {
+    const { text } = await this.#send(`${this.#options.admin}/version`, "GET", undefined, AbortSignal.timeout(readMs));
+    return (JSON.parse(text) as { version: string }).version;
+  }
+
+  /** The URL at which Restate calls a service. Undefined: the service is not registered. */
+  async registeredUrl(service: string): Promise<string | undefined> {
+    const rows = await this.query<{ endpoint: string }>(
+      `select d.endpoint from sys_service s join sys_deployment d on s.deployment_id = d.id where s.name = '${service}'`,
+    );
+    return rows[0]?.endpoint;
+  }
+
   /** Ends an invocation without running its code. */
   async kill(invocation: string): Promise<void> {
     const { admin } = this.#options;

@@ -2,22 +2,16 @@ import { createServer, type Http2Server, type ServerHttp2Session } from "node:ht
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../../core/log.ts";
+import { UserError } from "../../core/user-error.ts";
 import type { RestateClient } from "./client.ts";
+import type { RestateSettings } from "./options.ts";
 import type { RestateSdk } from "./sdk.ts";
 
-export interface ServeOptions {
-  /** @default "127.0.0.1" */
-  readonly host?: string | undefined;
-  /** The port that Restate calls this replica on. */
-  readonly port: number;
-  /** The URL by which Restate reaches the replicas. @default host and port */
-  readonly url?: string | undefined;
-}
 export interface EndpointOptions {
   readonly sdk: RestateSdk;
   readonly services: Parameters<RestateSdk["createEndpointHandler"]>[0]["services"];
-  readonly serve: ServeOptions;
-  readonly identityKeys?: readonly string[] | undefined;
+  readonly serve: RestateSettings["serve"];
+  readonly identityKeys: readonly string[];
   readonly client: RestateClient;
   readonly logger: Logger;
 }
@@ -35,7 +29,7 @@ export class Endpoint {
     const { sdk, services, identityKeys, logger } = options;
     const handler = sdk.createEndpointHandler({
       services,
-      ...(identityKeys && { identityKeys: [...identityKeys] }),
+      ...(identityKeys.length > 0 && { identityKeys: [...identityKeys] }),
       // Errors only: at every other level the SDK reports each invocation.
       logger: ({ level }, message, ...rest) => {
         if (level === "error") logger.warn(`Restate: ${String(message)}`, { rest });
@@ -53,15 +47,15 @@ export class Endpoint {
   }
 
   listen(): Promise<void> {
-    const { host = "127.0.0.1", port } = this.#options.serve;
+    const { host, port } = this.#options.serve;
     return new Promise((resolve, reject) => {
-      this.#server.once("error", reject);
+      this.#server.once("error", (cause) => reject(cannotListen(host, port, cause)));
       this.#server.listen({ port, host }, resolve);
     });
   }
 
   get #url(): string {
-    const { host = "127.0.0.1", url } = this.#options.serve;
+    const { host, url } = this.#options.serve;
     return url ?? `http://${host}:${(this.#server.address() as AddressInfo).port}`; // it listens on a port
   }
 
@@ -71,7 +65,7 @@ export class Endpoint {
     try {
       await this.#tryToRegister();
     } catch (error) {
-      logger.error("Restate cannot be reached: requests get 503 until it can", { error });
+      logger.error("Registration with Restate failed: requests get 503 until it succeeds", { reason: toReason(error) });
       void this.#keepTrying();
     }
   }
@@ -97,4 +91,18 @@ export class Endpoint {
     for (const session of this.#sessions) session.destroy();
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));
   }
+}
+
+const cannotListen = (host: string, port: number, cause: NodeJS.ErrnoException): UserError =>
+  new UserError(
+    cause.code === "EADDRINUSE"
+      ? `Port ${port} for Restate is already in use`
+      : `Cannot listen on ${host}:${port} for Restate: ${cause.message}`,
+    { hint: "choose another serve.port or serve.host in restate()", cause },
+  );
+
+/** The innermost cause: the answer of Restate, or the reason why there was none. */
+function toReason(error: unknown): string {
+  const { cause, message } = error as Error;
+  return cause === undefined ? message : toReason(cause);
 }

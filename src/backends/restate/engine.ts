@@ -11,27 +11,25 @@ import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
-import { RestateClient, type ClientOptions } from "./client.ts";
+import { RestateClient } from "./client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
 import { createConversation } from "./conversations/service.ts";
 import type { DriveHost } from "./drive.ts";
 import { createDriveService } from "./drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drives.ts";
-import { Endpoint, type ServeOptions } from "./endpoint.ts";
+import { Endpoint } from "./endpoint.ts";
 import { listExecutions } from "./list.ts";
+import type { RestateSettings } from "./options.ts";
 import { createRegister } from "./register.ts";
 import type { BeginInput, Brief, MoveInput, MoveResult, RedriveInput } from "./register-state.ts";
-import type { Retention } from "./retention.ts";
 import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
 import { loadSdk } from "./sdk.ts";
 import { localMs, StoredEvents } from "./stored-events.ts";
 import { createWait } from "./wait.ts";
 
-export interface RestateEngineOptions extends ClientOptions {
-  readonly name: string;
-  readonly serve: ServeOptions;
-  readonly identityKeys?: readonly string[] | undefined;
-  readonly retention: Retention;
+export interface RestateEngineOptions extends RestateSettings {
+  /** The folder of the config. */
+  readonly root: string;
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
@@ -87,7 +85,7 @@ export class RestateEngine implements Engine, DriveHost {
   }
 
   async open(mayServe?: () => Promise<unknown>): Promise<void> {
-    const sdk = await loadSdk();
+    const sdk = loadSdk(this.#options.root);
     await mayServe?.();
     const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this, retention: this.#options.retention };
     const services = [createRegister(parts), createDriveService(parts), createWait(parts), createConversation(parts)];

@@ -14,6 +14,18 @@ const toSortable = (startAt: number): string => String(startAt).padStart(15, "0"
 const part = (index: number): string => `split_part(value_utf8, '|', ${index + 2})`;
 const quote = (text: string): string => `'${encodeURIComponent(text).replaceAll("'", "''")}'`;
 
+/** The number of executions in each status. A scan, like a list. */
+export async function countByStatus(
+  client: RestateClient,
+  names: ServiceNames,
+): Promise<Partial<Record<ExecutionStatus, number>>> {
+  const rows = await client.query<{ status: ExecutionStatus; count: number }>(
+    `select ${part(3)} as status, count(*) as count from state
+      where service_name = '${names.register}' and key = 'index' group by ${part(3)} order by 1`,
+  );
+  return Object.fromEntries(rows.map(({ status, count }) => [status, count]));
+}
+
 type Listed = ExecutionState | null;
 /** The number of registers that are read concurrently. */
 const atOnce = 16;

@@ -20,7 +20,7 @@ import type {
   WaitInput,
   WatchInput,
 } from "./register-state.ts";
-import type { Retention } from "./retention.ts";
+import type { Retention } from "../../engine/retention.ts";
 import type { RestateSdk } from "./sdk.ts";
 
 export interface RegisterParts {

@@ -1,0 +1,26 @@
+import { UserError } from "../../core/user-error.ts";
+import type { Inspection } from "../../engine/backend.ts";
+import { toNames } from "./calls.ts";
+import { RestateClient } from "./client.ts";
+import { countByStatus } from "./list.ts";
+import type { RestateSettings } from "./options.ts";
+import { loadSdk } from "./sdk.ts";
+
+/** Reports about a cluster without registering this process. */
+export async function inspect({ ingress, admin, name }: RestateSettings, root: string): Promise<Inspection> {
+  loadSdk(root);
+  const client = new RestateClient({ ingress, admin });
+  const names = toNames(name);
+  try {
+    const [version, url, executions] = await Promise.all([
+      client.version(),
+      client.registeredUrl(names.register),
+      countByStatus(client, names),
+    ]);
+    const registered = url === undefined ? `${name} is not registered yet` : `${name} is registered at ${url}`;
+    return { place: admin, facts: [`Restate ${version}`, registered], isInUse: false, executions };
+  } catch (error) {
+    const hint = "start Restate, or correct ingress and admin of restate()";
+    throw new UserError(`Restate cannot be reached at ${admin}`, { hint, cause: error });
+  }
+}

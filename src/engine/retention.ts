@@ -1,0 +1,33 @@
+import { cut } from "../core/cut.ts";
+import { durationRule, fromDuration } from "../core/duration.ts";
+import { isObject } from "../core/json.ts";
+
+/** The times for which executions are kept, such as `"7d"`. `false` keeps them for ever. */
+export interface RetentionOptions {
+  /** Ended executions, from their end on. @default "7d" */
+  executions?: string | false;
+  /** Suspended executions, from their suspension on. @default false */
+  suspended?: string | false;
+}
+
+/** The times for which executions are kept; undefined for ever. */
+export interface Retention {
+  readonly endedMs: number | undefined;
+  readonly suspendedMs: number | undefined;
+}
+
+/** Checks the option `retention` of a backend. */
+export function toRetention(backend: string, retention: string | false | RetentionOptions = "7d"): Retention {
+  const toMs = (key: string, time: unknown): number | undefined => {
+    if (time === false) return undefined;
+    const ms = fromDuration(time);
+    if (ms) return ms;
+    const found = cut(JSON.stringify(time) ?? String(time));
+    throw new TypeError(`${backend}({ ${key} }): expected false or ${durationRule}, found ${found}`);
+  };
+  if (!isObject(retention)) return { endedMs: toMs("retention", retention), suspendedMs: undefined };
+  const { executions = "7d", suspended = false, ...unknown } = retention;
+  const [key] = Object.keys(unknown);
+  if (key !== undefined) throw new TypeError(`${backend}({ retention }): unknown option ${JSON.stringify(key)}`);
+  return { endedMs: toMs("retention.executions", executions), suspendedMs: toMs("retention.suspended", suspended) };
+}
