@@ -34,8 +34,8 @@ export class RestateClient {
   }
 
   /** Calls a handler that may change something. A call that is sent twice must be recognised by its token. */
-  write<T>(service: string, key: string, method: string, body: unknown): Promise<T> {
-    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(writeMs));
+  write<T>(service: string, key: string, method: string, body: unknown, limitMs: number = writeMs): Promise<T> {
+    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(limitMs));
   }
 
   /** Calls a handler that answers when something happens. */

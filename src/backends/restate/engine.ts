@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ServeError, shuttingDown } from "../../core/error.ts";
+import { shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
 import { newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
@@ -12,6 +12,8 @@ import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client.ts";
+import { RestateConversations } from "./conversations/conversations.ts";
+import { createConversation } from "./conversations/service.ts";
 import type { DriveHost } from "./drive.ts";
 import { createDriveService } from "./drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drives.ts";
@@ -38,6 +40,7 @@ export interface RestateEngineOptions extends RestateSettings {
 /** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
 export class RestateEngine implements Engine, DriveHost {
   readonly executionBytes: number;
+  readonly conversations: RestateConversations;
   readonly #options: RestateEngineOptions;
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
@@ -65,6 +68,13 @@ export class RestateEngine implements Engine, DriveHost {
     this.executionBytes = executionBytes;
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
+    const closing = this.#closing.signal;
+    this.conversations = new RestateConversations({
+      client: this.#client,
+      names: this.#names,
+      closing,
+      known: this.#known.promise,
+    });
     this.#readers = new Readers(sseBufferBytes);
     this.#slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte });
     this.#stored = new StoredEvents({
@@ -72,7 +82,7 @@ export class RestateEngine implements Engine, DriveHost {
       names: this.#names,
       drives: this.#drives,
       readers: this.#readers,
-      closing: this.#closing.signal,
+      closing,
     });
   }
 
@@ -80,7 +90,7 @@ export class RestateEngine implements Engine, DriveHost {
     const sdk = loadSdk(this.#options.root);
     await mayServe?.();
     const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this, retention: this.#options.retention };
-    const services = [createRegister(parts), createDriveService(parts), createWait(parts)];
+    const services = [createRegister(parts), createDriveService(parts), createWait(parts), createConversation(parts)];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();
     this.#slots.open();
@@ -306,6 +316,7 @@ export class RestateEngine implements Engine, DriveHost {
     this.#closed.abort(shuttingDown());
     this.#waiters.close(shuttingDown());
     for (const drive of this.#drives.all()) drive.release("The server is shutting down");
+    await this.conversations.idle(leaveMs);
     await this.#endpoint?.close();
   }
 }
@@ -313,7 +324,5 @@ export class RestateEngine implements Engine, DriveHost {
 /** The most executions whose settled state is kept for a caller that is about to ask. */
 const mostRecent = 1_000;
 const rescueMs = 300;
-
-/** The answer of a backend that cannot store conversations yet. */
-export const noConversations = (): Promise<never> =>
-  Promise.reject(new ServeError(501, "The Restate backend cannot store conversations yet"));
+/** The time in which a server that is closed gives back the turns of its conversations. */
+const leaveMs = 1_000;
