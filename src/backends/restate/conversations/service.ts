@@ -29,7 +29,7 @@ interface WatchInput {
 export function createConversation({ sdk, names, calls }: ConversationParts): VirtualObjectDefinition<string, unknown> {
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
     if (line.settle())
-      await calls.send(context, { service: names.conversation, key: context.key, method: "sweep" }, null, sweepMs);
+      calls.tell(context, { service: names.conversation, key: context.key, method: "sweep" }, null, sweepMs);
     const stored = line.toStored();
     if (stored) context.set("line", stored);
     else context.clear("line");
