@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { busy, shuttingDown } from "../../core/error.ts";
+import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
 import { newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
