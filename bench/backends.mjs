@@ -66,7 +66,12 @@ if (restateServer) {
 const servers = await startVariants(import.meta.filename, variants);
 if (servers) {
   const [rounds = 9, seconds = 3] = process.argv.slice(2).map(Number);
-  const execute = { seconds, method: "POST", path: "/workflows/five/execute", body: JSON.stringify({ input: { n: 1 } }) };
+  const execute = {
+    seconds,
+    method: "POST",
+    path: "/workflows/five/execute",
+    body: JSON.stringify({ input: { n: 1 } }),
+  };
   const run = { ...execute, path: "/bare/{id}/run", body: JSON.stringify({ n: 1 }) };
   const requestOf = (name) => (name === "bare" ? run : execute);
   // Warm-up, until the JIT has compiled the hot code.

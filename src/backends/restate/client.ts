@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { cut } from "../../core/cut.ts";
 import { busy, type ServeError } from "../../core/error.ts";
+import { sendJson, type HttpAnswer } from "./http-calls.ts";
 
 const readMs = 2_000;
 const writeMs = 5_000;
@@ -106,7 +107,7 @@ export class RestateClient {
   }
 
   /** Tries every ingress once. */
-  async #sendToAny(path: string, body: unknown, signal: AbortSignal): Promise<Answer> {
+  async #sendToAny(path: string, body: unknown, signal: AbortSignal): Promise<HttpAnswer> {
     const { ingress } = this.#options;
     for (let tries = 1; ; tries++) {
       const url = `${ingress[this.#current % ingress.length]}/${path}`;
@@ -125,13 +126,10 @@ export class RestateClient {
     body: unknown,
     signal: AbortSignal,
     allowed: number[] = [],
-  ): Promise<Answer> {
-    const headers = { "content-type": "application/json", accept: "application/json" };
-    const init: RequestInit = { method, signal, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
-    let answer: Answer;
+  ): Promise<HttpAnswer> {
+    let answer: HttpAnswer;
     try {
-      const response = await fetch(url, init);
-      answer = { status: response.status, text: await response.text() };
+      answer = await sendJson(url, { method, signal, body: body === undefined ? undefined : JSON.stringify(body) });
     } catch (error) {
       if (!signal.aborted || (signal.reason as Error).name === "TimeoutError") this.#isReachable = false;
       throw unavailable(error);
@@ -140,11 +138,6 @@ export class RestateClient {
     if (answer.status < 400 || allowed.includes(answer.status)) return answer;
     throw unavailable(new Error(`${method} ${url}: ${answer.status} ${cut(answer.text)}`));
   }
-}
-
-interface Answer {
-  readonly status: number;
-  readonly text: string;
 }
 
 const toPath = (service: string, key: string, method: string): string =>

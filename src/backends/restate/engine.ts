@@ -10,6 +10,7 @@ import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
+import { Arrivals } from "./arrivals.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
@@ -26,8 +27,8 @@ import type { BeginInput, Brief, MoveInput, MoveResult, RescueCause, RescueInput
 import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
 import { findDifference } from "./replay-rows.ts";
 import { loadSdk } from "./sdk.ts";
-import { localMs, StoredEvents } from "./stored-events.ts";
 import type { Clearance } from "./suspects.ts";
+import { StoredEvents } from "./stored-events.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
@@ -48,6 +49,7 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
   readonly #drives = new LocalDrives();
+  readonly #arrivals = new Arrivals();
   readonly #readers: Readers;
   readonly #waiters = new Waiters();
   readonly #slots: Slots;
@@ -169,12 +171,14 @@ export class RestateEngine implements Engine, DriveHost {
     const signals = [over.signal, this.#closed.signal, ...(signal ? [signal] : [])];
     const stop = AbortSignal.any(signals);
     const here = this.#waiters.next(id, afterEpoch, stop);
+    const leave = this.#arrivals.expect(id);
     here.catch(() => {}); // reported by the race, or nobody waits any more
     try {
       return await Promise.race([here, this.#settledElsewhere(id, afterEpoch, stop)]);
     } catch (error) {
       throw this.#closed.signal.aborted ? shuttingDown() : error;
     } finally {
+      leave();
       over.abort();
     }
   }
@@ -182,7 +186,7 @@ export class RestateEngine implements Engine, DriveHost {
   /** Asks Restate, once it is clear that this replica does not drive the execution. */
   async #settledElsewhere(id: string, afterEpoch: number, stop: AbortSignal): Promise<ExecutionState> {
     await this.#known.promise;
-    await sleep(localMs);
+    await sleep(this.#arrivals.waitMs);
     await this.#drives.gone(id);
     if (stop.aborted) throw stop.reason;
     for (;;) {
@@ -302,6 +306,7 @@ export class RestateEngine implements Engine, DriveHost {
   enter(drive: LocalDrive & Admissible): () => void {
     const { id, input } = drive.execution;
     if (this.#programOf) this.#programs.delete(id); // else it has no other
+    this.#arrivals.note(id);
     const remove = this.#drives.add(id, drive);
     this.#slots.enter(drive, toWeight(input));
     return () => {

@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { EventCursor, EventPage } from "../../engine/runs/read-events.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
+import { localMs } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client.ts";
 import type { LocalDrives } from "./drives.ts";
 import type { Brief } from "./register-state.ts";
 import { toEvents, type RowPage, type StoredRow } from "./rows.ts";
 
-/** The time that a drive has to appear on this replica before Restate is asked. */
-export const localMs = 20;
 const retryMs = 200;
 
 export interface StoredEventsParts {
