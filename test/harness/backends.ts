@@ -4,6 +4,7 @@ import { restate } from "../../src/backends/restate/define.ts";
 import type { Backend } from "../../src/engine/backend.ts";
 import { freePort } from "../restate/restate-server.ts";
 import { createStreamProxy } from "../restate/stream-proxy.ts";
+import { patientTimeouts } from "./patience.ts";
 
 /** A backend that suites run on. */
 export interface TestBackend {
@@ -16,7 +17,7 @@ export interface TestBackend {
   createReplicas?(): Promise<TestReplicas | undefined>;
 }
 
-export interface TestReplicas {
+interface TestReplicas {
   readonly backends: readonly Backend[];
   close(): void;
 }
@@ -33,7 +34,7 @@ function createRestate(name: string, serve: { port: number; url?: string } = { p
     TEST_RESTATE_INGRESS: ingress = "http://127.0.0.1:8080",
     TEST_RESTATE_ADMIN: admin = "http://127.0.0.1:9070",
   } = process.env;
-  return restate({ ingress, admin, name, serve });
+  return restate({ ingress, admin, name, serve, timeouts: patientTimeouts });
 }
 
 /** The number of replicas that suites run on, of a backend that can have several. */

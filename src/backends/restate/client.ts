@@ -1,17 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { cut } from "../../core/cut.ts";
 import { busy, type ServeError } from "../../core/error.ts";
+import type { RestateTimeouts } from "./options.ts";
 import { sendJson, type HttpAnswer } from "./http-calls.ts";
-
-const readMs = 2_000;
-const writeMs = 5_000;
-/** The time for which a service that Restate does not know yet is asked for again. */
-const unknownMs = 1_000;
 
 export interface ClientOptions {
   /** The URLs of the ingress. A call that cannot connect goes to the next one. */
   readonly ingress: readonly string[];
   readonly admin: string;
+  readonly timeouts: RestateTimeouts;
 }
 
 /** Calls of this replica to Restate: through the ingress to handlers, and to the admin API. */
@@ -31,18 +28,19 @@ export class RestateClient {
 
   /** Calls a handler that changes nothing. */
   read<T>(service: string, key: string, method: string, body: unknown = null): Promise<T> {
-    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(readMs));
+    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(this.#options.timeouts.readMs));
   }
 
   /** Calls a handler that may change something. A call that is sent twice must be recognised by its token. */
-  write<T>(service: string, key: string, method: string, body: unknown, limitMs: number = writeMs): Promise<T> {
-    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(limitMs));
+  write<T>(service: string, key: string, method: string, body: unknown, limitMs?: number): Promise<T> {
+    const signal = AbortSignal.timeout(limitMs ?? this.#options.timeouts.writeMs);
+    return this.#call(toPath(service, key, method), body, signal);
   }
 
   /** Sends to a handler, to be run after a delay. Resolves when Restate has it. */
   async send(service: string, key: string, method: string, body: unknown, delayMs: number): Promise<void> {
     const path = `${toPath(service, key, method)}/send?delay=${delayMs}ms`;
-    await this.#call(path, body, AbortSignal.timeout(writeMs));
+    await this.#call(path, body, AbortSignal.timeout(this.#options.timeouts.writeMs));
   }
 
   /** Calls a handler that answers when something happens. */
@@ -51,7 +49,7 @@ export class RestateClient {
   }
 
   async query<T>(sql: string): Promise<T[]> {
-    const signal = AbortSignal.timeout(writeMs);
+    const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
     const { text } = await this.#send(`${this.#options.admin}/query`, "POST", { query: sql }, signal);
     return (JSON.parse(text) as { rows: T[] }).rows;
   }
@@ -63,7 +61,12 @@ export class RestateClient {
   }
 
   async version(): Promise<string> {
-    const { text } = await this.#send(`${this.#options.admin}/version`, "GET", undefined, AbortSignal.timeout(readMs));
+    const { text } = await this.#send(
+      `${this.#options.admin}/version`,
+      "GET",
+      undefined,
+      AbortSignal.timeout(this.#options.timeouts.readMs),
+    );
     return (JSON.parse(text) as { version: string }).version;
   }
 
@@ -90,13 +93,13 @@ export class RestateClient {
       `${admin}/invocations/${invocation}/kill`,
       "PATCH",
       undefined,
-      AbortSignal.timeout(writeMs),
+      AbortSignal.timeout(this.#options.timeouts.writeMs),
       [404, 409],
     );
   }
 
   async #call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
-    const until = performance.now() + unknownMs;
+    const until = performance.now() + this.#options.timeouts.readMs;
     for (;;) {
       const { status, text } = await this.#sendToAny(path, body, signal);
       if (status !== 404) return (text === "" ? undefined : JSON.parse(text)) as T; // as the handler returns it
