@@ -7,4 +7,4 @@ export const patienceMs = 45_000;
 export const neverMs = 3_600_000;
 
 /** Time limits for calls to Restate, for tests that are not about them. */
-export const patientTimeouts = { readMs: patienceMs, writeMs: patienceMs };
+export const patientTimeouts: { readMs: number; writeMs: number } = { readMs: patienceMs, writeMs: patienceMs };

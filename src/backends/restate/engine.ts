@@ -295,6 +295,10 @@ export class RestateEngine implements Engine, DriveHost {
 
   // The host of the drives of this replica.
 
+  get isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
   async programOf({ id, workflowId }: Execution): Promise<Program | undefined> {
     const expected = this.#programs.get(id);
     if (expected) return expected;
