@@ -19,10 +19,10 @@ interface Store {
   readonly messages: readonly StoredMessage[];
 }
 const ids = ["a", "b", "c", "d", "", "line"];
-const id = fc.option(fc.constantFrom(...ids), { nil: undefined });
+const anyId = fc.option(fc.constantFrom(...ids), { nil: undefined });
 const role = fc.constantFrom("user", "assistant", "tool");
 const toMessages = fc
-  .tuple(fc.integer({ min: 0, max: 70 }), fc.array(fc.record({ id, role }), { minLength: 1, maxLength: 8 }))
+  .tuple(fc.integer({ min: 0, max: 70 }), fc.array(fc.record({ id: anyId, role }), { minLength: 1, maxLength: 8 }))
   .map(([count, kinds]) => Array.from({ length: count }, (_, index) => ({ ...kinds[index % kinds.length]!, index })));
 const store = fc.record({
   name: fc.option(fc.constantFrom("x", "y"), { nil: undefined }),
@@ -31,6 +31,7 @@ const store = fc.record({
 });
 
 describe("a conversation on Restate", () => {
+  const service = `store-${randomUUID()}`;
   const opened: { readonly close: () => Promise<void> }[] = [];
   let stores: [Conversations, Conversations];
 
@@ -46,10 +47,9 @@ describe("a conversation on Restate", () => {
     return conversations;
   }
   beforeAll(async () => {
-    const name = `store-${randomUUID()}`;
     stores = [
       await open(embedded({ path: ":memory:" })),
-      await open(restate({ ingress, admin, name, serve: { port: 0 } })),
+      await open(restate({ ingress, admin, name: service, serve: { port: 0 } })),
     ];
   });
   afterAll(() => Promise.all(opened.map((one) => one.close())));
@@ -104,4 +104,71 @@ describe("a conversation on Restate", () => {
     const command = { name: undefined, until: undefined, messages: [message] };
     await expect(play(stores[1], conversationId, command)).rejects.toMatchObject({ status: 413 });
   });
+
+  it("takes nothing from a turn whose place was dropped, and aborts it", { timeout: patienceMs }, async () => {
+    const [, conversations] = stores;
+    const key = { agentId: "a", conversationId: randomUUID() };
+    const { signal } = new AbortController();
+    const turn = await conversations.open(key, { signal });
+    await turn.store([{ role: "user", body: "1" }]);
+    const own = `${service}.conversation/${encodeURIComponent(JSON.stringify(["a", null, key.conversationId]))}`;
+    const [id] = await placesOf(service, key.conversationId);
+    // A call whose answer was lost is sent again.
+    await post(`${ingress}/${own}/store`, { id, number: 1, messages: [{ role: "user", body: "again" }] });
+    await post(`${ingress}/${own}/sync`, { leave: [id], enter: [], keep: [] }); // as a sweep does
+    await expect(turn.history()).rejects.toMatchObject({ status: 503 });
+    await expect(turn.store([{ role: "user", body: "2" }])).rejects.toMatchObject({ status: 503 });
+    await expect.poll(() => turn.signal!.aborted, { timeout: patienceMs }).toBe(true);
+    const next = await conversations.open(key, { signal });
+    expect((await next.history()).messages.map(({ body }) => body)).toEqual(["1"]);
+    next.close();
+  });
+
+  it("gives the turn of a name to its second run", { timeout: patienceMs }, async () => {
+    const [, conversations] = stores;
+    const key = { agentId: "a", conversationId: randomUUID() };
+    const { signal } = new AbortController();
+    const first = await conversations.open(key, { name: "x", signal });
+    const other = conversations.open(key, { signal });
+    const second = conversations.open(key, { name: "x", signal });
+    await expect.poll(() => first.signal!.aborted, { timeout: patienceMs }).toBe(true);
+    await expect(first.store([{ role: "user", body: "1" }])).rejects.toMatchObject({ status: 503 });
+    (await other).close(); // the second run is at the end of the line
+    await (await second).store([{ role: "user", body: "2" }]);
+    expect((await (await second).history()).stored).toBe(false);
+    (await second).close();
+  });
+
+  it("has no place of a server that was closed", { timeout: patienceMs }, async () => {
+    const conversationId = randomUUID();
+    const closed = restate({ ingress, admin, name: `store-${randomUUID()}`, serve: { port: 0 } });
+    const conversations = await open(closed);
+    await open(closed); // Restate calls the replica that was registered last
+    const calls = [new AbortController(), new AbortController()] as const;
+    const turn = await conversations.open({ agentId: "a", conversationId }, calls[0]);
+    const waiting = conversations.open({ agentId: "a", conversationId }, calls[1]);
+    const name = String(closed.settings!["name"]);
+    await expect.poll(() => placesOf(name, conversationId), { timeout: patienceMs }).toHaveLength(2);
+    calls[1].abort(new Error("closed"));
+    await expect(waiting).rejects.toThrow("closed");
+    turn.close();
+    await opened.at(-2)!.close();
+    expect(await placesOf(name, conversationId)).toEqual([]);
+  });
 });
+
+async function post(url: string, body: unknown): Promise<unknown> {
+  const headers = { "content-type": "application/json", accept: "application/json" };
+  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+  expect(response.status).toBe(200);
+  return response.json();
+}
+
+/** The ids of the places in the line of a conversation. */
+async function placesOf(service: string, conversationId: string): Promise<string[]> {
+  const query = `select value_utf8 as line from state where service_name = '${service}.conversation'
+    and service_key = '${JSON.stringify(["a", null, conversationId])}' and key = 'line'`;
+  const { rows } = (await post(`${admin}/query`, { query })) as { rows: { line: string }[] };
+  const { places } = JSON.parse(rows[0]?.line ?? '{"places":[]}') as { places: { id: string }[] };
+  return places.map(({ id }) => id);
+}
