@@ -139,6 +139,25 @@ describe("a conversation on Restate", () => {
     (await second).close();
   });
 
+  it("keeps no invocation and no line after its last turn", { timeout: patienceMs }, async () => {
+    const [, conversations] = stores;
+    const key = { agentId: "a", conversationId: randomUUID() };
+    const { signal } = new AbortController();
+    const turns = Array.from({ length: 3 }, () => conversations.open(key, { signal }));
+    for (const turn of turns) {
+      await (await turn).store([{ role: "user", body: "1" }]);
+      (await turn).close();
+    }
+    const count = async (query: string): Promise<number> =>
+      ((await post(`${admin}/query`, { query: `select count(*) as n from ${query}` })) as { rows: { n: number }[] })
+        .rows[0]!.n;
+    const left = [
+      `sys_invocation where target_service_name like '${service}%'`,
+      `state where service_name = '${service}.conversation' and key = 'line'`,
+    ];
+    await expect.poll(() => Promise.all(left.map(count)), { timeout: patienceMs }).toEqual([0, 0]);
+  });
+
   it("has no place of a server that was closed", { timeout: patienceMs }, async () => {
     const conversationId = randomUUID();
     const closed = restate({ ingress, admin, name: `store-${randomUUID()}`, serve: { port: 0 } });

@@ -72,18 +72,22 @@ export class LocalLine {
     void this.#sync();
   }
 
+  get #isEmpty(): boolean {
+    return this.#places.size + this.#leaving.size === 0;
+  }
+
   async #sync(): Promise<void> {
     this.#isDue = true;
     if (this.#isSyncing) return;
     this.#isSyncing = true;
     clearTimeout(this.#timer);
     let isDone = true;
-    while (this.#isDue) {
+    while (this.#isDue && !this.#isEmpty) {
       this.#isDue = false;
       isDone = await this.#send();
     }
     this.#isSyncing = false;
-    if (this.#places.size + this.#leaving.size === 0) return this.#onIdle();
+    if (this.#isEmpty) return this.#onIdle();
     this.#timer = setTimeout(() => void this.#sync(), isDone ? renewMs : retryMs).unref();
   }
 
