@@ -82,7 +82,7 @@ describe("a conversation on Restate", () => {
           expect(found).toEqual(expected);
         }
       }),
-      { numRuns: 20 },
+      { numRuns: 20, endOnFailure: true }, // to make a failure smaller takes many minutes
     );
     expect(turns).toBeGreaterThan(40);
   });
@@ -148,14 +148,8 @@ describe("a conversation on Restate", () => {
       await (await turn).store([{ role: "user", body: "1" }]);
       (await turn).close();
     }
-    const count = async (query: string): Promise<number> =>
-      ((await post(`${admin}/query`, { query: `select count(*) as n from ${query}` })) as { rows: { n: number }[] })
-        .rows[0]!.n;
-    const left = [
-      `sys_invocation where target_service_name like '${service}%'`,
-      `state where service_name = '${service}.conversation' and key = 'line'`,
-    ];
-    await expect.poll(() => Promise.all(left.map(count)), { timeout: patienceMs }).toEqual([0, 0]);
+    const left = async () => [await countInvocations(service), await placesOf(service, key.conversationId)];
+    await expect.poll(left, { timeout: patienceMs }).toEqual([0, []]);
   });
 
   it("has no place of a server that was closed", { timeout: patienceMs }, async () => {
@@ -173,6 +167,8 @@ describe("a conversation on Restate", () => {
     turn.close();
     await opened.at(-2)!.close();
     expect(await placesOf(name, conversationId)).toEqual([]);
+    await opened.at(-1)!.close();
+    expect(await countInvocations(name)).toBe(0); // Restate has nothing to call
   });
 });
 
@@ -181,6 +177,12 @@ async function post(url: string, body: unknown): Promise<unknown> {
   const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
   expect(response.status).toBe(200);
   return response.json();
+}
+
+async function countInvocations(service: string): Promise<number> {
+  const query = `select count(*) as n from sys_invocation where target_service_name like '${service}%'`;
+  const { rows } = (await post(`${admin}/query`, { query })) as { rows: { n: number }[] };
+  return rows[0]!.n;
 }
 
 /** The ids of the places in the line of a conversation. */

@@ -1,4 +1,4 @@
-import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { History, StoredMessage } from "../../../engine/conversations.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
@@ -28,11 +28,14 @@ interface WatchInput {
 /** The object of one conversation: its line of turns, and its messages. Every handler is short. */
 export function createConversation({ sdk, names, calls }: ConversationParts): VirtualObjectDefinition<string, unknown> {
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
-    if (line.settle())
-      await calls.send(context, { service: names.conversation, key: context.key, method: "sweep" }, null, sweepMs);
-    const stored = line.toStored();
-    if (stored) context.set("line", stored);
-    else context.clear("line");
+    const { places, sweep } = line.settle();
+    if (places.length === 0) {
+      // Without it, a sweep would be left behind when the last replica is stopped.
+      if (sweep !== undefined) context.invocation(sweep as InvocationId).cancel();
+      return context.clear("line");
+    }
+    const target = { service: names.conversation, key: context.key, method: "sweep" };
+    context.set<StoredLine>("line", { places, sweep: sweep ?? (await calls.send(context, target, null, sweepMs)) });
   }
 
   return sdk.object({
@@ -64,7 +67,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
 
       async sweep(context: ObjectContext): Promise<void> {
         const line = await readLine(context);
-        line.sweep();
+        line.sweep(context.request().id);
         await writeLine(context, line);
       },
 
