@@ -110,17 +110,19 @@ describe("a conversation on Restate", () => {
     const key = { agentId: "a", conversationId: randomUUID() };
     const { signal } = new AbortController();
     const turn = await conversations.open(key, { signal });
+    await turn.store([{ role: "user", body: "0" }]);
     await turn.store([{ role: "user", body: "1" }]);
     const own = `${service}.conversation/${encodeURIComponent(JSON.stringify(["a", null, key.conversationId]))}`;
     const [id] = await placesOf(service, key.conversationId);
-    // A call whose answer was lost is sent again.
-    await post(`${ingress}/${own}/store`, { id, number: 1, messages: [{ role: "user", body: "again" }] });
+    // Calls whose answer was lost are sent again.
+    for (const number of [1, 2])
+      await post(`${ingress}/${own}/store`, { id, number, messages: [{ role: "user", body: "again" }] });
     await post(`${ingress}/${own}/sync`, { leave: [id], enter: [], keep: [] }); // as a sweep does
     await expect(turn.history()).rejects.toMatchObject({ status: 503 });
     await expect(turn.store([{ role: "user", body: "2" }])).rejects.toMatchObject({ status: 503 });
     await expect.poll(() => turn.signal!.aborted, { timeout: patienceMs }).toBe(true);
     const next = await conversations.open(key, { signal });
-    expect((await next.history()).messages.map(({ body }) => body)).toEqual(["1"]);
+    expect((await next.history()).messages.map(({ body }) => body)).toEqual(["0", "1"]);
     next.close();
   });
 

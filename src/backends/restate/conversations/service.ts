@@ -82,7 +82,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
         const line = await readLine(context);
         const { head } = line;
         if (head?.id !== id) return false;
-        if (head.stored === number) return true;
+        if (number <= (head.stored ?? 0)) return true; // sent again, or late
         await replaceMessages(sdk, context, { name: head.name, until }, messages);
         head.stored = number;
         await writeLine(context, line);
