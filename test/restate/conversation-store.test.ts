@@ -59,11 +59,14 @@ describe("a conversation on Restate", () => {
     const { signal } = new AbortController();
     const turn = await conversations.open({ agentId: "a", conversationId }, { name, signal });
     const seen: History[] = [];
-    for (const each of [undefined, ...ids]) seen.push(await turn.history(each));
-    await turn.store(messages, until);
-    seen.push(await turn.history());
-    turn.close();
-    return seen;
+    try {
+      for (const each of [undefined, ...ids]) seen.push(await turn.history(each));
+      await turn.store(messages, until);
+      seen.push(await turn.history());
+      return seen;
+    } finally {
+      turn.close();
+    }
   }
 
   it("has the same messages as on embedded, whatever is stored", { timeout: 10 * patienceMs }, async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { shuttingDown } from "../../core/error.ts";
+import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
 import { newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
@@ -14,17 +14,20 @@ import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
 import { createConversation } from "./conversations/service.ts";
-import type { DriveHost } from "./drive.ts";
+import type { DriveHost } from "./drive-host.ts";
 import { createDriveService } from "./drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drives.ts";
+import { Interruptions } from "./interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
 import { listExecutions } from "./list.ts";
 import type { RestateSettings } from "./options.ts";
 import { createRegister } from "./register.ts";
-import type { BeginInput, Brief, MoveInput, MoveResult, RedriveInput } from "./register-state.ts";
+import type { BeginInput, Brief, MoveInput, MoveResult, RescueCause, RescueInput } from "./register-state.ts";
 import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
+import { findDifference } from "./replay-rows.ts";
 import { loadSdk } from "./sdk.ts";
 import { localMs, StoredEvents } from "./stored-events.ts";
+import type { Clearance } from "./suspects.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
@@ -49,14 +52,16 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #waiters = new Waiters();
   readonly #slots: Slots;
   readonly #stored: StoredEvents;
+  readonly #interruptions: Interruptions;
   readonly #closing = new AbortController();
+  /** Aborted when the drain is over: callers get their results until then. */
+  readonly #closed = new AbortController();
   /** Resolves after the first registration, or the first failure of it. */
   readonly #known = Promise.withResolvers<void>();
   /** The code of the executions that were started or resumed here and are not driven yet. */
   readonly #programs = new Map<string, Program>();
   /** Settled states of the executions that were started or resumed here, until the caller asks for them. */
   readonly #recent = new Map<string, ExecutionState | undefined>();
-  readonly #rescues = new Set<string>();
   #programOf: ((workflowId: string) => Program | undefined) | undefined;
   #endpoint: Endpoint | undefined;
 
@@ -66,11 +71,10 @@ export class RestateEngine implements Engine, DriveHost {
     this.executionBytes = executionBytes;
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
-    const closing = this.#closing.signal;
     this.conversations = new RestateConversations({
       client: this.#client,
       names: this.#names,
-      closing,
+      closed: this.#closed.signal,
       known: this.#known.promise,
     });
     this.#readers = new Readers(sseBufferBytes);
@@ -80,8 +84,10 @@ export class RestateEngine implements Engine, DriveHost {
       names: this.#names,
       drives: this.#drives,
       readers: this.#readers,
-      closing,
+      closing: this.#closing.signal,
+      replica: newId(),
     });
+    this.#interruptions = new Interruptions(this.#client, this.#names);
   }
 
   async open(mayServe?: () => Promise<unknown>): Promise<void> {
@@ -94,6 +100,11 @@ export class RestateEngine implements Engine, DriveHost {
     this.#slots.open();
   }
 
+  /**
+   * Without `programOf` this replica runs only executions that were started or resumed on it. Drives of others are refused,
+   * and stay with Restate, which offers them to other replicas, and again to this one after a restart. Commands to them take
+   * effect at once; their events follow when a replica drives them.
+   */
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
     this.#programOf = programOf;
     await this.#endpoint?.register();
@@ -154,14 +165,14 @@ export class RestateEngine implements Engine, DriveHost {
     this.#recent.delete(id);
     if (recent && recent.epoch > afterEpoch) return recent;
     const over = new AbortController();
-    const signals = [over.signal, this.#closing.signal, ...(signal ? [signal] : [])];
+    const signals = [over.signal, this.#closed.signal, ...(signal ? [signal] : [])];
     const stop = AbortSignal.any(signals);
     const here = this.#waiters.next(id, afterEpoch, stop);
     here.catch(() => {}); // reported by the race, or nobody waits any more
     try {
       return await Promise.race([here, this.#settledElsewhere(id, afterEpoch, stop)]);
     } catch (error) {
-      throw this.#closing.signal.aborted ? shuttingDown() : error;
+      throw this.#closed.signal.aborted ? shuttingDown() : error;
     } finally {
       over.abort();
     }
@@ -173,7 +184,15 @@ export class RestateEngine implements Engine, DriveHost {
     await sleep(localMs);
     await this.#drives.gone(id);
     if (stop.aborted) throw stop.reason;
-    return this.#client.wait(this.#names.wait, "settled", { id, afterEpoch }, stop);
+    for (;;) {
+      const state = await this.#client.wait<ExecutionState | null>(
+        this.#names.wait,
+        "settled",
+        { id, afterEpoch },
+        stop,
+      );
+      if (state) return state;
+    }
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
@@ -207,21 +226,40 @@ export class RestateEngine implements Engine, DriveHost {
     const release = this.#slots.reserve();
     const forget = this.#expect(id, program);
     try {
+      const difference = await this.#findDifference(id, epoch, program);
+      if (difference !== undefined) throw new ServeError(409, `Workflow changed: ${difference}`);
       const next: Transition = { at: Date.now(), to: "running", ...how };
       const resumed = await this.#move(id, { next, epoch, steps: program.steps });
       if (!resumed) forget();
       return resumed;
+    } catch (error) {
+      forget();
+      throw error;
     } finally {
       release();
     }
+  }
+
+  /** The first difference between the rows of a suspended execution and the code. One that is driven continues on its own. */
+  async #findDifference(id: string, epoch: number, program: Program): Promise<string | undefined> {
+    const [state, brief, rows] = await Promise.all([this.state(id), this.#brief(id), this.#stored.allRows(id)]);
+    const isSuspended = state?.status === "suspended" && state.epoch === epoch && brief?.isDriven === false;
+    // Rows that the last drive has not stored yet are compared by the next one.
+    if (!isSuspended || rows.at(-1)?.epoch !== epoch) return undefined;
+    return findDifference(state.execution, rows, [], program);
+  }
+  #brief(id: string): Promise<Brief | null> {
+    return this.#client.read<Brief | null>(this.#names.register, id, "brief");
   }
 
   cancel(id: string, reason: string): Promise<ExecutionState | false> {
     return this.#move(id, { next: { at: Date.now(), to: "error", cancellation: { reason } } });
   }
 
-  async #move(id: string, input: MoveInput): Promise<ExecutionState | false> {
-    const { state } = await this.#write<MoveResult>(id, "move", { ...input, token: newId() });
+  async #move(id: string, change: Omit<MoveInput, "token">): Promise<ExecutionState | false> {
+    const input: MoveInput = { ...change, token: newId() };
+    const { state, isBusy } = await this.#write<MoveResult>(id, "move", input);
+    if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
     if (!state) return false;
     this.#settle(state);
     return state;
@@ -240,7 +278,7 @@ export class RestateEngine implements Engine, DriveHost {
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
-    const brief = await this.#client.read<Brief | null>(this.#names.register, id, "brief");
+    const brief = await this.#brief(id);
     return brief?.isDriven ? undefined : startedIn(await this.#stored.allRows(id));
   }
 
@@ -256,12 +294,13 @@ export class RestateEngine implements Engine, DriveHost {
     const expected = this.#programs.get(id);
     if (expected) return expected;
     await this.#known.promise;
-    return this.#programOf?.(workflowId);
+    if (!this.#programOf) throw new Error(`Execution ${id} was not started here, and this replica continues no others`);
+    return this.#programOf(workflowId);
   }
 
   enter(drive: LocalDrive & Admissible): () => void {
     const { id, input } = drive.execution;
-    this.#programs.delete(id);
+    if (this.#programOf) this.#programs.delete(id); // else it has no other
     const remove = this.#drives.add(id, drive);
     this.#slots.enter(drive, toWeight(input));
     return () => {
@@ -278,22 +317,23 @@ export class RestateEngine implements Engine, DriveHost {
     this.#readers.publish(event.executionId, event);
   }
 
-  rescue(id: string, invocation: string, isInterrupted = false): void {
-    if (this.#rescues.has(invocation) || this.#closing.signal.aborted) return;
-    this.#rescues.add(invocation);
-    void this.#rescue(id, { gone: invocation, isInterrupted }).catch((error: unknown) => {
-      this.#rescues.delete(invocation);
-      this.#options.logger.warn("An execution could not be continued from its journal", {
-        executionId: id,
-        error,
-      });
-    });
+  firstRows(id: string, count: number): Promise<StoredRow[]> {
+    return this.#stored.firstRows(id, count);
   }
 
-  async #rescue(id: string, input: RedriveInput): Promise<void> {
-    await sleep(rescueMs); // a replica with the old code may still take it
-    await this.#client.kill(input.gone);
-    await this.#write(id, "redrive", input);
+  rescue(id: string, invocation: string, cause: RescueCause): void {
+    this.#interruptions.rescue(id, invocation, cause);
+  }
+  clear(drive: LocalDrive): Promise<Clearance> {
+    return this.#interruptions.clear(drive);
+  }
+  interrupted(drive: LocalDrive, isRepeated: boolean): void {
+    if (this.#closing.signal.aborted) return; // `close` has reported it
+    void this.#interruptions.report(drive);
+    if (isRepeated) this.rescue(drive.execution.id, drive.invocation, "journal");
+  }
+  endDrive(input: RescueInput): Promise<boolean> {
+    return this.#interruptions.endDrive(input);
   }
 
   #refuseWhenClosing(): void {
@@ -311,7 +351,11 @@ export class RestateEngine implements Engine, DriveHost {
       while (isBusy() && performance.now() < until) await sleep(10);
     };
     await Promise.race([Promise.all([idle(), beside]), sleep(drainMs, undefined, { ref: false })]);
+    this.#closed.abort(shuttingDown());
     this.#waiters.close(shuttingDown());
+    // Before Restate continues them elsewhere: a shutdown is not a crash.
+    const reports = this.#drives.all().map((drive) => this.#interruptions.report(drive));
+    await Promise.race([Promise.all(reports), sleep(reportMs, undefined, { ref: false })]);
     for (const drive of this.#drives.all()) drive.release("The server is shutting down");
     await this.conversations.idle(leaveMs);
     await this.#endpoint?.close();
@@ -320,6 +364,6 @@ export class RestateEngine implements Engine, DriveHost {
 
 /** The most executions whose settled state is kept for a caller that is about to ask. */
 const mostRecent = 1_000;
-const rescueMs = 300;
 /** The time in which a server that is closed gives back the turns of its conversations. */
-const leaveMs = 1_000;
+const leaveMs = 3_000;
+const reportMs = 2_000;

@@ -43,7 +43,10 @@ export interface LineNews {
 export const maxWaiting = 32;
 /** The time between two sweeps. */
 export const sweepMs = 3_000;
-/** The sweeps in a row without a sign of its replica after which a place is dropped: 6 to 9 s after the last sign. */
+/**
+ * The sweeps in a row without a sign of its replica after which a place is dropped: 6 to 9 s after the last sign. With the calls
+ * beside it, a replica that dies keeps a conversation for at most 12 s.
+ */
 const maxMissed = 3;
 
 /**

@@ -1,6 +1,6 @@
 import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { History, StoredMessage } from "../../../engine/conversations.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import { forever, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
 import { readHistory, replaceMessages } from "./messages.ts";
@@ -48,7 +48,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
       inactivityTimeout: 2_000,
       abortTimeout: 1_000,
       // For ever: a handler that was given up half-way would leave half of its changes.
-      retryPolicy: { initialInterval: 50, maxInterval: 1_000, exponentiationFactor: 2, maxAttempts: 2 ** 31 },
+      retryPolicy: { ...forever, initialInterval: 50, maxInterval: 1_000 },
     },
     handlers: {
       /** Applies the changes of a replica to the line, and tells it who has the turn. */
