@@ -73,11 +73,10 @@ export class RestateEngine implements Engine, DriveHost {
     this.executionBytes = executionBytes;
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
-    const closing = this.#closing.signal;
     this.conversations = new RestateConversations({
       client: this.#client,
       names: this.#names,
-      closing,
+      closed: this.#closed.signal,
       known: this.#known.promise,
     });
     this.#readers = new Readers(sseBufferBytes);
@@ -87,7 +86,7 @@ export class RestateEngine implements Engine, DriveHost {
       names: this.#names,
       drives: this.#drives,
       readers: this.#readers,
-      closing,
+      closing: this.#closing.signal,
       replica: newId(),
     });
     this.#interruptions = new Interruptions(this.#client, this.#names);
@@ -375,5 +374,5 @@ export class RestateEngine implements Engine, DriveHost {
 /** The most executions whose settled state is kept for a caller that is about to ask. */
 const mostRecent = 1_000;
 /** The time in which a server that is closed gives back the turns of its conversations. */
-const leaveMs = 1_000;
+const leaveMs = 3_000;
 const reportMs = 2_000;
