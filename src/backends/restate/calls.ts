@@ -25,7 +25,9 @@ interface Target {
 export interface Calls {
   call<T>(context: Context, target: Target, parameter: unknown): Promise<T>;
   /** Sends without waiting for the end. Resolves to the id of the new invocation. */
-  send(context: Context, target: Target, parameter: unknown, delayMs?: number): Promise<InvocationId>;
+  send(context: Context, target: Target, parameter: unknown): Promise<InvocationId>;
+  /** Sends without waiting for anything. */
+  tell(context: Context, target: Target, parameter: unknown, delayMs?: number): void;
 }
 
 export function createCalls({ serde }: RestateSdk): Calls {
@@ -33,10 +35,14 @@ export function createCalls({ serde }: RestateSdk): Calls {
   return {
     call: <T>(context: Context, target: Target, parameter: unknown): Promise<T> =>
       context.genericCall({ ...target, parameter, inputSerde, outputSerde: serde.json }) as Promise<T>, // as its handler returns it
-    send: (context, target, parameter, delay) =>
-      context.genericSend({ ...target, parameter, inputSerde, ...(delay !== undefined && { delay }) }).invocationId,
+    send: (context, target, parameter) => context.genericSend({ ...target, parameter, inputSerde }).invocationId,
+    tell: (context, target, parameter, delay) =>
+      void context.genericSend({ ...target, parameter, inputSerde, ...(delay !== undefined && { delay }) }),
   };
 }
+
+/** Restate pauses an invocation after a number of attempts, by default: nothing would continue it. */
+export const forever = { exponentiationFactor: 2, maxAttempts: 2_147_483_648 } as const;
 
 /** The options of handlers that only read: their callers give up after 2 s, so Restate must not keep trying. */
 export const reading = {

@@ -38,6 +38,12 @@ export class RestateClient {
     return this.#call(toPath(service, key, method), body, AbortSignal.timeout(writeMs));
   }
 
+  /** Sends to a handler, to be run after a delay. Resolves when Restate has it. */
+  async send(service: string, key: string, method: string, body: unknown, delayMs: number): Promise<void> {
+    const path = `${toPath(service, key, method)}/send?delay=${delayMs}ms`;
+    await this.#call(path, body, AbortSignal.timeout(writeMs));
+  }
+
   /** Calls a handler that answers when something happens. */
   wait<T>(service: string, method: string, body: unknown, signal: AbortSignal): Promise<T> {
     return this.#call(`${service}/${method}`, body, signal);
@@ -68,6 +74,14 @@ export class RestateClient {
     return rows[0]?.endpoint;
   }
 
+  /** The status of an invocation, and the code of its last failure. */
+  async invocation(id: string): Promise<{ status: string; code: string | null } | undefined> {
+    const rows = await this.query<{ status: string; code: string | null }>(
+      `select status, last_failure_error_code as code from sys_invocation where id = '${id}'`,
+    );
+    return rows[0];
+  }
+
   /** Ends an invocation without running its code. */
   async kill(invocation: string): Promise<void> {
     const { admin } = this.#options;
@@ -76,7 +90,7 @@ export class RestateClient {
       "PATCH",
       undefined,
       AbortSignal.timeout(writeMs),
-      [404],
+      [404, 409],
     );
   }
 

@@ -1,63 +1,63 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import { toTransitionEvent } from "../../engine/events.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
-import { reading } from "./calls.ts";
-import { Drive, type DriveParts } from "./drive.ts";
+import { forever, reading } from "./calls.ts";
+import { Drive } from "./drive.ts";
+import type { DriveParts } from "./drive-host.ts";
+import { runRescue } from "./drive-rescue.ts";
 import type { Command, DriveInput } from "./register-state.ts";
-import { readRows, toRowKey, type StoredRow } from "./rows.ts";
-
-/** A page of rows, and the last row of all. */
-export interface RowPage {
-  readonly rows: readonly StoredRow[];
-  readonly last: StoredRow | undefined;
-}
+import { openRows, readPage, toRowKey, type RowPage, type StoredRow } from "./rows.ts";
 
 /** The object that has the rows of an execution, and runs its drives. */
 export function createDriveService(parts: DriveParts): VirtualObjectDefinition<string, unknown> {
-  const { sdk, names } = parts;
+  const { sdk, names, host } = parts;
   const { exclusive, shared } = sdk.handlers.object;
+
+  /** Stores the row of a transition that a killed drive has made. Returns the number of rows. */
+  async function finish(context: ObjectContext, epoch: number): Promise<number> {
+    const { count, added } = await openRows(context, epoch);
+    if (added) host.publish(context.key, added, []);
+    return count;
+  }
 
   return sdk.object({
     name: names.drive,
     options: {
       journalRetention: 0,
       idempotencyRetention: 0,
-      retryPolicy: { initialInterval: 50, maxInterval: 1000, exponentiationFactor: 2, maxAttempts: 2 ** 31 },
+      // The rows of an execution may be larger than a message to its handler.
+      enableLazyState: true,
+      retryPolicy: { initialInterval: 50, maxInterval: 1000, ...forever },
     },
     handlers: {
       // A step may run for as long as its own time limit allows.
       run: exclusive(
         { inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 } },
-        async (context: ObjectContext, input: DriveInput): Promise<void> => new Drive(context, parts, input).run(),
+        (context: ObjectContext, input: DriveInput): Promise<void> => {
+          const { cause } = input;
+          return cause ? runRescue(context, parts, { ...input, cause }) : Drive.run(context, parts, input);
+        },
       ),
 
       /** Stores a transition of an execution that has no drive. */
-      note: exclusive({ enableLazyState: true }, async (context: ObjectContext, command: Command): Promise<void> => {
-        const { epoch, next } = command;
-        const last = await readLast(context);
-        const number = (last?.number ?? -1) + 1;
+      note: async (context: ObjectContext, { epoch, next }: Command): Promise<void> => {
+        const number = await finish(context, epoch - 1);
+        const last = await context.get<StoredRow>(toRowKey(number - 1));
         const events = [toTransitionEvent(next)];
         const seq = (last?.seq ?? 0) + events.length;
         const row = toCommandRow(number, epoch, next);
         const stored: StoredRow = { number, row, at: next.at, seq, events, status: next.to, epoch };
         context.set(toRowKey(number), stored);
-        parts.host.publish(context.key, stored, []);
-      }),
+        host.publish(context.key, stored, []);
+      },
+
+      finish: async (context: ObjectContext, epoch: number): Promise<void> => void (await finish(context, epoch)),
 
       clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
 
-      rows: shared(
-        { ...reading, enableLazyState: true },
-        async (context: ObjectSharedContext, from: number): Promise<RowPage> => {
-          const rows = await readRows(sdk, context, from);
-          return { rows, last: await readLast(context) };
-        },
+      rows: shared(reading, (context: ObjectSharedContext, from: number): Promise<RowPage> =>
+        readPage(sdk, context, from),
       ),
     },
   });
-}
-
-async function readLast(context: ObjectSharedContext): Promise<StoredRow | undefined> {
-  const key = (await context.stateKeys()).toSorted().at(-1);
-  return key === undefined ? undefined : ((await context.get<StoredRow>(key)) ?? undefined);
 }

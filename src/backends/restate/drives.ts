@@ -3,10 +3,14 @@ import type { Execution, ExecutionStatus, Position } from "../../engine/executio
 /** A drive that runs on this replica. */
 export interface LocalDrive {
   readonly execution: Execution;
+  readonly invocation: string;
   readonly status: ExecutionStatus;
   readonly position: Position;
   /** Whether an attempt runs, or its result is on its way to Restate. */
   readonly isBusy: boolean;
+  /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
+  readonly hasStarted: boolean;
+  readonly isReleased: boolean;
   /** Aborts the attempts in flight. */
   release(reason: string): void;
 }

@@ -5,6 +5,7 @@ import type { Logger } from "../../core/log.ts";
 import { UserError } from "../../core/user-error.ts";
 import type { RestateClient } from "./client.ts";
 import type { RestateSettings } from "./options.ts";
+import { answerProbe } from "./replaying.ts";
 import type { RestateSdk } from "./sdk.ts";
 
 export interface EndpointOptions {
@@ -31,7 +32,8 @@ export class Endpoint {
       services,
       ...(identityKeys.length > 0 && { identityKeys: [...identityKeys] }),
       // Errors only: at every other level the SDK reports each invocation.
-      logger: ({ level }, message, ...rest) => {
+      logger: ({ level, replaying }, message, ...rest) => {
+        if (answerProbe(message, replaying)) return;
         if (level === "error") logger.warn(`Restate: ${String(message)}`, { rest });
       },
     });

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ServeError, shuttingDown } from "../../core/error.ts";
+import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
 import { newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
@@ -12,17 +12,19 @@ import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client.ts";
-import type { DriveHost } from "./drive.ts";
+import type { DriveHost } from "./drive-host.ts";
 import { createDriveService } from "./drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drives.ts";
+import { Interruptions } from "./interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
 import { listExecutions } from "./list.ts";
 import type { RestateSettings } from "./options.ts";
 import { createRegister } from "./register.ts";
-import type { BeginInput, Brief, MoveInput, MoveResult, RedriveInput } from "./register-state.ts";
+import type { BeginInput, Brief, MoveInput, MoveResult, RescueCause, RescueInput } from "./register-state.ts";
 import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
 import { loadSdk } from "./sdk.ts";
 import { localMs, StoredEvents } from "./stored-events.ts";
+import type { Clearance } from "./suspects.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
@@ -46,6 +48,7 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #waiters = new Waiters();
   readonly #slots: Slots;
   readonly #stored: StoredEvents;
+  readonly #interruptions: Interruptions;
   readonly #closing = new AbortController();
   /** Resolves after the first registration, or the first failure of it. */
   readonly #known = Promise.withResolvers<void>();
@@ -53,7 +56,6 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #programs = new Map<string, Program>();
   /** Settled states of the executions that were started or resumed here, until the caller asks for them. */
   readonly #recent = new Map<string, ExecutionState | undefined>();
-  readonly #rescues = new Set<string>();
   #programOf: ((workflowId: string) => Program | undefined) | undefined;
   #endpoint: Endpoint | undefined;
 
@@ -71,7 +73,9 @@ export class RestateEngine implements Engine, DriveHost {
       drives: this.#drives,
       readers: this.#readers,
       closing: this.#closing.signal,
+      replica: newId(),
     });
+    this.#interruptions = new Interruptions(this.#client, this.#names);
   }
 
   async open(mayServe?: () => Promise<unknown>): Promise<void> {
@@ -163,7 +167,15 @@ export class RestateEngine implements Engine, DriveHost {
     await sleep(localMs);
     await this.#drives.gone(id);
     if (stop.aborted) throw stop.reason;
-    return this.#client.wait(this.#names.wait, "settled", { id, afterEpoch }, stop);
+    for (;;) {
+      const state = await this.#client.wait<ExecutionState | null>(
+        this.#names.wait,
+        "settled",
+        { id, afterEpoch },
+        stop,
+      );
+      if (state) return state;
+    }
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
@@ -210,8 +222,10 @@ export class RestateEngine implements Engine, DriveHost {
     return this.#move(id, { next: { at: Date.now(), to: "error", cancellation: { reason } } });
   }
 
-  async #move(id: string, input: MoveInput): Promise<ExecutionState | false> {
-    const { state } = await this.#write<MoveResult>(id, "move", { ...input, token: newId() });
+  async #move(id: string, change: Omit<MoveInput, "token">): Promise<ExecutionState | false> {
+    const input: MoveInput = { ...change, token: newId() };
+    const { state, isBusy } = await this.#write<MoveResult>(id, "move", input);
+    if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
     if (!state) return false;
     this.#settle(state);
     return state;
@@ -268,22 +282,23 @@ export class RestateEngine implements Engine, DriveHost {
     this.#readers.publish(event.executionId, event);
   }
 
-  rescue(id: string, invocation: string, isInterrupted = false): void {
-    if (this.#rescues.has(invocation) || this.#closing.signal.aborted) return;
-    this.#rescues.add(invocation);
-    void this.#rescue(id, { gone: invocation, isInterrupted }).catch((error: unknown) => {
-      this.#rescues.delete(invocation);
-      this.#options.logger.warn("An execution could not be continued from its journal", {
-        executionId: id,
-        error,
-      });
-    });
+  firstRows(id: string, count: number): Promise<StoredRow[]> {
+    return this.#stored.firstRows(id, count);
   }
 
-  async #rescue(id: string, input: RedriveInput): Promise<void> {
-    await sleep(rescueMs); // a replica with the old code may still take it
-    await this.#client.kill(input.gone);
-    await this.#write(id, "redrive", input);
+  rescue(id: string, invocation: string, cause: RescueCause): void {
+    this.#interruptions.rescue(id, invocation, cause);
+  }
+  clear(drive: LocalDrive): Promise<Clearance> {
+    return this.#interruptions.clear(drive);
+  }
+  interrupted(drive: LocalDrive, isRepeated: boolean): void {
+    if (this.#closing.signal.aborted) return; // `close` has reported it
+    void this.#interruptions.report(drive);
+    if (isRepeated) this.rescue(drive.execution.id, drive.invocation, "journal");
+  }
+  endDrive(input: RescueInput): Promise<boolean> {
+    return this.#interruptions.endDrive(input);
   }
 
   #refuseWhenClosing(): void {
@@ -302,6 +317,9 @@ export class RestateEngine implements Engine, DriveHost {
     };
     await Promise.race([Promise.all([idle(), beside]), sleep(drainMs, undefined, { ref: false })]);
     this.#waiters.close(shuttingDown());
+    // Before Restate continues them elsewhere: a shutdown is not a crash.
+    const reports = this.#drives.all().map((drive) => this.#interruptions.report(drive));
+    await Promise.race([Promise.all(reports), sleep(reportMs, undefined, { ref: false })]);
     for (const drive of this.#drives.all()) drive.release("The server is shutting down");
     await this.#endpoint?.close();
   }
@@ -309,7 +327,7 @@ export class RestateEngine implements Engine, DriveHost {
 
 /** The most executions whose settled state is kept for a caller that is about to ask. */
 const mostRecent = 1_000;
-const rescueMs = 300;
+const reportMs = 2_000;
 
 /** The answer of a backend that cannot store conversations yet. */
 export const noConversations = (): Promise<never> =>

@@ -1,59 +1,89 @@
-import type {
-  InvocationId,
-  ObjectContext,
-  ObjectSharedContext,
-  VirtualObjectDefinition,
-} from "@restatedev/restate-sdk";
+import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { Retention } from "../../engine/retention.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
-import { reading, type Calls, type ServiceNames } from "./calls.ts";
+import { forever, reading, type Calls, type ServiceNames } from "./calls.ts";
 import { toIndex } from "./list.ts";
 import { toListed } from "./listed-state.ts";
+import { crashHandlers } from "./register-crashes.ts";
+import { createRescue, type RescueHost } from "./register-rescue.ts";
 import type {
   BeginInput,
   Brief,
   Command,
   DriveInput,
+  DriveRequest,
   MoveInput,
   MoveResult,
   RedriveInput,
   RegisterStatus,
+  SettleInput,
   WaitInput,
   WatchInput,
 } from "./register-state.ts";
-import type { Retention } from "../../engine/retention.ts";
 import type { RestateSdk } from "./sdk.ts";
+import { addWatcher, wakeWatchers } from "./watchers.ts";
 
 export interface RegisterParts {
   readonly sdk: RestateSdk;
   readonly names: ServiceNames;
   readonly calls: Calls;
   readonly retention: Retention;
+  readonly host: RescueHost;
 }
+
+/** The most commands that wait for a drive to store them. Further ones are refused, except an end. */
+const mostCommands = 64;
+/** The most callers that wait. The oldest is told to ask again: a caller that is gone does not. */
+const mostWaiters = 256;
 
 /**
  * The register of one execution: the only place where its status changes.
  *
  * G1. Its exclusive handlers are short and run one at a time, in the whole cluster: each is a compare-and-set.
- * G2. An execution has at most one drive. While it has one, commands are sent to it as the signal `t<epoch>`.
- * G3. A drive ends by a transition of its own, by `leave`, or after the end of the execution. All three are changes here.
+ * G2. An execution has at most one drive. While it has one, commands are sent to it as the signal `t<epoch>`, and kept until
+ *     the drive has stored them.
+ * G3. A drive ends by a transition of its own, by `leave`, after the end of the execution, or by handing over with `redrive`.
+ *     All are changes here. Requests of any other drive are refused.
+ * G4. A drive never calls a handler here, it only sends. To kill an invocation is to kill its calls, and a call that is
+ *     killed may have made one half of its changes.
  */
-export function createRegister({
-  sdk,
-  names,
-  calls,
-  retention,
-}: RegisterParts): VirtualObjectDefinition<string, unknown> {
+export function createRegister(parts: RegisterParts): VirtualObjectDefinition<string, unknown> {
+  const { sdk, names, calls, retention } = parts;
   const { shared } = sdk.handlers.object;
 
-  const startDrive = (context: ObjectContext, input: DriveInput): Promise<InvocationId> =>
-    calls.send(context, { service: names.drive, key: context.key, method: "run" }, input);
+  const toDrive = ({ key }: ObjectContext, method: string) => ({ service: names.drive, key, method });
+  const startDrive = (context: ObjectContext, input: DriveInput): Promise<string> =>
+    calls.send(context, toDrive(context, "run"), input);
+
+  /** Makes a transition. `change` is the rest of the new status. */
+  async function apply(
+    context: ObjectContext,
+    { execution, now }: Found,
+    next: Transition,
+    change: Partial<RegisterStatus>,
+  ): Promise<ExecutionState> {
+    const state: ExecutionState = { execution, status: next.to, epoch: now.epoch + 1, last: next };
+    let { waiters = [] } = now;
+    if (next.to !== "running") {
+      for (const { awakeable, afterEpoch } of waiters)
+        if (state.epoch > afterEpoch) context.resolveAwakeable(awakeable, state);
+      waiters = waiters.filter(({ afterEpoch }) => state.epoch <= afterEpoch);
+    }
+    context.set("last", next);
+    context.set("index", toIndex(execution, next.to));
+    context.set<RegisterStatus>("status", { ...now, status: next.to, epoch: state.epoch, waiters, ...change });
+    const keptMs = isEnd(next.to) ? retention.endedMs : next.to === "suspended" ? retention.suspendedMs : undefined;
+    if (keptMs !== undefined)
+      calls.tell(context, { service: names.register, key: context.key, method: "expire" }, state.epoch, keptMs);
+    return state;
+  }
 
   return sdk.object({
     name: names.register,
     options: {
       journalRetention: 0,
       idempotencyRetention: 0,
-      retryPolicy: { initialInterval: 50, maxInterval: 1000 },
+      retryPolicy: { initialInterval: 50, maxInterval: 1000, ...forever },
     },
     handlers: {
       /** Starts an execution. Resolves to false when there is one with this id already. */
@@ -62,104 +92,110 @@ export function createRegister({
         if (now) return now.token === token;
         context.set("execution", execution);
         context.set("index", toIndex(execution, "running"));
-        const drive = await startDrive(context, { execution, commands: [], failsOnCrash });
+        const drive = await startDrive(context, { execution, isNew: true, epoch: 0, commands: [], failsOnCrash });
         context.set<RegisterStatus>("status", { status: "running", epoch: 0, drive, token, failsOnCrash });
         return true;
       },
 
-      async move(context: ObjectContext, { next, epoch, token, byDrive, steps }: MoveInput): Promise<MoveResult> {
+      /** Makes a transition from outside. */
+      async move(context: ObjectContext, { next, epoch, token, steps }: MoveInput): Promise<MoveResult> {
         const found = await read(context);
-        if (!found) return { moved: false };
+        if (!found) return {};
         const { now } = found;
-        if (token !== undefined && token === now.token) return { moved: true, state: (await toState(context))! };
-        if (!legalFrom[next.to].includes(now.status) || (epoch !== undefined && epoch !== now.epoch))
-          return { moved: false };
-        const execution = steps ? { ...found.execution, steps } : found.execution;
-        const state: ExecutionState = { execution, status: next.to, epoch: now.epoch + 1, last: next };
-        const command: Command = { epoch: state.epoch, next };
-        let { drive, waiters = [], watchers } = now;
-        let commands: readonly Command[] = [];
-        if (byDrive) {
-          drive = undefined;
-        } else if (drive !== undefined) {
-          context
-            .invocation(drive as InvocationId)
-            .signal<Transition>(`t${state.epoch}`)
-            .resolve(next);
-          commands = [...((await context.get<Command[]>("commands")) ?? []), command];
-        } else if (next.to === "running") {
-          const { failsOnCrash } = now;
-          commands = [command];
-          drive = await startDrive(context, { execution, commands, failsOnCrash });
-          watchers = 0;
-        } else {
-          await calls.send(context, { service: names.drive, key: context.key, method: "note" }, command);
+        if (token === now.token) return { state: (await toState(context))! };
+        if (!legalFrom[next.to].includes(now.status) || (epoch !== undefined && epoch !== now.epoch)) return {};
+        const command: Command = { epoch: now.epoch + 1, next };
+        if (now.drive !== undefined) {
+          const commands = (await context.get<Command[]>("commands")) ?? [];
+          if (commands.length >= mostCommands && !isEnd(next.to)) return { isBusy: true };
+          context.invocation(toInvocation(now.drive)).signal<Transition>(`t${command.epoch}`).resolve(next);
+          context.set("commands", [...commands, command]);
+          return { state: await apply(context, found, next, { token }) };
         }
         if (next.to !== "running") {
-          for (const { awakeable, afterEpoch } of waiters)
-            if (state.epoch > afterEpoch) context.resolveAwakeable(awakeable, state);
-          waiters = waiters.filter(({ afterEpoch }) => state.epoch <= afterEpoch);
+          calls.tell(context, toDrive(context, "note"), command);
+          return { state: await apply(context, found, next, { token }) };
         }
+        // The new drive runs on the code of the caller; a drive that exists continues on its own.
+        const execution = steps ? { ...found.execution, steps } : found.execution;
+        const { epoch: before, failsOnCrash } = now;
         if (steps) context.set("execution", execution);
-        if (commands.length > 0) context.set("commands", commands);
-        else context.clear("commands");
-        context.set("last", next);
-        context.set("index", toIndex(execution, next.to));
-        context.set<RegisterStatus>("status", {
-          ...now,
-          status: next.to,
-          epoch: state.epoch,
-          drive,
-          waiters,
-          watchers,
-          token,
-        });
-        const keptMs = isEnd(next.to) ? retention.endedMs : next.to === "suspended" ? retention.suspendedMs : undefined;
-        if (keptMs !== undefined)
-          await calls.send(context, { ...self(context), method: "expire" }, state.epoch, keptMs);
-        return byDrive ? { moved: true } : { moved: true, state };
+        context.set("commands", [command]);
+        const drive = await startDrive(context, { execution, epoch: before, commands: [command], failsOnCrash });
+        return { state: await apply(context, { execution, now }, next, { token, drive, watchers: undefined }) };
+      },
+
+      /** Makes a transition of the drive, which ends after it. */
+      async settle(context: ObjectContext, { next, epoch, drive, reply }: SettleInput): Promise<void> {
+        const found = await read(context);
+        const isFirst = found !== undefined && isCurrent(found.now, { drive, epoch });
+        if (isFirst) {
+          context.clear("commands");
+          wakeWatchers(context, found.now.watchers);
+          await apply(context, found, next, { drive: undefined, watchers: undefined });
+        }
+        context.resolveAwakeable(reply, isFirst);
       },
 
       /** A drive with nothing in flight asks to end. False: a command is on its way to it. */
-      async leave(context: ObjectContext, epoch: number): Promise<boolean> {
+      async leave(context: ObjectContext, { drive, epoch, reply }: DriveRequest): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
-        if (!now) return true;
-        if (now.epoch !== epoch) return false;
-        context.set<RegisterStatus>("status", { ...now, drive: undefined });
-        context.clear("commands");
-        return true;
+        const mayLeave = !now || isCurrent(now, { drive, epoch });
+        if (now && mayLeave) {
+          context.clear("commands");
+          wakeWatchers(context, now.watchers);
+          context.set<RegisterStatus>("status", { ...now, drive: undefined, watchers: undefined });
+        }
+        context.resolveAwakeable(reply, mayLeave);
       },
 
-      /** Starts another drive from the rows, in place of one that was killed because its code is gone. */
-      async redrive(context: ObjectContext, { gone, isInterrupted }: RedriveInput): Promise<boolean> {
-        const found = await read(context);
-        if (found?.now.drive !== gone) return false;
-        const { execution, now } = found;
+      /** The drive has stored the commands up to an epoch. */
+      async obeyed(context: ObjectContext, { drive, epoch }: Omit<DriveRequest, "reply">): Promise<void> {
+        const now = await context.get<RegisterStatus>("status");
+        if (now?.drive !== drive) return;
         const commands = (await context.get<Command[]>("commands")) ?? [];
-        const { failsOnCrash } = now;
-        const drive = await startDrive(context, { execution, commands, isRescue: true, isInterrupted, failsOnCrash });
-        context.set<RegisterStatus>("status", { ...now, drive, watchers: 0 });
-        return true;
+        context.set(
+          "commands",
+          commands.filter((command) => command.epoch > epoch),
+        );
       },
 
-      /** Keeps the awakeable of a caller until the next suspension or end. */
+      /** Starts another drive from the rows, in place of one that hands over or was killed. */
+      async redrive(context: ObjectContext, { gone, cause, steps }: RedriveInput): Promise<void> {
+        const found = await read(context);
+        if (!found) return;
+        const { now } = found;
+        // It made its transition, and was killed before it had stored the row.
+        if (now.drive === undefined) return calls.tell(context, toDrive(context, "finish"), now.epoch);
+        if (now.drive !== gone) return;
+        const execution = steps ? { ...found.execution, steps } : found.execution;
+        if (steps) context.set("execution", execution);
+        const commands = (await context.get<Command[]>("commands")) ?? [];
+        const epoch = (commands[0]?.epoch ?? now.epoch + 1) - 1;
+        const { failsOnCrash } = now;
+        const drive = await startDrive(context, { execution, epoch, commands, cause, failsOnCrash });
+        wakeWatchers(context, now.watchers);
+        context.set<RegisterStatus>("status", { ...now, drive, watchers: undefined });
+      },
+
+      /** Keeps the awakeable of a caller until the next suspension or end. Null: the caller asks again. */
       async wait(context: ObjectContext, input: WaitInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
         if (!now) return context.rejectAwakeable(input.awakeable, "The execution does not exist");
         if (now.status !== "running" && now.epoch > input.afterEpoch)
           return context.resolveAwakeable(input.awakeable, await toState(context));
-        context.set<RegisterStatus>("status", { ...now, waiters: [...(now.waiters ?? []), input] });
+        const waiters = [...(now.waiters ?? []), input];
+        for (const { awakeable } of waiters.splice(0, waiters.length - mostWaiters))
+          context.resolveAwakeable(awakeable, null);
+        context.set<RegisterStatus>("status", { ...now, waiters });
       },
 
       /** Hands the awakeable of a reader to the drive. Without one it is resolved at once: the rows are complete, or soon are. */
       async watch(context: ObjectContext, input: WatchInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
         if (now?.drive === undefined) return context.resolveAwakeable(input.awakeable, null);
-        const watchers = (now.watchers ?? 0) + 1;
-        context
-          .invocation(now.drive as InvocationId)
-          .signal<WatchInput>(`w${watchers}`)
-          .resolve(input);
+        const watchers = addWatcher(context, now.watchers, input);
+        context.invocation(toInvocation(now.drive)).signal<WatchInput>(`w${watchers.count}`).resolve(input);
         context.set<RegisterStatus>("status", { ...now, watchers });
       },
 
@@ -168,8 +204,11 @@ export function createRegister({
         const now = await context.get<RegisterStatus>("status");
         if (now?.epoch !== epoch || now.drive !== undefined) return;
         context.clearAll();
-        await calls.send(context, { service: names.drive, key: context.key, method: "clear" }, null);
+        calls.tell(context, toDrive(context, "clear"), null);
       },
+
+      ...crashHandlers,
+      rescue: createRescue(parts),
 
       state: shared(reading, (context: ObjectSharedContext): Promise<ExecutionState | null> => toState(context)),
 
@@ -187,10 +226,6 @@ export function createRegister({
       ),
     },
   });
-
-  function self({ key }: ObjectContext): { service: string; key: string } {
-    return { service: names.register, key };
-  }
 }
 
 const legalFrom: Readonly<Record<ExecutionStatus, readonly ExecutionStatus[]>> = {
@@ -200,8 +235,17 @@ const legalFrom: Readonly<Record<ExecutionStatus, readonly ExecutionStatus[]>> =
   error: ["running", "suspended"],
 };
 const isEnd = (status: ExecutionStatus): boolean => status === "completed" || status === "error";
+const isCurrent = (now: RegisterStatus, { drive, epoch }: Pick<DriveRequest, "drive" | "epoch">): boolean =>
+  now.drive === drive && now.epoch === epoch;
 
-async function read(context: ObjectSharedContext): Promise<{ execution: Execution; now: RegisterStatus } | undefined> {
+type Invocation = Parameters<ObjectContext["invocation"]>[0];
+const toInvocation = (id: string): Invocation => id as Invocation; // an id is a text with a brand
+
+interface Found {
+  readonly execution: Execution;
+  readonly now: RegisterStatus;
+}
+async function read(context: ObjectSharedContext): Promise<Found | undefined> {
   const execution = await context.get<Execution>("execution");
   const now = await context.get<RegisterStatus>("status");
   return execution && now ? { execution, now } : undefined;

@@ -1,4 +1,4 @@
-import type { ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
+import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
 import { toEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
 import type { ExecutionStatus, Position } from "../../engine/execution.ts";
 import type { JournalRow } from "../../engine/runs/journal-row.ts";
@@ -20,20 +20,77 @@ export interface StoredRow {
   readonly moved?: boolean | undefined;
 }
 
+/** A page of rows, and the last row of all. */
+export interface RowPage {
+  readonly rows: readonly StoredRow[];
+  readonly last: StoredRow | undefined;
+}
+
+/** A page has at most so many rows. It ends after the batch that reaches so many characters: an answer has a limit of 32 MiB. */
 const pageSize = 100;
+const pageChars = 1_048_576;
+/** The row of a transition that the register may have made already. Sorts before the rows. */
+const pendingKey = "pending";
 
 export const toRowKey = (number: number): string => `r${String(number).padStart(7, "0")}`;
+const isRowKey = (key: string): boolean => key.startsWith("r");
 
-/** Reads the next stored rows from a number on. */
-export async function readRows(
-  { RestatePromise }: RestateSdk,
-  context: ObjectSharedContext,
-  from: number,
-  limit: number = pageSize,
+/**
+ * The number of stored rows, in one entry of Restate's journal. The transition of a drive that was killed between the answer
+ * of the register and its row is stored first: `epoch`, which is the register's, includes it.
+ */
+export async function openRows(context: ObjectContext, epoch: number): Promise<{ count: number; added?: StoredRow }> {
+  const keys = await context.stateKeys();
+  const count = keys.filter(isRowKey).length;
+  if (!keys.includes(pendingKey)) return { count };
+  const pending = await context.get<StoredRow>(pendingKey);
+  context.clear(pendingKey);
+  if (pending?.number !== count || pending.epoch > epoch) return { count };
+  context.set(toRowKey(count), pending);
+  return { count: count + 1, added: pending };
+}
+
+interface RowHost {
+  /** Reads the first rows of an execution. */
+  firstRows(id: string, count: number): Promise<StoredRow[]>;
+  publish(id: string, row: StoredRow, states: readonly []): void;
+}
+
+/** The rows of an execution at the start of a handler. They never change, so Restate's journal need not have them. */
+export async function loadRows(
+  context: ObjectContext,
+  host: RowHost,
+  { id, epoch }: { id: string; epoch: number },
 ): Promise<StoredRow[]> {
-  const keys = (await context.stateKeys()).filter((key) => key >= toRowKey(from)).toSorted();
+  const { count, added } = await openRows(context, epoch);
+  if (added) host.publish(id, added, []);
+  return added ? [...(await host.firstRows(id, count - 1)), added] : host.firstRows(id, count);
+}
+
+/** Keeps the row of a transition before the register is asked for it. */
+export const keepPending = (context: ObjectContext, row: StoredRow): void => context.set(pendingKey, row);
+export const dropPending = (context: ObjectContext): void => context.clear(pendingKey);
+
+/** Reads the next stored rows from a number on, and the last one. */
+export async function readPage(sdk: RestateSdk, context: ObjectSharedContext, from: number): Promise<RowPage> {
+  const keys = (await context.stateKeys()).filter(isRowKey).toSorted();
+  const rows: StoredRow[] = [];
+  const end = Math.min(keys.length, from + pageSize);
+  // Small batches first: the size of a row is known when it is read.
+  for (let size = 2, next = from, chars = 0; next < end && chars < pageChars; next += size, size *= 2) {
+    const batch = await readAll(sdk, context, keys.slice(next, Math.min(end, next + size)));
+    rows.push(...batch);
+    chars += batch.reduce((sum, { row, events }) => sum + (row?.body?.length ?? 0) + JSON.stringify(events).length, 0);
+  }
+  const lastKey = keys.at(-1);
+  const isRead = lastKey !== undefined && rows.at(-1)?.number === keys.length - 1;
+  const [last] = isRead ? rows.slice(-1) : await readAll(sdk, context, lastKey === undefined ? [] : [lastKey]);
+  return { rows, last };
+}
+
+async function readAll({ RestatePromise }: RestateSdk, context: ObjectSharedContext, keys: string[]) {
   // `get` returns a RestatePromise, which its type hides. `Promise.all` would wait for each of them separately.
-  const reads = keys.slice(0, limit).map((key) => context.get<StoredRow>(key) as RestatePromise<StoredRow | null>);
+  const reads = keys.map((key) => context.get<StoredRow>(key) as RestatePromise<StoredRow | null>);
   return (await RestatePromise.all(reads)).filter((row) => row !== null);
 }
 

@@ -3,10 +3,9 @@ import type { EventCursor, EventPage } from "../../engine/runs/read-events.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client.ts";
-import type { RowPage } from "./drive-service.ts";
 import type { LocalDrives } from "./drives.ts";
 import type { Brief } from "./register-state.ts";
-import { toEvents, type StoredRow } from "./rows.ts";
+import { toEvents, type RowPage, type StoredRow } from "./rows.ts";
 
 /** The time that a drive has to appear on this replica before Restate is asked. */
 export const localMs = 20;
@@ -18,6 +17,8 @@ export interface StoredEventsParts {
   readonly drives: LocalDrives;
   readonly readers: Readers;
   readonly closing: AbortSignal;
+  /** The id of this process. */
+  readonly replica: string;
 }
 
 /** Reads the rows of executions, and publishes the rows of those that other replicas drive to the readers of this one. */
@@ -29,11 +30,19 @@ export class StoredEvents {
     this.#parts = parts;
   }
 
-  async allRows(id: string): Promise<StoredRow[]> {
+  allRows(id: string): Promise<StoredRow[]> {
+    return this.firstRows(id, Infinity);
+  }
+
+  async firstRows(id: string, count: number): Promise<StoredRow[]> {
     const all: StoredRow[] = [];
-    for (let page = await this.#rows(id, 0); page.rows.length > 0; page = await this.#rows(id, all.length))
-      all.push(...page.rows);
-    return all;
+    while (all.length < count) {
+      const { rows, last } = await this.#rows(id, all.length);
+      all.push(...rows);
+      if (rows.length === 0 || all.length > last!.number) break;
+    }
+    if (count !== Infinity && all.length < count) throw new Error(`Execution ${id} has ${all.length} rows of ${count}`);
+    return all.slice(0, count);
   }
 
   /** The next events after a place. `row` of the cursor is the number of rows that were read. */
@@ -61,7 +70,7 @@ export class StoredEvents {
 
   /** Publishes the rows of an execution for as long as it has readers here. One loop per execution. */
   async follow(id: string): Promise<void> {
-    const { client, names, drives, readers, closing } = this.#parts;
+    const { client, names, drives, readers, closing, replica } = this.#parts;
     if (this.#followed.has(id)) return;
     this.#followed.add(id);
     await sleep(localMs);
@@ -75,7 +84,7 @@ export class StoredEvents {
       for (const row of rows) for (const event of toEvents(id, row)) readers.publish(id, event);
       if (page.last) next = page.last.number + 1;
       if (rows.length > 0) continue;
-      const wait = client.wait(names.wait, "row", { id, afterRow: (next ?? 0) - 1 }, closing);
+      const wait = client.wait(names.wait, "row", { id, afterRow: (next ?? 0) - 1, replica }, closing);
       await wait.catch(() => sleep(retryMs));
       await sleep(localMs);
     }

@@ -1,6 +1,7 @@
 import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { Calls, ServiceNames } from "./calls.ts";
+import type { WatchInput } from "./register-state.ts";
 import type { RestateSdk } from "./sdk.ts";
 
 /** The service that holds a call of a replica open until a register or a drive resolves its awakeable. */
@@ -23,16 +24,19 @@ export function createWait({
       retryPolicy: { initialInterval: 50, maxInterval: 1000, maxAttempts: 10, onMaxAttempts: "kill" },
     },
     handlers: {
-      /** Resolves at the next suspension or end after an epoch. */
-      async settled(context: Context, { id, afterEpoch }: { id: string; afterEpoch: number }): Promise<ExecutionState> {
-        const { id: awakeable, promise } = context.awakeable<ExecutionState>();
-        await calls.send(context, { service: names.register, key: id, method: "wait" }, { awakeable, afterEpoch });
+      /** Resolves at the next suspension or end after an epoch. Null: ask again. */
+      async settled(
+        context: Context,
+        { id, afterEpoch }: { id: string; afterEpoch: number },
+      ): Promise<ExecutionState | null> {
+        const { id: awakeable, promise } = context.awakeable<ExecutionState | null>();
+        calls.tell(context, { service: names.register, key: id, method: "wait" }, { awakeable, afterEpoch });
         return promise;
       },
       /** Resolves when there may be rows after a row. */
-      async row(context: Context, { id, afterRow }: { id: string; afterRow: number }): Promise<null> {
+      async row(context: Context, { id, ...input }: Omit<WatchInput, "awakeable"> & { id: string }): Promise<null> {
         const { id: awakeable, promise } = context.awakeable<null>();
-        await calls.send(context, { service: names.register, key: id, method: "watch" }, { awakeable, afterRow });
+        calls.tell(context, { service: names.register, key: id, method: "watch" }, { ...input, awakeable });
         await promise;
         return null;
       },

@@ -1,0 +1,124 @@
+import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
+import type { Walk } from "../../engine/attempts/walk.ts";
+import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
+
+/** The result of an attempt that had no slot when its execution was suspended. */
+interface NotStarted {
+  readonly isNotStarted: true;
+}
+export type AttemptInput =
+  | { readonly plan: AttemptPlan; readonly result: AttemptResult | NotStarted }
+  | { readonly due: AttemptPlan };
+
+interface AttemptsParts {
+  readonly context: ObjectContext;
+  readonly walk: Walk;
+  /** Resolves to whether the code may run, before it runs for the first time on this replica. */
+  readonly mayRun: () => Promise<boolean> | true;
+}
+
+/** The attempts of a drive: planned → delayed, if it is a retry → in Restate's journal → running here. */
+export class DriveAttempts {
+  readonly #parts: AttemptsParts;
+  /** The attempts to start, in order. */
+  readonly #planned = new Set<AttemptPlan>();
+  /** The attempts and retry delays that Restate knows of, by journal key. */
+  readonly #attempts = new Map<string, RestatePromise<AttemptInput>>();
+  readonly #delays = new Map<string, RestatePromise<AttemptInput>>();
+  /** The attempts whose code runs here, until their result is taken. */
+  readonly #running = new Set<string>();
+  /** Resolve when the drive has a slot, and when it is suspended before. */
+  readonly #admitted = Promise.withResolvers<true>();
+  #suspended = Promise.withResolvers<false>();
+  #isSuspended = false;
+  #isReleased = false;
+
+  constructor(parts: AttemptsParts) {
+    this.#parts = parts;
+  }
+
+  plan(starts: readonly AttemptPlan[]): void {
+    for (const plan of starts) this.#planned.add(plan);
+  }
+  admit(): void {
+    this.#admitted.resolve(true);
+  }
+  suspend(): void {
+    this.#isSuspended = true;
+    this.#suspended.resolve(false);
+  }
+  resume(): void {
+    this.#isSuspended = false;
+    this.#suspended = Promise.withResolvers();
+  }
+  release(): void {
+    this.#isReleased = true;
+  }
+
+  /** Whether the code of an attempt runs here. */
+  get isBusy(): boolean {
+    return this.#running.size > 0;
+  }
+  /** Whether Restate's journal has an attempt without a result. */
+  get hasStarted(): boolean {
+    return this.#attempts.size > 0;
+  }
+  /** The attempts that a branch waits for; retry delays only while the execution runs. */
+  awaited(): RestatePromise<AttemptInput>[] {
+    const pending = [...this.#attempts, ...(this.#isSuspended ? [] : this.#delays)];
+    return pending.filter(([key]) => this.#parts.walk.isWaitingFor(key)).map(([, promise]) => promise);
+  }
+
+  launch(): void {
+    const { walk, context } = this.#parts;
+    if (this.#isSuspended) return;
+    for (const plan of this.#planned) {
+      this.#planned.delete(plan);
+      if (!walk.isWaitingFor(plan.key)) continue;
+      if (plan.delay === 0) this.#start(plan);
+      else
+        this.#delays.set(
+          plan.key,
+          context.sleep(plan.delay).map((): AttemptInput => ({ due: plan })),
+        );
+    }
+  }
+
+  /** The end of a delay or an attempt. Returns the result, if there is one. */
+  take(input: AttemptInput): { plan: AttemptPlan; result: AttemptResult } | undefined {
+    if ("due" in input) {
+      this.#delays.delete(input.due.key);
+      if (this.#isSuspended) this.#planned.add({ ...input.due, delay: 0 });
+      else this.#start(input.due);
+      return undefined;
+    }
+    const { plan, result } = input;
+    this.#attempts.delete(plan.key);
+    this.#running.delete(plan.key);
+    if (!("isNotStarted" in result)) return { plan, result };
+    this.#planned.add(plan);
+    return undefined;
+  }
+
+  #start(plan: AttemptPlan): void {
+    if (!this.#parts.walk.isWaitingFor(plan.key)) return;
+    const attempt = this.#parts.context.run(plan.key, () => this.#run(plan));
+    // A run without a failure: attempts report errors as results.
+    this.#attempts.set(
+      plan.key,
+      attempt.map((result): AttemptInput => ({ plan, result: result! })),
+    );
+  }
+
+  async #run(plan: AttemptPlan): Promise<AttemptResult | NotStarted> {
+    const isAdmitted = await Promise.race([this.#admitted.promise, this.#suspended.promise]);
+    if (!isAdmitted) return { isNotStarted: true };
+    const { walk, mayRun } = this.#parts;
+    const answer = mayRun();
+    const isAllowed = answer === true || (await answer);
+    if (this.#isSuspended) return { isNotStarted: true };
+    if (!isAllowed || this.#isReleased || !walk.isWaitingFor(plan.key)) return new Promise<never>(() => {});
+    this.#running.add(plan.key);
+    return new Promise((resolve) => walk.start(plan, resolve));
+  }
+}

@@ -1,0 +1,37 @@
+import type { Program } from "../../engine/backend.ts";
+import type { LiveEvent } from "../../engine/events.ts";
+import type { Execution, ExecutionState } from "../../engine/execution.ts";
+import type { Admissible } from "../../engine/runs/slots.ts";
+import type { Calls, ServiceNames } from "./calls.ts";
+import type { LocalDrive } from "./drives.ts";
+import type { RescueCause } from "./register-state.ts";
+import type { StoredRow } from "./rows.ts";
+import type { RestateSdk } from "./sdk.ts";
+import type { Clearance } from "./suspects.ts";
+
+/** The part of a replica that its drives use. */
+export interface DriveHost {
+  /** The most bytes of the input and all values of one execution. */
+  readonly executionBytes: number;
+  /** The code of an execution on this replica. Waits until the replica knows its workflows; rejects if it may not run them. */
+  programOf(execution: Execution): Promise<Program | undefined>;
+  /** Reads the first rows of an execution. */
+  firstRows(id: string, count: number): Promise<StoredRow[]>;
+  /** Gives the drive a slot, now or later. Returns the function that gives it back. */
+  enter(drive: LocalDrive & Admissible): () => void;
+  /** Lets a drive that was interrupted run again, in its turn. */
+  clear(drive: LocalDrive): Promise<Clearance>;
+  /** The attempt of a drive has ended before the drive: the connection to Restate was lost, or Restate refused its journal. */
+  interrupted(drive: LocalDrive, isRepeated: boolean): void;
+  /** A row and its transitions are in Restate's journal, or follow from it. */
+  publish(id: string, row: StoredRow, states: readonly ExecutionState[]): void;
+  publishLive(event: LiveEvent): void;
+  /** Ends a drive that cannot continue. Another one continues from the rows. */
+  rescue(id: string, invocation: string, cause: RescueCause): void;
+}
+export interface DriveParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+  readonly host: DriveHost;
+}

@@ -1,0 +1,65 @@
+import type { ObjectContext } from "@restatedev/restate-sdk";
+import type { Program } from "../../engine/backend.ts";
+import { findMismatch } from "../../engine/compare-steps.ts";
+import type { Execution, Transition } from "../../engine/execution.ts";
+import type { DriveParts } from "./drive-host.ts";
+import { RegisterLink } from "./drive-link.ts";
+import { DriveRows } from "./drive-rows.ts";
+import { maxCrashes } from "./register-crashes.ts";
+import type { DriveInput, RescueCause } from "./register-state.ts";
+import { findDifference } from "./replay-rows.ts";
+import { lastPosition, loadRows, startedIn, type StoredRow } from "./rows.ts";
+
+/** The result of a comparison: the steps to continue on, or the transition that ends the drive. */
+type Verdict = { readonly steps: Execution["steps"] } | { readonly next: Transition };
+
+/**
+ * Decides how an execution continues whose drive was ended from outside. It runs no step: either a drive on the code of
+ * today follows, or the execution is suspended or fails. Restate's journal has the verdict, so a repetition on other code
+ * does the same.
+ */
+export async function runRescue(
+  context: ObjectContext,
+  parts: DriveParts,
+  input: DriveInput & { readonly cause: RescueCause },
+): Promise<void> {
+  const { host } = parts;
+  const { execution, epoch, commands, cause } = input;
+  const link = new RegisterLink(context, parts);
+  const stored = await loadRows(context, host, { id: execution.id, epoch });
+  const verdict = await context.run("verdict", async (): Promise<Verdict> => {
+    if (cause === "restart")
+      return { next: { at: Date.now(), to: "error", error: { message: interrupted, shown: true } } };
+    const reason = cause === "crashes" ? crashed : compare(input, stored, await host.programOf(execution));
+    if (typeof reason === "object") return reason;
+    const position = lastPosition(stored);
+    return { next: { at: Date.now(), to: "suspended", kind: "system", reason, pending: [], position } };
+  });
+  if ("steps" in verdict) return link.handOver({ steps: verdict.steps });
+  const rows = new DriveRows(context, host, execution);
+  for (const row of stored) rows.add(row);
+  rows.note(commands);
+  for (;;) {
+    if (rows.status === "running") {
+      if (await rows.settle(link, verdict.next, { made: rows.toCommand(verdict.next) })) return;
+    } else if (rows.status !== "suspended" || (await link.leave(rows.epoch))) return;
+    const heard = await link.command(rows.epoch + 1);
+    if ("command" in heard) rows.note([{ epoch: rows.epoch + 1, next: heard.command }]);
+  }
+}
+
+/** Compares the rows with the code of today. Returns the reason why it does not fit, or the steps to continue on. */
+function compare(
+  { execution, commands }: DriveInput,
+  stored: readonly StoredRow[],
+  program: Program | undefined,
+): string | { readonly steps: Execution["steps"] } {
+  if (!program) return `Workflow changed: workflow ${execution.workflowId} no longer exists`;
+  const { steps } = program;
+  const change =
+    findMismatch(execution.steps, steps, startedIn(stored)) ?? findDifference(execution, stored, commands, program);
+  return change === undefined ? { steps } : `Workflow changed: ${change}`;
+}
+
+const crashed = `Interrupted ${maxCrashes + 1} times by a crash`;
+const interrupted = "Interrupted by a restart";

@@ -1,0 +1,74 @@
+import type { JsonText } from "../../core/json.ts";
+import type { Walk } from "../../engine/attempts/walk.ts";
+import type { Program } from "../../engine/backend.ts";
+import type { Execution } from "../../engine/execution.ts";
+import { fromRow, textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
+import type { AttemptPlan } from "../../engine/walk/decision.ts";
+import { inputRow } from "../../engine/walk/value.ts";
+import type { Command } from "./register-state.ts";
+import type { StoredRow } from "./rows.ts";
+
+/** The part of a drive that keeps rows. */
+interface RowKeeper {
+  keep(row: JournalRow): void;
+  add(row: StoredRow): void;
+}
+interface Replay {
+  /** The first difference: a row or a status that this code does not lead to. */
+  readonly mismatch?: string;
+  /** The attempts to start. Those with a row are among them, but no branch waits for them. */
+  readonly starts: readonly AttemptPlan[];
+}
+
+/** Walks over the stored rows. `commands` are the transitions from outside that the rows may not have yet. */
+export function replayRows(
+  rows: readonly StoredRow[],
+  commands: readonly Command[],
+  walk: Walk,
+  keeper?: RowKeeper,
+): Replay {
+  const starts: AttemptPlan[] = [];
+  let undecided: StoredRow | undefined; // the last row, if its transition was not made
+  for (const stored of rows) {
+    const { row, moved } = stored;
+    if (row) keeper?.keep(row);
+    const input = row && fromRow(withBytes(row));
+    if (undecided && !(input && "command" in input)) return { starts, mismatch: toStatusMismatch(undecided) };
+    if (input && "key" in input && !walk.isWaitingFor(input.key))
+      return { starts, mismatch: `the journal has a result for ${input.key} that this version does not produce` };
+    const decision = walk.next(input);
+    starts.push(...decision.starts);
+    if (moved && decision.transition?.to !== stored.status) return { starts, mismatch: toStatusMismatch(stored) };
+    if (moved) walk.confirmTransition();
+    undecided = decision.transition && !moved ? stored : undefined;
+    keeper?.add(stored);
+  }
+  // A transition that was not made: a command was first.
+  const isPreceded = undecided !== undefined && commands.some(({ epoch }) => epoch > undecided.epoch);
+  return undecided && !isPreceded ? { starts, mismatch: toStatusMismatch(undecided) } : { starts };
+}
+
+/** The first difference between the stored rows and the code of today. Nothing runs. */
+export function findDifference(
+  execution: Execution,
+  rows: readonly StoredRow[],
+  commands: readonly Command[],
+  { createWalk }: Program,
+): string | undefined {
+  const texts = new Map(rows.map(({ number, row }) => [number, row]));
+  const readRow = (number: number): JsonText | undefined => {
+    const row = texts.get(number);
+    return number === inputRow ? execution.input : row && textOf(row);
+  };
+  const walk = createWalk(execution, { readRow, publishLive: () => {} });
+  const { mismatch } = replayRows(rows, commands, walk);
+  walk.release("Only its journal was compared");
+  return mismatch;
+}
+
+const toStatusMismatch = ({ row }: StoredRow): string =>
+  `the stored status after ${row?.key ?? "the start"} is not the one that this version produces`;
+
+/** A row whose value has its size, as a walk needs it. */
+export const withBytes = (row: JournalRow): JournalRow =>
+  row.kind === "value" && row.body !== null ? { ...row, bytes: Buffer.byteLength(row.body) } : row;
