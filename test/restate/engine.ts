@@ -1,0 +1,55 @@
+import { defineWorkflow } from "../../src/index.ts";
+import { restate } from "../../src/backends/restate/define.ts";
+import type { Logger } from "../../src/core/log.ts";
+import { createProgram } from "../../src/engine/attempts/live-walk.ts";
+import type { CreateWalk } from "../../src/engine/attempts/walk.ts";
+import type { Engine } from "../../src/engine/backend.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { Runnable } from "../../src/workflows/executions.ts";
+import { noTracer } from "../harness/tracer.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+const limits = { runningExecutions: 256, queuedExecutions: 1_024, sseBufferBytes: 1_048_576 };
+const ignore = (): void => {};
+const logger = Object.fromEntries(
+  ["trace", "debug", "info", "warn", "error", "fatal"].map((level) => [level, ignore]),
+) as unknown as Logger;
+
+/** An engine without a server around it, which runs one workflow. `createWalk` may put faults into its walks. */
+export async function openEngine(
+  place: { name: string; port: number },
+  definition: WorkflowDefinition,
+  toFaulty: (createWalk: CreateWalk) => CreateWalk = (createWalk) => createWalk,
+): Promise<{ engine: Engine; runnable: Runnable }> {
+  const { name, port } = place;
+  const backend = restate({ ingress, admin, name, serve: { port } });
+  const { engine } = backend.open({ root: process.cwd(), ...limits, executionBytes: 67_108_864, logger });
+  const program = createProgram({
+    workflow: definition,
+    logger,
+    tracer: noTracer,
+    ask: async () => "",
+    stepTimeoutMs: 60_000,
+    stepValueBytes: 4_194_304,
+    hold: () => () => {},
+  });
+  const runnable = { ...program, definition, createWalk: toFaulty(program.createWalk) };
+  await engine.open();
+  await engine.recover((id) => (id === definition.id ? runnable : undefined));
+  return { engine, runnable };
+}
+
+/** A workflow that suspends itself. The second version has one more step behind it. */
+export function asking(version: 1 | 2, ran: (step: string) => void): WorkflowDefinition {
+  const first = defineWorkflow({ id: "asking" })
+    .andThen({ id: "first", execute: () => (ran("first"), 1) })
+    .andThen({
+      id: "ask",
+      execute: ({ data, suspend, resumeData }) => {
+        ran("ask");
+        return resumeData === undefined ? suspend("Why") : [data, resumeData];
+      },
+    });
+  const last = version === 1 ? first : first.andThen({ id: "more", execute: ({ data }) => (ran("more"), data) });
+  return last as unknown as WorkflowDefinition; // the chain is one
+}

@@ -1,0 +1,40 @@
+// A replica that dies at a certain place: node fault-host.ts <name> <port> <fault>
+// - transition <n>  the register has made a transition, and the drive has not stored its row
+// - step            the first step runs
+// - rescue          on the second version of the workflow: the old drive was killed, and there is no new one
+import { unchecked } from "../../src/core/caller.ts";
+import type { RescueHost } from "../../src/backends/restate/register-rescue.ts";
+import { begin, resume } from "../../src/workflows/executions.ts";
+import { asking, openEngine } from "./engine.ts";
+
+const [name = "", port = "", fault = "", count = "0"] = process.argv.slice(2);
+const die = (): void => void process.kill(process.pid, "SIGKILL");
+let transitions = 0;
+const { engine, runnable } = await openEngine(
+  { name, port: Number(port) },
+  asking(fault === "rescue" ? 2 : 1, () => {
+    if (fault === "step") die();
+  }),
+  (createWalk) => (execution, host) => {
+    const walk = createWalk(execution, host);
+    const confirm = walk.confirmTransition.bind(walk);
+    walk.confirmTransition = () => {
+      if (++transitions === Number(count)) die();
+      confirm();
+    };
+    return walk;
+  },
+);
+if (fault === "rescue") {
+  const host = engine as unknown as RescueHost; // its engine is one
+  const endDrive = host.endDrive.bind(host);
+  host.endDrive = async (input) => {
+    await endDrive(input);
+    die();
+    return true;
+  };
+} else {
+  await begin(engine, runnable, {}, { executionId: "x" }, unchecked);
+  await resume(engine, runnable, await engine.settled("x", 0), { resumeData: 2 });
+  await engine.settled("x", 2);
+}
