@@ -3,7 +3,7 @@ import { restate } from "../../src/backends/restate/define.ts";
 import type { Logger } from "../../src/core/log.ts";
 import { createProgram } from "../../src/engine/attempts/live-walk.ts";
 import type { CreateWalk } from "../../src/engine/attempts/walk.ts";
-import type { Engine } from "../../src/engine/backend.ts";
+import type { Backend, Engine } from "../../src/engine/backend.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import type { Runnable } from "../../src/workflows/executions.ts";
 import { noTracer } from "../harness/tracer.ts";
@@ -15,14 +15,27 @@ const logger = Object.fromEntries(
   ["trace", "debug", "info", "warn", "error", "fatal"].map((level) => [level, ignore]),
 ) as unknown as Logger;
 
-/** An engine without a server around it, which runs one workflow. `createWalk` may put faults into its walks. */
-export async function openEngine(
+type ToFaulty = (createWalk: CreateWalk) => CreateWalk;
+interface Opened {
+  readonly engine: Engine;
+  readonly runnable: Runnable;
+}
+
+/** An engine without a server around it, which runs one workflow. `toFaulty` may put faults into its walks. */
+export function openEngine(
   place: { name: string; port: number },
   definition: WorkflowDefinition,
-  toFaulty: (createWalk: CreateWalk) => CreateWalk = (createWalk) => createWalk,
-): Promise<{ engine: Engine; runnable: Runnable }> {
+  toFaulty?: ToFaulty,
+): Promise<Opened> {
   const { name, port } = place;
-  const backend = restate({ ingress, admin, name, serve: { port } });
+  return openOn(restate({ ingress, admin, name, serve: { port } }), definition, toFaulty);
+}
+
+export async function openOn(
+  backend: Backend,
+  definition: WorkflowDefinition,
+  toFaulty: ToFaulty = (createWalk) => createWalk,
+): Promise<Opened> {
   const { engine } = backend.open({ root: process.cwd(), ...limits, executionBytes: 67_108_864, logger });
   const program = createProgram({
     workflow: definition,
