@@ -26,15 +26,17 @@ export function openEngine(
   place: { name: string; port: number },
   definition: WorkflowDefinition,
   toFaulty?: ToFaulty,
+  recovers = true,
 ): Promise<Opened> {
   const { name, port } = place;
-  return openOn(restate({ ingress, admin, name, serve: { port } }), definition, toFaulty);
+  return openOn(restate({ ingress, admin, name, serve: { port } }), definition, toFaulty, recovers);
 }
 
 export async function openOn(
   backend: Backend,
   definition: WorkflowDefinition,
   toFaulty: ToFaulty = (createWalk) => createWalk,
+  recovers = true,
 ): Promise<Opened> {
   const { engine } = backend.open({ root: process.cwd(), ...limits, executionBytes: 67_108_864, logger });
   const program = createProgram({
@@ -48,7 +50,7 @@ export async function openOn(
   });
   const runnable = { ...program, definition, createWalk: toFaulty(program.createWalk) };
   await engine.open();
-  await engine.recover((id) => (id === definition.id ? runnable : undefined));
+  await engine.recover(recovers ? (id) => (id === definition.id ? runnable : undefined) : undefined);
   return { engine, runnable };
 }
 

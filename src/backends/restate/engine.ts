@@ -88,6 +88,11 @@ export class RestateEngine implements Engine, DriveHost {
     this.#slots.open();
   }
 
+  /**
+   * Without `programOf` this replica runs only executions that were started or resumed on it. Drives of others are refused,
+   * and stay with Restate, which offers them to other replicas, and again to this one after a restart. Commands to them take
+   * effect at once; their events follow when a replica drives them.
+   */
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
     this.#programOf = programOf;
     await this.#endpoint?.register();
@@ -260,12 +265,13 @@ export class RestateEngine implements Engine, DriveHost {
     const expected = this.#programs.get(id);
     if (expected) return expected;
     await this.#known.promise;
-    return this.#programOf?.(workflowId);
+    if (!this.#programOf) throw new Error(`Execution ${id} was not started here, and this replica continues no others`);
+    return this.#programOf(workflowId);
   }
 
   enter(drive: LocalDrive & Admissible): () => void {
     const { id, input } = drive.execution;
-    this.#programs.delete(id);
+    if (this.#programOf) this.#programs.delete(id); // else it has no other
     const remove = this.#drives.add(id, drive);
     this.#slots.enter(drive, toWeight(input));
     return () => {
