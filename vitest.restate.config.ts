@@ -3,6 +3,8 @@ import base from "./vitest.config.ts";
 
 /** Suites that any backend must pass. Files that need the embedded one say so by name. */
 const suites = ["test/{workflows,agents,auth,observability}/**/*.test.ts"];
+/** Suites of the engine, at a reduced size. */
+const engine = ["test/faults/code-changes.test.ts"];
 /** Suites that are also called on one replica while another one drives. */
 const replicated = ["test/workflows/{spec,streams}.test.ts"];
 
@@ -20,6 +22,7 @@ const config: typeof base = (env) => {
       projects: [
         { ...shared, test: { name: "restate", include: ["test/restate/*.test.ts"] } },
         { ...shared, test: { name: "one replica", include: suites, env: { TEST_BACKEND: "restate" } } },
+        { ...shared, test: { name: "engine", include: engine, env: { TEST_BACKEND: "restate" } } },
         {
           ...shared,
           test: {

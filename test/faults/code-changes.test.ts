@@ -3,8 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { andAll, andTap, andThen, andWhen, defineWorkflow, embedded } from "agentserve";
+import { andAll, andTap, andThen, andWhen, defineWorkflow } from "agentserve";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { patienceMs } from "../harness/patience.ts";
+import { openPlace } from "../harness/places.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-changes-"));
@@ -103,7 +105,7 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
   const path = "/workflows/changing";
 
   async function open(definition: WorkflowDefinition | undefined, file: string): Promise<TestServer> {
-    const backend = embedded({ path: join(folder, file) });
+    const backend = await openPlace(join(folder, file));
     const workflows = definition ? [definition] : [];
     return startServer("in process", { config: { workflows, backend, server: { limits: { drainMs: 1 } } } });
   }
@@ -154,9 +156,10 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
     recovering = true;
     const second = await open(after(), file);
     if (recovered === "continues") {
-      await expect.poll(async () => (await stateOf(second)).status).toBe("completed");
+      await expect.poll(async () => (await stateOf(second)).status, { timeout: patienceMs }).toBe("completed");
       expect((await stateOf(second)).result).toEqual(result);
     } else {
+      await expect.poll(async () => (await stateOf(second)).status, { timeout: patienceMs }).not.toBe("running");
       const { status, suspension } = await stateOf(second);
       expect(`${status}: ${suspension.reason}`).toBe(recovered);
       expect(suspension.stepId).toMatch(/^(sub\/)?wait$/);
@@ -178,7 +181,7 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
 });
 
 it("compares with the code that it went on with, not only with the first", async () => {
-  const backend = embedded({ path: join(folder, "again.db") });
+  const backend = await openPlace(join(folder, "again.db"));
   const ask = (id: string) => andThen({ id, execute: ({ suspend, resumeData }) => resumeData ?? suspend() });
   const short = () => workflow(ask("one"));
   const long = () => workflow(ask("one"), ask("two"));
@@ -200,7 +203,7 @@ it("compares with the code that it went on with, not only with the first", async
 });
 
 it("does not go on where the same steps would have gone another way", async () => {
-  const backend = embedded({ path: join(folder, "retries.db") });
+  const backend = await openPlace(join(folder, "retries.db"));
   let tries = 0;
   const flow = (attempts: number) =>
     workflow(

@@ -22,6 +22,7 @@ import type { RestateSettings } from "./options.ts";
 import { createRegister } from "./register.ts";
 import type { BeginInput, Brief, MoveInput, MoveResult, RescueCause, RescueInput } from "./register-state.ts";
 import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
+import { findDifference } from "./replay-rows.ts";
 import { loadSdk } from "./sdk.ts";
 import { localMs, StoredEvents } from "./stored-events.ts";
 import type { Clearance } from "./suspects.ts";
@@ -214,13 +215,30 @@ export class RestateEngine implements Engine, DriveHost {
     const release = this.#slots.reserve();
     const forget = this.#expect(id, program);
     try {
+      const difference = await this.#findDifference(id, epoch, program);
+      if (difference !== undefined) throw new ServeError(409, `Workflow changed: ${difference}`);
       const next: Transition = { at: Date.now(), to: "running", ...how };
       const resumed = await this.#move(id, { next, epoch, steps: program.steps });
       if (!resumed) forget();
       return resumed;
+    } catch (error) {
+      forget();
+      throw error;
     } finally {
       release();
     }
+  }
+
+  /** The first difference between the rows of a suspended execution and the code. One that is driven continues on its own. */
+  async #findDifference(id: string, epoch: number, program: Program): Promise<string | undefined> {
+    const [state, brief, rows] = await Promise.all([this.state(id), this.#brief(id), this.#stored.allRows(id)]);
+    const isSuspended = state?.status === "suspended" && state.epoch === epoch && brief?.isDriven === false;
+    // Rows that the last drive has not stored yet are compared by the next one.
+    if (!isSuspended || rows.at(-1)?.epoch !== epoch) return undefined;
+    return findDifference(state.execution, rows, [], program);
+  }
+  #brief(id: string): Promise<Brief | null> {
+    return this.#client.read<Brief | null>(this.#names.register, id, "brief");
   }
 
   cancel(id: string, reason: string): Promise<ExecutionState | false> {
@@ -249,7 +267,7 @@ export class RestateEngine implements Engine, DriveHost {
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
-    const brief = await this.#client.read<Brief | null>(this.#names.register, id, "brief");
+    const brief = await this.#brief(id);
     return brief?.isDriven ? undefined : startedIn(await this.#stored.allRows(id));
   }
 

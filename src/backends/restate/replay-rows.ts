@@ -33,9 +33,9 @@ export function replayRows(
     const { row, moved } = stored;
     if (row) keeper?.keep(row);
     const input = row && fromRow(withBytes(row));
-    if (undecided && !(input && "command" in input)) return { starts, mismatch: toStatusMismatch(undecided) };
     if (input && "key" in input && !walk.isWaitingFor(input.key))
       return { starts, mismatch: `the journal has a result for ${input.key} that this version does not produce` };
+    if (undecided && !(input && "command" in input)) return { starts, mismatch: toStatusMismatch(undecided) };
     const decision = walk.next(input);
     starts.push(...decision.starts);
     if (moved && decision.transition?.to !== stored.status) return { starts, mismatch: toStatusMismatch(stored) };
