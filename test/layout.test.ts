@@ -18,7 +18,18 @@ const floors: Record<string, string[]> = {
   dev: [...kit, "engine", ...nouns, "config", "server"],
   "index.ts": [...kit, "engine", "backends/embedded", ...nouns, "config", "server"],
   "models.ts": ["agents"],
-  cli: [...kit, "engine", "backends/embedded", ...nouns, "config", "server", "dev", "index.ts", "models.ts"],
+  cli: [
+    ...kit,
+    "engine",
+    "backends/embedded",
+    "backends/restate",
+    ...nouns,
+    "config",
+    "server",
+    "dev",
+    "index.ts",
+    "models.ts",
+  ],
 };
 
 const files = globSync("src/**/*.ts");

@@ -78,7 +78,7 @@ async function examineStore(project: Project, data: string | undefined): Promise
     if (!store) return { name: "store", status: "ok", message: backend.type };
     const executions = Object.entries(store.executions).map(([status, count]) => `${count} ${status}`);
     const facts = [
-      show(store.place),
+      URL.canParse(store.place) ? toVisible(store.place) : show(store.place),
       ...store.facts,
       ...(executions.length > 0 ? [`executions: ${executions.join(", ")}`] : []),
       ...(store.isInUse ? ["in use by a running server"] : []),

@@ -26,6 +26,8 @@ export interface Turn {
   /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
   store(messages: readonly StoredMessage[], until?: string): Promise<void>;
   close(): void;
+  /** Aborted when the turn is lost, because this process was out of reach. Embedded: never, so there is none. */
+  readonly signal?: AbortSignal | undefined;
 }
 export interface History {
   /** Whether the conversation has any stored message. */

@@ -73,6 +73,7 @@ const cannotBegin = {
   503: "Too many executions are running, too much data is in flight, storage cannot be written, or the server is shutting down",
 };
 const cannotStart = { ...cannotBegin, 507: "Storage is full" };
+const cannotRead = { 503: "Storage cannot be read" };
 const cannotWrite = { 503: "Too much data is in flight, storage cannot be written, or the server is shutting down" };
 
 export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
@@ -184,7 +185,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       summary: "Get an execution",
       access: "public",
       responses: { 200: StateShape },
-      errors: unknownExecution,
+      errors: { ...unknownExecution, ...cannotRead },
       async handle({ params, identity }) {
         const state = await find(engine, params.id, params.executionId, toReach(identity));
         const view = toStateView(state, showErrors);
@@ -198,6 +199,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       query: ListQuery,
       responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
+      errors: cannotRead,
       async handle({ params, query, identity }) {
         const reach = toReach(identity);
         if (reach !== "all" && reach.userId === undefined) return { items: [], nextCursor: null };
@@ -229,7 +231,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       query: AttachQuery,
       responses: { 200: events(EventShape) },
-      errors: unknownExecution,
+      errors: { ...unknownExecution, 503: "Too many open streams, or storage cannot be read" },
       async handle({ params, query, request, identity }) {
         const { execution } = await find(engine, params.id, params.executionId, toReach(identity));
         const after = Number(query.after ?? lastEventId(request) ?? 0);

@@ -6,6 +6,8 @@ import type { Backend } from "../../src/engine/backend.ts";
 /** A backend that suites run on. */
 export interface TestBackend {
   readonly name: string;
+  /** The replica that answers a call may hear of its effect a moment later: it is not the one that drives the execution. */
+  readonly isDistributed?: boolean;
   /** Returns a backend with an empty store of its own, which is gone once its server is closed. */
   create(): Backend;
   /** Returns the backend of a second replica, which then drives all executions of the first. Undefined: there is none. */
@@ -15,7 +17,7 @@ export interface TestBackend {
 /** Every backend that the suites of workflows, agents, auth and observability must pass on. */
 const backends: readonly TestBackend[] = [
   { name: "embedded", create: () => embedded({ path: ":memory:" }) },
-  { name: "restate", create: () => createRestate(`test-${randomUUID()}`), createReplica },
+  { name: "restate", isDistributed: true, create: () => createRestate(`test-${randomUUID()}`), createReplica },
 ];
 
 /** A backend on the Restate server of `TEST_RESTATE_INGRESS` and `TEST_RESTATE_ADMIN`. */

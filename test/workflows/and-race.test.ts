@@ -42,7 +42,10 @@ describe("a step", () => {
     );
     expect(won.state).toMatchObject({ status: "completed", result: "x" });
     await won.server.close();
-    const lost = await run(defineWorkflow({ id: "w" }).andRace({ id: "r", steps: [fails("one"), fails("two")] }));
+    const { promise: hasFailed, resolve } = Promise.withResolvers<void>();
+    const one = andThen({ id: "one", execute: () => (setImmediate(resolve), Promise.reject(new Error("one"))) });
+    const two = andThen({ id: "two", execute: () => hasFailed.then(() => Promise.reject(new Error("two"))) });
+    const lost = await run(defineWorkflow({ id: "w" }).andRace({ id: "r", steps: [one, two] }));
     expect(lost.state).toMatchObject({ status: "error", error: "two" });
     await lost.server.close();
   });

@@ -2,6 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { andThen, defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
+import { onFile } from "../harness/backends.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
 const textOf = (bytes: number): string => "x".repeat(bytes);
@@ -89,8 +90,8 @@ describeServer("GET /workflows/:id/executions", { config, only: ["in process", "
   });
 });
 
-it("answers other requests while it reads long rows", async () => {
-  const server = await startServer("in process", { config });
+it("answers other requests while it reads long rows of its file", async () => {
+  const server = await startServer("in process", { config, backend: onFile(":memory:") });
   onTestFinished(() => server.close());
   for (let i = 0; i < 20; i++) await server.post("/workflows/echo/execute", { input: { text: textOf(longBytes) } });
   let turns = 0;

@@ -113,6 +113,7 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
   const turn = await conversations.open({ agentId, userId, conversationId }, { name: question.turnName, signal });
   // A tool that ignores the abort must not keep the conversation locked.
   signal.addEventListener("abort", () => turn.close(), { once: true });
+  turn.signal?.addEventListener("abort", () => operation.abort(turn.signal?.reason), { once: true });
   try {
     return toHeld(await storedTurn(turn, input), () => turn.close());
   } catch (error) {

@@ -57,11 +57,14 @@ async function findPlace(
 ): Promise<{ history: History; until: string | undefined }> {
   const [first] = last;
   const edited = !trusted && first?.message.role === "user" ? first.id : undefined;
+  let history: History | undefined;
   for (const until of [regenerate, edited]) {
-    const history = until === undefined ? undefined : await turn.history(until);
-    if (history?.found) return { history, until };
+    if (until === undefined) continue;
+    history = await turn.history(until);
+    if (history.found) return { history, until };
   }
-  return { history: await turn.history(), until: undefined };
+  // A history without its `until` has all stored messages before the turn.
+  return { history: history ?? (await turn.history()), until: undefined };
 }
 
 function toFresh(

@@ -1,22 +1,24 @@
 import type { Context, InvocationId } from "@restatedev/restate-sdk";
 import type { RestateSdk } from "./sdk.ts";
 
-/** The names of the three services of one server. */
+/** The names of the services of one server. */
 export interface ServiceNames {
   readonly register: string;
   readonly drive: string;
   readonly wait: string;
+  readonly conversation: string;
 }
 export const toNames = (name: string): ServiceNames => ({
   register: name,
   drive: `${name}.drive`,
   wait: `${name}.wait`,
+  conversation: `${name}.conversation`,
 });
 
 /** The handler of another service. */
 interface Target {
   readonly service: string;
-  /** The execution. */
+  /** The execution or the conversation. */
   readonly key: string;
   readonly method: string;
 }

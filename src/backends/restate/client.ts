@@ -34,8 +34,14 @@ export class RestateClient {
   }
 
   /** Calls a handler that may change something. A call that is sent twice must be recognised by its token. */
-  write<T>(service: string, key: string, method: string, body: unknown): Promise<T> {
-    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(writeMs));
+  write<T>(service: string, key: string, method: string, body: unknown, limitMs: number = writeMs): Promise<T> {
+    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(limitMs));
+  }
+
+  /** Sends to a handler, to be run after a delay. Resolves when Restate has it. */
+  async send(service: string, key: string, method: string, body: unknown, delayMs: number): Promise<void> {
+    const path = `${toPath(service, key, method)}/send?delay=${delayMs}ms`;
+    await this.#call(path, body, AbortSignal.timeout(writeMs));
   }
 
   /** Sends to a handler, to be run after a delay. Resolves when Restate has it. */

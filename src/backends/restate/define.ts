@@ -1,5 +1,5 @@
 import type { Backend } from "../../engine/backend.ts";
-import { noConversations, RestateEngine } from "./engine.ts";
+import { RestateEngine } from "./engine.ts";
 import { inspect } from "./inspect.ts";
 import { findRisk, toSettings, type RestateBackendOptions } from "./options.ts";
 
@@ -17,7 +17,7 @@ export function restate(options: RestateBackendOptions): Backend {
     inspect: ({ root }) => inspect(settings, root),
     open(parts) {
       const engine = new RestateEngine({ ...parts, ...settings });
-      return { engine, conversations: { open: noConversations } };
+      return { engine, conversations: engine.conversations };
     },
   };
 }

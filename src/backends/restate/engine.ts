@@ -12,6 +12,8 @@ import { Slots, type Admissible } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client.ts";
+import { RestateConversations } from "./conversations/conversations.ts";
+import { createConversation } from "./conversations/service.ts";
 import type { DriveHost } from "./drive-host.ts";
 import { createDriveService } from "./drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drives.ts";
@@ -41,6 +43,7 @@ export interface RestateEngineOptions extends RestateSettings {
 /** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
 export class RestateEngine implements Engine, DriveHost {
   readonly executionBytes: number;
+  readonly conversations: RestateConversations;
   readonly #options: RestateEngineOptions;
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
@@ -51,6 +54,8 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #stored: StoredEvents;
   readonly #interruptions: Interruptions;
   readonly #closing = new AbortController();
+  /** Aborted when the drain is over: callers get their results until then. */
+  readonly #closed = new AbortController();
   /** Resolves after the first registration, or the first failure of it. */
   readonly #known = Promise.withResolvers<void>();
   /** The code of the executions that were started or resumed here and are not driven yet. */
@@ -66,6 +71,13 @@ export class RestateEngine implements Engine, DriveHost {
     this.executionBytes = executionBytes;
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
+    const closing = this.#closing.signal;
+    this.conversations = new RestateConversations({
+      client: this.#client,
+      names: this.#names,
+      closing,
+      known: this.#known.promise,
+    });
     this.#readers = new Readers(sseBufferBytes);
     this.#slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte });
     this.#stored = new StoredEvents({
@@ -73,7 +85,7 @@ export class RestateEngine implements Engine, DriveHost {
       names: this.#names,
       drives: this.#drives,
       readers: this.#readers,
-      closing: this.#closing.signal,
+      closing,
       replica: newId(),
     });
     this.#interruptions = new Interruptions(this.#client, this.#names);
@@ -83,7 +95,7 @@ export class RestateEngine implements Engine, DriveHost {
     const sdk = loadSdk(this.#options.root);
     await mayServe?.();
     const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this, retention: this.#options.retention };
-    const services = [createRegister(parts), createDriveService(parts), createWait(parts)];
+    const services = [createRegister(parts), createDriveService(parts), createWait(parts), createConversation(parts)];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();
     this.#slots.open();
@@ -154,14 +166,14 @@ export class RestateEngine implements Engine, DriveHost {
     this.#recent.delete(id);
     if (recent && recent.epoch > afterEpoch) return recent;
     const over = new AbortController();
-    const signals = [over.signal, this.#closing.signal, ...(signal ? [signal] : [])];
+    const signals = [over.signal, this.#closed.signal, ...(signal ? [signal] : [])];
     const stop = AbortSignal.any(signals);
     const here = this.#waiters.next(id, afterEpoch, stop);
     here.catch(() => {}); // reported by the race, or nobody waits any more
     try {
       return await Promise.race([here, this.#settledElsewhere(id, afterEpoch, stop)]);
     } catch (error) {
-      throw this.#closing.signal.aborted ? shuttingDown() : error;
+      throw this.#closed.signal.aborted ? shuttingDown() : error;
     } finally {
       over.abort();
     }
@@ -340,19 +352,19 @@ export class RestateEngine implements Engine, DriveHost {
       while (isBusy() && performance.now() < until) await sleep(10);
     };
     await Promise.race([Promise.all([idle(), beside]), sleep(drainMs, undefined, { ref: false })]);
+    this.#closed.abort(shuttingDown());
     this.#waiters.close(shuttingDown());
     // Before Restate continues them elsewhere: a shutdown is not a crash.
     const reports = this.#drives.all().map((drive) => this.#interruptions.report(drive));
     await Promise.race([Promise.all(reports), sleep(reportMs, undefined, { ref: false })]);
     for (const drive of this.#drives.all()) drive.release("The server is shutting down");
+    await this.conversations.idle(leaveMs);
     await this.#endpoint?.close();
   }
 }
 
 /** The most executions whose settled state is kept for a caller that is about to ask. */
 const mostRecent = 1_000;
+/** The time in which a server that is closed gives back the turns of its conversations. */
+const leaveMs = 1_000;
 const reportMs = 2_000;
-
-/** The answer of a backend that cannot store conversations yet. */
-export const noConversations = (): Promise<never> =>
-  Promise.reject(new ServeError(501, "The Restate backend cannot store conversations yet"));

@@ -1,10 +1,11 @@
 import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { Calls, ServiceNames } from "./calls.ts";
+import type { LineNews } from "./conversations/line.ts";
 import type { WatchInput } from "./register-state.ts";
 import type { RestateSdk } from "./sdk.ts";
 
-/** The service that holds a call of a replica open until a register or a drive resolves its awakeable. */
+/** The service that holds a call of a replica open until an object resolves its awakeable. */
 export function createWait({
   sdk,
   names,
@@ -39,6 +40,12 @@ export function createWait({
         calls.tell(context, { service: names.register, key: id, method: "watch" }, { ...input, awakeable });
         await promise;
         return null;
+      },
+      /** Resolves when a place in the line of a conversation has the turn, or is gone. */
+      async turn(context: Context, { key, id }: { key: string; id: string }): Promise<LineNews> {
+        const { id: awakeable, promise } = context.awakeable<LineNews>();
+        await calls.send(context, { service: names.conversation, key, method: "watch" }, { id, awakeable });
+        return promise;
       },
     },
   });

@@ -1,0 +1,200 @@
+import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
+import { maxBytes, maxMessages, windowSize, type History, type StoredMessage } from "../../../engine/conversations.ts";
+import type { RestateSdk } from "../sdk.ts";
+
+/**
+ * The state of a conversation's object, by key. Messages are numbered in their order; a number may be free.
+ *
+ * - line      the line of turns (`line`)
+ * - size      the next number, and the count of messages
+ * - m<n>      the body of a message
+ * - p<k>      the rows of the messages from 50k to 50k + 49
+ * - i<id>     the numbers of the messages with this id
+ * - t<name>   the numbers of a named turn: the first one, and the one after its last
+ */
+interface Size {
+  readonly next: number;
+  readonly count: number;
+}
+/** A message without its body. `length` is that of the body. */
+type Row = readonly [number: number, role: string, length: number, id: string | null, turn: string | null];
+type Range = readonly [from: number, end: number];
+
+const pageSize = 50;
+const toPage = (number: number): number => Math.floor(number / pageSize);
+const bodyKey = (number: number): string => `m${number}`;
+const pageKey = (page: number): string => `p${page}`;
+// As JSON, because a key is UTF-8: it has no place for half of a surrogate pair.
+const idKey = (id: string): string => `i${JSON.stringify(id)}`;
+const turnKey = (name: string): string => `t${JSON.stringify(name)}`;
+
+/** The place of a turn: its name, and the first message that it replaces. */
+export interface Place {
+  readonly name?: string | undefined;
+  readonly until?: string | undefined;
+}
+
+/** Reads the last messages before a place. A turn that runs again does not see what it stored the first time. */
+export async function readHistory(sdk: RestateSdk, context: ObjectContext, place: Place): Promise<History> {
+  const { size, own, start } = await readPlace(sdk, context, place);
+  const [ownFrom, ownEnd] = own ?? [0, 0];
+  const rows: Row[] = [];
+  let length = 0;
+  let hasUser = false;
+  const isFull = (row: Row): boolean => {
+    length += row[2];
+    if (rows.length > 0 && length > maxBytes) return true;
+    rows.push(row);
+    hasUser ||= row[1] === "user";
+    return (rows.length >= windowSize && hasUser) || rows.length === maxMessages;
+  };
+  const end = start ?? size.next;
+  for (let page = toPage(end - 1); page >= 0; page--) {
+    const all = (await context.get<Row[]>(pageKey(page))) ?? [];
+    const others = all.filter(([number]) => number < end && (number < ownFrom || number >= ownEnd));
+    if (others.toReversed().some(isFull)) break;
+  }
+  rows.reverse();
+  const keys = rows.map(([number]) => bodyKey(number));
+  const bodies = await readAll<string>(sdk, context, keys);
+  const messages = rows.map(([, role, , id], index) => ({ id: id ?? undefined, role, body: bodies[index]! })); // written with its row
+  return { stored: size.count > ownEnd - ownFrom, found: start !== undefined, messages };
+}
+
+/** Stores messages in place of all from `until` on, and of those that the same turn stored before. */
+export async function replaceMessages(
+  sdk: RestateSdk,
+  context: ObjectContext,
+  place: Place,
+  messages: readonly StoredMessage[],
+): Promise<void> {
+  const { name } = place;
+  const { size, own, start } = await readPlace(sdk, context, place);
+  const from = start ?? size.next;
+  const pages = new Pages(sdk, context);
+  const removed = await pages.remove(from, size.next);
+  if (own) removed.push(...(await pages.remove(...own)));
+  const added = messages.map(({ id, role, body }, index): Row => [
+    from + index,
+    role,
+    body.length,
+    id ?? null,
+    name ?? null,
+  ]);
+  await pages.add(added);
+  pages.write();
+  for (const [number] of removed) context.clear(bodyKey(number));
+  for (const [index, { body }] of messages.entries()) context.set(bodyKey(from + index), body);
+  await changeIds(sdk, context, removed, added);
+  await cutTurns(sdk, context, removed, from);
+  const next = from + added.length;
+  if (name !== undefined && added.length > 0) context.set<Range>(turnKey(name), [from, next]);
+  else if (own) context.clear(turnKey(name!)); // only a named turn has messages of its own
+  context.set<Size>("size", { next, count: size.count - removed.length + added.length });
+}
+
+async function readPlace(sdk: RestateSdk, context: ObjectContext, { name, until }: Place) {
+  // A key that is never set stands for an absent name or id.
+  const keys = ["size", name === undefined ? "-" : turnKey(name), until === undefined ? "-" : idKey(until)];
+  const [size, own, numbers] = await readAll(sdk, context, keys);
+  return {
+    size: (size as Size | null) ?? { next: 0, count: 0 },
+    own: (own as Range | null) ?? undefined,
+    start: (numbers as number[] | null)?.[0],
+  };
+}
+
+/** Keeps the numbers of each id in order. */
+async function changeIds(
+  sdk: RestateSdk,
+  context: ObjectContext,
+  removed: readonly Row[],
+  added: readonly Row[],
+): Promise<void> {
+  const changed = Map.groupBy([...removed, ...added], ([, , , id]) => id);
+  changed.delete(null);
+  const keys = [...changed.keys()].map((id) => idKey(id!)); // without the null
+  const known = await readAll<number[]>(sdk, context, keys);
+  const gone = new Set(removed);
+  for (const [index, rows] of [...changed.values()].entries()) {
+    const numbers = new Set(known[index]);
+    for (const row of rows) {
+      if (gone.has(row)) numbers.delete(row[0]);
+      else numbers.add(row[0]);
+    }
+    if (numbers.size > 0) context.set(keys[index]!, [...numbers]);
+    else context.clear(keys[index]!);
+  }
+}
+
+/** Cuts the ranges of named turns whose messages from a number on were removed. */
+async function cutTurns(sdk: RestateSdk, context: ObjectContext, removed: readonly Row[], from: number): Promise<void> {
+  const cut = removed.filter(([number]) => number >= from).flatMap(([, , , , turn]) => (turn === null ? [] : [turn]));
+  const keys = [...new Set(cut)].map(turnKey);
+  const ranges = await readAll<Range>(sdk, context, keys);
+  for (const [index, key] of keys.entries()) {
+    const first = ranges[index]?.[0];
+    if (first !== undefined && first < from) context.set<Range>(key, [first, from]);
+    else context.clear(key);
+  }
+}
+
+/** The pages of rows that one store changes. */
+class Pages {
+  readonly #sdk: RestateSdk;
+  readonly #context: ObjectContext;
+  readonly #rows = new Map<number, Row[]>();
+
+  constructor(sdk: RestateSdk, context: ObjectContext) {
+    this.#sdk = sdk;
+    this.#context = context;
+  }
+
+  /** Removes the rows of a range, and returns them. */
+  async remove(from: number, end: number): Promise<Row[]> {
+    const removed: Row[] = [];
+    for (const page of await this.#load(from, end)) {
+      const rows = this.#rows.get(page)!;
+      const isRemoved = ([number]: Row): boolean => number >= from && number < end;
+      removed.push(...rows.filter(isRemoved));
+      this.#rows.set(
+        page,
+        rows.filter((row) => !isRemoved(row)),
+      );
+    }
+    return removed;
+  }
+
+  /** Adds rows at the end. */
+  async add(added: readonly Row[]): Promise<void> {
+    const [first] = added;
+    if (first) await this.#load(first[0], first[0] + added.length);
+    for (const row of added) this.#rows.get(toPage(row[0]))!.push(row);
+  }
+
+  write(): void {
+    for (const [page, rows] of this.#rows) {
+      if (rows.length > 0) this.#context.set(pageKey(page), rows);
+      else this.#context.clear(pageKey(page));
+    }
+  }
+
+  async #load(from: number, end: number): Promise<number[]> {
+    if (from >= end) return [];
+    const pages = Array.from({ length: toPage(end - 1) - toPage(from) + 1 }, (_, index) => toPage(from) + index);
+    const missing = pages.filter((page) => !this.#rows.has(page));
+    const found = await readAll<Row[]>(this.#sdk, this.#context, missing.map(pageKey));
+    for (const [index, page] of missing.entries()) this.#rows.set(page, found[index] ?? []);
+    return pages;
+  }
+}
+
+/** Reads many keys at once. One `get` after another takes seconds for thousands of them. */
+function readAll<T>(
+  { RestatePromise }: RestateSdk,
+  context: ObjectSharedContext,
+  keys: readonly string[],
+): Promise<(T | null)[]> {
+  // `get` returns a RestatePromise, which its type hides. `Promise.all` would wait for each of them separately.
+  return RestatePromise.all(keys.map((key) => context.get<T>(key) as RestatePromise<T | null>));
+}

@@ -1,0 +1,93 @@
+import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { History, StoredMessage } from "../../../engine/conversations.ts";
+import type { Calls, ServiceNames } from "../calls.ts";
+import type { RestateSdk } from "../sdk.ts";
+import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
+import { readHistory, replaceMessages } from "./messages.ts";
+
+export interface ConversationParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+}
+export interface HistoryInput {
+  /** The place that asks. */
+  readonly id: string;
+  readonly until?: string | undefined;
+}
+export interface StoreInput extends HistoryInput {
+  /** Counts the stores of one turn. */
+  readonly number: number;
+  readonly messages: readonly StoredMessage[];
+}
+interface WatchInput {
+  readonly id: string;
+  readonly awakeable: string;
+}
+
+/** The object of one conversation: its line of turns, and its messages. Every handler is short. */
+export function createConversation({ sdk, names, calls }: ConversationParts): VirtualObjectDefinition<string, unknown> {
+  async function writeLine(context: ObjectContext, line: Line): Promise<void> {
+    if (line.settle())
+      calls.tell(context, { service: names.conversation, key: context.key, method: "sweep" }, null, sweepMs);
+    const stored = line.toStored();
+    if (stored) context.set("line", stored);
+    else context.clear("line");
+  }
+
+  return sdk.object({
+    name: names.conversation,
+    options: {
+      journalRetention: 0,
+      idempotencyRetention: 0,
+      enableLazyState: true,
+      // A replica that hangs must not keep the object, and with it the conversation.
+      inactivityTimeout: 2_000,
+      abortTimeout: 1_000,
+      // For ever: a handler that was given up half-way would leave half of its changes.
+      retryPolicy: { initialInterval: 50, maxInterval: 1_000, exponentiationFactor: 2, maxAttempts: 2 ** 31 },
+    },
+    handlers: {
+      /** Applies the changes of a replica to the line, and tells it who has the turn. */
+      async sync(context: ObjectContext, input: SyncInput): Promise<LineNews> {
+        const line = await readLine(context);
+        const news = line.sync(input);
+        await writeLine(context, line);
+        return news;
+      },
+
+      async watch(context: ObjectContext, { id, awakeable }: WatchInput): Promise<void> {
+        const line = await readLine(context);
+        line.watch(id, awakeable);
+        await writeLine(context, line);
+      },
+
+      async sweep(context: ObjectContext): Promise<void> {
+        const line = await readLine(context);
+        line.sweep();
+        await writeLine(context, line);
+      },
+
+      /** Null: the place does not have the turn. */
+      async history(context: ObjectContext, { id, until }: HistoryInput): Promise<History | null> {
+        const { head } = await readLine(context);
+        return head?.id === id ? readHistory(sdk, context, { name: head.name, until }) : null;
+      },
+
+      /** Resolves to false if the place does not have the turn. */
+      async store(context: ObjectContext, { id, until, number, messages }: StoreInput): Promise<boolean> {
+        const line = await readLine(context);
+        const { head } = line;
+        if (head?.id !== id) return false;
+        if (head.stored === number) return true;
+        await replaceMessages(sdk, context, { name: head.name, until }, messages);
+        head.stored = number;
+        await writeLine(context, line);
+        return true;
+      },
+    },
+  });
+}
+
+const readLine = async (context: ObjectContext): Promise<Line> =>
+  new Line(await context.get<StoredLine>("line"), (awakeable, news) => context.resolveAwakeable(awakeable, news));

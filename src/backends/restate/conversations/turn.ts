@@ -1,0 +1,84 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { ServeError } from "../../../core/error.ts";
+import type { History, StoredMessage, Turn } from "../../../engine/conversations.ts";
+import type { ServiceNames } from "../calls.ts";
+import type { RestateClient } from "../client.ts";
+import { lostTurn, type LocalPlace } from "./local-line.ts";
+import type { HistoryInput, StoreInput } from "./service.ts";
+
+interface TurnParts {
+  readonly client: RestateClient;
+  readonly names: ServiceNames;
+  readonly key: string;
+  readonly place: LocalPlace;
+  /** The signal of the call. */
+  readonly stop: AbortSignal;
+}
+
+/** The time for which an answer is kept while Restate cannot be reached: a restart of its server takes less. */
+const storeMs = 20_000;
+/** Restate drops the connection for a message of more than 32 MiB. */
+const maxStoreBytes = 30_000_000;
+
+/** A turn that this replica has, until it closes it or loses it. */
+export class RestateTurn implements Turn {
+  readonly #parts: TurnParts;
+  #stores = 0;
+  #stored: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: TurnParts) {
+    this.#parts = parts;
+  }
+
+  get signal(): AbortSignal {
+    return this.#parts.place.lost;
+  }
+
+  async history(until?: string): Promise<History> {
+    const { id } = this.#parts.place;
+    const history = await this.#call<History | null>("history", { id, until }, 0);
+    if (!history) throw lostTurn();
+    return history;
+  }
+
+  store(messages: readonly StoredMessage[], until?: string): Promise<void> {
+    const storing = this.#store(messages, until);
+    this.#stored = storing.catch(() => {});
+    return storing;
+  }
+
+  async #store(messages: readonly StoredMessage[], until: string | undefined): Promise<void> {
+    refuseLarge(messages);
+    const { id } = this.#parts.place;
+    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages }, storeMs);
+    if (!isStored) throw lostTurn();
+  }
+
+  /** Calls the conversation's object, again for `retriedMs`. A step of an execution has no such limit: it is durable. */
+  async #call<T>(method: string, input: HistoryInput | StoreInput, retriedMs: number): Promise<T> {
+    const { client, names, key, place, stop } = this.#parts;
+    const until = performance.now() + (place.name === undefined ? retriedMs : Infinity);
+    for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {
+      try {
+        return await client.write<T>(names.conversation, key, method, input);
+      } catch (error) {
+        if (stop.aborted || performance.now() + pauseMs > until) throw error;
+        if (place.lost.aborted) throw place.lost.reason;
+      }
+      await sleep(pauseMs);
+    }
+  }
+
+  close(): void {
+    // The next turn must see what is being stored.
+    void this.#stored.then(() => this.#parts.place.leave());
+  }
+}
+
+function refuseLarge(messages: readonly StoredMessage[]): void {
+  const length = messages.reduce((sum, { body }) => sum + body.length, 0);
+  if (length * 3 <= maxStoreBytes) return; // a character takes at most 3 bytes
+  const bytes = Buffer.byteLength(JSON.stringify(messages));
+  if (bytes > maxStoreBytes)
+    throw new ServeError(413, `This turn was not stored: it has ${bytes} bytes, and Restate takes ${maxStoreBytes}`);
+}

@@ -1,0 +1,135 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { expect, onTestFinished } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
+import { freePort } from "./restate-server.ts";
+
+/** The addresses of a Restate server. */
+export interface RestateAddresses {
+  readonly ingress: string;
+  readonly admin: string;
+}
+/** A call of a replica's model. */
+export interface Asked {
+  readonly text: string;
+  /** The messages before the text. */
+  readonly before: readonly string[];
+}
+export interface ChatReplica {
+  readonly child: ChildProcess;
+  readonly asked: Asked[];
+  /** The texts whose call of the model was aborted. */
+  readonly aborted: string[];
+  say(conversationId: string, text: string): Promise<Reply>;
+  /** Lets the model answer a text that begins with `hold`. */
+  answer(text: string): void;
+}
+interface Reply {
+  readonly status: number;
+  readonly text: string | undefined;
+}
+export interface ChatReplicas {
+  readonly replicas: readonly [ChatReplica, ChatReplica];
+  /** Does what the health check of a balancer does for a replica that hangs: Restate is not led to it any more. */
+  takeOut(replica: ChatReplica): void;
+  /** Waits until the line of a conversation has so many places. */
+  waitForLine(conversationId: string, places: number): Promise<void>;
+}
+
+/** Starts two replicas as processes behind a proxy. */
+export async function startChatReplicas({ ingress, admin }: RestateAddresses): Promise<ChatReplicas> {
+  const ports = [await freePort(), await freePort()];
+  const name = `chat-${randomUUID()}`;
+  const proxy = await startProxy(ports);
+  const env = { ...process.env, TEST_RESTATE_INGRESS: ingress, TEST_RESTATE_ADMIN: admin };
+  const started = await Promise.all(ports.map((port) => startReplica([name, String(port), proxy.url], env)));
+  const replicas = started as [ChatReplica, ChatReplica]; // of two ports
+  const count = async (key: string): Promise<number> => {
+    const query = `select value_utf8 as line from state
+      where service_name = '${name}.conversation' and service_key = '${key}' and key = 'line'`;
+    const headers = { "content-type": "application/json", accept: "application/json" };
+    const response = await fetch(`${admin}/query`, { method: "POST", headers, body: JSON.stringify({ query }) });
+    const { rows } = (await response.json()) as { rows: { line: string }[] };
+    return rows[0] ? (JSON.parse(rows[0].line) as { places: unknown[] }).places.length : 0;
+  };
+  return {
+    replicas,
+    takeOut: (replica) => proxy.takeOut(ports[replicas.indexOf(replica)]!),
+    async waitForLine(conversationId, places) {
+      const key = JSON.stringify(["talker", null, conversationId]);
+      await expect.poll(() => count(key), { timeout: patienceMs }).toBe(places);
+    },
+  };
+}
+
+async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promise<ChatReplica> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "chat-host.ts"), ...parameters], { env });
+  onTestFinished(() => void child.removeAllListeners("exit").kill("SIGKILL"));
+  const asked: Asked[] = [];
+  const aborted: string[] = [];
+  let errors = "";
+  child.stderr.on("data", (text) => (errors += text));
+  const address = await new Promise<string>((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`A replica ended with ${code}: ${errors.slice(0, 2000)}`)));
+    createInterface(child.stdout).on("line", (line) => {
+      const [type] = line.split(" ", 1);
+      const value = JSON.parse(line.slice(type!.length)) as unknown;
+      if (type === "ready") resolve(value as string);
+      if (type === "asked") asked.push(value as Asked);
+      if (type === "aborted") aborted.push(value as string);
+    });
+  });
+  return {
+    child,
+    asked,
+    aborted,
+    async say(conversationId, text) {
+      const headers = { "content-type": "application/json" };
+      const body = JSON.stringify({ input: text, options: { conversationId } });
+      const response = await fetch(`${address}/agents/talker/text`, { method: "POST", headers, body });
+      const { data } = (await response.json()) as { data?: { text: string } };
+      return { status: response.status, text: data?.text };
+    },
+    answer: (text) => void child.stdin.write(`${text}\n`),
+  };
+}
+
+/** A proxy that hands each connection to the next replica that accepts it. */
+async function startProxy(ports: readonly number[]) {
+  const open = new Map(ports.map((port) => [port, new Set<Socket>()]));
+  let turn = 0;
+  const server = createServer((socket) => {
+    const tryNext = (tries: number): void => {
+      const all = [...open.keys()];
+      if (tries === 0) return void socket.destroy();
+      const port = all[turn++ % all.length]!;
+      const upstream = connect(port, "127.0.0.1");
+      let isOpen = false;
+      upstream.once("connect", () => {
+        isOpen = true;
+        open.get(port)?.add(socket);
+        socket.pipe(upstream).pipe(socket);
+      });
+      upstream.on("error", () => (isOpen ? socket.destroy() : tryNext(tries - 1)));
+      upstream.on("close", () => isOpen && socket.destroy());
+      socket.on("error", () => upstream.destroy());
+      socket.on("close", () => {
+        open.get(port)?.delete(socket);
+        upstream.destroy();
+      });
+    };
+    tryNext(open.size);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, // it listens on a port
+    takeOut(port: number): void {
+      for (const socket of open.get(port) ?? []) socket.destroy();
+      open.delete(port);
+    },
+  };
+}

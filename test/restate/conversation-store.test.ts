@@ -1,0 +1,193 @@
+// Each of these changes makes a test of this file fail: a named turn that does not replace its messages, or sees them; an id that
+// is forgotten with the first of its messages; a cut in the middle of a named turn that keeps its range; a page that is not read.
+import { randomUUID } from "node:crypto";
+import { embedded } from "agentserve";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { restate } from "../../src/backends/restate/define.ts";
+import { defaultLimits } from "../../src/config/limits.ts";
+import type { Backend } from "../../src/engine/backend.ts";
+import type { Conversations, History, StoredMessage } from "../../src/engine/conversations.ts";
+import { patienceMs } from "../harness/patience.ts";
+import { createTestLogger } from "../harness/server.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+
+interface Store {
+  readonly name: string | undefined;
+  readonly until: string | undefined;
+  readonly messages: readonly StoredMessage[];
+}
+const ids = ["a", "b", "c", "d", "", "line"];
+const anyId = fc.option(fc.constantFrom(...ids), { nil: undefined });
+const role = fc.constantFrom("user", "assistant", "tool");
+const toMessages = fc
+  .tuple(fc.integer({ min: 0, max: 70 }), fc.array(fc.record({ id: anyId, role }), { minLength: 1, maxLength: 8 }))
+  .map(([count, kinds]) => Array.from({ length: count }, (_, index) => ({ ...kinds[index % kinds.length]!, index })));
+const store = fc.record({
+  name: fc.option(fc.constantFrom("x", "y"), { nil: undefined }),
+  until: fc.option(fc.constantFrom(...ids), { nil: undefined, freq: 3 }),
+  messages: toMessages,
+});
+
+describe("a conversation on Restate", () => {
+  const service = `store-${randomUUID()}`;
+  const opened: { readonly close: () => Promise<void> }[] = [];
+  let stores: [Conversations, Conversations];
+
+  async function open(backend: Backend): Promise<Conversations> {
+    const { engine, conversations } = backend.open({
+      ...defaultLimits,
+      root: import.meta.dirname,
+      logger: createTestLogger([]),
+    });
+    await engine.open();
+    await engine.recover();
+    opened.push({ close: () => engine.close({ drainMs: 0 }) });
+    return conversations;
+  }
+  beforeAll(async () => {
+    stores = [
+      await open(embedded({ path: ":memory:" })),
+      await open(restate({ ingress, admin, name: service, serve: { port: 0 } })),
+    ];
+  });
+  afterAll(() => Promise.all(opened.map((one) => one.close())));
+
+  /** The histories before and after a store, as the turn sees them. */
+  async function play(conversations: Conversations, conversationId: string, { name, until, messages }: Store) {
+    const { signal } = new AbortController();
+    const turn = await conversations.open({ agentId: "a", conversationId }, { name, signal });
+    const seen: History[] = [];
+    for (const each of [undefined, ...ids]) seen.push(await turn.history(each));
+    await turn.store(messages, until);
+    seen.push(await turn.history());
+    turn.close();
+    return seen;
+  }
+
+  it("has the same messages as on embedded, whatever is stored", { timeout: 10 * patienceMs }, async () => {
+    let turns = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(store, { minLength: 1, maxLength: 12, size: "max" }), async (commands) => {
+        const conversationId = randomUUID();
+        for (const { messages, ...place } of commands) {
+          turns++;
+          const bodies = messages.map(({ index, ...message }) => ({
+            ...message,
+            body: JSON.stringify([turns, index]),
+          }));
+          const command = { ...place, messages: bodies };
+          const [expected, found] = await Promise.all(stores.map((one) => play(one, conversationId, command)));
+          expect(found).toEqual(expected);
+        }
+      }),
+      { numRuns: 20 },
+    );
+    expect(turns).toBeGreaterThan(40);
+  });
+
+  it("shows as much of long messages as on embedded", { timeout: patienceMs }, async () => {
+    const conversationId = randomUUID();
+    const message = { role: "user", body: JSON.stringify("é".repeat(1_000_000)) };
+    const command = { name: undefined, until: undefined, messages: [message, message, message] };
+    for (let times = 0; times < 2; times++) {
+      const [expected, found] = await Promise.all(stores.map((one) => play(one, conversationId, command)));
+      expect(found!.map(({ messages }) => messages.length)).toEqual(expected!.map(({ messages }) => messages.length));
+      expect(found!.at(-1)!.messages.length).toBe(times === 0 ? 3 : 4);
+    }
+  });
+
+  it("refuses a turn that Restate cannot take", { timeout: patienceMs }, async () => {
+    const conversationId = randomUUID();
+    const message = { role: "user", body: JSON.stringify("x".repeat(31_000_000)) };
+    const command = { name: undefined, until: undefined, messages: [message] };
+    await expect(play(stores[1], conversationId, command)).rejects.toMatchObject({ status: 413 });
+  });
+
+  it("takes nothing from a turn whose place was dropped, and aborts it", { timeout: patienceMs }, async () => {
+    const [, conversations] = stores;
+    const key = { agentId: "a", conversationId: randomUUID() };
+    const { signal } = new AbortController();
+    const turn = await conversations.open(key, { signal });
+    await turn.store([{ role: "user", body: "1" }]);
+    const own = `${service}.conversation/${encodeURIComponent(JSON.stringify(["a", null, key.conversationId]))}`;
+    const [id] = await placesOf(service, key.conversationId);
+    // A call whose answer was lost is sent again.
+    await post(`${ingress}/${own}/store`, { id, number: 1, messages: [{ role: "user", body: "again" }] });
+    await post(`${ingress}/${own}/sync`, { leave: [id], enter: [], keep: [] }); // as a sweep does
+    await expect(turn.history()).rejects.toMatchObject({ status: 503 });
+    await expect(turn.store([{ role: "user", body: "2" }])).rejects.toMatchObject({ status: 503 });
+    await expect.poll(() => turn.signal!.aborted, { timeout: patienceMs }).toBe(true);
+    const next = await conversations.open(key, { signal });
+    expect((await next.history()).messages.map(({ body }) => body)).toEqual(["1"]);
+    next.close();
+  });
+
+  it("gives the turn of a name to its second run", { timeout: patienceMs }, async () => {
+    const [, conversations] = stores;
+    const key = { agentId: "a", conversationId: randomUUID() };
+    const { signal } = new AbortController();
+    const first = await conversations.open(key, { name: "x", signal });
+    const other = conversations.open(key, { signal });
+    const second = conversations.open(key, { name: "x", signal });
+    await expect.poll(() => first.signal!.aborted, { timeout: patienceMs }).toBe(true);
+    await expect(first.store([{ role: "user", body: "1" }])).rejects.toMatchObject({ status: 503 });
+    (await other).close(); // the second run is at the end of the line
+    await (await second).store([{ role: "user", body: "2" }]);
+    expect((await (await second).history()).stored).toBe(false);
+    (await second).close();
+  });
+
+  it("keeps no invocation and no line after its last turn", { timeout: patienceMs }, async () => {
+    const [, conversations] = stores;
+    const key = { agentId: "a", conversationId: randomUUID() };
+    const { signal } = new AbortController();
+    const turns = Array.from({ length: 3 }, () => conversations.open(key, { signal }));
+    for (const turn of turns) {
+      await (await turn).store([{ role: "user", body: "1" }]);
+      (await turn).close();
+    }
+    const count = async (query: string): Promise<number> =>
+      ((await post(`${admin}/query`, { query: `select count(*) as n from ${query}` })) as { rows: { n: number }[] })
+        .rows[0]!.n;
+    const left = [
+      `sys_invocation where target_service_name like '${service}%'`,
+      `state where service_name = '${service}.conversation' and key = 'line'`,
+    ];
+    await expect.poll(() => Promise.all(left.map(count)), { timeout: patienceMs }).toEqual([0, 0]);
+  });
+
+  it("has no place of a server that was closed", { timeout: patienceMs }, async () => {
+    const conversationId = randomUUID();
+    const closed = restate({ ingress, admin, name: `store-${randomUUID()}`, serve: { port: 0 } });
+    const conversations = await open(closed);
+    await open(closed); // Restate calls the replica that was registered last
+    const calls = [new AbortController(), new AbortController()] as const;
+    const turn = await conversations.open({ agentId: "a", conversationId }, calls[0]);
+    const waiting = conversations.open({ agentId: "a", conversationId }, calls[1]);
+    const name = String(closed.settings!["name"]);
+    await expect.poll(() => placesOf(name, conversationId), { timeout: patienceMs }).toHaveLength(2);
+    calls[1].abort(new Error("closed"));
+    await expect(waiting).rejects.toThrow("closed");
+    turn.close();
+    await opened.at(-2)!.close();
+    expect(await placesOf(name, conversationId)).toEqual([]);
+  });
+});
+
+async function post(url: string, body: unknown): Promise<unknown> {
+  const headers = { "content-type": "application/json", accept: "application/json" };
+  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+  expect(response.status).toBe(200);
+  return response.json();
+}
+
+/** The ids of the places in the line of a conversation. */
+async function placesOf(service: string, conversationId: string): Promise<string[]> {
+  const query = `select value_utf8 as line from state where service_name = '${service}.conversation'
+    and service_key = '${JSON.stringify(["a", null, conversationId])}' and key = 'line'`;
+  const { rows } = (await post(`${admin}/query`, { query })) as { rows: { line: string }[] };
+  const { places } = JSON.parse(rows[0]?.line ?? '{"places":[]}') as { places: { id: string }[] };
+  return places.map(({ id }) => id);
+}

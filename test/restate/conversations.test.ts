@@ -1,0 +1,139 @@
+// Each of these changes makes a test of this file fail: a place that gets the turn before it is the first; a sweep that drops
+// nothing; a store of a place that is not the first; a store that is not tried again.
+import { performance } from "node:perf_hooks";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
+import { startChatReplicas, type Asked, type ChatReplica } from "./chat-replicas.ts";
+import { RestateServer } from "./restate-server.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+/** A replica that dies or hangs with a turn keeps its conversation for at most this time. */
+const boundMs = 12_000;
+
+/** The turns in the order in which the model was asked. Each was shown all turns before it. */
+function toOrder(asked: readonly Asked[]): string[] {
+  const rest = new Set(asked);
+  const order: string[] = [];
+  const lines: string[] = [];
+  while (rest.size > 0) {
+    const next = [...rest].filter(({ before }) => before.at(-1) === lines.at(-1));
+    expect(next, `after ${order.length} turns`).toHaveLength(1);
+    const [{ text, before }] = next as [Asked];
+    // The window has 40 messages with the text, and begins with one of the user.
+    expect(before).toEqual(lines.slice(-38));
+    rest.delete(next[0]!);
+    order.push(text);
+    lines.push(text, `re ${text}`);
+  }
+  return order;
+}
+
+async function reached(replica: ChatReplica, text: string): Promise<void> {
+  const texts = (): string[] => replica.asked.map((one) => one.text);
+  await expect.poll(texts, { timeout: patienceMs, interval: 10 }).toContain(text);
+}
+
+describe("a conversation of two replicas", () => {
+  it("puts turns that are sent to both at once in order, 100 times", { timeout: 4 * patienceMs }, async () => {
+    const { replicas } = await startChatReplicas({ ingress, admin });
+    for (let pair = 0; pair < 100; pair++) {
+      // Each is the first to be sent in every second pair.
+      const [one, other] = pair % 2 === 0 ? replicas : replicas.toReversed();
+      const replies = await Promise.all([one!.say("c", `${pair} one`), other!.say("c", `${pair} other`)]);
+      expect(replies).toEqual(["one", "other"].map((name) => ({ status: 200, text: `re ${pair} ${name}` })));
+    }
+    for (const { asked } of replicas) expect(asked).toHaveLength(100);
+    const order = toOrder(replicas.flatMap(({ asked }) => asked));
+    const pairs = order.map((text) => Number(text.split(" ")[0]));
+    expect(pairs).toEqual(Array.from({ length: 200 }, (_, index) => Math.floor(index / 2)));
+  });
+
+  it(
+    `continues within ${boundMs} ms when the replica with the turn is killed`,
+    { timeout: 2 * patienceMs },
+    async () => {
+      const { replicas, waitForLine } = await startChatReplicas({ ingress, admin });
+      const [victim, survivor] = replicas;
+      expect((await victim.say("c", "first")).status).toBe(200);
+      // The victim has the turn, and the next place in the line.
+      const lost = Promise.allSettled([victim.say("c", "hold 1")]);
+      await reached(victim, "hold 1");
+      const waiting = Promise.allSettled([victim.say("c", "hold 2")]);
+      await waitForLine("c", 2);
+      const next = survivor.say("c", "next");
+      await waitForLine("c", 3);
+      const killedAt = performance.now();
+      victim.child.removeAllListeners("exit").kill("SIGKILL");
+      expect(await next).toEqual({ status: 200, text: "re next" });
+      const tookMs = performance.now() - killedAt;
+      console.log(`the next turn was answered ${Math.round(tookMs)} ms after SIGKILL`);
+      expect(tookMs).toBeLessThan(boundMs);
+      await Promise.all([lost, waiting]);
+      expect(survivor.asked).toEqual([{ text: "next", before: ["first", "re first"] }]);
+    },
+  );
+
+  it("refuses what a stopped replica stores after its turn was taken", { timeout: 2 * patienceMs }, async () => {
+    const { replicas, takeOut, waitForLine } = await startChatReplicas({ ingress, admin });
+    const [zombie, survivor] = replicas;
+    const held = zombie.say("c", "hold");
+    await reached(zombie, "hold");
+    const next = survivor.say("c", "next");
+    await waitForLine("c", 2);
+    const stoppedAt = performance.now();
+    zombie.child.kill("SIGSTOP");
+    takeOut(zombie);
+    expect(await next).toEqual({ status: 200, text: "re next" });
+    const tookMs = performance.now() - stoppedAt;
+    console.log(`the next turn was answered ${Math.round(tookMs)} ms after SIGSTOP`);
+    expect(tookMs).toBeLessThan(boundMs);
+    // The model's answer is there when the process continues.
+    zombie.answer("hold");
+    zombie.child.kill("SIGCONT");
+    expect((await held).status).toBe(503);
+    expect((await survivor.say("c", "last")).status).toBe(200);
+    expect(survivor.asked.at(-1)).toEqual({ text: "last", before: ["next", "re next"] });
+  });
+
+  it("aborts the model of a stopped replica that has lost its turn", { timeout: 2 * patienceMs }, async () => {
+    const { replicas, takeOut } = await startChatReplicas({ ingress, admin });
+    const [zombie, survivor] = replicas;
+    const held = zombie.say("c", "hold");
+    await reached(zombie, "hold");
+    zombie.child.kill("SIGSTOP");
+    takeOut(zombie);
+    expect((await survivor.say("c", "next")).status).toBe(200);
+    zombie.child.kill("SIGCONT");
+    expect((await held).status).toBe(503);
+    expect(zombie.aborted).toEqual(["hold"]);
+  });
+
+  it(
+    "keeps every acknowledged turn when Restate is killed and started again",
+    { timeout: 3 * patienceMs },
+    async () => {
+      const restate = await RestateServer.start();
+      onTestFinished(() => restate.remove());
+      const { replicas, waitForLine } = await startChatReplicas(restate);
+      const [first, second] = replicas;
+      for (const text of ["1", "2", "3"]) expect((await first.say("c", text)).status).toBe(200);
+      const held = first.say("c", "hold");
+      await reached(first, "hold");
+      const waiting = second.say("c", "waiting");
+      await waitForLine("c", 2);
+      await restate.kill();
+      // Both replicas answer: one has a place in the line, one has none.
+      const refused = await Promise.all([first.say("c", "refused"), second.say("other", "refused")]);
+      expect(refused.map(({ status }) => status)).toEqual([503, 503]);
+      first.answer("hold"); // its answer cannot be stored yet
+      await restate.run();
+      expect(await Promise.all([held, waiting])).toEqual([
+        { status: 200, text: "re hold" },
+        { status: 200, text: "re waiting" },
+      ]);
+      expect((await second.say("c", "last")).status).toBe(200);
+      const order = toOrder([...first.asked, ...second.asked]);
+      expect(order).toEqual(["1", "2", "3", "hold", "waiting", "last"]);
+    },
+  );
+});
