@@ -44,12 +44,6 @@ export class RestateClient {
     await this.#call(path, body, AbortSignal.timeout(writeMs));
   }
 
-  /** Sends to a handler, to be run after a delay. Resolves when Restate has it. */
-  async send(service: string, key: string, method: string, body: unknown, delayMs: number): Promise<void> {
-    const path = `${toPath(service, key, method)}/send?delay=${delayMs}ms`;
-    await this.#call(path, body, AbortSignal.timeout(writeMs));
-  }
-
   /** Calls a handler that answers when something happens. */
   wait<T>(service: string, method: string, body: unknown, signal: AbortSignal): Promise<T> {
     return this.#call(`${service}/${method}`, body, signal);
