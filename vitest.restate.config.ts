@@ -4,7 +4,7 @@ import base from "./vitest.config.ts";
 /** Suites that any backend must pass. Files that need the embedded one say so by name. */
 const suites = ["test/{workflows,agents,auth,observability}/**/*.test.ts"];
 /** Suites of the engine, at a reduced size. */
-const engine = ["test/faults/code-changes.test.ts"];
+const engine = ["test/faults/code-changes.test.ts", "test/restate/engine/*.test.ts"];
 /** Suites that are also called on one replica while another one drives. */
 const replicated = ["test/workflows/{spec,streams}.test.ts"];
 
