@@ -45,6 +45,7 @@ const patience = patienceMs;
 /** The server as a process of its own that is killed and started again on the same file. */
 export class Lives implements Serving {
   readonly log: Log;
+  readonly commitsLate: boolean;
   /** How often it was started. */
   life = 0;
   readonly #folder: string;
@@ -60,6 +61,7 @@ export class Lives implements Serving {
   constructor(folder: string, cluster?: RestateBackendOptions) {
     this.#folder = folder;
     this.#cluster = cluster;
+    this.commitsLate = cluster !== undefined; // Restate has the call, and carries it out in the next life
     this.log = new Log(join(folder, "log"));
     this.#broken.promise.catch(() => {});
     this.#spare = this.#spawn();
