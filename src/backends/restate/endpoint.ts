@@ -34,7 +34,8 @@ export class Endpoint {
       // Errors only: at every other level the SDK reports each invocation.
       logger: ({ level, replaying }, message, ...rest) => {
         if (answerProbe(message, replaying)) return;
-        if (level === "error") logger.warn(`Restate: ${String(message)}`, { rest });
+        // Connections that are cut by `close` are errors to the SDK.
+        if (level === "error" && !this.#closing.signal.aborted) logger.warn(`Restate: ${String(message)}`, { rest });
       },
     });
     this.#server = createServer({ settings: { maxConcurrentStreams: 10_000 } }, handler);
