@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { until } from "../harness/waiting.ts";
 import { PortProxy } from "./port-proxy.ts";
 import { freePort } from "./restate-server.ts";
 
@@ -125,9 +126,14 @@ export class Replicas {
     const all = started.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
     const replicas = new Replicas(all, proxy, folder);
     const failed = started.find((result) => result.status === "rejected");
-    if (!failed) return replicas;
-    replicas.close();
-    throw failed.reason;
+    if (failed) {
+      replicas.close();
+      throw failed.reason;
+    }
+    // Connections from before may be those to other replicas than the preferred one.
+    await until(() => ports.every((port) => proxy.isHealthy(port)), "healthy replicas");
+    proxy.disconnect();
+    return replicas;
   }
 
   /** Lets the executions of the workflow `gated` continue. */

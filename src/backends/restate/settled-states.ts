@@ -96,7 +96,8 @@ export class SettledStates {
   async #nextElsewhere(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
     await this.#parts.known;
     await sleep(this.#parts.arrivals.waitMs);
-    await this.#parts.drives.gone(id);
+    const { client, drives } = this.#parts;
+    if (drives.get(id)) await client.whileReachable(drives.gone(id));
     if (signal.aborted) throw signal.reason;
     const key = `${afterEpoch} ${id}`;
     const wait = this.#elsewhere.get(key) ?? this.#open(key, id, afterEpoch);
