@@ -123,8 +123,10 @@ describe("a conversation of two replicas", () => {
       await waitForLine("c", 2);
       await restate.kill();
       // Both replicas answer: one has a place in the line, one has none.
+      const refusedAt = performance.now();
       const refused = await Promise.all([first.say("c", "refused"), second.say("other", "refused")]);
       expect(refused.map(({ status }) => status)).toEqual([503, 503]);
+      expect(performance.now() - refusedAt).toBeLessThan(2_000);
       first.answer("hold"); // its answer cannot be stored yet
       await restate.run();
       expect(await Promise.all([held, waiting])).toEqual([
@@ -136,4 +138,20 @@ describe("a conversation of two replicas", () => {
       expect(order).toEqual(["1", "2", "3", "hold", "waiting", "last"]);
     },
   );
+
+  it("answers 503 when Restate stays away, also to turns that wait", { timeout: 3 * patienceMs }, async () => {
+    const restate = await RestateServer.start();
+    onTestFinished(() => restate.remove());
+    const { replicas, waitForLine } = await startChatReplicas(restate);
+    const [first, second] = replicas;
+    const held = first.say("c", "hold");
+    await reached(first, "hold");
+    const waiting = replicas.map((replica) => replica.say("c", "waiting"));
+    await waitForLine("c", 3);
+    await restate.kill();
+    first.answer("hold");
+    const replies = await Promise.all([held, ...waiting]);
+    expect(replies.map(({ status }) => status)).toEqual([503, 503, 503]);
+    expect(second.asked).toEqual([]);
+  });
 });
