@@ -73,6 +73,33 @@ describe("a conversation of two replicas", () => {
     },
   );
 
+  it(
+    "has the turn of a step once, when its replica is killed and it runs again",
+    { timeout: 2 * patienceMs },
+    async () => {
+      const { replicas, waitForLine } = await startChatReplicas({ ingress, admin });
+      const calls = replicas.map((replica) => Promise.allSettled([replica.execute("c")]));
+      const askedIn = (replica: ChatReplica): boolean => replica.asked.length > 0;
+      await expect.poll(() => replicas.some(askedIn), { timeout: patienceMs }).toBe(true);
+      await waitForLine("c", 2); // the steps of two executions: one has the turn, one waits
+      const victim = replicas.find(askedIn)!;
+      const survivor = replicas.find((replica) => replica !== victim)!;
+      victim.child.removeAllListeners("exit").kill("SIGKILL");
+      // Both steps run on the survivor, one after the other.
+      for (const turns of [1, 2]) {
+        await expect.poll(() => survivor.asked.length, { timeout: patienceMs }).toBe(turns);
+        survivor.answer("hold step");
+      }
+      const [outcome] = await calls[replicas.indexOf(survivor)]!;
+      expect(outcome).toEqual({ status: "fulfilled", value: "re hold step" });
+      await Promise.all(calls);
+      await waitForLine("c", 0);
+      expect((await survivor.say("c", "last")).status).toBe(200);
+      const turn = ["hold step", "re hold step"];
+      expect(survivor.asked.map(({ before }) => before)).toEqual([[], turn, [...turn, ...turn]]);
+    },
+  );
+
   it("refuses what a stopped replica stores after its turn was taken", { timeout: 2 * patienceMs }, async () => {
     const { replicas, takeOut, waitForLine } = await startChatReplicas({ ingress, admin });
     const [zombie, survivor] = replicas;
