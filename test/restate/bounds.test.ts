@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
+import { Arrivals } from "../../src/backends/restate/arrivals.ts";
 import { toNames } from "../../src/backends/restate/calls.ts";
 import { RestateClient } from "../../src/backends/restate/client.ts";
 import { LocalDrives } from "../../src/backends/restate/drives.ts";
@@ -9,7 +10,7 @@ import { SettledStates } from "../../src/backends/restate/settled-states.ts";
 import { unchecked } from "../../src/core/caller.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import { begin, resume } from "../../src/workflows/executions.ts";
-import { patienceMs } from "../harness/patience.ts";
+import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
 import { openEngine } from "./engine.ts";
 import { freePort } from "./restate-server.ts";
@@ -115,10 +116,11 @@ it(
   async () => {
     const dead = `http://127.0.0.1:${await freePort()}`;
     const states = new SettledStates({
-      client: new RestateClient({ ingress: [dead], admin: dead }),
+      client: new RestateClient({ ingress: [dead], admin: dead, timeouts: patientTimeouts }),
       names: toNames("x"),
       drives: new LocalDrives(),
       known: Promise.resolve(),
+      arrivals: new Arrivals(),
       closed: new AbortController().signal,
     });
     const result = JSON.stringify("x".repeat(3_000_000));

@@ -8,7 +8,7 @@ import { restate } from "../../src/backends/restate/define.ts";
 import { defaultLimits } from "../../src/config/limits.ts";
 import type { Backend } from "../../src/engine/backend.ts";
 import type { Conversations, History, StoredMessage } from "../../src/engine/conversations.ts";
-import { patienceMs } from "../harness/patience.ts";
+import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { createTestLogger } from "../harness/server.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
@@ -49,7 +49,7 @@ describe("a conversation on Restate", () => {
   beforeAll(async () => {
     stores = [
       await open(embedded({ path: ":memory:" })),
-      await open(restate({ ingress, admin, name: service, serve: { port: 0 } })),
+      await open(restate({ ingress, admin, name: service, serve: { port: 0 }, timeouts: patientTimeouts })),
     ];
   });
   afterAll(() => Promise.all(opened.map((one) => one.close())));
@@ -59,11 +59,14 @@ describe("a conversation on Restate", () => {
     const { signal } = new AbortController();
     const turn = await conversations.open({ agentId: "a", conversationId }, { name, signal });
     const seen: History[] = [];
-    for (const each of [undefined, ...ids]) seen.push(await turn.history(each));
-    await turn.store(messages, until);
-    seen.push(await turn.history());
-    turn.close();
-    return seen;
+    try {
+      for (const each of [undefined, ...ids]) seen.push(await turn.history(each));
+      await turn.store(messages, until);
+      seen.push(await turn.history());
+      return seen;
+    } finally {
+      turn.close();
+    }
   }
 
   it("has the same messages as on embedded, whatever is stored", { timeout: 10 * patienceMs }, async () => {
@@ -82,7 +85,7 @@ describe("a conversation on Restate", () => {
           expect(found).toEqual(expected);
         }
       }),
-      { numRuns: 20 },
+      { numRuns: 20, endOnFailure: true }, // to make a failure smaller takes many minutes
     );
     expect(turns).toBeGreaterThan(40);
   });
@@ -110,17 +113,19 @@ describe("a conversation on Restate", () => {
     const key = { agentId: "a", conversationId: randomUUID() };
     const { signal } = new AbortController();
     const turn = await conversations.open(key, { signal });
+    await turn.store([{ role: "user", body: "0" }]);
     await turn.store([{ role: "user", body: "1" }]);
     const own = `${service}.conversation/${encodeURIComponent(JSON.stringify(["a", null, key.conversationId]))}`;
     const [id] = await placesOf(service, key.conversationId);
-    // A call whose answer was lost is sent again.
-    await post(`${ingress}/${own}/store`, { id, number: 1, messages: [{ role: "user", body: "again" }] });
+    // Calls whose answer was lost are sent again.
+    for (const number of [1, 2])
+      await post(`${ingress}/${own}/store`, { id, number, messages: [{ role: "user", body: "again" }] });
     await post(`${ingress}/${own}/sync`, { leave: [id], enter: [], keep: [] }); // as a sweep does
     await expect(turn.history()).rejects.toMatchObject({ status: 503 });
     await expect(turn.store([{ role: "user", body: "2" }])).rejects.toMatchObject({ status: 503 });
     await expect.poll(() => turn.signal!.aborted, { timeout: patienceMs }).toBe(true);
     const next = await conversations.open(key, { signal });
-    expect((await next.history()).messages.map(({ body }) => body)).toEqual(["1"]);
+    expect((await next.history()).messages.map(({ body }) => body)).toEqual(["0", "1"]);
     next.close();
   });
 
@@ -148,14 +153,8 @@ describe("a conversation on Restate", () => {
       await (await turn).store([{ role: "user", body: "1" }]);
       (await turn).close();
     }
-    const count = async (query: string): Promise<number> =>
-      ((await post(`${admin}/query`, { query: `select count(*) as n from ${query}` })) as { rows: { n: number }[] })
-        .rows[0]!.n;
-    const left = [
-      `sys_invocation where target_service_name like '${service}%'`,
-      `state where service_name = '${service}.conversation' and key = 'line'`,
-    ];
-    await expect.poll(() => Promise.all(left.map(count)), { timeout: patienceMs }).toEqual([0, 0]);
+    const left = async () => [await countInvocations(service), await placesOf(service, key.conversationId)];
+    await expect.poll(left, { timeout: patienceMs }).toEqual([0, []]);
   });
 
   it("has no place of a server that was closed", { timeout: patienceMs }, async () => {
@@ -173,6 +172,8 @@ describe("a conversation on Restate", () => {
     turn.close();
     await opened.at(-2)!.close();
     expect(await placesOf(name, conversationId)).toEqual([]);
+    await opened.at(-1)!.close();
+    expect(await countInvocations(name)).toBe(0); // Restate has nothing to call
   });
 });
 
@@ -181,6 +182,12 @@ async function post(url: string, body: unknown): Promise<unknown> {
   const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
   expect(response.status).toBe(200);
   return response.json();
+}
+
+async function countInvocations(service: string): Promise<number> {
+  const query = `select count(*) as n from sys_invocation where target_service_name like '${service}%'`;
+  const { rows } = (await post(`${admin}/query`, { query })) as { rows: { n: number }[] };
+  return rows[0]!.n;
 }
 
 /** The ids of the places in the line of a conversation. */

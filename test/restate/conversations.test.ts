@@ -34,7 +34,7 @@ async function reached(replica: ChatReplica, text: string): Promise<void> {
 }
 
 describe("a conversation of two replicas", () => {
-  it("puts turns that are sent to both at once in order, 100 times", { timeout: 4 * patienceMs }, async () => {
+  it("puts turns that are sent to both at once in order, 100 times", { timeout: 6 * patienceMs }, async () => {
     const { replicas } = await startChatReplicas({ ingress, admin });
     for (let pair = 0; pair < 100; pair++) {
       // Each is the first to be sent in every second pair.

@@ -27,19 +27,24 @@ interface Target {
 export interface Calls {
   call<T>(context: Context, target: Target, parameter: unknown): Promise<T>;
   /** Sends without waiting for the end. Resolves to the id of the new invocation. */
-  send(context: Context, target: Target, parameter: unknown): Promise<InvocationId>;
+  send(context: Context, target: Target, parameter: unknown, delayMs?: number): Promise<InvocationId>;
   /** Sends without waiting for anything. */
   tell(context: Context, target: Target, parameter: unknown, delayMs?: number): void;
 }
 
 export function createCalls({ serde }: RestateSdk): Calls {
   const inputSerde = serde.json;
+  const toSend = (target: Target, parameter: unknown, delay: number | undefined) => ({
+    ...target,
+    parameter,
+    inputSerde,
+    ...(delay !== undefined && { delay }),
+  });
   return {
     call: <T>(context: Context, target: Target, parameter: unknown): Promise<T> =>
       context.genericCall({ ...target, parameter, inputSerde, outputSerde: serde.json }) as Promise<T>, // as its handler returns it
-    send: (context, target, parameter) => context.genericSend({ ...target, parameter, inputSerde }).invocationId,
-    tell: (context, target, parameter, delay) =>
-      void context.genericSend({ ...target, parameter, inputSerde, ...(delay !== undefined && { delay }) }),
+    send: (context, target, parameter, delay) => context.genericSend(toSend(target, parameter, delay)).invocationId,
+    tell: (context, target, parameter, delay) => void context.genericSend(toSend(target, parameter, delay)),
   };
 }
 

@@ -55,6 +55,8 @@ export class Drive implements LocalDrive, Admissible {
   #firstRow = 0;
   #leaveSlot = (): void => {};
   #isReleased = false;
+  /** The result of an attempt is on its way to Restate. */
+  #isStoring = false;
 
   /** Runs a drive. Rejects without a call of the context when this replica has other code than the drive began with. */
   static async run(context: ObjectContext, parts: DriveParts, input: DriveInput): Promise<void> {
@@ -147,7 +149,10 @@ export class Drive implements LocalDrive, Admissible {
     }
     const ended = this.#attempts.take(heard);
     if (!ended) return false;
-    return this.#take(toEntryRow(this.#rows.count, ended.plan.key, this.#rows.toKept(ended.result)));
+    this.#isStoring = true;
+    const hasEnded = await this.#take(toEntryRow(this.#rows.count, ended.plan.key, this.#rows.toKept(ended.result)));
+    this.#isStoring = false;
+    return hasEnded;
   }
 
   async #obey(command: Transition): Promise<boolean> {
@@ -189,7 +194,8 @@ export class Drive implements LocalDrive, Admissible {
   }
 
   /** Whether the code of this drive may run here. After a crash it may have to wait for its turn, or may not run again. */
-  #mayRun(): Promise<boolean> | true {
+  #mayRun(): Promise<boolean> | boolean {
+    if (this.#parts.host.isClosing) return false; // another replica starts it
     if (!this.#isRepeated) return true;
     this.#clearance ??= this.#parts.host.clear(this);
     return this.#clearance.then(({ mayRun }) => mayRun);
@@ -224,7 +230,7 @@ export class Drive implements LocalDrive, Admissible {
     return this.#walk.position();
   }
   get isBusy(): boolean {
-    return this.#attempts.isBusy;
+    return this.#attempts.isBusy || this.#isStoring;
   }
   get isReleased(): boolean {
     return this.#isReleased;

@@ -10,6 +10,7 @@ import type { Execution, ExecutionState, Position, Transition } from "../../engi
 import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots, type Admissible } from "../../engine/runs/slots.ts";
+import { Arrivals } from "./arrivals.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
@@ -49,6 +50,7 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
   readonly #drives = new LocalDrives();
+  readonly #arrivals = new Arrivals();
   readonly #readers: Readers;
   readonly #settled: SettledStates;
   readonly #slots: Slots;
@@ -70,11 +72,10 @@ export class RestateEngine implements Engine, DriveHost {
     this.executionBytes = executionBytes;
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
-    const closing = this.#closing.signal;
     this.conversations = new RestateConversations({
       client: this.#client,
       names: this.#names,
-      closing,
+      closed: this.#closed.signal,
       known: this.#known.promise,
     });
     this.#readers = new Readers(sseBufferBytes);
@@ -84,7 +85,7 @@ export class RestateEngine implements Engine, DriveHost {
       names: this.#names,
       drives: this.#drives,
       readers: this.#readers,
-      closing,
+      closing: this.#closing.signal,
       replica: newId(),
     });
     this.#settled = new SettledStates({
@@ -92,6 +93,7 @@ export class RestateEngine implements Engine, DriveHost {
       names: this.#names,
       drives: this.#drives,
       known: this.#known.promise,
+      arrivals: this.#arrivals,
       closed: this.#closed.signal,
     });
     this.#interruptions = new Interruptions(this.#client, this.#names);
@@ -267,6 +269,10 @@ export class RestateEngine implements Engine, DriveHost {
 
   // The host of the drives of this replica.
 
+  get isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
   async programOf({ id, workflowId, steps }: Execution): Promise<Program | undefined> {
     const expected = this.#programs.get(id);
     if (expected && hasSameSteps(steps, expected.steps)) return expected;
@@ -278,6 +284,7 @@ export class RestateEngine implements Engine, DriveHost {
   enter(drive: LocalDrive & Admissible): () => void {
     const { id, input } = drive.execution;
     if (this.#programOf) this.#programs.delete(id); // else it has no other
+    this.#arrivals.note(id);
     const remove = this.#drives.add(id, drive);
     this.#slots.enter(drive, toWeight(input));
     return () => {
@@ -342,5 +349,5 @@ export class RestateEngine implements Engine, DriveHost {
 /** The most executions whose code is kept for their drive. */
 const mostPrograms = 1_000;
 /** The time in which a server that is closed gives back the turns of its conversations. */
-const leaveMs = 1_000;
+const leaveMs = 3_000;
 const reportMs = 2_000;

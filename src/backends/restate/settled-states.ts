@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { shuttingDown } from "../../core/error.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
+import type { Arrivals } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client.ts";
 import type { LocalDrives } from "./drives.ts";
-import { localMs } from "./stored-events.ts";
 
 /** The most states that are kept for callers that are about to ask, and the most characters of their values. */
 const mostRecent = 1_000;
@@ -17,6 +17,7 @@ interface SettledParts {
   readonly drives: LocalDrives;
   /** Resolves when Restate may be asked. */
   readonly known: Promise<void>;
+  readonly arrivals: Arrivals;
   readonly closed: AbortSignal;
 }
 
@@ -80,11 +81,13 @@ export class SettledStates {
     const stop = AbortSignal.any([over.signal, closed, ...(signal ? [signal] : [])]);
     const here = this.#here.next(id, afterEpoch, stop);
     here.catch(() => {}); // reported by the race, or the caller has left
+    const leave = this.#parts.arrivals.expect(id);
     try {
       return await Promise.race([here, this.#nextElsewhere(id, afterEpoch, stop)]);
     } catch (error) {
       throw closed.aborted ? shuttingDown() : error;
     } finally {
+      leave();
       over.abort();
     }
   }
@@ -92,8 +95,9 @@ export class SettledStates {
   /** Asks Restate, once it is clear that this replica does not drive the execution. */
   async #nextElsewhere(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
     await this.#parts.known;
-    await sleep(localMs);
-    await this.#parts.drives.gone(id);
+    await sleep(this.#parts.arrivals.waitMs);
+    const { client, drives } = this.#parts;
+    if (drives.get(id)) await client.whileReachable(drives.gone(id));
     if (signal.aborted) throw signal.reason;
     const key = `${afterEpoch} ${id}`;
     const wait = this.#elsewhere.get(key) ?? this.#open(key, id, afterEpoch);

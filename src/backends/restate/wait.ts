@@ -44,7 +44,7 @@ export function createWait({
       /** Resolves when a place in the line of a conversation has the turn, or is gone. */
       async turn(context: Context, { key, id }: { key: string; id: string }): Promise<LineNews> {
         const { id: awakeable, promise } = context.awakeable<LineNews>();
-        await calls.send(context, { service: names.conversation, key, method: "watch" }, { id, awakeable });
+        calls.tell(context, { service: names.conversation, key, method: "watch" }, { id, awakeable });
         return promise;
       },
     },

@@ -42,9 +42,10 @@ export class RestateConversations implements Conversations {
     return line;
   }
 
-  /** Resolves when every turn was given back, or after a time. */
+  /** Resolves when every turn was given back, or cannot be for now, or after a time. */
   async idle(limitMs: number): Promise<void> {
+    const { client } = this.#parts;
     const until = performance.now() + limitMs;
-    while (this.#lines.size > 0 && performance.now() < until) await sleep(10);
+    while (this.#lines.size > 0 && client.isReachable && performance.now() < until) await sleep(10);
   }
 }

@@ -12,8 +12,8 @@ interface StoredPlace {
 }
 export interface StoredLine {
   readonly places: StoredPlace[];
-  /** A sweep is on its way. */
-  isSweeping: boolean;
+  /** The invocation of the next sweep. */
+  sweep?: string | undefined;
 }
 
 /** The changes of one replica, applied in this order. */
@@ -43,7 +43,10 @@ export interface LineNews {
 export const maxWaiting = 32;
 /** The time between two sweeps. */
 export const sweepMs = 3_000;
-/** The sweeps in a row without a sign of its replica after which a place is dropped: 6 to 9 s after the last sign. */
+/**
+ * The sweeps in a row without a sign of its replica after which a place is dropped: 6 to 9 s after the last sign. With the calls
+ * beside it, a replica that dies keeps a conversation for at most 12 s.
+ */
 const maxMissed = 3;
 
 /**
@@ -58,7 +61,7 @@ export class Line {
   readonly #resolve: (awakeable: string, news: LineNews) => void;
 
   constructor(stored: StoredLine | null, resolve: (awakeable: string, news: LineNews) => void) {
-    this.#stored = stored ?? { places: [], isSweeping: false };
+    this.#stored = stored ?? { places: [] };
     this.#resolve = resolve;
   }
 
@@ -98,24 +101,19 @@ export class Line {
     place.awakeable = awakeable;
   }
 
-  /** Drops the places whose replica was not heard of for too long. */
-  sweep(): void {
-    this.#stored.isSweeping = false;
+  /** Drops the places whose replica was not heard of for too long. A sweep that was replaced by another drops nothing. */
+  sweep(invocation: string): void {
+    if (this.#stored.sweep !== invocation) return;
+    this.#stored.sweep = undefined;
     this.#drop((place) => ++place.missed >= maxMissed);
   }
 
-  /** Tells the first place that it has the turn. Returns whether a sweep must be scheduled. */
-  settle(): boolean {
+  /** Tells the first place that it has the turn. Returns the line to be stored, whose sweep may be missing. */
+  settle(): StoredLine {
     const { head } = this;
     if (head?.awakeable !== undefined) this.#resolve(head.awakeable, { head: head.id });
     if (head) head.awakeable = undefined;
-    if (!head || this.#stored.isSweeping) return false;
-    return (this.#stored.isSweeping = true);
-  }
-
-  /** The line to be stored; undefined if there is nothing to remember. */
-  toStored(): StoredLine | undefined {
-    return this.head || this.#stored.isSweeping ? this.#stored : undefined;
+    return this.#stored;
   }
 
   #find(id: string): StoredPlace | undefined {

@@ -8,8 +8,8 @@ import { maxWaiting, type LineNews, type SyncInput } from "./line.ts";
 export interface LineParts {
   readonly client: RestateClient;
   readonly names: ServiceNames;
-  /** Aborted when the server is closed. */
-  readonly closing: AbortSignal;
+  /** Aborted when the server is closed, and all calls are over. */
+  readonly closed: AbortSignal;
 }
 
 /** A place of this replica in the line of a conversation. */
@@ -151,12 +151,12 @@ export class LocalLine {
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;
-    const { client, names, closing } = this.#parts;
+    const { client, names, closed } = this.#parts;
     for (let first = this.#firstWaiting(); first; first = this.#firstWaiting()) {
-      const stop = AbortSignal.any([closing, AbortSignal.timeout(watchMs)]);
+      const stop = AbortSignal.any([closed, AbortSignal.timeout(watchMs)]);
       const input = { key: this.#key, id: first.id };
       const news = await client.wait<LineNews>(names.wait, "turn", input, stop).catch(() => undefined);
-      if (closing.aborted) break;
+      if (closed.aborted) break;
       if (news) this.#hear(news);
       else await sleep(retryMs, undefined, { ref: false });
     }

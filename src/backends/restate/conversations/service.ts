@@ -1,6 +1,6 @@
-import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { History, StoredMessage } from "../../../engine/conversations.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import { forever, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
 import { readHistory, replaceMessages } from "./messages.ts";
@@ -28,11 +28,14 @@ interface WatchInput {
 /** The object of one conversation: its line of turns, and its messages. Every handler is short. */
 export function createConversation({ sdk, names, calls }: ConversationParts): VirtualObjectDefinition<string, unknown> {
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
-    if (line.settle())
-      calls.tell(context, { service: names.conversation, key: context.key, method: "sweep" }, null, sweepMs);
-    const stored = line.toStored();
-    if (stored) context.set("line", stored);
-    else context.clear("line");
+    const { places, sweep } = line.settle();
+    if (places.length === 0) {
+      // Without it, a sweep would be left behind when the last replica is stopped.
+      if (sweep !== undefined) context.invocation(sweep as InvocationId).cancel();
+      return context.clear("line");
+    }
+    const target = { service: names.conversation, key: context.key, method: "sweep" };
+    context.set<StoredLine>("line", { places, sweep: sweep ?? (await calls.send(context, target, null, sweepMs)) });
   }
 
   return sdk.object({
@@ -45,7 +48,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
       inactivityTimeout: 2_000,
       abortTimeout: 1_000,
       // For ever: a handler that was given up half-way would leave half of its changes.
-      retryPolicy: { initialInterval: 50, maxInterval: 1_000, exponentiationFactor: 2, maxAttempts: 2 ** 31 },
+      retryPolicy: { ...forever, initialInterval: 50, maxInterval: 1_000 },
     },
     handlers: {
       /** Applies the changes of a replica to the line, and tells it who has the turn. */
@@ -64,7 +67,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
 
       async sweep(context: ObjectContext): Promise<void> {
         const line = await readLine(context);
-        line.sweep();
+        line.sweep(context.request().id);
         await writeLine(context, line);
       },
 
@@ -79,7 +82,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
         const line = await readLine(context);
         const { head } = line;
         if (head?.id !== id) return false;
-        if (head.stored === number) return true;
+        if (number <= (head.stored ?? 0)) return true; // sent again, or late
         await replaceMessages(sdk, context, { name: head.name, until }, messages);
         head.stored = number;
         await writeLine(context, line);
