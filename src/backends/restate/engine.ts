@@ -197,7 +197,10 @@ export class RestateEngine implements Engine, DriveHost {
   }
   async #positionElsewhere(id: string): Promise<Position | undefined> {
     await this.#known.promise;
-    return lastPosition(await this.#stored.allRows(id));
+    const position = lastPosition(await this.#stored.allRows(id));
+    if (position) return position;
+    const [first] = (await this.state(id))?.execution.steps ?? [];
+    return first && { stepId: first[0], stepIndex: 0 }; // it has no rows yet
   }
 
   async resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {

@@ -143,7 +143,8 @@ export function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, 
       assert.equal(row.key, `!${state.epoch + 1}`, "transitions are numbered without a gap");
       const { at, to, position } = JSON.parse(row.body!);
       assert.equal(at, row.at);
-      if (to === "suspended") assert.deepEqual(position, walk.position());
+      // Where several processes decide, a suspend is answered with the place that was known to the one that was asked.
+      if (to === "suspended" && row.moved === undefined) assert.deepEqual(position, walk.position());
     } else {
       assert(legal[state.status]!.length > 0, `${row.key} is recorded after the end`);
       assert(started.has(row.key), `${row.key} is recorded, but the replay never starts it`);

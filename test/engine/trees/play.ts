@@ -269,7 +269,7 @@ export async function play(world: World, id: string, luck: Luck, tally: Tally, c
         if (!world.hearsLate) expect(book.begun.get(id), "a step began after the suspend was answered").toBe(begun);
       }
     }
-    const state = await engine.settled(id, -1, AbortSignal.timeout(patienceMs)).catch(async (cause) => {
+    const state = await settle(world, id).catch(async (cause) => {
       const stuck = JSON.stringify({ ...(await engine.state(id)), complaints: world.complaints() });
       throw new Error(`it neither ends nor suspends: ${stuck}`, { cause });
     });
@@ -302,6 +302,15 @@ export async function play(world: World, id: string, luck: Luck, tally: Tally, c
         expect(answer.reason.status).toBe(404);
       }
     }
+  }
+}
+
+/** The state at the next suspension or end. Where callers hear late, it may be one that is over. */
+async function settle({ engine, hearsLate }: World, id: string): Promise<ExecutionState> {
+  const signal = AbortSignal.timeout(patienceMs);
+  for (;;) {
+    const state = await engine.settled(id, -1, signal);
+    if (!hearsLate || (await engine.state(id))?.epoch === state.epoch) return state;
   }
 }
 

@@ -30,6 +30,8 @@ export interface Serving {
   readonly life: number;
   /** Whether a change that was not acknowledged can still be committed in this life. */
   readonly commitsLate?: boolean;
+  /** Whether a step may begin after a suspend or cancel was answered. */
+  readonly hearsLate?: boolean;
   isOver(life: number): boolean;
   fail(error: unknown): void;
   within<T>(what: string, promise: Promise<T>): Promise<T>;
@@ -46,6 +48,7 @@ const patience = patienceMs;
 export class Lives implements Serving {
   readonly log: Log;
   readonly commitsLate: boolean;
+  readonly hearsLate: boolean;
   /** How often it was started. */
   life = 0;
   readonly #folder: string;
@@ -61,6 +64,7 @@ export class Lives implements Serving {
   constructor(folder: string, cluster?: RestateBackendOptions) {
     this.#folder = folder;
     this.#cluster = cluster;
+    this.hearsLate = cluster !== undefined;
     this.commitsLate = cluster !== undefined; // Restate has the call, and carries it out in the next life
     this.log = new Log(join(folder, "log"));
     this.#broken.promise.catch(() => {});

@@ -47,6 +47,10 @@ export class World<Server extends Serving = Lives> {
     this.figures = figures;
   }
 
+  get #hearsLate(): boolean {
+    return this.lives.hearsLate ?? false;
+  }
+
   /** Executions that have begun and not ended; suspended ones count if they are about to be resumed. */
   get inFlight(): number {
     const witnesses = [...this.#living].flatMap(({ witness }) => witness ?? []);
@@ -120,7 +124,10 @@ export class World<Server extends Serving = Lives> {
     if (complaints.length > 0) throw new Error(`complaints: ${complaints.slice(0, 5).join("\n")}`);
     for (const { witness } of this.#clients) sealed.add(witness!.id);
     this.figures.executions += this.#clients.size;
-    this.figures.stepsAgain += [...this.#clients].reduce((sum, { witness }) => sum + checkRuns(witness!), 0);
+    this.figures.stepsAgain += [...this.#clients].reduce(
+      (sum, { witness }) => sum + checkRuns(witness!, this.#hearsLate),
+      0,
+    );
     this.figures.eventsRead += [...this.#clients].reduce((sum, { witness }) => sum + witness!.events.length, 0);
     this.#clients.clear();
     this.#staying.clear();
@@ -130,7 +137,7 @@ export class World<Server extends Serving = Lives> {
     const witness = client.witness!;
     const stored = await client.stored();
     checkEvents(witness, stored);
-    checkRuns(witness);
+    checkRuns(witness, this.#hearsLate);
     this.figures.eventsStored += stored.length;
   }
 

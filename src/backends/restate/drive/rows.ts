@@ -106,12 +106,15 @@ export function startedIn(rows: readonly StoredRow[]): Set<string> {
   return new Set(events.filter(({ type }) => type === "step-start").map(({ from = "" }) => from));
 }
 
-/** The innermost step that has started and not completed. */
+/** The innermost step that has started and not completed; else the last one that has started. */
 export function lastPosition(rows: readonly StoredRow[]): Position | undefined {
   const open = new Map<string, Position>();
+  let last: Position | undefined;
   for (const { type, from = "", stepIndex } of rows.flatMap((row) => row.events)) {
-    if (type === "step-start") open.set(from, { stepId: from, stepIndex: stepIndex as number }); // as the walk says it
     if (type === "step-complete") open.delete(from);
+    if (type !== "step-start") continue;
+    last = { stepId: from, stepIndex: stepIndex as number }; // as the walk says it
+    open.set(from, last);
   }
-  return [...open.values()].at(-1);
+  return [...open.values()].at(-1) ?? last;
 }
