@@ -4,9 +4,9 @@ import base from "./vitest.config.ts";
 /** Suites that any backend must pass. Files that need the embedded one say so by name. */
 const suites = ["test/{workflows,agents,auth,observability}/**/*.test.ts"];
 /** Suites of the engine, at a reduced size. */
-const engine = ["test/faults/code-changes.test.ts"];
-/** Suites that are also called on one replica while another one drives. */
-const replicated = ["test/workflows/{spec,streams}.test.ts"];
+const engine = ["test/faults/code-changes.test.ts", "test/restate/engine/*.test.ts"];
+/** Suites that are also run on three replicas behind a proxy that sends each request to the next one. */
+const replicated = ["test/workflows/{spec,races,streams}.test.ts", "test/agents/chat/*.test.ts"];
 
 // Separate from the other tests, because they need restate-server: `npm run test:restate`.
 const config: typeof base = (env) => {
@@ -26,9 +26,9 @@ const config: typeof base = (env) => {
         {
           ...shared,
           test: {
-            name: "replicas",
+            name: "three replicas",
             include: replicated,
-            env: { TEST_BACKEND: "restate", TEST_RESTATE_REPLICA: "1" },
+            env: { TEST_BACKEND: "restate", TEST_RESTATE_REPLICAS: "3" },
           },
         },
       ],

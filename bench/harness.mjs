@@ -38,14 +38,15 @@ async function cpu(child) {
 
 /**
  * Loads the servers in turns, in alternating order. Prints the figures of each server and the median of its ratios to
- * the first one.
+ * the first one. `request` may depend on the name of the server.
  */
 export async function compare(servers, request, { rounds, connections }) {
   const names = Object.keys(servers);
+  const requestOf = typeof request === "function" ? request : () => request;
   const results = Object.fromEntries(names.map((name) => [name, []]));
   for (let round = 0; round < rounds; round++) {
     for (const name of round % 2 === 0 ? names : names.toReversed())
-      results[name].push(await measure(servers[name], { ...request, connections }));
+      results[name].push(await measure(servers[name], { ...requestOf(name), connections }));
   }
   const [first] = names;
   for (const name of names) {

@@ -1,12 +1,14 @@
 // A load generator in a separate process, on raw keep-alive sockets with one request in flight on each. Prints requests
 // per second and latencies as JSON.
 // Usage: node bench/load.mjs <port> <connections> <seconds> <method> <path> [body] [headers]
+// Each request has another id in place of `{id}` in the path.
 import { connect } from "node:net";
 
 const [port, connections, seconds, method, path, body = "", headers = ""] = process.argv.slice(2);
-const head = `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n`;
 const type = body ? `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` : "";
-const request = Buffer.from(`${head}${type}${headers}\r\n${body}`);
+const toRequest = (target) =>
+  Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n${type}${headers}\r\n${body}`);
+const request = path.includes("{id}") ? undefined : toRequest(path);
 const latencies = [];
 let failed = 0;
 const end = performance.now() + Number(seconds) * 1000;
@@ -33,7 +35,7 @@ function drive() {
     const send = () => {
       if (performance.now() >= end) return socket.destroy();
       sent = performance.now();
-      socket.write(request);
+      socket.write(request ?? toRequest(path.replace("{id}", crypto.randomUUID())));
     };
     socket.setNoDelay(true).setEncoding("latin1");
     socket.on("connect", send);

@@ -31,6 +31,8 @@ describe("restate()", () => {
     [{ identityKeys: ["x"] }, 'restate({ identityKeys }): expected a list of keys such as publickeyv1_…, found ["x"]'],
     [{ retention: "soon" }, /^restate\(\{ retention \}\): expected false or /],
     [{ retention: { ended: "1d" } }, 'restate({ retention }): unknown option "ended"'],
+    [{ timeouts: { readMs: 0 } }, "restate({ timeouts.readMs }): expected milliseconds from 1 to 2147483647, found 0"],
+    [{ timeouts: { read: 1 } }, 'restate(): unknown option "timeouts.read"'],
     [{ url: "x" }, 'restate(): unknown option "url"'],
   ])("refuses %j", (change, message) => {
     expect(() => restate({ ...good, ...change } as never)).toThrow(message);

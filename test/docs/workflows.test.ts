@@ -148,7 +148,7 @@ describe("docs/workflows.md", () => {
         .toLowerCase()
         .replace(/[^\w\- ]/g, "")
         .replaceAll(" ", "-");
-    for (const file of ["docs/workflows.md", "docs/testing.md", "README.md"]) {
+    for (const file of ["docs/workflows.md", "docs/testing.md", "docs/scale-out.md", "README.md"]) {
       const folder = file.startsWith("docs/") ? "docs/" : "";
       for (const [, target, anchor] of readFileSync(file, "utf8").matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
         const text = readFileSync(target === "" ? file : folder + target, "utf8");

@@ -2,6 +2,9 @@ import { randomUUID } from "node:crypto";
 import { embedded, type EmbeddedBackendOptions } from "../../src/backends/embedded/define.ts";
 import { restate } from "../../src/backends/restate/define.ts";
 import type { Backend } from "../../src/engine/backend.ts";
+import { freePort } from "../restate/restate-server.ts";
+import { createStreamProxy } from "../restate/stream-proxy.ts";
+import { patientTimeouts } from "./patience.ts";
 
 /** A backend that suites run on. */
 export interface TestBackend {
@@ -10,28 +13,41 @@ export interface TestBackend {
   readonly isDistributed?: boolean;
   /** Returns a backend with an empty store of its own, which is gone once its server is closed. */
   create(): Backend;
-  /** Returns the backend of a second replica, which then drives all executions of the first. Undefined: there is none. */
-  createReplica?(of: Backend): Backend | undefined;
+  /** Returns the backends of several replicas with one empty store. Undefined: suites run on one server. */
+  createReplicas?(): Promise<TestReplicas | undefined>;
+}
+
+interface TestReplicas {
+  readonly backends: readonly Backend[];
+  close(): void;
 }
 
 /** Every backend that the suites of workflows, agents, auth and observability must pass on. */
 const backends: readonly TestBackend[] = [
   { name: "embedded", create: () => embedded({ path: ":memory:" }) },
-  { name: "restate", isDistributed: true, create: () => createRestate(`test-${randomUUID()}`), createReplica },
+  { name: "restate", isDistributed: true, create: () => createRestate(`test-${randomUUID()}`), createReplicas },
 ];
 
 /** A backend on the Restate server of `TEST_RESTATE_INGRESS` and `TEST_RESTATE_ADMIN`. */
-function createRestate(name: string): Backend {
+function createRestate(name: string, serve: { port: number; url?: string } = { port: 0 }): Backend {
   const {
     TEST_RESTATE_INGRESS: ingress = "http://127.0.0.1:8080",
     TEST_RESTATE_ADMIN: admin = "http://127.0.0.1:9070",
   } = process.env;
-  return restate({ ingress, admin, name, serve: { port: 0 } });
+  return restate({ ingress, admin, name, serve, timeouts: patientTimeouts });
 }
 
-/** With `TEST_RESTATE_REPLICA=1`, suites call one replica, and another one drives: Restate calls the URL that was registered last. */
-function createReplica({ settings }: Backend): Backend | undefined {
-  return process.env["TEST_RESTATE_REPLICA"] === "1" ? createRestate(String(settings!["name"])) : undefined;
+/** The number of replicas that suites run on, of a backend that can have several. */
+export const replicaCount = Number(process.env["TEST_RESTATE_REPLICAS"] ?? 1);
+
+/** With several replicas, Restate calls them in turn, through a proxy. */
+async function createReplicas(): Promise<TestReplicas | undefined> {
+  if (replicaCount === 1) return undefined;
+  const name = `test-${randomUUID()}`;
+  const ports: number[] = [];
+  while (ports.length < replicaCount) ports.push(await freePort());
+  const { url, close } = await createStreamProxy(ports);
+  return { backends: ports.map((port) => createRestate(name, { port, url })), close };
 }
 
 /** The backend that `TEST_BACKEND` names; the first of the list without it. */

@@ -4,6 +4,7 @@ import { restate } from "../../src/backends/restate/define.ts";
 import type { Backend } from "../../src/engine/backend.ts";
 import { freePort } from "../restate/restate-server.ts";
 import { chosenBackend } from "./backends.ts";
+import { patientTimeouts } from "./patience.ts";
 
 const places = new Map<string, Promise<Backend>>();
 
@@ -19,5 +20,11 @@ export function openPlace(path: string): Promise<Backend> {
 /** One URL for all servers of a place: Restate continues at the next one what the last one left. */
 async function createRestate(): Promise<Backend> {
   const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
-  return restate({ ingress, admin, name: `place-${randomUUID()}`, serve: { port: await freePort() } });
+  return restate({
+    ingress,
+    admin,
+    name: `place-${randomUUID()}`,
+    serve: { port: await freePort() },
+    timeouts: patientTimeouts,
+  });
 }

@@ -9,6 +9,7 @@ import { openServer } from "../../src/server/create.ts";
 import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { chosenBackend, type TestBackend } from "./backends.ts";
 import { createClient, type Client, type Send } from "./client.ts";
+import { createRoundRobin } from "./round-robin.ts";
 
 export const targets = ["in process", "dev", "start"] as const;
 export type Target = (typeof targets)[number];
@@ -62,17 +63,21 @@ export async function startServer(target: Target, options: Options = {}): Promis
   const { config = {}, rows = [], backend = chosenBackend } = options;
   const logs: LogRecord[] = [];
   const mode = target === "dev" ? "dev" : "start";
-  const own = backend.create();
   const parts = { mode, extraRoutes: rows, logger: createTestLogger(logs) } as const;
-  const server = openServer(toProject({ backend: own, ...config }), parts);
-  const base = target === "in process" ? "http://localhost" : (await server.listen({ port: 0 })).url;
-  const second = backend.createReplica?.(own);
-  const replica = second && openServer(toProject({ backend: second, ...config }), parts);
+  const replicas = await backend.createReplicas?.();
+  const backends = replicas?.backends ?? [backend.create()];
+  const servers = backends.map((one) => openServer(toProject({ backend: one, ...config }), parts));
+  const [server] = servers as [(typeof servers)[number]];
+  const urls: string[] = [];
+  if (target !== "in process") for (const one of servers) urls.push((await one.listen({ port: 0 })).url);
   // Each answers when it is registered.
-  if (replica) for (const one of [server, replica]) await one.fetch(new Request("http://localhost/doc"));
+  if (replicas) for (const one of servers) await one.fetch(new Request("http://localhost/doc"));
+  const proxy = urls.length > 1 ? await createRoundRobin(urls) : undefined;
+  const base = proxy?.url ?? urls[0] ?? "http://localhost";
+  let turn = 0;
   const send: Send = (path, init) => {
     if (target !== "in process") return fetch(base + path, { redirect: "manual", ...init });
-    return server.fetch(new Request(base + path, init));
+    return servers[turn++ % servers.length]!.fetch(new Request(base + path, init));
   };
   const doc = await (await send("/doc", {})).json();
   return {
@@ -82,11 +87,13 @@ export async function startServer(target: Target, options: Options = {}): Promis
     url: base,
     logs,
     send,
-    raw: (text) => sendRaw(base, text),
+    // To a server itself: a proxy would answer for it what it cannot parse.
+    raw: (text) => sendRaw(urls[0] ?? base, text),
     socket: (path, wsOptions) => openSocket(base.replace("http", "ws") + path, wsOptions),
     async close() {
-      await server.close();
-      await replica?.close();
+      for (const one of servers) await one.close();
+      replicas?.close();
+      await proxy?.close();
     },
   };
 }

@@ -8,7 +8,7 @@ import { restate } from "../../src/backends/restate/define.ts";
 import { defaultLimits } from "../../src/config/limits.ts";
 import type { Backend } from "../../src/engine/backend.ts";
 import type { Conversations, History, StoredMessage } from "../../src/engine/conversations.ts";
-import { patienceMs } from "../harness/patience.ts";
+import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { createTestLogger } from "../harness/server.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
@@ -49,7 +49,7 @@ describe("a conversation on Restate", () => {
   beforeAll(async () => {
     stores = [
       await open(embedded({ path: ":memory:" })),
-      await open(restate({ ingress, admin, name: service, serve: { port: 0 } })),
+      await open(restate({ ingress, admin, name: service, serve: { port: 0 }, timeouts: patientTimeouts })),
     ];
   });
   afterAll(() => Promise.all(opened.map((one) => one.close())));

@@ -2,7 +2,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -10,27 +9,10 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { eventually, until } from "../harness/waiting.ts";
 import { freePort } from "./restate-server.ts";
+import { startProxy } from "./turn-proxy.ts";
 
 const host = join(import.meta.dirname, "crash-host.ts");
 const timeout = 4 * patienceMs;
-
-/** Hands each connection to the next replica that accepts it. Resolves to its URL. */
-async function startProxy(ports: readonly number[]): Promise<string> {
-  let turn = 0;
-  const proxy = createServer((socket) => {
-    const open = (tries: number): void => {
-      const upstream = connect(ports[turn++ % ports.length]!, "127.0.0.1", () => socket.pipe(upstream).pipe(socket));
-      socket.once("close", () => upstream.destroy());
-      upstream.on("error", () => (upstream.bytesRead === 0 && tries > 1 ? open(tries - 1) : socket.destroy()));
-      upstream.on("close", () => upstream.bytesRead > 0 && socket.destroy());
-    };
-    socket.on("error", () => {});
-    open(ports.length);
-  });
-  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void proxy.close());
-  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-}
 
 /** Two replicas. One that dies is started again on the same port. */
 class Replicas {

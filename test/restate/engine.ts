@@ -7,6 +7,7 @@ import type { Backend, Engine } from "../../src/engine/backend.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import type { Runnable } from "../../src/workflows/executions.ts";
 import { noTracer } from "../harness/tracer.ts";
+import { patientTimeouts } from "../harness/patience.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 const limits = { runningExecutions: 256, queuedExecutions: 1_024, sseBufferBytes: 1_048_576 };
@@ -29,7 +30,12 @@ export function openEngine(
   recovers = true,
 ): Promise<Opened> {
   const { name, port } = place;
-  return openOn(restate({ ingress, admin, name, serve: { port } }), definition, toFaulty, recovers);
+  return openOn(
+    restate({ ingress, admin, name, serve: { port }, timeouts: patientTimeouts }),
+    definition,
+    toFaulty,
+    recovers,
+  );
 }
 
 export async function openOn(

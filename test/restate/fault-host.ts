@@ -1,15 +1,14 @@
 // A replica that dies at a certain place: node fault-host.ts <name> <port> <fault>
-// - transition <n>  the register has made a transition, and the drive has not stored its row
-// - step            the first step runs
-// - rescue          on the second version of the workflow: the old drive was killed, and there is no new one
+// - suspended, completed  the register has made this transition, and the drive has not stored its row
+// - step                  the first step runs
+// - rescue                on the second version of the workflow: the old drive was killed, and there is no new one
 import { unchecked } from "../../src/core/caller.ts";
-import type { RescueHost } from "../../src/backends/restate/register-rescue.ts";
+import type { RescueHost } from "../../src/backends/restate/register/register-rescue.ts";
 import { begin, resume } from "../../src/workflows/executions.ts";
 import { asking, openEngine } from "./engine.ts";
 
-const [name = "", port = "", fault = "", count = "0"] = process.argv.slice(2);
+const [name = "", port = "", fault = ""] = process.argv.slice(2);
 const die = (): void => void process.kill(process.pid, "SIGKILL");
-let transitions = 0;
 const { engine, runnable } = await openEngine(
   { name, port: Number(port) },
   asking(fault === "rescue" ? 2 : 1, () => {
@@ -17,9 +16,15 @@ const { engine, runnable } = await openEngine(
   }),
   (createWalk) => (execution, host) => {
     const walk = createWalk(execution, host);
-    const confirm = walk.confirmTransition.bind(walk);
+    const [next, confirm] = [walk.next.bind(walk), walk.confirmTransition.bind(walk)];
+    let to: string | undefined;
+    walk.next = (input) => {
+      const decision = next(input);
+      to = decision.transition?.to;
+      return decision;
+    };
     walk.confirmTransition = () => {
-      if (++transitions === Number(count)) die();
+      if (to === fault) die();
       confirm();
     };
     return walk;

@@ -9,6 +9,15 @@ import { until } from "../harness/waiting.ts";
 import { openEngine } from "./engine.ts";
 import { freePort } from "./restate-server.ts";
 
+/** Whether the last attempt of a drive was refused because its replica does not recover. */
+async function isRefused(name: string, id: string): Promise<boolean> {
+  const drive = `target_service_name = '${name}.drive' and target_service_key = '${id}'`;
+  const body = JSON.stringify({ query: `select last_failure from sys_invocation where ${drive}` });
+  const headers = { "content-type": "application/json", accept: "application/json" };
+  const response = await fetch(`${process.env["TEST_RESTATE_ADMIN"]}/query`, { method: "POST", headers, body });
+  return (await response.text()).includes("was not started here");
+}
+
 it("a replica without recovery runs only what was started or resumed on it", { timeout: 4 * patienceMs }, async () => {
   const place = { name: `unrecovered-${randomUUID()}`, port: await freePort() };
   const ran: string[] = [];
@@ -43,6 +52,7 @@ it("a replica without recovery runs only what was started or resumed on it", { t
   expect(suspended).toMatchObject({ status: "suspended" });
   const { epoch } = await resume(engine, runnable, suspended || undefined!, {});
   expect(await engine.settled("resumed", epoch)).toMatchObject({ status: "completed" });
+  await until(() => isRefused(place.name, "left"), "Restate to offer the execution that was left");
   expect(await engine.state("left")).toMatchObject({ status: "running" });
   expect(ran.toSorted()).toEqual(["new", "resumed"]);
   await engine.close({ drainMs: 0 });

@@ -2,9 +2,13 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
+import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
-import { resume } from "../../src/workflows/executions.ts";
+import { unchecked } from "../../src/core/caller.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { begin, resume } from "../../src/workflows/executions.ts";
 import { patienceMs } from "../harness/patience.ts";
+import { until } from "../harness/waiting.ts";
 import { asking, openEngine } from "./engine.ts";
 import { freePort } from "./restate-server.ts";
 
@@ -12,8 +16,8 @@ const host = join(import.meta.dirname, "fault-host.ts");
 const beginning = ["workflow-start", "step-start", "step-complete", "step-start", "workflow-suspended"];
 
 /** Runs a replica that dies. */
-async function die({ name, port }: { name: string; port: number }, ...fault: string[]): Promise<void> {
-  const child = spawn(process.execPath, [host, name, String(port), ...fault]);
+async function die({ name, port }: { name: string; port: number }, fault: string): Promise<void> {
+  const child = spawn(process.execPath, [host, name, String(port), fault]);
   let errors = "";
   child.stderr.on("data", (text) => (errors += text));
   const [, signal] = await once(child, "exit");
@@ -21,9 +25,9 @@ async function die({ name, port }: { name: string; port: number }, ...fault: str
 }
 
 /** Runs replicas that die, and continues with one on the second version of the workflow. */
-async function dieAt(...faults: string[][]) {
+async function dieAt(...faults: string[]) {
   const place = { name: `lost-${randomUUID()}`, port: await freePort() };
-  for (const fault of faults) await die(place, ...fault);
+  for (const fault of faults) await die(place, fault);
   const ran: string[] = [];
   const opened = await openEngine(
     place,
@@ -43,7 +47,7 @@ const numbered = (types: readonly string[]): string[] => types.map((type, index)
 const timeout = 2 * patienceMs;
 
 it("a suspension whose row was lost with its drive is stored, and resumed", { timeout }, async () => {
-  const { engine, runnable, ran, eventsFrom } = await dieAt(["transition", "1"]);
+  const { engine, runnable, ran, eventsFrom } = await dieAt("suspended");
   const state = await engine.state("x");
   expect(state).toMatchObject({ status: "suspended", epoch: 1, last: { pending: [{ stepId: "ask", reason: "Why" }] } });
   expect(await eventsFrom(0)).toEqual(numbered(beginning));
@@ -54,7 +58,7 @@ it("a suspension whose row was lost with its drive is stored, and resumed", { ti
 });
 
 it("an end whose row was lost with its drive is stored", { timeout }, async () => {
-  const { engine, ran, eventsFrom } = await dieAt(["transition", "3"]); // the second is the suspension, replayed by the drive of the resume
+  const { engine, ran, eventsFrom } = await dieAt("completed");
   expect(await engine.state("x")).toMatchObject({ status: "completed", last: { result: "[1,2]" } });
   const seen = await eventsFrom(beginning.length);
   expect(seen.map((event) => event.replace(/^\d+ /, ""))).toEqual(["step-complete", "workflow-complete"]);
@@ -62,7 +66,7 @@ it("an end whose row was lost with its drive is stored", { timeout }, async () =
 });
 
 it("a resume that comes before the lost row of the suspension continues after it", { timeout }, async () => {
-  const { engine, runnable, ran } = await dieAt(["transition", "1"]);
+  const { engine, runnable, ran } = await dieAt("suspended");
   const state = (await engine.state("x"))!;
   const { epoch } = await resume(engine, runnable, state, { resumeData: 2 });
   expect(await engine.settled("x", epoch)).toMatchObject({ status: "completed", last: { result: "[1,2]" } });
@@ -73,8 +77,40 @@ it(
   "a replica that dies between the end of a drive and the next one leaves the rest to Restate",
   { timeout },
   async () => {
-    const { engine, ran } = await dieAt(["step"], ["rescue"]);
+    const { engine, ran } = await dieAt("step", "rescue");
     expect(await engine.settled("x", 0, AbortSignal.timeout(patienceMs))).toMatchObject({ status: "suspended" });
     expect(ran).toEqual(["first", "ask"]);
   },
 );
+
+it("code that leads elsewhere under a running drive is found, though its steps are the same", { timeout }, async () => {
+  const place = { name: `elsewhere-${randomUUID()}`, port: await freePort() };
+  let tries = 0;
+  const flaky = (attempts: number) =>
+    defineWorkflow({ id: "flaky" }).andThen({
+      id: "tries",
+      retry: { attempts },
+      execute: () => {
+        if (++tries < 3) throw new Error("not yet");
+        return tries === 3 ? new Promise<string>(() => {}) : "at last";
+      },
+    }) as unknown as WorkflowDefinition; // the chain is one
+  const first = await openEngine(place, flaky(3));
+  await begin(first.engine, first.runnable, {}, { executionId: "x" }, unchecked);
+  await until(() => tries === 3, "the third attempt");
+  await first.engine.close({ drainMs: 0 });
+  const second = await openEngine(place, flaky(1));
+  const state = await second.engine.settled("x", 0, AbortSignal.timeout(patienceMs));
+  expect(state).toMatchObject({
+    status: "suspended",
+    last: {
+      kind: "system",
+      reason: "Workflow changed: the journal has a result for tries#2 that this version does not produce",
+    },
+  });
+  await second.engine.close({ drainMs: 0 });
+  const third = await openEngine(place, flaky(3)); // the old code again
+  onTestFinished(() => third.engine.close({ drainMs: 0 }));
+  const { epoch } = await resume(third.engine, third.runnable, state, {});
+  expect(await third.engine.settled("x", epoch)).toMatchObject({ status: "completed", last: { result: '"at last"' } });
+});

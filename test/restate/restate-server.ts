@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,13 +12,21 @@ const binary = join(
   `server/node_modules/@restatedev/restate-server-${process.platform}-${process.arch}/bin/restate-server`,
 );
 
-/** A free port of the loopback address. */
+/**
+ * A free port of the loopback address. It is outside of the range from which the system takes ports by itself: nothing else
+ * takes it before it is used.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // it listens on a port
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(10_000, 32_000);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => resolve(true));
+    });
+    await new Promise((resolve) => server.close(resolve));
+    if (isFree) return port;
+  }
 }
 
 /** A real restate-server with its own folder and ports. */
@@ -36,12 +45,35 @@ export class RestateServer {
 
   /** Starts a server with an empty store. `settings` is more of its TOML file. */
   static async start(settings = ""): Promise<RestateServer> {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-restate-"));
-    const [node, ingress, admin] = [await freePort(), await freePort(), await freePort()];
-    writeFileSync(join(folder, "restate.toml"), toToml({ folder, node, ingress, admin, settings }));
-    const server = new RestateServer(folder, ingress, admin);
+    const server = RestateServer.#create(await toPlace("n1"), settings);
     await server.run();
     return server;
+  }
+
+  /** Starts the nodes of a cluster that keeps everything on two of them. */
+  static async startCluster(size: number): Promise<RestateServer[]> {
+    const places = await Promise.all(Array.from({ length: size }, (_, index) => toPlace(`n${index + 1}`)));
+    const addresses = places.map(({ node }) => `"http://127.0.0.1:${node}"`).join(", ");
+    const nodes = places.map((place, index) =>
+      RestateServer.#create(
+        place,
+        `auto-provision = ${index === 0}
+default-replication = 2
+[metadata-client]
+addresses = [${addresses}]`,
+      ),
+    );
+    const started = await Promise.allSettled(nodes.map((node) => node.run()));
+    const failed = started.find((result) => result.status === "rejected");
+    if (!failed) return nodes;
+    await Promise.all(nodes.map((node) => node.remove()));
+    throw failed.reason;
+  }
+
+  static #create(place: Place, settings: string): RestateServer {
+    const { folder, ingress, admin } = place;
+    writeFileSync(join(folder, "restate.toml"), toToml(place, settings));
+    return new RestateServer(folder, ingress, admin);
   }
 
   /** Runs the process, and resolves when it is healthy. Also after `kill`. */
@@ -58,6 +90,14 @@ export class RestateServer {
       if (child.exitCode !== null || performance.now() > until) throw new Error(`restate-server: ${this.#output}`);
       await sleep(50);
     }
+  }
+
+  /** Lets the process hang: it keeps its ports and answers nothing. */
+  pause(): void {
+    this.#process?.kill("SIGSTOP");
+  }
+  continue(): void {
+    this.#process?.kill("SIGCONT");
   }
 
   /** Ends the process with SIGKILL. Its store stays. */
@@ -82,17 +122,22 @@ async function isHealthy(ingress: string, admin: string): Promise<boolean> {
   return answers.every((answer) => answer?.ok);
 }
 
+/** The name, the folder and the ports of a node. */
 interface Place {
+  readonly name: string;
   readonly folder: string;
   readonly node: number;
   readonly ingress: number;
   readonly admin: number;
-  readonly settings: string;
 }
-const toToml = ({ folder, node, ingress, admin, settings }: Place): string => `
+async function toPlace(name: string): Promise<Place> {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-restate-"));
+  return { name, folder, node: await freePort(), ingress: await freePort(), admin: await freePort() };
+}
+const toToml = ({ name, folder, node, ingress, admin }: Place, settings: string): string => `
 disable-telemetry = true
 cluster-name = "test"
-node-name = "n1"
+node-name = "${name}"
 base-dir = "${join(folder, "data")}"
 rocksdb-total-memory-size = "256 MB"
 bind-address = "127.0.0.1:${node}"

@@ -4,7 +4,7 @@ import { inspect } from "./inspect.ts";
 import { findRisk, toSettings, type RestateBackendOptions } from "./options.ts";
 
 export type { Backend } from "../../engine/backend.ts";
-export type { RestateBackendOptions, RestateServeOptions } from "./options.ts";
+export type { RestateBackendOptions, RestateServeOptions, RestateTimeouts } from "./options.ts";
 export type { RetentionOptions } from "../../engine/retention.ts";
 
 /** Stores and runs executions in a Restate cluster, on any number of replicas. */

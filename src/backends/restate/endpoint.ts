@@ -3,9 +3,9 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../../core/log.ts";
 import { UserError } from "../../core/user-error.ts";
-import type { RestateClient } from "./client.ts";
+import type { RestateClient } from "./client/client.ts";
 import type { RestateSettings } from "./options.ts";
-import { answerProbe } from "./replaying.ts";
+import { answerProbe } from "./drive/replaying.ts";
 import type { RestateSdk } from "./sdk.ts";
 
 export interface EndpointOptions {
@@ -34,7 +34,8 @@ export class Endpoint {
       // Errors only: at every other level the SDK reports each invocation.
       logger: ({ level, replaying }, message, ...rest) => {
         if (answerProbe(message, replaying)) return;
-        if (level === "error") logger.warn(`Restate: ${String(message)}`, { rest });
+        // Connections that are cut by `close` are errors to the SDK.
+        if (level === "error" && !this.#closing.signal.aborted) logger.warn(`Restate: ${String(message)}`, { rest });
       },
     });
     this.#server = createServer({ settings: { maxConcurrentStreams: 10_000 } }, handler);

@@ -1,33 +1,35 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
-import { newId } from "../../core/id.ts";
+import { isId, newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
+import { hasSameSteps } from "../../engine/compare-steps.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots, type Admissible } from "../../engine/runs/slots.ts";
-import { Waiters } from "../../engine/runs/waiters.ts";
+import { Arrivals } from "./arrivals.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
-import { RestateClient } from "./client.ts";
+import { RestateClient } from "./client/client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
 import { createConversation } from "./conversations/service.ts";
-import type { DriveHost } from "./drive-host.ts";
-import { createDriveService } from "./drive-service.ts";
-import { LocalDrives, type LocalDrive } from "./drives.ts";
-import { Interruptions } from "./interruptions.ts";
+import type { DriveHost } from "./drive/drive-host.ts";
+import { createDriveService } from "./drive/drive-service.ts";
+import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
+import { Interruptions } from "./drive/interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
 import { listExecutions } from "./list.ts";
 import type { RestateSettings } from "./options.ts";
-import { createRegister } from "./register.ts";
-import type { BeginInput, Brief, MoveInput, MoveResult, RescueCause, RescueInput } from "./register-state.ts";
-import { lastPosition, startedIn, toEvents, type StoredRow } from "./rows.ts";
-import { findDifference } from "./replay-rows.ts";
+import { createRegister } from "./register/register.ts";
+import type { BeginInput, Brief, MoveInput, MoveResult, RescueCause, RescueInput } from "./register/register-state.ts";
+import { lastPosition, startedIn, toEvents, type StoredRow } from "./drive/rows.ts";
+import { findDifference } from "./drive/replay-rows.ts";
 import { loadSdk } from "./sdk.ts";
-import { localMs, StoredEvents } from "./stored-events.ts";
-import type { Clearance } from "./suspects.ts";
+import { SettledStates } from "./settled-states.ts";
+import { StoredEvents } from "./stored-events.ts";
+import type { Clearance } from "./drive/suspects.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
@@ -48,8 +50,9 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
   readonly #drives = new LocalDrives();
+  readonly #arrivals = new Arrivals();
   readonly #readers: Readers;
-  readonly #waiters = new Waiters();
+  readonly #settled: SettledStates;
   readonly #slots: Slots;
   readonly #stored: StoredEvents;
   readonly #interruptions: Interruptions;
@@ -60,8 +63,6 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #known = Promise.withResolvers<void>();
   /** The code of the executions that were started or resumed here and are not driven yet. */
   readonly #programs = new Map<string, Program>();
-  /** Settled states of the executions that were started or resumed here, until the caller asks for them. */
-  readonly #recent = new Map<string, ExecutionState | undefined>();
   #programOf: ((workflowId: string) => Program | undefined) | undefined;
   #endpoint: Endpoint | undefined;
 
@@ -86,6 +87,14 @@ export class RestateEngine implements Engine, DriveHost {
       readers: this.#readers,
       closing: this.#closing.signal,
       replica: newId(),
+    });
+    this.#settled = new SettledStates({
+      client: this.#client,
+      names: this.#names,
+      drives: this.#drives,
+      known: this.#known.promise,
+      arrivals: this.#arrivals,
+      closed: this.#closed.signal,
     });
     this.#interruptions = new Interruptions(this.#client, this.#names);
   }
@@ -137,21 +146,22 @@ export class RestateEngine implements Engine, DriveHost {
 
   /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */
   #expect(id: string, program: Program): () => void {
-    if (this.#programs.has(id)) return () => {};
+    const before = this.#programs.get(id);
+    this.#programs.delete(id);
     this.#programs.set(id, program);
-    this.#recent.set(id, undefined);
-    for (const map of [this.#programs, this.#recent]) {
-      const [oldest] = map.keys();
-      if (map.size > mostRecent) map.delete(oldest!);
-    }
+    const [oldest] = this.#programs.keys();
+    if (this.#programs.size > mostPrograms) this.#programs.delete(oldest!);
+    this.#settled.expect(id);
     return () => {
-      this.#programs.delete(id);
-      this.#recent.delete(id);
+      if (before) this.#programs.set(id, before);
+      else this.#programs.delete(id);
+      this.#settled.forget(id);
     };
   }
 
   async state(id: string): Promise<ExecutionState | undefined> {
     await this.#known.promise;
+    if (!isId(id)) return undefined; // `..` would change the path of the request
     return (await this.#client.read<ExecutionState | null>(this.#names.register, id, "state")) ?? undefined;
   }
 
@@ -160,39 +170,8 @@ export class RestateEngine implements Engine, DriveHost {
     return listExecutions(this.#client, this.#names, filter);
   }
 
-  async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
-    const recent = this.#recent.get(id);
-    this.#recent.delete(id);
-    if (recent && recent.epoch > afterEpoch) return recent;
-    const over = new AbortController();
-    const signals = [over.signal, this.#closed.signal, ...(signal ? [signal] : [])];
-    const stop = AbortSignal.any(signals);
-    const here = this.#waiters.next(id, afterEpoch, stop);
-    here.catch(() => {}); // reported by the race, or nobody waits any more
-    try {
-      return await Promise.race([here, this.#settledElsewhere(id, afterEpoch, stop)]);
-    } catch (error) {
-      throw this.#closed.signal.aborted ? shuttingDown() : error;
-    } finally {
-      over.abort();
-    }
-  }
-
-  /** Asks Restate, once it is clear that this replica does not drive the execution. */
-  async #settledElsewhere(id: string, afterEpoch: number, stop: AbortSignal): Promise<ExecutionState> {
-    await this.#known.promise;
-    await sleep(localMs);
-    await this.#drives.gone(id);
-    if (stop.aborted) throw stop.reason;
-    for (;;) {
-      const state = await this.#client.wait<ExecutionState | null>(
-        this.#names.wait,
-        "settled",
-        { id, afterEpoch },
-        stop,
-      );
-      if (state) return state;
-    }
+  settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
+    return this.#settled.next(id, afterEpoch, signal);
   }
 
   events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
@@ -271,10 +250,7 @@ export class RestateEngine implements Engine, DriveHost {
   }
 
   #settle(state: ExecutionState): void {
-    const { id } = state.execution;
-    if (state.status === "running") return;
-    if (this.#recent.has(id)) this.#recent.set(id, state);
-    this.#waiters.notify(id, state);
+    if (state.status !== "running") this.#settled.notify(state);
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
@@ -290,9 +266,13 @@ export class RestateEngine implements Engine, DriveHost {
 
   // The host of the drives of this replica.
 
-  async programOf({ id, workflowId }: Execution): Promise<Program | undefined> {
+  get isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  async programOf({ id, workflowId, steps }: Execution): Promise<Program | undefined> {
     const expected = this.#programs.get(id);
-    if (expected) return expected;
+    if (expected && hasSameSteps(steps, expected.steps)) return expected;
     await this.#known.promise;
     if (!this.#programOf) throw new Error(`Execution ${id} was not started here, and this replica continues no others`);
     return this.#programOf(workflowId);
@@ -301,6 +281,7 @@ export class RestateEngine implements Engine, DriveHost {
   enter(drive: LocalDrive & Admissible): () => void {
     const { id, input } = drive.execution;
     if (this.#programOf) this.#programs.delete(id); // else it has no other
+    this.#arrivals.note(id);
     const remove = this.#drives.add(id, drive);
     this.#slots.enter(drive, toWeight(input));
     return () => {
@@ -352,7 +333,7 @@ export class RestateEngine implements Engine, DriveHost {
     };
     await Promise.race([Promise.all([idle(), beside]), sleep(drainMs, undefined, { ref: false })]);
     this.#closed.abort(shuttingDown());
-    this.#waiters.close(shuttingDown());
+    this.#settled.close();
     // Before Restate continues them elsewhere: a shutdown is not a crash.
     const reports = this.#drives.all().map((drive) => this.#interruptions.report(drive));
     await Promise.race([Promise.all(reports), sleep(reportMs, undefined, { ref: false })]);
@@ -362,8 +343,8 @@ export class RestateEngine implements Engine, DriveHost {
   }
 }
 
-/** The most executions whose settled state is kept for a caller that is about to ask. */
-const mostRecent = 1_000;
+/** The most executions whose code is kept for their drive. */
+const mostPrograms = 1_000;
 /** The time in which a server that is closed gives back the turns of its conversations. */
 const leaveMs = 3_000;
 const reportMs = 2_000;

@@ -1,15 +1,16 @@
 import { UserError } from "../../core/user-error.ts";
 import type { Inspection } from "../../engine/backend.ts";
 import { toNames } from "./calls.ts";
-import { RestateClient } from "./client.ts";
+import { RestateClient } from "./client/client.ts";
 import { countByStatus } from "./list.ts";
 import type { RestateSettings } from "./options.ts";
 import { loadSdk } from "./sdk.ts";
 
 /** Reports about a cluster without registering this process. */
-export async function inspect({ ingress, admin, name }: RestateSettings, root: string): Promise<Inspection> {
+export async function inspect({ name, ...options }: RestateSettings, root: string): Promise<Inspection> {
   loadSdk(root);
-  const client = new RestateClient({ ingress, admin });
+  const { admin } = options;
+  const client = new RestateClient(options);
   const names = toNames(name);
   try {
     const [version, url, executions] = await Promise.all([

@@ -17,6 +17,14 @@ export interface RestateBackendOptions {
   identityKeys?: readonly string[];
   /** The time for which ended executions are kept; `false` keeps them for ever. Or one time for each kind. @default "7d" */
   retention?: string | false | RetentionOptions;
+  /** The times after which a call that Restate does not answer is given up: the request gets 503. */
+  timeouts?: Partial<RestateTimeouts>;
+}
+export interface RestateTimeouts {
+  /** Calls that read. @default 2000 */
+  readonly readMs: number;
+  /** Calls that start or change something. @default 5000 */
+  readonly writeMs: number;
 }
 export interface RestateServeOptions {
   /** @default "127.0.0.1" */
@@ -35,11 +43,12 @@ export interface RestateSettings {
   readonly serve: { readonly host: string; readonly port: number; readonly url: string | undefined };
   readonly identityKeys: readonly string[];
   readonly retention: Retention;
+  readonly timeouts: RestateTimeouts;
 }
 
 export function toSettings(options: RestateBackendOptions): RestateSettings {
-  refuseUnknown("", options, ["ingress", "admin", "name", "serve", "identityKeys", "retention"]);
-  const { ingress, admin, name, serve, identityKeys = [], retention } = options;
+  refuseUnknown("", options, ["ingress", "admin", "name", "serve", "identityKeys", "retention", "timeouts"]);
+  const { ingress, admin, name, serve, identityKeys = [], retention, timeouts = {} } = options;
   const ingresses = Array.isArray(ingress) ? ingress : [ingress];
   if (ingresses.length === 0) throw invalid("ingress", "at least one URL", ingress);
   if (typeof name !== "string" || !/^[a-zA-Z][\w.-]{0,99}$/.test(name))
@@ -53,6 +62,7 @@ export function toSettings(options: RestateBackendOptions): RestateSettings {
     serve: toServe(serve),
     identityKeys,
     retention: toRetention("restate", retention),
+    timeouts: toTimeouts(timeouts),
   };
 }
 
@@ -63,6 +73,15 @@ function toServe(serve: RestateServeOptions): RestateSettings["serve"] {
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
     throw invalid("serve.port", "a port number from 0 to 65535", port);
   return { host, port, url: url === undefined ? undefined : toUrl("serve.url", url) };
+}
+
+function toTimeouts(timeouts: Partial<RestateTimeouts>): RestateTimeouts {
+  refuseUnknown("timeouts.", timeouts, ["readMs", "writeMs"]);
+  const { readMs = 2_000, writeMs = 5_000 } = timeouts;
+  for (const [key, ms] of Object.entries({ readMs, writeMs }))
+    if (!Number.isInteger(ms) || ms < 1 || ms > 2 ** 31 - 1)
+      throw invalid(`timeouts.${key}`, "milliseconds from 1 to 2147483647", ms);
+  return { readMs, writeMs };
 }
 
 /** The risk of a port on which others than Restate can call the handlers. */

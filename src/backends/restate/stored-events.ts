@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { EventCursor, EventPage } from "../../engine/runs/read-events.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
+import { localMs } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
-import type { RestateClient } from "./client.ts";
-import type { LocalDrives } from "./drives.ts";
-import type { Brief } from "./register-state.ts";
-import { toEvents, type RowPage, type StoredRow } from "./rows.ts";
+import type { RestateClient } from "./client/client.ts";
+import type { LocalDrives } from "./drive/drives.ts";
+import type { Brief } from "./register/register-state.ts";
+import { toEvents, type RowPage, type StoredRow } from "./drive/rows.ts";
 
-/** The time that a drive has to appear on this replica before Restate is asked. */
-export const localMs = 20;
 const retryMs = 200;
 
 export interface StoredEventsParts {
@@ -75,6 +74,7 @@ export class StoredEvents {
     this.#followed.add(id);
     await sleep(localMs);
     let next: number | undefined;
+    let isIdle = false;
     while (readers.has(id) && !closing.aborted) {
       await Promise.race([drives.gone(id), this.#left(id)]);
       const page = await this.#persist(() => this.#rows(id, next ?? Number.MAX_SAFE_INTEGER), closing);
@@ -82,11 +82,17 @@ export class StoredEvents {
       // The last row first: a reader that has missed one before it reads the store again.
       const rows = next === undefined && page.last ? [page.last] : page.rows;
       for (const row of rows) for (const event of toEvents(id, row)) readers.publish(id, event);
-      if (page.last) next = page.last.number + 1;
-      if (rows.length > 0) continue;
+      // `last` may be newer than `rows`: a row can be stored between the two reads.
+      const newest = rows.at(-1);
+      if (newest) {
+        next = newest.number + 1;
+        isIdle = false;
+        continue;
+      }
       const wait = client.wait(names.wait, "row", { id, afterRow: (next ?? 0) - 1, replica }, closing);
       await wait.catch(() => sleep(retryMs));
-      await sleep(localMs);
+      await sleep(isIdle ? retryMs : localMs);
+      isIdle = true; // without a drive, the wait ends at once: the last row is on its way
     }
     this.#followed.delete(id);
     if (readers.has(id) && !closing.aborted) void this.follow(id);

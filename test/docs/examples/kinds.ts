@@ -59,8 +59,15 @@ const kinds: readonly Kind[] = [
   },
 ];
 
+/** Examples that need a Restate server. `test/restate/docs.test.ts` executes them. */
+const onRestate: Kind = {
+  name: "on Restate, taken by name",
+  is: ({ file }) => file === "docs/scale-out.md",
+  run: async ({ language }) => expect(["sh", "ts", "toml", "haproxy"]).toContain(language),
+};
+
 export function toKind(block: Block): Kind {
-  const found = kinds.filter((kind) => kind.is(block));
+  const found = onRestate.is(block) ? [onRestate] : kinds.filter((kind) => kind.is(block));
   if (found.length === 1) return found[0]!;
   const names = found.map(({ name }) => name).join(" and ");
   throw new Error(

@@ -27,12 +27,12 @@ function toNumber(text: string): number {
   return Number(digits!.replaceAll(",", "")) * units[unit]!;
 }
 
-/** The keys of the config, of `server` and of `embedded()` that the reference lists. */
+/** The keys of the config, of `server`, of `embedded()` and of `restate()` that the reference lists. */
 export const readKeys = (): string[] => readRows("Configuration", /^`/).flatMap(([cell]) => toNames(cell!));
 
 /** The keys of an interface that the package exports. */
-export function readInterface(name: string): string[] {
-  const types = readFileSync("dist/index.d.mts", "utf8");
+export function readInterface(name: string, file = "dist/index.d.mts"): string[] {
+  const types = readFileSync(file, "utf8");
   const [, body] = new RegExp(`\\ninterface ${name} \\{\\n([^]*?)\\n\\}`).exec(types)!;
   return [...body!.matchAll(/^ {2}(\w+)\??[:(]/gm)].map(([, key]) => key!);
 }

@@ -12,7 +12,7 @@ import type { JournalInput } from "../../../src/engine/walk/decision.ts";
 import { createTestLogger } from "../../harness/server.ts";
 import { programOptions, type Book, type Luck } from "./play.ts";
 
-interface Row {
+export interface Row {
   n: number;
   number: number;
   key: string;
@@ -21,6 +21,8 @@ interface Row {
   body: string | null;
   seq: number;
   events: string | null;
+  /** Whether the transition that follows from it was made. It always is where one process decides. */
+  moved?: boolean;
 }
 export interface Stored {
   execution: Execution;
@@ -55,7 +57,7 @@ export function readFile(path: string): Map<string, Stored> {
 }
 
 /** Numbers and times of events follow from where they stand. */
-function withEvents(stored: Omit<Stored, "events">): Stored {
+export function withEvents(stored: Omit<Stored, "events">): Stored {
   const { beginning, rows, execution } = stored;
   const all = [beginning, ...rows].flatMap((row) => happenings(row).map((one) => ({ ...one, at: row.at })));
   const events = all.map(({ at, ...one }, index) => ({
@@ -129,7 +131,7 @@ const legal: Record<string, string[]> = {
 };
 
 /** What rows bring about by themselves: a fresh walk is given them in order, and what it asks for is granted. */
-function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definition: WorkflowDefinition) {
+export function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definition: WorkflowDefinition) {
   const readRow = (row: number) => (row === 0 ? execution.input : textOf(rows.find((one) => one.n === row)!));
   const host = { readRow, publishLive: () => {} };
   const walk = createProgram(programOptions(definition, createTestLogger([]))).createWalk(execution, host);
@@ -148,29 +150,27 @@ function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definit
       assert(walk.isWaitingFor(row.key), `${row.key} is recorded, but the replay does not wait for it`);
     }
     const held = state.status === "suspended" && row.kind !== "signal";
-    events.push(take(toTaken(row)));
+    events.push(take(toTaken(row), row.moved));
     if (held) assert.deepEqual(events.at(-1), [], `${row.key} lets something go on in a suspended execution`);
   }
   walk.release("replayed");
   return { events, state };
 
-  function take(taken?: JournalInput): EventBody[] {
+  function take(taken?: JournalInput, isGranted = true): EventBody[] {
     const decision = walk.next(taken);
+    const transition = isGranted ? decision.transition : undefined;
     for (const { key } of decision.starts) {
       assert(!started.has(key), `${key} is started twice`);
       started.add(key);
     }
-    const made = [
-      ...(taken && "command" in taken ? [taken.command] : []),
-      ...(decision.transition ? [decision.transition] : []),
-    ];
+    const made = [...(taken && "command" in taken ? [taken.command] : []), ...(transition ? [transition] : [])];
     const own: EventBody[] = [...decision.events];
     for (const one of made) {
-      const transition = resolveTransition(one, (value) => toText(value, readRow));
-      reach(plain(transition));
-      if (transition.to !== "running") own.push(toTransitionEvent(transition));
+      const next = resolveTransition(one, (value) => toText(value, readRow));
+      reach(plain(next));
+      if (next.to !== "running") own.push(toTransitionEvent(next));
     }
-    if (decision.transition) walk.confirmTransition();
+    if (transition) walk.confirmTransition();
     return plain(own);
   }
 

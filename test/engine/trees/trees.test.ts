@@ -6,22 +6,18 @@ import { andThen, defineWorkflow, type StepContext } from "agentserve";
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import { unchecked } from "../../../src/core/caller.ts";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import { begin, resume } from "../../../src/workflows/executions.ts";
 import { bySize } from "../../harness/size.ts";
 import { patienceMs } from "../../harness/patience.ts";
+import { check, input, noTally, playAll } from "./check.ts";
 import { checkJournal, cutCopy, readFile, type Stored } from "./journal.ts";
 import { outcomesOf, print, toWorkflow, tree, type Outcomes, type Tree } from "./make.ts";
-import { Book, follow, Luck, openWorld, play, type Tally, type World } from "./play.ts";
+import { Book, Luck, openWorld, type Tally } from "./play.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-trees-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }), 60_000);
 let files = 0;
 const newFile = (): string => join(folder, `${files++}.db`);
-
-const input = { question: [1, 2] };
-/** Several executions of a tree at once: what they write shares transactions. */
-const ids = ["first", "second", "third"];
 
 const timeout = bySize(300_000, 1_800_000);
 const limit = { interruptAfterTimeLimit: timeout - 20_000, markInterruptAsFailure: true };
@@ -35,17 +31,7 @@ it(
 it("does so when executions are cancelled, too", () => checkTrees(bySize(12, 500), true), timeout);
 
 async function checkTrees(numRuns: number, cancels: boolean): Promise<void> {
-  const tally: Tally = {
-    completed: 0,
-    error: 0,
-    cancelled: 0,
-    suspensions: 0,
-    external: 0,
-    wentBack: 0,
-    twoAtOnce: 0,
-    rows: 0,
-    events: 0,
-  };
+  const tally = noTally();
   const known = { one: 0, several: 0, unknown: 0 };
   await fc.assert(
     fc.asyncProperty(tree, fc.nat(), async (nodes, seed) => {
@@ -79,7 +65,7 @@ async function checkTree(
   const whole = newFile();
   const world = await openWorld(whole, definition, book);
   const seen = await playAll(world, luck, cancels, tally, true);
-  check(whole, definition, book, outcomes, tally, seen, new Map());
+  check(readFile(whole), definition, book, outcomes, tally, seen, new Map());
 
   let last = whole;
   for (let crash = 1; crash <= 2; crash++) {
@@ -88,92 +74,9 @@ async function checkTree(
     book.clear();
     const recovered = await openWorld(cut, definition, book);
     const seenAgain = await playAll(recovered, luck, cancels, tally, false);
-    check(cut, definition, book, outcomes, tally, seenAgain, kept);
+    check(readFile(cut), definition, book, outcomes, tally, seenAgain, kept);
     last = cut;
   }
-}
-
-/** Answers what a reader of each execution saw: one who listened all the while, or who came when it was over. */
-async function playAll(
-  world: World,
-  luck: Luck,
-  cancels: boolean,
-  tally: Tally,
-  fresh: boolean,
-): Promise<Map<string, unknown[]>> {
-  const seen = new Map<string, unknown[]>();
-  const over = new AbortController();
-  const signal = AbortSignal.any([over.signal, AbortSignal.timeout(patienceMs)]);
-  const played = ids.map(async (id) => {
-    const own = new Luck(luck.pick(2 ** 32));
-    if (fresh) await begin(world.engine, world.runnable, input, { executionId: id }, unchecked);
-    const listening = own.chance(0.5) ? follow(world, id, signal) : undefined;
-    await play(world, id, own, tally, cancels);
-    seen.set(id, await (listening ?? follow(world, id, signal)));
-  });
-  try {
-    const failed = (await Promise.allSettled(played)).find(({ status }) => status === "rejected");
-    if (failed?.status === "rejected") throw failed.reason;
-  } finally {
-    over.abort();
-    await world.close(1_000);
-  }
-  expect(world.complaints(), "what the engine complained about").toEqual([]);
-  expect(world.held(), "walks that were not let go").toBe(0);
-  return seen;
-}
-
-function check(
-  file: string,
-  definition: WorkflowDefinition,
-  book: Book,
-  outcomes: Outcomes | undefined,
-  tally: Tally,
-  seen: Map<string, unknown[]>,
-  kept: Map<string, Stored>,
-): void {
-  expect(book.problems, "what the steps saw").toEqual([]);
-  const twice = [...book.byEntry].filter(([, times]) => times > 1);
-  expect(twice, "entries that were launched twice").toEqual([]);
-  const launches = new Map<string, number>();
-  for (const entry of book.byEntry.keys()) {
-    const key = entry.replace(/#\d+$/, "");
-    launches.set(key, (launches.get(key) ?? 0) + 1);
-  }
-  expect(Object.fromEntries(book.byIdempotencyKey), "calls of code, and launches").toEqual(
-    Object.fromEntries(launches),
-  );
-  const stored = readFile(file);
-  expect([...stored.keys()].toSorted()).toEqual(ids.toSorted());
-  for (const [id, one] of stored) {
-    try {
-      const before = kept.get(id) ?? { rows: [], events: [] };
-      const again = before.rows.filter(({ key }) => book.byEntry.has(`${id}/${key}`)).map(({ key }) => key);
-      expect(again, "recorded before the crash, and run again").toEqual([]);
-      expect(one.rows.slice(0, before.rows.length)).toEqual(before.rows);
-      expect(one.events.slice(0, before.events.length), "events before the crash").toEqual(before.events);
-      expect(seen.get(id), "what a reader saw").toEqual(one.events);
-      checkJournal(one, definition, book);
-      checkOutcome(one, outcomes);
-    } catch (error) {
-      const rows = one.rows.map(({ key, kind, at, body, seq, events }) =>
-        [key, kind, at, body, seq, events].join("  "),
-      );
-      const after = kept.has(id) ? ` (recovered from its first ${kept.get(id)!.rows.length} rows)` : "";
-      throw new Error(`${id}${after}: ${(error as Error).message}\n\nIts journal:\n${rows.join("\n")}`, {
-        cause: error,
-      });
-    }
-    tally.rows += one.rows.length;
-    tally.events += one.events.length;
-  }
-}
-
-function checkOutcome({ last }: Stored, outcomes: Outcomes | undefined): void {
-  const { to, result, error, cancellation } = JSON.parse(last!);
-  if (cancellation || !outcomes) return;
-  if (to === "completed") expect([...outcomes.values], "the result").toContain(result);
-  else expect([...outcomes.errors], "the error").toContain(error.message);
 }
 
 it("stores the event of a cancel that follows at once on a suspend", async () => {

@@ -85,7 +85,9 @@ export class Client {
     if (executionId === undefined) throw new Error(`${path} answered ${status}: ${JSON.stringify(body)}`);
     const witness = this.#setId(executionId);
     witness.acknowledged = true;
-    this.#checkStatus(witness, reply, wait ? [200, 409, 500] : [202]);
+    // An earlier call that was not answered may have been carried out since.
+    const taken = this.#lives.commitsLate ? [409] : [];
+    this.#checkStatus(witness, reply, wait ? [200, 409, 500] : [202, ...taken]);
     if (status === 200) this.#saw(witness, version, toView(body.data));
     return true;
   }
@@ -142,6 +144,7 @@ export class Client {
       if (this.#lives.isOver(life)) return undefined; // the port may be somebody else's by now
       const { length } = this.#lives.log.of(witness.id);
       if (witness.acknowledged) witness.fail("was acknowledged, and is gone");
+      if (length > 0 && this.#lives.commitsLate) return undefined; // it began after it was looked for
       if (length > 0) witness.fail("has run steps, and is gone");
       return "missing";
     }

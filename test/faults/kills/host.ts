@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { toProject } from "../../../src/config/load.ts";
 import type { Logger } from "../../../src/core/log.ts";
 import { embedded } from "../../../src/index.ts";
+import { restate, type RestateBackendOptions } from "../../../src/backends/restate/define.ts";
 import { openServer } from "../../../src/server/create.ts";
 import { guard, type Point } from "./points.ts";
 import { createWorkflows } from "./workload.ts";
@@ -15,8 +16,15 @@ import { keepRecords } from "../../harness/logged.ts";
 keepRecords();
 
 export interface Orders {
-  start?: { folder: string; life: number };
+  start?: Start;
   arm?: Point;
+}
+
+interface Start {
+  folder: string;
+  life: number;
+  /** Where it is served from, if that is not a file. */
+  cluster?: RestateBackendOptions | undefined;
 }
 
 let log = -1;
@@ -24,12 +32,12 @@ let log = -1;
 const write = (line: string): void => void writeSync(log, `${line}\n`);
 const arm = guard((line) => write(`kill ${line}`));
 
-async function start({ folder, life }: { folder: string; life: number }): Promise<void> {
+async function start({ folder, life, cluster }: Start): Promise<void> {
   log = openSync(join(folder, "log"), "a");
   write(`life ${life}`);
   const project = toProject({
     workflows: createWorkflows(write),
-    backend: embedded({ path: join(folder, "data.db") }),
+    backend: cluster ? restate(cluster) : embedded({ path: join(folder, "data.db") }),
   });
   const server = openServer(project, { mode: "start", logger: createLogger() });
   const { url } = await server.listen({ port: 0 });

@@ -5,10 +5,10 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { bySize } from "../../harness/size.ts";
-import { Random, randomPlan, smallPlans } from "./plan.ts";
+import { killAtRandom } from "./at-random.ts";
+import { Random, smallPlans } from "./plan.ts";
 import { Lives } from "./process.ts";
 import { points, toName, type Point } from "./points.ts";
 import { noFigures, World, type Figures } from "./world.ts";
@@ -41,31 +41,7 @@ describe("kill -9 at random moments, with 50 executions in flight", () => {
   it("loses nothing that was acknowledged, and runs nothing again that was recorded", { timeout }, async () => {
     const world = createWorld(atRandom);
     onTestFinished(() => world.close());
-    const { lives } = world;
-    const random = new Random(seed);
-    const crewHas = { more: true };
-    async function work(): Promise<void> {
-      while (crewHas.more) {
-        const n = world.take();
-        await world.run(randomPlan(new Random(seed + n * 7_919), n));
-      }
-    }
-    const working = lives.watch(Promise.all(Array.from({ length: crew }, work)));
-    for (let kill = 0; kill < kills; kill++) {
-      const started = lives.watch(lives.start());
-      // Some die while they recover what the one before left.
-      const early = kill > 0 && random.chance(0.1);
-      if (!early) await started;
-      void lives.watch(world.sweep(random));
-      if (!early) await lives.until("50 executions in flight", () => world.inFlight >= 50);
-      await lives.within("a moment", sleep(early ? random.between(5, 60) : random.between(0, 400)));
-      await lives.kill();
-      world.count();
-    }
-    crewHas.more = false;
-    await lives.start();
-    await lives.within("everything to end", working, 120_000);
-    await world.finish();
+    await killAtRandom(world, { seed, kills, crew, inFlight: 50 });
     // Otherwise it would show nothing.
     expect(atRandom.kills).toBe(kills);
     expect(atRandom.hits).toBeGreaterThan(kills * 0.9);

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { RestateBackendOptions } from "../../../src/backends/restate/define.ts";
 import type { Orders } from "./host.ts";
 import { Log, type Mark } from "./log.ts";
 import { toName, type Point } from "./points.ts";
@@ -44,9 +45,11 @@ const patience = patienceMs;
 /** The server as a process of its own that is killed and started again on the same file. */
 export class Lives implements Serving {
   readonly log: Log;
+  readonly commitsLate: boolean;
   /** How often it was started. */
   life = 0;
   readonly #folder: string;
+  readonly #cluster: RestateBackendOptions | undefined;
   /** The next one has its code loaded before it is needed, so that a life is short and still has time to work. */
   #spare: ChildProcess;
   #child: ChildProcess | undefined;
@@ -55,8 +58,10 @@ export class Lives implements Serving {
   readonly #broken = Promise.withResolvers<never>();
   #stderr = "";
 
-  constructor(folder: string) {
+  constructor(folder: string, cluster?: RestateBackendOptions) {
     this.#folder = folder;
+    this.#cluster = cluster;
+    this.commitsLate = cluster !== undefined; // Restate has the call, and carries it out in the next life
     this.log = new Log(join(folder, "log"));
     this.#broken.promise.catch(() => {});
     this.#spare = this.#spawn();
@@ -126,7 +131,7 @@ export class Lives implements Serving {
       ended.resolve(signal);
     });
     if (child.exitCode !== null) this.fail(new Error(`it did not load:\n${this.#stderr}`));
-    this.#order({ start: { folder: this.#folder, life } });
+    this.#order({ start: { folder: this.#folder, life, cluster: this.#cluster } });
     this.#spare = this.#spawn();
     await this.within(`life ${life}: to listen`, up.promise);
   }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { busy, type ServeError } from "../../../core/error.ts";
 import { newId } from "../../../core/id.ts";
 import type { ServiceNames } from "../calls.ts";
-import type { RestateClient } from "../client.ts";
+import type { RestateClient } from "../client/client.ts";
 import { maxWaiting, type LineNews, type SyncInput } from "./line.ts";
 
 export interface LineParts {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../../core/error.ts";
 import type { History, StoredMessage, Turn } from "../../../engine/conversations.ts";
 import type { ServiceNames } from "../calls.ts";
-import type { RestateClient } from "../client.ts";
+import type { RestateClient } from "../client/client.ts";
 import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
 import type { HistoryInput, StoreInput } from "./service.ts";
 

@@ -1,26 +1,27 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { cut } from "../../core/cut.ts";
-import { busy, type ServeError } from "../../core/error.ts";
-
-const readMs = 2_000;
-const writeMs = 5_000;
-/** The time for which a service that Restate does not know yet is asked for again. */
-const unknownMs = 1_000;
+import { cut } from "../../../core/cut.ts";
+import { busy, type ServeError } from "../../../core/error.ts";
+import type { RestateTimeouts } from "../options.ts";
+import { sendJson, type HttpAnswer } from "./http-calls.ts";
+import { IngressHealth } from "./ingress-health.ts";
 
 export interface ClientOptions {
-  /** The URLs of the ingress. A call that cannot connect goes to the next one. */
+  /** The URLs of the ingress. A call that fails goes to the next one. */
   readonly ingress: readonly string[];
   readonly admin: string;
+  readonly timeouts: RestateTimeouts;
 }
 
 /** Calls of this replica to Restate: through the ingress to handlers, and to the admin API. */
 export class RestateClient {
   readonly #options: ClientOptions;
+  readonly #health: IngressHealth;
   #current = 0;
   #isReachable = false;
 
   constructor(options: ClientOptions) {
     this.#options = options;
+    this.#health = new IngressHealth(options.timeouts.readMs);
   }
 
   /** Whether the last call was answered. */
@@ -30,27 +31,41 @@ export class RestateClient {
 
   /** Calls a handler that changes nothing. */
   read<T>(service: string, key: string, method: string, body: unknown = null): Promise<T> {
-    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(readMs));
+    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(this.#options.timeouts.readMs));
   }
 
   /** Calls a handler that may change something. A call that is sent twice must be recognised by its token. */
-  write<T>(service: string, key: string, method: string, body: unknown, limitMs: number = writeMs): Promise<T> {
-    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(limitMs));
+  write<T>(service: string, key: string, method: string, body: unknown, limitMs?: number): Promise<T> {
+    const signal = AbortSignal.timeout(limitMs ?? this.#options.timeouts.writeMs);
+    return this.#call(toPath(service, key, method), body, signal);
   }
 
   /** Sends to a handler, to be run after a delay. Resolves when Restate has it. */
   async send(service: string, key: string, method: string, body: unknown, delayMs: number): Promise<void> {
     const path = `${toPath(service, key, method)}/send?delay=${delayMs}ms`;
-    await this.#call(path, body, AbortSignal.timeout(writeMs));
+    await this.#call(path, body, AbortSignal.timeout(this.#options.timeouts.writeMs));
   }
 
   /** Calls a handler that answers when something happens. */
   wait<T>(service: string, method: string, body: unknown, signal: AbortSignal): Promise<T> {
-    return this.#call(`${service}/${method}`, body, signal);
+    return this.#call(`${service}/${method}`, body, signal, true);
+  }
+
+  /** Waits for something on this replica. Rejects when no ingress answers meanwhile. */
+  async whileReachable(local: Promise<unknown>): Promise<void> {
+    const { ingress } = this.#options;
+    for (let tries = 1; ; tries++) {
+      const used = this.#current;
+      const url = ingress[used % ingress.length]!;
+      const isOver = await this.#health.watch(url, (lost) => endsBefore(local, lost));
+      if (isOver) return;
+      this.#moveOn(used);
+      if (tries >= ingress.length) throw unavailable(new Error(`${url} does not answer`));
+    }
   }
 
   async query<T>(sql: string): Promise<T[]> {
-    const signal = AbortSignal.timeout(writeMs);
+    const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
     const { text } = await this.#send(`${this.#options.admin}/query`, "POST", { query: sql }, signal);
     return (JSON.parse(text) as { rows: T[] }).rows;
   }
@@ -62,7 +77,12 @@ export class RestateClient {
   }
 
   async version(): Promise<string> {
-    const { text } = await this.#send(`${this.#options.admin}/version`, "GET", undefined, AbortSignal.timeout(readMs));
+    const { text } = await this.#send(
+      `${this.#options.admin}/version`,
+      "GET",
+      undefined,
+      AbortSignal.timeout(this.#options.timeouts.readMs),
+    );
     return (JSON.parse(text) as { version: string }).version;
   }
 
@@ -89,15 +109,15 @@ export class RestateClient {
       `${admin}/invocations/${invocation}/kill`,
       "PATCH",
       undefined,
-      AbortSignal.timeout(writeMs),
+      AbortSignal.timeout(this.#options.timeouts.writeMs),
       [404, 409],
     );
   }
 
-  async #call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
-    const until = performance.now() + unknownMs;
+  async #call<T>(path: string, body: unknown, signal: AbortSignal, isWait = false): Promise<T> {
+    const until = performance.now() + this.#options.timeouts.readMs;
     for (;;) {
-      const { status, text } = await this.#sendToAny(path, body, signal);
+      const { status, text } = await this.#sendToAny(path, body, signal, isWait);
       if (status !== 404) return (text === "" ? undefined : JSON.parse(text)) as T; // as the handler returns it
       // A server that has just started, or a deployment that was just registered.
       if (performance.now() >= until) throw unavailable(new Error(`${path}: ${cut(text)}`));
@@ -105,18 +125,28 @@ export class RestateClient {
     }
   }
 
-  /** Tries every ingress once. */
-  async #sendToAny(path: string, body: unknown, signal: AbortSignal): Promise<Answer> {
+  /** Tries every ingress once, within the time limit. */
+  async #sendToAny(path: string, body: unknown, signal: AbortSignal, isWait: boolean): Promise<HttpAnswer> {
     const { ingress } = this.#options;
     for (let tries = 1; ; tries++) {
-      const url = `${ingress[this.#current % ingress.length]}/${path}`;
+      const used = this.#current;
+      const url = ingress[used % ingress.length]!;
+      const send = (stop: AbortSignal): Promise<HttpAnswer> => this.#send(`${url}/${path}`, "POST", body, stop, [404]);
       try {
-        return await this.#send(url, "POST", body, signal, [404]);
+        if (!isWait) return await send(signal);
+        return await this.#health.watch(url, (lost) => send(AbortSignal.any([signal, lost])));
       } catch (error) {
+        // Also after a time limit: the next call must not wait for the same one.
+        if (!isLeft(signal)) this.#moveOn(used);
         if (signal.aborted || tries >= ingress.length) throw error;
-        this.#current++;
       }
     }
+  }
+
+  /** The next calls use the next ingress. Concurrent calls that fail move on once. */
+  #moveOn(used: number): void {
+    this.#isReachable = false;
+    if (this.#current === used) this.#current++;
   }
 
   async #send(
@@ -125,15 +155,12 @@ export class RestateClient {
     body: unknown,
     signal: AbortSignal,
     allowed: number[] = [],
-  ): Promise<Answer> {
-    const headers = { "content-type": "application/json", accept: "application/json" };
-    const init: RequestInit = { method, signal, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
-    let answer: Answer;
+  ): Promise<HttpAnswer> {
+    let answer: HttpAnswer;
     try {
-      const response = await fetch(url, init);
-      answer = { status: response.status, text: await response.text() };
+      answer = await sendJson(url, { method, signal, body: body === undefined ? undefined : JSON.stringify(body) });
     } catch (error) {
-      if (!signal.aborted || (signal.reason as Error).name === "TimeoutError") this.#isReachable = false;
+      if (!isLeft(signal)) this.#isReachable = false;
       throw unavailable(error);
     }
     this.#isReachable = answer.status < 500;
@@ -142,10 +169,17 @@ export class RestateClient {
   }
 }
 
-interface Answer {
-  readonly status: number;
-  readonly text: string;
+/** Whether a promise resolves before a signal is aborted. */
+function endsBefore(local: Promise<unknown>, lost: AbortSignal): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const onLost = (): void => resolve(false);
+  lost.addEventListener("abort", onLost, { once: true });
+  void local.then(() => resolve(true));
+  return promise.finally(() => lost.removeEventListener("abort", onLost));
 }
+
+/** Whether the caller has given up, rather than its time limit. */
+const isLeft = ({ aborted, reason }: AbortSignal): boolean => aborted && (reason as Error).name !== "TimeoutError";
 
 const toPath = (service: string, key: string, method: string): string =>
   `${service}/${encodeURIComponent(key)}/${method}`;

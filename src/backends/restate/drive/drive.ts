@@ -1,23 +1,23 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { Walk } from "../../engine/attempts/walk.ts";
-import type { Program } from "../../engine/backend.ts";
-import { hasSameSteps } from "../../engine/compare-steps.ts";
+import type { Walk } from "../../../engine/attempts/walk.ts";
+import type { Program } from "../../../engine/backend.ts";
+import { hasSameSteps } from "../../../engine/compare-steps.ts";
 import {
   resolveTransition,
   type Execution,
   type ExecutionStatus,
   type Position,
   type Transition,
-} from "../../engine/execution.ts";
-import { fromRow, toCommandRow, toEntryRow, type JournalRow } from "../../engine/runs/journal-row.ts";
-import type { Admissible } from "../../engine/runs/slots.ts";
-import { toText } from "../../engine/walk/value.ts";
+} from "../../../engine/execution.ts";
+import { fromRow, toCommandRow, toEntryRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
+import type { Admissible } from "../../../engine/runs/slots.ts";
+import { toText } from "../../../engine/walk/value.ts";
 import { DriveAttempts, type AttemptInput } from "./drive-attempts.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { RegisterLink, type SignalInput } from "./drive-link.ts";
 import { DriveRows, type NextRow } from "./drive-rows.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { DriveInput } from "./register-state.ts";
+import type { DriveInput } from "../register/register-state.ts";
 import { replayRows, withBytes } from "./replay-rows.ts";
 import { isReplaying } from "./replaying.ts";
 import { loadRows } from "./rows.ts";
@@ -55,6 +55,8 @@ export class Drive implements LocalDrive, Admissible {
   #firstRow = 0;
   #leaveSlot = (): void => {};
   #isReleased = false;
+  /** The result of an attempt is on its way to Restate. */
+  #isStoring = false;
 
   /** Runs a drive. Rejects without a call of the context when this replica has other code than the drive began with. */
   static async run(context: ObjectContext, parts: DriveParts, input: DriveInput): Promise<void> {
@@ -147,7 +149,10 @@ export class Drive implements LocalDrive, Admissible {
     }
     const ended = this.#attempts.take(heard);
     if (!ended) return false;
-    return this.#take(toEntryRow(this.#rows.count, ended.plan.key, this.#rows.toKept(ended.result)));
+    this.#isStoring = true;
+    const hasEnded = await this.#take(toEntryRow(this.#rows.count, ended.plan.key, this.#rows.toKept(ended.result)));
+    this.#isStoring = false;
+    return hasEnded;
   }
 
   async #obey(command: Transition): Promise<boolean> {
@@ -189,7 +194,8 @@ export class Drive implements LocalDrive, Admissible {
   }
 
   /** Whether the code of this drive may run here. After a crash it may have to wait for its turn, or may not run again. */
-  #mayRun(): Promise<boolean> | true {
+  #mayRun(): Promise<boolean> | boolean {
+    if (this.#parts.host.isClosing) return false; // another replica starts it
     if (!this.#isRepeated) return true;
     this.#clearance ??= this.#parts.host.clear(this);
     return this.#clearance.then(({ mayRun }) => mayRun);
@@ -224,7 +230,7 @@ export class Drive implements LocalDrive, Admissible {
     return this.#walk.position();
   }
   get isBusy(): boolean {
-    return this.#attempts.isBusy;
+    return this.#attempts.isBusy || this.#isStoring;
   }
   get isReleased(): boolean {
     return this.#isReleased;

@@ -1,6 +1,6 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { Walk } from "../../engine/attempts/walk.ts";
-import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
+import type { Walk } from "../../../engine/attempts/walk.ts";
+import type { AttemptPlan, AttemptResult } from "../../../engine/walk/decision.ts";
 
 /** The result of an attempt that had no slot when its execution was suspended. */
 interface NotStarted {
@@ -14,7 +14,7 @@ interface AttemptsParts {
   readonly context: ObjectContext;
   readonly walk: Walk;
   /** Resolves to whether the code may run, before it runs for the first time on this replica. */
-  readonly mayRun: () => Promise<boolean> | true;
+  readonly mayRun: () => Promise<boolean> | boolean;
 }
 
 /** The attempts of a drive: planned → delayed, if it is a retry → in Restate's journal → running here. */
@@ -114,8 +114,7 @@ export class DriveAttempts {
     const isAdmitted = await Promise.race([this.#admitted.promise, this.#suspended.promise]);
     if (!isAdmitted) return { isNotStarted: true };
     const { walk, mayRun } = this.#parts;
-    const answer = mayRun();
-    const isAllowed = answer === true || (await answer);
+    const isAllowed = await mayRun();
     if (this.#isSuspended) return { isNotStarted: true };
     if (!isAllowed || this.#isReleased || !walk.isWaitingFor(plan.key)) return new Promise<never>(() => {});
     this.#running.add(plan.key);

@@ -1,18 +1,20 @@
-import type { Program } from "../../engine/backend.ts";
-import type { LiveEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState } from "../../engine/execution.ts";
-import type { Admissible } from "../../engine/runs/slots.ts";
-import type { Calls, ServiceNames } from "./calls.ts";
+import type { Program } from "../../../engine/backend.ts";
+import type { LiveEvent } from "../../../engine/events.ts";
+import type { Execution, ExecutionState } from "../../../engine/execution.ts";
+import type { Admissible } from "../../../engine/runs/slots.ts";
+import type { Calls, ServiceNames } from "../calls.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { RescueCause } from "./register-state.ts";
+import type { RescueCause } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
-import type { RestateSdk } from "./sdk.ts";
+import type { RestateSdk } from "../sdk.ts";
 import type { Clearance } from "./suspects.ts";
 
 /** The part of a replica that its drives use. */
 export interface DriveHost {
   /** The most bytes of the input and all values of one execution. */
   readonly executionBytes: number;
+  /** Whether the server is shutting down: attempts in flight may finish, no other is started. */
+  readonly isClosing: boolean;
   /** The code of an execution on this replica. Waits until the replica knows its workflows; rejects if it may not run them. */
   programOf(execution: Execution): Promise<Program | undefined>;
   /** Reads the first rows of an execution. */

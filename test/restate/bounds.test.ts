@@ -1,0 +1,143 @@
+// What a register keeps has a bound, and says what happens at it.
+import { randomUUID } from "node:crypto";
+import { defineWorkflow } from "agentserve";
+import { expect, it, onTestFinished } from "vitest";
+import { Arrivals } from "../../src/backends/restate/arrivals.ts";
+import { toNames } from "../../src/backends/restate/calls.ts";
+import { RestateClient } from "../../src/backends/restate/client/client.ts";
+import { restate } from "../../src/backends/restate/define.ts";
+import { LocalDrives } from "../../src/backends/restate/drive/drives.ts";
+import { SettledStates } from "../../src/backends/restate/settled-states.ts";
+import { unchecked } from "../../src/core/caller.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { begin, resume } from "../../src/workflows/executions.ts";
+import { patienceMs, patientTimeouts } from "../harness/patience.ts";
+import { startServer } from "../harness/server.ts";
+import { until } from "../harness/waiting.ts";
+import { openEngine } from "./engine.ts";
+import { freePort } from "./restate-server.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+const timeout = 4 * patienceMs;
+
+/** An engine with an execution `x` whose step ends when the gate is opened. */
+async function openHanging() {
+  const place = { name: `bounds-${randomUUID()}`, port: await freePort() };
+  const gate = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  const definition = defineWorkflow({ id: "hanging" }).andThen({
+    id: "hangs",
+    execute: async () => {
+      started.resolve();
+      await gate.promise;
+    },
+  }) as unknown as WorkflowDefinition; // the chain is one
+  const opened = await openEngine(place, definition);
+  onTestFinished(() => opened.engine.close({ drainMs: 0 }));
+  await begin(opened.engine, opened.runnable, {}, { executionId: "x" }, unchecked);
+  await started.promise;
+  return { ...opened, place, definition, gate };
+}
+async function call(path: string, body: unknown): Promise<any> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${ingress}/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return response.json();
+}
+
+it("beyond 256 callers, the one that waits longest is told to ask again", { timeout }, async () => {
+  const { place, gate } = await openHanging();
+  let again = 0;
+  const answers = Array.from({ length: 260 }, async () => {
+    const state = await call(`${place.name}.wait/settled`, { id: "x", afterEpoch: 0 });
+    if (state === null) again++;
+    return state?.status;
+  });
+  await until(() => again === 4, "four to be told");
+  gate.resolve();
+  const statuses = await Promise.all(answers);
+  expect(statuses.filter((status) => status === "completed").length).toBe(256);
+});
+
+it("beyond 64 replicas, the reader that waits longest is woken, and all are at the end", { timeout }, async () => {
+  const { place, gate } = await openHanging();
+  let woken = 0;
+  const answers = Array.from({ length: 70 }, async (_, index) => {
+    await call(`${place.name}.wait/row`, { id: "x", afterRow: 9, replica: `r${index}` });
+    woken++;
+  });
+  await until(() => woken === 6, "six to be woken");
+  gate.resolve();
+  await Promise.all(answers);
+  expect(woken).toBe(70);
+});
+
+it("commands that a drive has stored are not kept", { timeout }, async () => {
+  const { engine, runnable, gate } = await openHanging();
+  for (let times = 0; times < 60; times++) {
+    const suspended = await engine.suspend("x", "for now");
+    if (!suspended) throw new Error("It was not running");
+    await resume(engine, runnable, suspended, {});
+  }
+  gate.resolve();
+  expect(await engine.settled("x", 120)).toMatchObject({ status: "completed", epoch: 121 });
+});
+
+it("beyond 64 commands that no drive has stored, only an end is accepted", { timeout }, async () => {
+  const { engine, place, definition, gate } = await openHanging();
+  await engine.close({ drainMs: 0 });
+  const second = await openEngine(place, definition, undefined, false); // drives nothing
+  for (let times = 0; times < 32; times++) {
+    expect(await second.engine.suspend("x", "for now")).toMatchObject({ status: "suspended" });
+    const next = { at: Date.now(), to: "running" };
+    expect(await call(`${place.name}/x/move`, { next, token: randomUUID() })).toHaveProperty("state");
+  }
+  await expect(second.engine.suspend("x", "once more")).rejects.toMatchObject({ status: 503 });
+  expect(await second.engine.cancel("x", "no more")).toMatchObject({ status: "error", epoch: 65 });
+  await second.engine.close({ drainMs: 0 });
+  const third = await openEngine(place, definition);
+  onTestFinished(() => third.engine.close({ drainMs: 0 }));
+  gate.resolve();
+  let seen = 0;
+  let last = "";
+  while (last !== "workflow-error")
+    for await (const { seq = 0, type } of third.engine.events("x", seen, AbortSignal.timeout(patienceMs))) {
+      expect(seq).toBe(++seen);
+      last = type;
+    }
+});
+
+it("an execution id that is a part of a path is not found", { timeout }, async () => {
+  const backend = restate({ ingress, admin, name: `ids-${randomUUID()}`, serve: { port: await freePort() } });
+  const workflow = defineWorkflow({ id: "w" }).andThen({ id: "a", execute: () => 1 });
+  const server = await startServer("start", { config: { workflows: [workflow], backend } });
+  onTestFinished(() => server.close());
+  for (const id of ["%2e", "%2e%2e", "%2e%2e%2fx", "a%2fb", "%00", "-", "%20"]) {
+    const answer = await server.raw(`GET /workflows/w/executions/${id}/state HTTP/1.1\r\nHost: x\r\n\r\n`);
+    expect(answer.split("\r\n")[0], id).toBe("HTTP/1.1 404 Not Found");
+  }
+});
+
+it(
+  "states for callers that are about to ask take at most 16 MiB, the oldest is asked for again",
+  { timeout },
+  async () => {
+    const dead = `http://127.0.0.1:${await freePort()}`;
+    const states = new SettledStates({
+      client: new RestateClient({ ingress: [dead], admin: dead, timeouts: patientTimeouts }),
+      names: toNames("x"),
+      drives: new LocalDrives(),
+      known: Promise.resolve(),
+      arrivals: new Arrivals(),
+      closed: new AbortController().signal,
+    });
+    const result = JSON.stringify("x".repeat(3_000_000));
+    const ids = ["a", "b", "c", "d", "e", "f"];
+    for (const id of ids) {
+      states.expect(id);
+      const execution = { id, workflowId: "w", input: "{}", context: {}, startAt: 1, steps: [] };
+      states.notify({ execution, status: "completed", epoch: 1, last: { at: 1, to: "completed", result } });
+    }
+    const kept = await Promise.allSettled(ids.map((id) => states.next(id, 0)));
+    expect(kept.map(({ status }) => status)).toEqual(["rejected", ...ids.slice(1).map(() => "fulfilled")]);
+  },
+);

@@ -1,0 +1,35 @@
+// The kills at random moments of `test/faults/kills`, at a reduced size. Those at points of a file have no meaning here.
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { killAtRandom } from "../../faults/kills/at-random.ts";
+import { Lives } from "../../faults/kills/process.ts";
+import { noFigures, World } from "../../faults/kills/world.ts";
+import { freePort } from "../restate-server.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
+
+it(
+  "kill -9 loses nothing that was acknowledged, and runs nothing again that was recorded",
+  { timeout: 600_000 },
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "agentserve-kills-"));
+    const cluster = { ingress, admin, name: `kills-${randomUUID()}`, serve: { port: await freePort() } };
+    const figures = noFigures();
+    const world = new World(new Lives(folder, cluster), figures);
+    onTestFinished(async () => {
+      await world.close();
+      rmSync(folder, { recursive: true, force: true });
+      console.log(`SEED=${seed}`, JSON.stringify(figures));
+    });
+    const kills = 4;
+    await killAtRandom(world, { seed, kills, crew: 20, inFlight: 12 });
+    expect(figures.kills).toBe(kills);
+    expect(figures.hits).toBeGreaterThan(kills * 0.9);
+    expect(figures.atWork).toBeGreaterThan(0);
+    expect(figures.stepsAgain).toBeGreaterThan(0);
+  },
+);
