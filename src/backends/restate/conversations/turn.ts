@@ -34,7 +34,7 @@ export class RestateTurn implements Turn {
 
   async history(until?: string): Promise<History> {
     const { id } = this.#parts.place;
-    const history = await this.#call<History | null>("history", { id, until }, 0);
+    const history = await this.#call<History | null>("history", { id, until });
     if (!history) throw lostTurn();
     return history;
   }
@@ -48,14 +48,14 @@ export class RestateTurn implements Turn {
   async #store(messages: readonly StoredMessage[], until: string | undefined): Promise<void> {
     refuseLarge(messages);
     const { id } = this.#parts.place;
-    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages }, outageMs);
+    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages });
     if (!isStored) throw lostTurn();
   }
 
-  /** Calls the conversation's object, again for `retriedMs`. A step of an execution has no such limit: it is durable. */
-  async #call<T>(method: string, input: HistoryInput | StoreInput, retriedMs: number): Promise<T> {
+  /** Calls the conversation's object, and tries again through an outage. A step of an execution is durable: it has no limit. */
+  async #call<T>(method: string, input: HistoryInput | StoreInput): Promise<T> {
     const { client, names, key, place, stop } = this.#parts;
-    const until = performance.now() + (place.name === undefined ? retriedMs : Infinity);
+    const until = performance.now() + (place.name === undefined ? outageMs : Infinity);
     for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {
       try {
         return await client.write<T>(names.conversation, key, method, input);
