@@ -1,9 +1,9 @@
-// A replica as a process: node chat-host.ts <name> <port> <url>. Its agent `talker` answers `re <text>`. The process prints its
+// A replica as a process: node chat-host.ts <name> <port> <url>. Its agent `talker` answers `re <text>`, its workflow `asks` asks it `hold step`. The process prints its
 // address, and a line for each call of the model with the messages that it was shown. A text that begins with `hold` is answered
 // when the process reads a line with it.
 import { createInterface } from "node:readline";
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import { defineAgent, defineConfig } from "../../src/index.ts";
+import { defineAgent, defineConfig, defineWorkflow } from "../../src/index.ts";
 import { scriptedModel } from "../../src/models.ts";
 import { restate } from "../../src/backends/restate/define.ts";
 import { toProject } from "../../src/config/load.ts";
@@ -36,7 +36,8 @@ async function answer({ prompt, abortSignal: signal }: LanguageModelV4CallOption
 const model = scriptedModel(Array.from({ length: 1_000 }, () => answer));
 const backend = restate({ ingress, admin, name, serve: { port: Number(port), url } });
 const agent = defineAgent({ id: "talker", instructions: "Answer.", model, maxRetries: 0 });
-const config = defineConfig({ agents: [agent], backend });
+const asks = defineWorkflow({ id: "asks" }).andAgent({ id: "ask", agent, prompt: "hold step" });
+const config = defineConfig({ agents: [agent], workflows: [asks], backend });
 const logger = { trace() {}, debug() {}, info() {}, warn: console.error, error: console.error, fatal: console.error };
 const server = openServer(toProject(config), { mode: "start", logger });
 const { url: address } = await server.listen({ port: 0 });

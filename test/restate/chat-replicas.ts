@@ -24,6 +24,8 @@ export interface ChatReplica {
   /** The texts whose call of the model was aborted. */
   readonly aborted: string[];
   say(conversationId: string, text: string): Promise<Reply>;
+  /** Runs the workflow `asks` in a conversation. Resolves to its result. */
+  execute(conversationId: string): Promise<unknown>;
   /** Lets the model answer a text that begins with `hold`. */
   answer(text: string): void;
 }
@@ -50,8 +52,8 @@ export async function startChatReplicas({ ingress, admin }: RestateAddresses): P
   const count = async (key: string): Promise<number> => {
     const query = `select value_utf8 as line from state
       where service_name = '${name}.conversation' and service_key = '${key}' and key = 'line'`;
-    const headers = { "content-type": "application/json", accept: "application/json" };
-    const response = await fetch(`${admin}/query`, { method: "POST", headers, body: JSON.stringify({ query }) });
+    const headers = { accept: "application/json" };
+    const response = await post(`${admin}/query`, { query }, headers);
     const { rows } = (await response.json()) as { rows: { line: string }[] };
     return rows[0] ? (JSON.parse(rows[0].line) as { places: unknown[] }).places.length : 0;
   };
@@ -87,15 +89,25 @@ async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promi
     asked,
     aborted,
     async say(conversationId, text) {
-      const headers = { "content-type": "application/json" };
-      const body = JSON.stringify({ input: text, options: { conversationId } });
-      const response = await fetch(`${address}/agents/talker/text`, { method: "POST", headers, body });
+      const response = await post(`${address}/agents/talker/text`, { input: text, options: { conversationId } });
       const { data } = (await response.json()) as { data?: { text: string } };
       return { status: response.status, text: data?.text };
+    },
+    async execute(conversationId) {
+      const response = await post(`${address}/workflows/asks/execute`, { input: {}, options: { conversationId } });
+      const { data } = (await response.json()) as { data?: { result: unknown } };
+      return data?.result;
     },
     answer: (text) => void child.stdin.write(`${text}\n`),
   };
 }
+
+const post = (url: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(url, {
+    method: "POST",
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
 
 /** A proxy that hands each connection to the next replica that accepts it. */
 async function startProxy(ports: readonly number[]) {

@@ -73,6 +73,33 @@ describe("a conversation of two replicas", () => {
     },
   );
 
+  it(
+    "has the turn of a step once, when its replica is killed and it runs again",
+    { timeout: 2 * patienceMs },
+    async () => {
+      const { replicas, waitForLine } = await startChatReplicas({ ingress, admin });
+      const calls = replicas.map((replica) => Promise.allSettled([replica.execute("c")]));
+      const askedIn = (replica: ChatReplica): boolean => replica.asked.length > 0;
+      await expect.poll(() => replicas.some(askedIn), { timeout: patienceMs }).toBe(true);
+      await waitForLine("c", 2); // the steps of two executions: one has the turn, one waits
+      const victim = replicas.find(askedIn)!;
+      const survivor = replicas.find((replica) => replica !== victim)!;
+      victim.child.removeAllListeners("exit").kill("SIGKILL");
+      // Both steps run on the survivor, one after the other.
+      for (const turns of [1, 2]) {
+        await expect.poll(() => survivor.asked.length, { timeout: patienceMs }).toBe(turns);
+        survivor.answer("hold step");
+      }
+      const [outcome] = await calls[replicas.indexOf(survivor)]!;
+      expect(outcome).toEqual({ status: "fulfilled", value: "re hold step" });
+      await Promise.all(calls);
+      await waitForLine("c", 0);
+      expect((await survivor.say("c", "last")).status).toBe(200);
+      const turn = ["hold step", "re hold step"];
+      expect(survivor.asked.map(({ before }) => before)).toEqual([[], turn, [...turn, ...turn]]);
+    },
+  );
+
   it("refuses what a stopped replica stores after its turn was taken", { timeout: 2 * patienceMs }, async () => {
     const { replicas, takeOut, waitForLine } = await startChatReplicas({ ingress, admin });
     const [zombie, survivor] = replicas;
@@ -123,8 +150,10 @@ describe("a conversation of two replicas", () => {
       await waitForLine("c", 2);
       await restate.kill();
       // Both replicas answer: one has a place in the line, one has none.
+      const refusedAt = performance.now();
       const refused = await Promise.all([first.say("c", "refused"), second.say("other", "refused")]);
       expect(refused.map(({ status }) => status)).toEqual([503, 503]);
+      expect(performance.now() - refusedAt).toBeLessThan(2_000);
       first.answer("hold"); // its answer cannot be stored yet
       await restate.run();
       expect(await Promise.all([held, waiting])).toEqual([
@@ -136,4 +165,20 @@ describe("a conversation of two replicas", () => {
       expect(order).toEqual(["1", "2", "3", "hold", "waiting", "last"]);
     },
   );
+
+  it("answers 503 when Restate stays away, also to turns that wait", { timeout: 3 * patienceMs }, async () => {
+    const restate = await RestateServer.start();
+    onTestFinished(() => restate.remove());
+    const { replicas, waitForLine } = await startChatReplicas(restate);
+    const [first, second] = replicas;
+    const held = first.say("c", "hold");
+    await reached(first, "hold");
+    const waiting = replicas.map((replica) => replica.say("c", "waiting"));
+    await waitForLine("c", 3);
+    await restate.kill();
+    first.answer("hold");
+    const replies = await Promise.all([held, ...waiting]);
+    expect(replies.map(({ status }) => status)).toEqual([503, 503, 503]);
+    expect(second.asked).toEqual([]);
+  });
 });

@@ -3,7 +3,7 @@
 // - step                  the first step runs
 // - rescue                on the second version of the workflow: the old drive was killed, and there is no new one
 import { unchecked } from "../../src/core/caller.ts";
-import { Interruptions } from "../../src/backends/restate/interruptions.ts";
+import { Interruptions } from "../../src/backends/restate/drive/interruptions.ts";
 import { begin, resume } from "../../src/workflows/executions.ts";
 import { asking, openEngine } from "./engine.ts";
 

@@ -3,9 +3,9 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../../core/log.ts";
 import { UserError } from "../../core/user-error.ts";
-import type { RestateClient } from "./client.ts";
+import type { RestateClient } from "./client/client.ts";
 import type { RestateSettings } from "./options.ts";
-import { answerProbe } from "./replaying.ts";
+import { answerProbe } from "./drive/replaying.ts";
 import type { RestateSdk } from "./sdk.ts";
 
 export interface EndpointOptions {

@@ -1,7 +1,7 @@
 import { UserError } from "../../core/user-error.ts";
 import type { Inspection } from "../../engine/backend.ts";
 import { toNames } from "./calls.ts";
-import { RestateClient } from "./client.ts";
+import { RestateClient } from "./client/client.ts";
 import { countByStatus } from "./list.ts";
 import type { RestateSettings } from "./options.ts";
 import { loadSdk } from "./sdk.ts";

@@ -1,7 +1,7 @@
 import type { ListFilter, ListPage } from "../../engine/backend.ts";
 import type { Execution, ExecutionState, ExecutionStatus } from "../../engine/execution.ts";
 import { maxPageBytes } from "../../engine/listed-value.ts";
-import type { RestateClient } from "./client.ts";
+import type { RestateClient } from "./client/client.ts";
 import type { ServiceNames } from "./calls.ts";
 
 /** The text that lists are made from. SQL splits it at `|`; the first and the last part are empty, because JSON adds quotes. */

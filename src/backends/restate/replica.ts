@@ -5,16 +5,16 @@ import type { Execution, ExecutionState } from "../../engine/execution.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
 import type { Admissible, Slots } from "../../engine/runs/slots.ts";
 import type { Arrivals } from "./arrivals.ts";
-import type { DriveHost } from "./drive-host.ts";
-import type { LocalDrive, LocalDrives } from "./drives.ts";
-import type { Interruptions } from "./interruptions.ts";
+import type { DriveHost } from "./drive/drive-host.ts";
+import type { LocalDrive, LocalDrives } from "./drive/drives.ts";
+import type { Interruptions } from "./drive/interruptions.ts";
 import type { Programs } from "./programs.ts";
-import type { RescueHost } from "./register-rescue.ts";
-import type { RescueCause, RescueInput } from "./register-state.ts";
-import { toEvents, type StoredRow } from "./rows.ts";
+import type { RescueHost } from "./register/register-rescue.ts";
+import type { RescueCause, RescueInput } from "./register/register-state.ts";
+import { toEvents, type StoredRow } from "./drive/rows.ts";
 import type { SettledStates } from "./settled-states.ts";
 import type { StoredEvents } from "./stored-events.ts";
-import type { Clearance } from "./suspects.ts";
+import type { Clearance } from "./drive/suspects.ts";
 
 interface ReplicaParts {
   readonly executionBytes: number;

@@ -4,8 +4,8 @@ import type { ExecutionState } from "../../engine/execution.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
-import type { RestateClient } from "./client.ts";
-import type { LocalDrives } from "./drives.ts";
+import type { RestateClient } from "./client/client.ts";
+import type { LocalDrives } from "./drive/drives.ts";
 
 /** The most states that are kept for callers that are about to ask, and the most characters of their values. */
 const mostRecent = 1_000;

@@ -3,10 +3,10 @@ import type { EventCursor, EventPage } from "../../engine/runs/read-events.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
 import { localMs } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
-import type { RestateClient } from "./client.ts";
-import type { LocalDrives } from "./drives.ts";
-import type { Brief } from "./register-state.ts";
-import { toEvents, type RowPage, type StoredRow } from "./rows.ts";
+import type { RestateClient } from "./client/client.ts";
+import type { LocalDrives } from "./drive/drives.ts";
+import type { Brief } from "./register/register-state.ts";
+import { toEvents, type RowPage, type StoredRow } from "./drive/rows.ts";
 
 const retryMs = 200;
 

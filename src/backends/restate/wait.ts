@@ -2,7 +2,7 @@ import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { Calls, ServiceNames } from "./calls.ts";
 import type { LineNews } from "./conversations/line.ts";
-import type { WatchInput } from "./register-state.ts";
+import type { WatchInput } from "./register/register-state.ts";
 import type { RestateSdk } from "./sdk.ts";
 
 /** The service that holds a call of a replica open until an object resolves its awakeable. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { busy, type ServeError } from "../../../core/error.ts";
 import { newId } from "../../../core/id.ts";
 import type { ServiceNames } from "../calls.ts";
-import type { RestateClient } from "../client.ts";
+import type { RestateClient } from "../client/client.ts";
 import { maxWaiting, type LineNews, type SyncInput } from "./line.ts";
 
 export interface LineParts {
@@ -27,6 +27,8 @@ export interface LocalPlace {
 /** The time between two signs of this replica. A place is dropped 6 s after the last one at the earliest. */
 const renewMs = 2_000;
 const retryMs = 500;
+/** The time for which answers and places are kept while Restate cannot be reached: a restart of its server takes less. */
+export const outageMs = 20_000;
 /** The calls in which a turn is given back. After that the sweep drops its place. */
 const maxLeaveTries = 20;
 /** The time after which a wait for the turn is sent again. */
@@ -47,6 +49,8 @@ export class LocalLine {
   #isSyncing = false;
   #isDue = false;
   #isWatching = false;
+  /** The time of the first call of those that failed in a row. */
+  #failingSince: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(key: string, parts: LineParts, onIdle: () => void) {
@@ -107,13 +111,17 @@ export class LocalLine {
     const limitMs = entering.length > 0 ? undefined : renewMs;
     try {
       const news = await client.write<LineNews>(names.conversation, this.#key, "sync", input, limitMs);
+      this.#failingSince = undefined;
       for (const place of entering) place.isIn = true;
       for (const id of leaving) this.#leaving.delete(id);
       this.#hear(news);
       return true;
     } catch (error) {
       this.#countTries(leaving);
-      for (const place of entering) this.#giveUp(place, error);
+      this.#failingSince ??= performance.now();
+      const isOver = performance.now() - this.#failingSince > outageMs;
+      const waiting = [...this.#places.values()].filter(({ isGranted }) => !isGranted);
+      for (const place of isOver ? waiting : entering) this.#giveUp(place, error);
       return false;
     }
   }
@@ -126,7 +134,7 @@ export class LocalLine {
     }
   }
 
-  /** Refuses a request that could not enter. A step of an execution tries again. */
+  /** Refuses a request that has no turn yet. A step of an execution tries again. */
   #giveUp(place: Member, error: unknown): void {
     if (place.name !== undefined || !this.#places.delete(place.id)) return;
     place.end(error);

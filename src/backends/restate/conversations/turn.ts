@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../../core/error.ts";
 import type { History, StoredMessage, Turn } from "../../../engine/conversations.ts";
 import type { ServiceNames } from "../calls.ts";
-import type { RestateClient } from "../client.ts";
-import { lostTurn, type LocalPlace } from "./local-line.ts";
+import type { RestateClient } from "../client/client.ts";
+import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
 import type { HistoryInput, StoreInput } from "./service.ts";
 
 interface TurnParts {
@@ -15,8 +15,6 @@ interface TurnParts {
   readonly stop: AbortSignal;
 }
 
-/** The time for which an answer is kept while Restate cannot be reached: a restart of its server takes less. */
-const storeMs = 20_000;
 /** Restate drops the connection for a message of more than 32 MiB. */
 const maxStoreBytes = 30_000_000;
 
@@ -50,7 +48,7 @@ export class RestateTurn implements Turn {
   async #store(messages: readonly StoredMessage[], until: string | undefined): Promise<void> {
     refuseLarge(messages);
     const { id } = this.#parts.place;
-    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages }, storeMs);
+    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages }, outageMs);
     if (!isStored) throw lostTurn();
   }
 

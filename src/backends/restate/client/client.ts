@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { cut } from "../../core/cut.ts";
-import { busy, type ServeError } from "../../core/error.ts";
-import type { RestateTimeouts } from "./options.ts";
+import { cut } from "../../../core/cut.ts";
+import { busy, type ServeError } from "../../../core/error.ts";
+import type { RestateTimeouts } from "../options.ts";
 import { sendJson, type HttpAnswer } from "./http-calls.ts";
 import { IngressHealth } from "./ingress-health.ts";
 

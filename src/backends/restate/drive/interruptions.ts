@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ServiceNames } from "./calls.ts";
-import type { RestateClient } from "./client.ts";
+import type { ServiceNames } from "../calls.ts";
+import type { RestateClient } from "../client/client.ts";
 import type { LocalDrive } from "./drives.ts";
-import { maxCrashes } from "./register-crashes.ts";
-import type { CrashInput, RescueCause, RescueInput } from "./register-state.ts";
+import { maxCrashes } from "../register/register-crashes.ts";
+import type { CrashInput, RescueCause, RescueInput } from "../register/register-state.ts";
 import type { RowPage } from "./rows.ts";
 import { Suspects, type Clearance } from "./suspects.ts";
 

@@ -1,7 +1,7 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { Transition } from "../../engine/execution.ts";
-import type { Calls, ServiceNames } from "./calls.ts";
-import type { DriveRequest, RedriveInput, SettleInput, WatchInput } from "./register-state.ts";
+import type { Transition } from "../../../engine/execution.ts";
+import type { Calls, ServiceNames } from "../calls.ts";
+import type { DriveRequest, RedriveInput, SettleInput, WatchInput } from "../register/register-state.ts";
 
 export type SignalInput = { readonly command: Transition } | { readonly watch: WatchInput };
 

@@ -1,12 +1,12 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
-import type { Program } from "../../engine/backend.ts";
-import { findMismatch } from "../../engine/compare-steps.ts";
-import type { Execution, Transition } from "../../engine/execution.ts";
+import type { Program } from "../../../engine/backend.ts";
+import { findMismatch } from "../../../engine/compare-steps.ts";
+import type { Execution, Transition } from "../../../engine/execution.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { RegisterLink } from "./drive-link.ts";
 import { DriveRows } from "./drive-rows.ts";
-import { maxCrashes } from "./register-crashes.ts";
-import type { DriveInput, RescueCause } from "./register-state.ts";
+import { maxCrashes } from "../register/register-crashes.ts";
+import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { findDifference } from "./replay-rows.ts";
 import { lastPosition, loadRows, startedIn, type StoredRow } from "./rows.ts";
 

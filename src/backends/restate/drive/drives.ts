@@ -1,4 +1,4 @@
-import type { Execution, ExecutionStatus, Position } from "../../engine/execution.ts";
+import type { Execution, ExecutionStatus, Position } from "../../../engine/execution.ts";
 
 /** A drive that runs on this replica. */
 export interface LocalDrive {

@@ -1,4 +1,4 @@
-import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
+import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 
 /**
  * The state of a register, by key.

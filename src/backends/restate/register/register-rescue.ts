@@ -1,7 +1,7 @@
 import type { ObjectSharedContext } from "@restatedev/restate-sdk";
-import type { Calls, ServiceNames } from "./calls.ts";
+import type { Calls, ServiceNames } from "../calls.ts";
 import type { RedriveInput, RescueInput } from "./register-state.ts";
-import type { RestateSdk } from "./sdk.ts";
+import type { RestateSdk } from "../sdk.ts";
 
 /** The part of a replica that ends drives. */
 export interface RescueHost {

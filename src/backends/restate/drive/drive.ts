@@ -1,23 +1,23 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { Walk } from "../../engine/attempts/walk.ts";
-import type { Program } from "../../engine/backend.ts";
-import { hasSameSteps } from "../../engine/compare-steps.ts";
+import type { Walk } from "../../../engine/attempts/walk.ts";
+import type { Program } from "../../../engine/backend.ts";
+import { hasSameSteps } from "../../../engine/compare-steps.ts";
 import {
   resolveTransition,
   type Execution,
   type ExecutionStatus,
   type Position,
   type Transition,
-} from "../../engine/execution.ts";
-import { fromRow, toCommandRow, toEntryRow, type JournalRow } from "../../engine/runs/journal-row.ts";
-import type { Admissible } from "../../engine/runs/slots.ts";
-import { toText } from "../../engine/walk/value.ts";
+} from "../../../engine/execution.ts";
+import { fromRow, toCommandRow, toEntryRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
+import type { Admissible } from "../../../engine/runs/slots.ts";
+import { toText } from "../../../engine/walk/value.ts";
 import { DriveAttempts, type AttemptInput } from "./drive-attempts.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { RegisterLink, type SignalInput } from "./drive-link.ts";
 import { DriveRows, type NextRow } from "./drive-rows.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { DriveInput } from "./register-state.ts";
+import type { DriveInput } from "../register/register-state.ts";
 import { replayRows, withBytes } from "./replay-rows.ts";
 import { isReplaying } from "./replaying.ts";
 import { loadRows } from "./rows.ts";

@@ -1,8 +1,8 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import { toEvent, type EventBody, type StoredEvent } from "../../engine/events.ts";
-import type { ExecutionStatus, Position } from "../../engine/execution.ts";
-import type { JournalRow } from "../../engine/runs/journal-row.ts";
-import type { RestateSdk } from "./sdk.ts";
+import { toEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
+import type { ExecutionStatus, Position } from "../../../engine/execution.ts";
+import type { JournalRow } from "../../../engine/runs/journal-row.ts";
+import type { RestateSdk } from "../sdk.ts";
 
 /** A journal row as it is stored: one state key of the drive's object. The row of the start has the number 0. */
 export interface StoredRow {

@@ -1,13 +1,13 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
-import type { JsonText } from "../../core/json.ts";
-import { toTransitionEvent, type EventBody } from "../../engine/events.ts";
-import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
-import { textOf, toCommandRow, type JournalRow } from "../../engine/runs/journal-row.ts";
-import type { AttemptResult } from "../../engine/walk/decision.ts";
-import { inputRow } from "../../engine/walk/value.ts";
+import type { JsonText } from "../../../core/json.ts";
+import { toTransitionEvent, type EventBody } from "../../../engine/events.ts";
+import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
+import { textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
+import type { AttemptResult } from "../../../engine/walk/decision.ts";
+import { inputRow } from "../../../engine/walk/value.ts";
 import type { DriveHost } from "./drive-host.ts";
 import type { RegisterLink } from "./drive-link.ts";
-import type { Command, WatchInput } from "./register-state.ts";
+import type { Command, WatchInput } from "../register/register-state.ts";
 import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
 
 /**

@@ -1,9 +1,9 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
-import type { Retention } from "../../engine/retention.ts";
-import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
-import { forever, reading, type Calls, type ServiceNames } from "./calls.ts";
-import { toIndex } from "./list.ts";
-import { toListed } from "./listed-state.ts";
+import type { Retention } from "../../../engine/retention.ts";
+import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
+import { forever, reading, type Calls, type ServiceNames } from "../calls.ts";
+import { toIndex } from "../list.ts";
+import { toListed } from "../listed-state.ts";
 import { crashHandlers } from "./register-crashes.ts";
 import { createRescue, type RescueHost } from "./register-rescue.ts";
 import type {
@@ -20,7 +20,7 @@ import type {
   WaitInput,
   WatchInput,
 } from "./register-state.ts";
-import type { RestateSdk } from "./sdk.ts";
+import type { RestateSdk } from "../sdk.ts";
 import { addWatcher, wakeWatchers } from "./watchers.ts";
 
 export interface RegisterParts {

@@ -1,6 +1,6 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { Walk } from "../../engine/attempts/walk.ts";
-import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
+import type { Walk } from "../../../engine/attempts/walk.ts";
+import type { AttemptPlan, AttemptResult } from "../../../engine/walk/decision.ts";
 
 /** The result of an attempt that had no slot when its execution was suspended. */
 interface NotStarted {

@@ -1,11 +1,11 @@
-import type { JsonText } from "../../core/json.ts";
-import type { Walk } from "../../engine/attempts/walk.ts";
-import type { Program } from "../../engine/backend.ts";
-import type { Execution } from "../../engine/execution.ts";
-import { fromRow, textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
-import type { AttemptPlan } from "../../engine/walk/decision.ts";
-import { inputRow } from "../../engine/walk/value.ts";
-import type { Command } from "./register-state.ts";
+import type { JsonText } from "../../../core/json.ts";
+import type { Walk } from "../../../engine/attempts/walk.ts";
+import type { Program } from "../../../engine/backend.ts";
+import type { Execution } from "../../../engine/execution.ts";
+import { fromRow, textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
+import type { AttemptPlan } from "../../../engine/walk/decision.ts";
+import { inputRow } from "../../../engine/walk/value.ts";
+import type { Command } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
 
 /** The part of a drive that keeps rows. */

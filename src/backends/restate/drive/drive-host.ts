@@ -1,12 +1,12 @@
-import type { Program } from "../../engine/backend.ts";
-import type { LiveEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState } from "../../engine/execution.ts";
-import type { Admissible } from "../../engine/runs/slots.ts";
-import type { Calls, ServiceNames } from "./calls.ts";
+import type { Program } from "../../../engine/backend.ts";
+import type { LiveEvent } from "../../../engine/events.ts";
+import type { Execution, ExecutionState } from "../../../engine/execution.ts";
+import type { Admissible } from "../../../engine/runs/slots.ts";
+import type { Calls, ServiceNames } from "../calls.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { RescueCause } from "./register-state.ts";
+import type { RescueCause } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
-import type { RestateSdk } from "./sdk.ts";
+import type { RestateSdk } from "../sdk.ts";
 import type { Clearance } from "./suspects.ts";
 
 /** The part of a replica that its drives use. */

@@ -1,11 +1,11 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
-import { toTransitionEvent } from "../../engine/events.ts";
-import { toCommandRow } from "../../engine/runs/journal-row.ts";
-import { forever, reading } from "./calls.ts";
+import { toTransitionEvent } from "../../../engine/events.ts";
+import { toCommandRow } from "../../../engine/runs/journal-row.ts";
+import { forever, reading } from "../calls.ts";
 import { Drive } from "./drive.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { runRescue } from "./drive-rescue.ts";
-import type { Command, DriveInput } from "./register-state.ts";
+import type { Command, DriveInput } from "../register/register-state.ts";
 import { openRows, readPage, toRowKey, type RowPage, type StoredRow } from "./rows.ts";
 
 /** The object that has the rows of an execution, and runs its drives. */
