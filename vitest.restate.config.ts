@@ -4,7 +4,7 @@ import base from "./vitest.config.ts";
 /** Suites that any backend must pass. Files that need the embedded one say so by name. */
 const suites = ["test/{workflows,agents,auth,observability}/**/*.test.ts"];
 /** Suites of the engine, at a reduced size. */
-const engine = ["test/faults/code-changes.test.ts", "test/restate/engine/*.test.ts"];
+const engine = ["test/faults/code-changes.test.ts", "test/engine/model/*.test.ts", "test/restate/engine/*.test.ts"];
 /** Suites that are also run on three replicas behind a proxy that sends each request to the next one. */
 const replicated = ["test/workflows/{spec,races,streams}.test.ts", "test/agents/chat/*.test.ts"];
 

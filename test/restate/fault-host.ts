@@ -3,7 +3,7 @@
 // - step                  the first step runs
 // - rescue                on the second version of the workflow: the old drive was killed, and there is no new one
 import { unchecked } from "../../src/core/caller.ts";
-import type { RescueHost } from "../../src/backends/restate/register/register-rescue.ts";
+import { Interruptions } from "../../src/backends/restate/drive/interruptions.ts";
 import { begin, resume } from "../../src/workflows/executions.ts";
 import { asking, openEngine } from "./engine.ts";
 
@@ -31,10 +31,9 @@ const { engine, runnable } = await openEngine(
   },
 );
 if (fault === "rescue") {
-  const host = engine as unknown as RescueHost; // its engine is one
-  const endDrive = host.endDrive.bind(host);
-  host.endDrive = async (input) => {
-    await endDrive(input);
+  const { endDrive } = Interruptions.prototype;
+  Interruptions.prototype.endDrive = async function (input) {
+    await endDrive.call(this, input);
     die();
     return true;
   };

@@ -106,6 +106,17 @@ describe("a replica on Restate that is started again", () => {
     await server.close();
   });
 
+  it("retention removes what was cancelled while it ran", { timeout: patience }, async () => {
+    const backend = await createBackend({ retention: "1s" });
+    const server = await startServer("start", { config: { workflows }, backend });
+    await server.request("/workflows/gated/execute", { ...async, body: toBody("rs5") });
+    await gates.reached("rs5");
+    expect((await server.post("/workflows/gated/executions/rs5/cancel", {})).status).toBe(200);
+    const status = async () => (await server.get("/workflows/gated/executions/rs5/state")).status;
+    await expect.poll(status, { timeout: patience }).toBe(404);
+    await server.close();
+  });
+
   it("starts without Restate and answers 503", { timeout: patience }, async () => {
     const dead = `http://127.0.0.1:${await freePort()}`;
     const backend = await createBackend({ ingress: dead, admin: dead });

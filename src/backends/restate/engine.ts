@@ -1,35 +1,34 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
-import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
+import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
 import { isId, newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
-import { hasSameSteps } from "../../engine/compare-steps.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
-import { Slots, type Admissible } from "../../engine/runs/slots.ts";
+import { Slots } from "../../engine/runs/slots.ts";
 import { Arrivals } from "./arrivals.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client/client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
 import { createConversation } from "./conversations/service.ts";
-import type { DriveHost } from "./drive/drive-host.ts";
 import { createDriveService } from "./drive/drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
 import { Interruptions } from "./drive/interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
 import { listExecutions } from "./list.ts";
 import type { RestateSettings } from "./options.ts";
+import { Programs } from "./programs.ts";
 import { createRegister } from "./register/register.ts";
-import type { BeginInput, Brief, MoveInput, MoveResult, RescueCause, RescueInput } from "./register/register-state.ts";
-import { lastPosition, startedIn, toEvents, type StoredRow } from "./drive/rows.ts";
+import type { BeginInput, Brief, MoveInput, MoveResult } from "./register/register-state.ts";
+import { lastPosition, startedIn } from "./drive/rows.ts";
 import { findDifference } from "./drive/replay-rows.ts";
+import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
 import { SettledStates } from "./settled-states.ts";
 import { StoredEvents } from "./stored-events.ts";
-import type { Clearance } from "./drive/suspects.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
@@ -43,8 +42,7 @@ export interface RestateEngineOptions extends RestateSettings {
 }
 
 /** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
-export class RestateEngine implements Engine, DriveHost {
-  readonly executionBytes: number;
+export class RestateEngine implements Engine {
   readonly conversations: RestateConversations;
   readonly #options: RestateEngineOptions;
   readonly #names: ServiceNames;
@@ -61,15 +59,13 @@ export class RestateEngine implements Engine, DriveHost {
   readonly #closed = new AbortController();
   /** Resolves after the first registration, or the first failure of it. */
   readonly #known = Promise.withResolvers<void>();
-  /** The code of the executions that were started or resumed here and are not driven yet. */
-  readonly #programs = new Map<string, Program>();
-  #programOf: ((workflowId: string) => Program | undefined) | undefined;
+  readonly #programs = new Programs(this.#known.promise);
+  readonly #replica: Replica;
   #endpoint: Endpoint | undefined;
 
   constructor(options: RestateEngineOptions) {
     const { name, sseBufferBytes, runningExecutions: running, queuedExecutions: queued, executionBytes } = options;
     this.#options = options;
-    this.executionBytes = executionBytes;
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
     this.conversations = new RestateConversations({
@@ -97,12 +93,25 @@ export class RestateEngine implements Engine, DriveHost {
       closed: this.#closed.signal,
     });
     this.#interruptions = new Interruptions(this.#client, this.#names);
+    this.#replica = new Replica({
+      executionBytes,
+      programs: this.#programs,
+      drives: this.#drives,
+      arrivals: this.#arrivals,
+      slots: this.#slots,
+      readers: this.#readers,
+      stored: this.#stored,
+      settled: this.#settled,
+      interruptions: this.#interruptions,
+      closing: this.#closing.signal,
+    });
   }
 
   async open(mayServe?: () => Promise<unknown>): Promise<void> {
     const sdk = loadSdk(this.#options.root);
     await mayServe?.();
-    const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this, retention: this.#options.retention };
+    const { retention } = this.#options;
+    const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this.#replica, retention };
     const services = [createRegister(parts), createDriveService(parts), createWait(parts), createConversation(parts)];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();
@@ -115,7 +124,7 @@ export class RestateEngine implements Engine, DriveHost {
    * effect at once; their events follow when a replica drives them.
    */
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
-    this.#programOf = programOf;
+    this.#programs.open(programOf);
     await this.#endpoint?.register();
     this.#known.resolve();
   }
@@ -146,15 +155,10 @@ export class RestateEngine implements Engine, DriveHost {
 
   /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */
   #expect(id: string, program: Program): () => void {
-    const before = this.#programs.get(id);
-    this.#programs.delete(id);
-    this.#programs.set(id, program);
-    const [oldest] = this.#programs.keys();
-    if (this.#programs.size > mostPrograms) this.#programs.delete(oldest!);
+    const forget = this.#programs.expect(id, program);
     this.#settled.expect(id);
     return () => {
-      if (before) this.#programs.set(id, before);
-      else this.#programs.delete(id);
+      forget();
       this.#settled.forget(id);
     };
   }
@@ -243,17 +247,13 @@ export class RestateEngine implements Engine, DriveHost {
     const { state, isBusy } = await this.#write<MoveResult>(id, "move", input);
     if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
     if (!state) return false;
-    this.#settle(state);
+    this.#settled.notify(state);
     return state;
   }
 
   async #write<T>(id: string, method: string, input: unknown): Promise<T> {
     await this.#known.promise;
     return this.#client.write(this.#names.register, id, method, input);
-  }
-
-  #settle(state: ExecutionState): void {
-    if (state.status !== "running") this.#settled.notify(state);
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
@@ -265,59 +265,6 @@ export class RestateEngine implements Engine, DriveHost {
     const isOne = ({ status, execution }: LocalDrive): boolean =>
       status === "running" && execution.workflowId === workflowId;
     return this.#drives.all().filter(isOne).length;
-  }
-
-  // The host of the drives of this replica.
-
-  get isClosing(): boolean {
-    return this.#closing.signal.aborted;
-  }
-
-  async programOf({ id, workflowId, steps }: Execution): Promise<Program | undefined> {
-    const expected = this.#programs.get(id);
-    if (expected && hasSameSteps(steps, expected.steps)) return expected;
-    await this.#known.promise;
-    if (!this.#programOf) throw new Error(`Execution ${id} was not started here, and this replica continues no others`);
-    return this.#programOf(workflowId);
-  }
-
-  enter(drive: LocalDrive & Admissible): () => void {
-    const { id, input } = drive.execution;
-    if (this.#programOf) this.#programs.delete(id); // else it has no other
-    this.#arrivals.note(id);
-    const remove = this.#drives.add(id, drive);
-    this.#slots.enter(drive, toWeight(input));
-    return () => {
-      remove();
-      this.#slots.leave(drive);
-    };
-  }
-
-  publish(id: string, row: StoredRow, states: readonly ExecutionState[]): void {
-    if (this.#readers.has(id)) for (const event of toEvents(id, row)) this.#readers.publish(id, event);
-    for (const state of states) this.#settle(state);
-  }
-  publishLive(event: LiveEvent): void {
-    this.#readers.publish(event.executionId, event);
-  }
-
-  firstRows(id: string, count: number): Promise<StoredRow[]> {
-    return this.#stored.firstRows(id, count);
-  }
-
-  rescue(id: string, invocation: string, cause: RescueCause): void {
-    this.#interruptions.rescue(id, invocation, cause);
-  }
-  clear(drive: LocalDrive): Promise<Clearance> {
-    return this.#interruptions.clear(drive);
-  }
-  interrupted(drive: LocalDrive, isRepeated: boolean): void {
-    if (this.#closing.signal.aborted) return; // `close` has reported it
-    void this.#interruptions.report(drive);
-    if (isRepeated) this.rescue(drive.execution.id, drive.invocation, "journal");
-  }
-  endDrive(input: RescueInput): Promise<boolean> {
-    return this.#interruptions.endDrive(input);
   }
 
   #refuseWhenClosing(): void {
@@ -346,8 +293,6 @@ export class RestateEngine implements Engine, DriveHost {
   }
 }
 
-/** The most executions whose code is kept for their drive. */
-const mostPrograms = 1_000;
 /** The time in which a server that is closed gives back the turns of its conversations. */
 const leaveMs = 3_000;
 const reportMs = 2_000;

@@ -59,8 +59,9 @@ export class SettledStates {
     }
   }
 
-  /** An execution is suspended or has ended. */
+  /** An execution has a new state. Callers wait for those in which it does not run. */
   notify(state: ExecutionState): void {
+    if (state.status === "running") return;
     const { id } = state.execution;
     if (this.#recent.has(id)) {
       this.forget(id);

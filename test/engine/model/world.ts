@@ -3,13 +3,16 @@ import { rmSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import { expect } from "vitest";
-import { andThen, defineWorkflow, embedded, ServeError, type StepContext } from "agentserve";
+import { andThen, defineWorkflow, ServeError, type StepContext } from "agentserve";
 import { toProject } from "../../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../../src/server/create.ts";
 import { createClient, type Answer, type Client, type Init } from "../../harness/client.ts";
+import { chosenBackend } from "../../harness/backends.ts";
+import { openPlace } from "../../harness/places.ts";
 import { createTestLogger, type LogRecord } from "../../harness/server.ts";
+import type { Backend } from "../../../src/engine/backend.ts";
 import { patienceMs } from "../../harness/patience.ts";
-import { within } from "../../harness/waiting.ts";
+import { until, within } from "../../harness/waiting.ts";
 import { errorOf, inFlight, isEnded, shapeOf, toStory, toValue, type Action, type Model } from "./oracle.ts";
 
 /** One real run of a step's code; it waits until the test says how it ends. */
@@ -57,6 +60,8 @@ const workflows = [
     .andThen({ id: "z", execute: code }),
 ];
 
+/** What happens elsewhere takes time, and a signal is aborted after the cancel was answered. */
+const isRemote = chosenBackend.name === "restate";
 let client: Client | undefined;
 /** How long a thing may take that needs no clock; a failure costs that much for each step of shrinking. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -72,13 +77,14 @@ export class World {
   readonly trace: string[] = [];
   readonly logs: LogRecord[] = [];
   readonly #file: string;
+  readonly #backend: Backend;
   readonly #waiting = new Set<Waiting>();
   /** Every lifecycle event that anybody has been shown, by execution and seq. */
   readonly #shown = new Map<string, Map<number, unknown>>();
   #server!: OpenServer;
 
   static async open(file: string): Promise<World> {
-    world = new World(file);
+    world = new World(file, await openPlace(file));
     world.open();
     client ??= createClient(
       (path, init) => world.#server.fetch(new Request(`http://localhost${path}`, init)),
@@ -87,12 +93,13 @@ export class World {
     return world;
   }
 
-  constructor(file: string) {
+  constructor(file: string, backend: Backend) {
     this.#file = file;
+    this.#backend = backend;
   }
 
   open(): void {
-    const config = { backend: embedded({ path: this.#file }), workflows, server: { limits: { drainMs: 1 } } };
+    const config = { backend: this.#backend, workflows, server: { limits: { drainMs: 1 } } };
     this.#server = openServer(toProject(config), { mode: "start", logger: createTestLogger(this.logs) });
   }
 
@@ -137,6 +144,30 @@ export class World {
     };
     this.runs.push(run);
     return promise;
+  }
+
+  /** Does what leads to this many rows of an execution at least, and waits until they are recorded. */
+  async recorded<T>(id: string, act: () => T, count: (result: Awaited<T>) => number): Promise<Awaited<T>> {
+    const before = isRemote ? await this.#countRows(id) : 0;
+    const result = await act();
+    const rows = before + count(result);
+    if (isRemote) await until(async () => (await this.#countRows(id)) >= rows, `${rows} rows of ${id}`);
+    else await pause();
+    return result;
+  }
+  async #countRows(id: string): Promise<number> {
+    const path = `${String(this.#backend.settings!["name"])}.drive/${id}/rows`;
+    const headers = { "content-type": "application/json" };
+    const body = String(Number.MAX_SAFE_INTEGER);
+    const response = await fetch(`${process.env["TEST_RESTATE_INGRESS"]}/${path}`, { method: "POST", headers, body });
+    const { last } = (await response.json()) as { last?: { number: number } };
+    return last ? last.number + 1 : 0;
+  }
+  /** Waits until an execution exists that was asked for. */
+  async begun(workflow: string, id: string): Promise<void> {
+    const path = `/workflows/${workflow}/executions/${id}/state`;
+    await pause();
+    if (isRemote) await until(async () => (await this.request(path)).status === 200, `${id} to exist`);
   }
 
   /** Sends what is answered at once. */
@@ -238,6 +269,7 @@ export class World {
       for (const step of shapeOf(model.workflow).tops.flatMap(({ leaves }) => leaves)) {
         if (model.leaves[step]?.is !== "running") continue;
         const run = this.live(model.id, step);
+        if (isRemote) await until(() => run.acted || run.signal.aborted, `the signal of ${step} to be aborted`);
         if (!run.acted) expect(run.signal.aborted, `the signal of ${step} is aborted`).toBe(true);
       }
     }

@@ -72,10 +72,13 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     context.set("last", next);
     context.set("index", toIndex(execution, next.to));
     context.set<RegisterStatus>("status", { ...now, status: next.to, epoch: state.epoch, waiters, ...change });
-    const keptMs = isEnd(next.to) ? retention.endedMs : next.to === "suspended" ? retention.suspendedMs : undefined;
-    if (keptMs !== undefined)
-      calls.tell(context, { service: names.register, key: context.key, method: "expire" }, state.epoch, keptMs);
+    expireLater(context, state);
     return state;
+  }
+  function expireLater(context: ObjectContext, { status, epoch }: Pick<ExecutionState, "status" | "epoch">): void {
+    const keptMs = isEnd(status) ? retention.endedMs : status === "suspended" ? retention.suspendedMs : undefined;
+    const target = { service: names.register, key: context.key, method: "expire" };
+    if (keptMs !== undefined) calls.tell(context, target, epoch, keptMs);
   }
 
   return sdk.object({
@@ -110,6 +113,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
           if (commands.length >= mostCommands && !isEnd(next.to)) return { isBusy: true };
           context.invocation(toInvocation(now.drive)).signal<Transition>(`t${command.epoch}`).resolve(next);
           context.set("commands", [...commands, command]);
+          if (isEnd(next.to)) wakeWatchers(context, now.watchers); // the drive ends without another word
           return { state: await apply(context, found, next, { token }) };
         }
         if (next.to !== "running") {
@@ -193,7 +197,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       /** Hands the awakeable of a reader to the drive. Without one it is resolved at once: the rows are complete, or soon are. */
       async watch(context: ObjectContext, input: WatchInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
-        if (now?.drive === undefined) return context.resolveAwakeable(input.awakeable, null);
+        if (now?.drive === undefined || isEnd(now.status)) return context.resolveAwakeable(input.awakeable, null);
         const watchers = addWatcher(context, now.watchers, input);
         context.invocation(toInvocation(now.drive)).signal<WatchInput>(`w${watchers.count}`).resolve(input);
         context.set<RegisterStatus>("status", { ...now, watchers });
@@ -202,7 +206,9 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       /** Removes the execution at the end of its retention, if nothing has happened since. */
       async expire(context: ObjectContext, epoch: number): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
-        if (now?.epoch !== epoch || now.drive !== undefined) return;
+        if (now?.epoch !== epoch) return;
+        // A step is still in flight. After an end its drive is not waited for: it is ahead in the queue of its object.
+        if (now.drive !== undefined && !isEnd(now.status)) return expireLater(context, now);
         context.clearAll();
         calls.tell(context, toDrive(context, "clear"), null);
       },
