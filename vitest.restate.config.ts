@@ -1,8 +1,10 @@
-import type { ViteUserConfig } from "vitest/config";
+import { configDefaults, type ViteUserConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
 /** Suites that any backend must pass. Files that need the embedded one say so by name. */
 const suites = ["test/{workflows,agents,auth,observability}/**/*.test.ts"];
+/** Tests with a limit on time, or with processes that take all of a machine: they run after the others, one file at a time. */
+const timed = ["test/restate/{cluster,kill,outage,suspended}.test.ts"];
 /** Suites of the engine, at a reduced size. */
 const engine = ["test/faults/code-changes.test.ts", "test/engine/model/*.test.ts", "test/restate/engine/*.test.ts"];
 /** Suites that are also run on three replicas behind a proxy that sends each request to the next one. */
@@ -20,7 +22,15 @@ const config: typeof base = (env) => {
       globalSetup,
       maxWorkers: 2,
       projects: [
-        { ...shared, test: { name: "restate", include: ["test/restate/*.test.ts"] } },
+        {
+          ...shared,
+          test: {
+            name: "restate",
+            include: ["test/restate/*.test.ts"],
+            exclude: [...configDefaults.exclude, ...timed],
+          },
+        },
+        { ...shared, test: { name: "timed", include: timed, maxWorkers: 1, sequence: { groupOrder: 1 } } },
         { ...shared, test: { name: "one replica", include: suites, env: { TEST_BACKEND: "restate" } } },
         { ...shared, test: { name: "engine", include: engine, env: { TEST_BACKEND: "restate" } } },
         {

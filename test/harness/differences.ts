@@ -1,11 +1,14 @@
 import { replicaCount } from "./backends.ts";
 
 /**
- * The documented differences of several replicas from one server (`docs/scale-out.md`), for the suites that run on both. A test
- * that meets one checks what holds in its place.
+ * Differences of several replicas from one server, in the words of `docs/scale-out.md`. A suite that runs on both checks what holds
+ * in their place; `test/restate/differences.test.ts` has the rest.
  */
-const differences = {
-  "workflow status": "A replica shows a workflow as `running` only for executions that it drives itself.",
+export const differences = {
+  limits: "Limits are per replica:",
+  emit: "Events of `emit`, and the tokens of `andAgent`, are not stored. They reach readers on the replica that drives the execution.",
+  "workflow status":
+    "`status` in `GET /workflows` and `GET /workflows/:id` is `running` if the replica that answers drives an execution of the workflow.",
 };
 
 /** Whether the suites run on replicas, which have a documented difference. */

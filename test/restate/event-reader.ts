@@ -1,3 +1,4 @@
+import { until } from "../harness/waiting.ts";
 import type { Replica } from "./replicas.ts";
 
 /** An event of a stream, and when it arrived. */
@@ -14,7 +15,12 @@ export async function readStream(
   path: string,
   onEvent: (event: ReadEvent) => void = () => {},
 ): Promise<ReadEvent[]> {
-  const response = await replica.get(path);
+  let response = await replica.get(path);
+  await until(async () => {
+    if (response.status !== 503) return true;
+    response = await replica.get(path); // a busy machine
+    return false;
+  }, path);
   if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`);
   const events: ReadEvent[] = [];
   let rest = "";

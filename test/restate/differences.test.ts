@@ -1,0 +1,109 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { defineWorkflow } from "agentserve";
+import { restate } from "agentserve/backends/restate";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Config } from "../../src/config/define.ts";
+import { parseEvents } from "../harness/client.ts";
+import { differences } from "../harness/differences.ts";
+import { createGates } from "../harness/gates.ts";
+import { startServer, type TestServer } from "../harness/server.ts";
+import { until } from "../harness/waiting.ts";
+import { PortProxy } from "./port-proxy.ts";
+import { freePort } from "./restate-server.ts";
+import { createStreamProxy } from "./stream-proxy.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+
+/** Two replicas in this process, behind a proxy that the test chooses. */
+async function startTwo(
+  config: Config,
+  startProxy: (ports: number[]) => Promise<{ url: string; close(): void }>,
+): Promise<[TestServer, TestServer]> {
+  const ports = [await freePort(), await freePort()];
+  const proxy = await startProxy(ports);
+  const name = `test-${randomUUID()}`;
+  const servers: TestServer[] = [];
+  for (const port of ports) {
+    const create = () => restate({ ingress, admin, name, serve: { port, url: proxy.url } });
+    servers.push(await startServer("in process", { config, backend: { name: "restate", create } }));
+  }
+  onTestFinished(async () => {
+    for (const server of servers) await server.close();
+    proxy.close();
+  });
+  return servers as [TestServer, TestServer];
+}
+const begin = (server: TestServer, workflow: string, executionId: string) =>
+  server.post(
+    `/workflows/${workflow}/execute`,
+    { input: {}, options: { executionId } },
+    { headers: { prefer: "respond-async" } },
+  );
+
+describe("a documented difference of replicas", () => {
+  it("is in the documentation, word for word", () => {
+    const page = readFileSync("docs/scale-out.md", "utf8");
+    expect(Object.values(differences).filter((text) => !page.includes(text))).toEqual([]);
+  });
+
+  it("limits are per replica: two replicas with one slot each run two executions", async () => {
+    const gates = createGates();
+    let [running, most, started] = [0, 0, 0];
+    const waiting = defineWorkflow({ id: "waiting" }).andThen({
+      id: "waits",
+      async execute({ executionId }) {
+        most = Math.max(most, ++running);
+        await gates.pass(executionId);
+        running--;
+      },
+    });
+    const config = { workflows: [waiting], server: { limits: { runningExecutions: 1, queuedExecutions: 100 } } };
+    const servers = await startTwo(config, createStreamProxy);
+    // The proxy chooses the replicas: executions are started, three at once, until both have one.
+    const startMore = async (): Promise<boolean> => {
+      const ids = running < 2 && started < 60 ? [started++, started++, started++] : [];
+      await Promise.all(ids.map((index) => begin(servers[0], "waiting", `w${index}`)));
+      return running === 2;
+    };
+    await until(startMore, "an execution on each replica");
+    for (let index = 0; index < started; index++) gates.open(`w${index}`);
+    const ended = async (id: string): Promise<boolean> =>
+      (await servers[1].get(`/workflows/waiting/executions/${id}/state`)).body.data.status === "completed";
+    for (let index = 0; index < started; index++) await until(() => ended(`w${index}`), `the end of w${index}`);
+    expect(most).toBe(2);
+  });
+
+  it("events of emit reach readers on the driving replica, and all others reach every reader", async () => {
+    const gates = createGates();
+    const emitting = defineWorkflow({ id: "emitting" }).andThen({
+      id: "emits",
+      async execute({ executionId, emit }) {
+        await gates.pass(executionId);
+        emit({ type: "progress", percent: 50 });
+        return "done";
+      },
+    });
+    const config = { workflows: [emitting] };
+    const [driving, other] = await startTwo(config, (ports) => PortProxy.start(ports, { preferred: ports[0]! }));
+    await begin(other, "emitting", "e1");
+    await gates.reached("e1");
+    const read = async (server: TestServer, onFirst: () => void) => {
+      const response = await server.send("/workflows/emitting/executions/e1/stream", {});
+      let text = "";
+      for await (const part of response.body!.pipeThrough(new TextDecoderStream())) {
+        text += part;
+        if (text.includes("step-start")) onFirst();
+      }
+      return parseEvents(text);
+    };
+    const [here, there] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const streams = Promise.all([read(driving, here.resolve), read(other, there.resolve)]);
+    await Promise.race([Promise.all([here.promise, there.promise]), streams]);
+    gates.open("e1");
+    const [near, far] = await streams;
+    const typesOf = (events: { type: string }[]): string[] => events.map(({ type }) => type);
+    expect(typesOf(near)).toContain("progress");
+    expect(typesOf(far)).toEqual(typesOf(near).filter((type) => type !== "progress"));
+  });
+});
