@@ -14,7 +14,6 @@ const replicated = ["test/workflows/{spec,races,streams}.test.ts", "test/agents/
 const config: typeof base = (env) => {
   const { test: { projects: _, ...test } = {}, ...rest }: ViteUserConfig = base(env);
   const globalSetup = [...(test.globalSetup ?? []), "test/restate/global-setup.ts"];
-  const shared = { extends: true as const, isolate: false };
   return {
     ...rest,
     test: {
@@ -23,18 +22,18 @@ const config: typeof base = (env) => {
       maxWorkers: 2,
       projects: [
         {
-          ...shared,
+          extends: true,
           test: {
             name: "restate",
             include: ["test/restate/*.test.ts"],
             exclude: [...configDefaults.exclude, ...timed],
           },
         },
-        { ...shared, test: { name: "timed", include: timed, maxWorkers: 1, sequence: { groupOrder: 1 } } },
-        { ...shared, test: { name: "one replica", include: suites, env: { TEST_BACKEND: "restate" } } },
-        { ...shared, test: { name: "engine", include: engine, env: { TEST_BACKEND: "restate" } } },
+        { extends: true, test: { name: "timed", include: timed, maxWorkers: 1, sequence: { groupOrder: 1 } } },
+        { extends: true, test: { name: "one replica", include: suites, env: { TEST_BACKEND: "restate" } } },
+        { extends: true, test: { name: "engine", include: engine, env: { TEST_BACKEND: "restate" } } },
         {
-          ...shared,
+          extends: true,
           test: {
             name: "three replicas",
             include: replicated,
