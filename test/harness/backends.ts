@@ -13,6 +13,8 @@ export interface TestBackend {
   readonly isDistributed?: boolean;
   /** Returns a backend with an empty store of its own, which is gone once its server is closed. */
   create(): Backend;
+  /** Removes what is left of a backend whose servers are closed. */
+  discard?(backend: Backend): Promise<void>;
   /** Returns the backends of several replicas with one empty store. Undefined: suites run on one server. */
   createReplicas?(): Promise<TestReplicas | undefined>;
 }
@@ -25,7 +27,13 @@ interface TestReplicas {
 /** Every backend that the suites of workflows, agents, auth and observability must pass on. */
 const backends: readonly TestBackend[] = [
   { name: "embedded", create: () => embedded({ path: ":memory:" }) },
-  { name: "restate", isDistributed: true, create: () => createRestate(`test-${randomUUID()}`), createReplicas },
+  {
+    name: "restate",
+    isDistributed: true,
+    create: () => createRestate(`test-${randomUUID()}`),
+    createReplicas,
+    discard,
+  },
 ];
 
 /** A backend on the Restate server of `TEST_RESTATE_INGRESS` and `TEST_RESTATE_ADMIN`. */
@@ -35,6 +43,20 @@ function createRestate(name: string, serve: { port: number; url?: string } = { p
     TEST_RESTATE_ADMIN: admin = "http://127.0.0.1:9070",
   } = process.env;
   return restate({ ingress, admin, name, serve, timeouts: patientTimeouts });
+}
+
+/** Removes the services of a test: with a thousand of them, and calls to servers that are gone, Restate becomes slow. */
+async function discard({ settings }: Backend): Promise<void> {
+  const { admin, name } = settings as { admin: string; name: string }; // as `restate()` makes them
+  const found = await fetch(`${admin}/services/${name}`);
+  const { deployment_id: deployment } = (await found.json()) as { deployment_id?: string };
+  if (deployment === undefined) return; // it was never registered
+  const headers = { "content-type": "application/json", accept: "application/json" };
+  const query = `select id from sys_invocation where target_service_name like '${name}%' and status <> 'scheduled'`;
+  const left = await fetch(`${admin}/query`, { method: "POST", headers, body: JSON.stringify({ query }) });
+  const { rows } = (await left.json()) as { rows: { id: string }[] };
+  for (const { id } of rows) await fetch(`${admin}/invocations/${id}/kill`, { method: "PATCH" });
+  await fetch(`${admin}/deployments/${deployment}?force=true`, { method: "DELETE" });
 }
 
 /** The number of replicas that suites run on, of a backend that can have several. */

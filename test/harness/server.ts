@@ -92,6 +92,7 @@ export async function startServer(target: Target, options: Options = {}): Promis
     socket: (path, wsOptions) => openSocket(base.replace("http", "ws") + path, wsOptions),
     async close() {
       for (const one of servers) await one.close();
+      if (backend === chosenBackend) await backend.discard?.(backends[0]!);
       replicas?.close();
       await proxy?.close();
     },
