@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
+import { readEvents, type EventPage } from "../../src/engine/runs/read-events.ts";
 import { Readers } from "../../src/engine/runs/readers.ts";
-import type { LiveEvent } from "../../src/engine/events.ts";
+import { toEvent, type LiveEvent } from "../../src/engine/events.ts";
 
 const event: LiveEvent = { type: "noise", executionId: "e", from: "s", timestamp: "", pad: "x".repeat(900) };
 const size = JSON.stringify(event).length;
@@ -23,4 +24,25 @@ it("forgets a reader who leaves", async () => {
   const next = reader.next();
   leave.abort();
   expect(await next).toBeUndefined();
+});
+
+it("shows live events to a reader that listened before the start, though the execution ends while the store is read", async () => {
+  const readers = new Readers(100 * size);
+  const reader = readers.open("e", new AbortController().signal);
+  const stored = [
+    toEvent("e", 1, 0, { type: "workflow-start" }),
+    toEvent("e", 2, 0, { type: "workflow-complete", status: "completed" }),
+  ];
+  let isRunning = true;
+  const read = async ({ seq, row }: { seq: number; row: number }): Promise<EventPage> => {
+    if (isRunning) {
+      for (const one of [stored[0]!, event, stored[1]!]) readers.publish("e", one);
+      isRunning = false;
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    return { events: stored.slice(seq), last: { seq: stored.length, row } };
+  };
+  const seen: string[] = [];
+  for await (const { type } of readEvents({ read, isRunning: () => isRunning }, reader, 0)) seen.push(type);
+  expect(seen).toEqual(["workflow-start", "noise", "workflow-complete"]);
 });

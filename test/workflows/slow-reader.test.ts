@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
+import { chosenBackend } from "../harness/backends.ts";
 import { describeServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
@@ -39,7 +40,8 @@ describeServer(
       socket.destroy();
       const noise = got.match(/"type":"noise"/g)?.length ?? 0;
       console.log(`of 20,000 live events of 1 KB, ${noise} reached a reader who had stopped`);
-      expect(noise).toBeGreaterThan(0);
+      // A reader on Restate may still be reading the stored events while all of these are emitted.
+      if (!chosenBackend.isDistributed) expect(noise).toBeGreaterThan(0);
       expect(noise).toBeLessThan(20_000); // what did not fit was dropped; the lifecycle is whole
       const seqs = [...got.matchAll(/"seq":(\d+)/g)].map(([, seq]) => Number(seq));
       expect(seqs).toEqual([1, 2, 3, 4]);

@@ -29,15 +29,17 @@ export async function* readEvents(
   let cursor: EventCursor = { seq: afterSeq, row: 0 };
   // Events and status are committed together: all events of an execution that does not run include the closing one.
   const isOver = async (): Promise<boolean> => !(await isRunning()) && (await read(cursor)).events.length === 0;
+  // A reader that has listened from the very next event on needs nothing from the store, which lacks the live events. That may
+  // come true while the store is read.
+  const hasNext = (): boolean => reader.nextSeq() === cursor.seq + 1;
   try {
     for (;;) {
-      // A reader that has listened from the very next event on needs nothing from the store.
-      if (reader.nextSeq() !== cursor.seq + 1) {
-        for (let page = await read(cursor); page.events.length > 0; page = await read(cursor)) {
+      if (!hasNext()) {
+        for (let page = await read(cursor); page.events.length > 0 && !hasNext(); page = await read(cursor)) {
           yield* page.events;
           cursor = page.last;
         }
-        if (await isOver()) return;
+        if (!hasNext() && (await isOver())) return;
       }
       for (;;) {
         const event = await reader.next();
