@@ -24,7 +24,7 @@ export class RestateClient {
     this.#health = new IngressHealth(options.timeouts.readMs);
   }
 
-  /** Whether the last call was answered. */
+  /** True if the last call was answered. */
   get isReachable(): boolean {
     return this.#isReachable;
   }
@@ -169,7 +169,7 @@ export class RestateClient {
   }
 }
 
-/** Whether a promise resolves before a signal is aborted. */
+/** Returns true if a promise resolves before a signal is aborted. */
 function endsBefore(local: Promise<unknown>, lost: AbortSignal): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const onLost = (): void => resolve(false);
@@ -178,7 +178,7 @@ function endsBefore(local: Promise<unknown>, lost: AbortSignal): Promise<boolean
   return promise.finally(() => lost.removeEventListener("abort", onLost));
 }
 
-/** Whether the caller has given up, rather than its time limit. */
+/** Returns true if the caller has given up, rather than its time limit. */
 const isLeft = ({ aborted, reason }: AbortSignal): boolean => aborted && (reason as Error).name !== "TimeoutError";
 
 const toPath = (service: string, key: string, method: string): string =>

@@ -193,7 +193,7 @@ class Member implements LocalPlace {
   constructor(name: string | undefined, leave: (reason?: unknown) => void) {
     this.name = name;
     this.leave = leave;
-    this.#granted.promise.catch(() => {}); // reported to the caller, or nobody waits any more
+    this.#granted.promise.catch(() => {}); // reported to the caller, if it still waits
   }
 
   get granted(): Promise<void> {

@@ -55,11 +55,11 @@ export class DriveAttempts {
     this.#isReleased = true;
   }
 
-  /** Whether the code of an attempt runs here. */
+  /** True while the code of an attempt runs here. */
   get isBusy(): boolean {
     return this.#running.size > 0;
   }
-  /** Whether Restate's journal has an attempt without a result. */
+  /** True while Restate's journal has an attempt without a result. */
   get hasStarted(): boolean {
     return this.#attempts.size > 0;
   }

@@ -13,7 +13,7 @@ import type { Clearance } from "./suspects.ts";
 export interface DriveHost {
   /** The most bytes of the input and all values of one execution. */
   readonly executionBytes: number;
-  /** Whether the server is shutting down: attempts in flight may finish, no other is started. */
+  /** True when the server is shutting down: attempts in flight may finish, no other is started. */
   readonly isClosing: boolean;
   /** The code of an execution on this replica. Waits until the replica knows its workflows; rejects if it may not run them. */
   programOf(execution: Execution): Promise<Program | undefined>;

@@ -6,7 +6,7 @@ export interface LocalDrive {
   readonly invocation: string;
   readonly status: ExecutionStatus;
   readonly position: Position;
-  /** Whether an attempt runs, or its result is on its way to Restate. */
+  /** True while an attempt runs, or its result is on its way to Restate. */
   readonly isBusy: boolean;
   /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
   readonly hasStarted: boolean;
