@@ -85,7 +85,7 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
 
 /** Catches errors of hooks. crossws does not await a hook: its rejection would be unhandled and crash the process. */
 function guard(hooks: Partial<Hooks>, report: (error: unknown) => void, requestId: string): Partial<Hooks> {
-  const upgrade = hooks.upgrade && guardUpgrade(hooks.upgrade, report, requestId);
+  const upgrade = guardUpgrade(hooks.upgrade, report, requestId);
   const guarded: Record<string, unknown> = { ...hooks, upgrade };
   for (const name of ["open", "message", "close", "error", "drain"] as const) {
     const hook = hooks[name] as ((peer: Peer, detail: unknown) => unknown) | undefined;
@@ -102,19 +102,26 @@ function guard(hooks: Partial<Hooks>, report: (error: unknown) => void, requestI
   return guarded as Partial<Hooks>;
 }
 
-/** An `upgrade` hook refuses by throwing a Response. Any other error is a failure, and gets an error envelope. */
+/**
+ * An `upgrade` hook refuses by a Response, returned or thrown. Any other error is a failure, and gets an error
+ * envelope. Every response has the id of the request, also 101.
+ */
 function guardUpgrade(
-  upgrade: NonNullable<Hooks["upgrade"]>,
+  upgrade: Hooks["upgrade"] | undefined,
   report: (error: unknown) => void,
   requestId: string,
 ): Hooks["upgrade"] {
-  const headers = [requestIdHeader(requestId)];
+  const header = requestIdHeader(requestId);
   return async (request) => {
     try {
-      return await upgrade(request);
+      const accepted = await upgrade?.(request);
+      if (accepted instanceof Response) return withHeaders(accepted, [header]);
+      const headers = new Headers(accepted?.headers);
+      headers.set(...header);
+      return { ...accepted, headers };
     } catch (error) {
-      if (error instanceof Response) return withHeaders(error, headers);
-      return toErrorEnvelope(error, headers, report).toResponse();
+      if (error instanceof Response) return withHeaders(error, [header]);
+      return toErrorEnvelope(error, [header], report).toResponse();
     }
   };
 }

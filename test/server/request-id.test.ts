@@ -1,9 +1,15 @@
 import { expect, it } from "vitest";
 import type { Config } from "agentserve";
+import { defineWebSocketHandler } from "h3";
 import { describeServer, startServer } from "../harness/server.ts";
 
 const configureApp: Config["configureApp"] = (app) => {
   app.get("/answers", () => new Response("no", { status: 403 }));
+  app.get(
+    "/accepts",
+    defineWebSocketHandler({ upgrade: () => ({ headers: { "x-own": "1" } }), open: (peer) => peer.close() }),
+  );
+  app.get("/returns", defineWebSocketHandler({ upgrade: () => new Response("no", { status: 403 }) }));
 };
 const handshake =
   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
@@ -29,6 +35,8 @@ describeServer("x-request-id", { config: { configureApp }, only: ["dev", "start"
       400,
       `GET /ws HTTP/1.1\r\n${host}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
     ],
+    ["a WebSocket", 101, `GET /accepts HTTP/1.1\r\n${host}${handshake}\r\n`],
+    ["an upgrade whose hook returns a refusal", 403, `GET /returns HTTP/1.1\r\n${host}${handshake}\r\n`],
     ["an upgrade that the host refuses", 403, `GET /answers HTTP/1.1\r\n${host}${handshake}\r\n`],
   ])("is in the response to %s (%i)", async (_, status, request) => {
     const answer = await server.raw(request);
