@@ -46,3 +46,16 @@ it("shows live events to a reader that listened before the start, though the exe
   for await (const { type } of readEvents({ read, isRunning: () => isRunning }, reader, 0)) seen.push(type);
   expect(seen).toEqual(["workflow-start", "noise", "workflow-complete"]);
 });
+
+it("ends with the execution for a reader who claims to have read further", async () => {
+  const readers = new Readers(10 * size);
+  const reader = readers.open("e", new AbortController().signal);
+  let isRunning = true;
+  const read = (): EventPage => ({ events: [], last: { seq: 99, row: 0 } });
+  const events = readEvents({ read, isRunning: () => isRunning }, reader, 99);
+  const next = events.next();
+  await new Promise((resolve) => setImmediate(resolve));
+  isRunning = false;
+  readers.publish("e", toEvent("e", 2, 0, { type: "workflow-complete", status: "completed" }));
+  expect(await next).toEqual({ done: true, value: undefined });
+});

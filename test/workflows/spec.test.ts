@@ -586,8 +586,10 @@ describeServer("beyond the spec", { config: { workflows } }, (server) => {
     await beginAsync(server, "gated", {}, id);
     await gates.reached(id);
     const live = server.get(path("gated", id, "stream"));
+    const ahead = server.get(path("gated", id, "stream?after=99"));
     gates.open(id);
     const { text, events } = await live;
+    expect((await ahead).events).toEqual([expect.objectContaining({ type: "workflow-result" })]);
     expect(events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed" });
     const seqs = events.slice(0, -1).map(({ seq }) => seq);
     expect(seqs).toEqual(seqs.map((_, index) => index + 1));

@@ -46,12 +46,13 @@ export async function* readEvents(
         if (event === undefined) return;
         if (event === "lagging") break;
         const { seq } = event;
-        if (seq !== undefined) {
-          if (seq <= cursor.seq) continue;
+        if (seq === undefined) yield event;
+        else if (seq > cursor.seq) {
           if (seq > cursor.seq + 1) break; // the event between was published before this reader listened
           cursor = { ...cursor, seq };
+          yield event;
         }
-        yield event;
+        // Also after an event that the reader has, or claims to have.
         if (isClosing(event) && (await isOver())) return;
       }
     }
