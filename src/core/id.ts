@@ -17,3 +17,6 @@ export function newId(): string {
   return last.prefix + crypto.randomUUID().slice(15);
 }
 let last = { now: 0, prefix: "" };
+
+/** Whether an id looks like one of `newId`. */
+export const isOwnId = (id: string): boolean => /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/.test(id);

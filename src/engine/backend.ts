@@ -73,8 +73,11 @@ export interface Engine {
   recover(programOf?: (workflowId: string) => Program | undefined): Promise<void>;
   /** Whether `recover` has resolved. Restate: the endpoint is registered. */
   isRecovered(): boolean;
-  /** Starts an execution. Durable when it resolves; `created` is false when the id exists. Restate: the register's `begin`. */
-  begin(execution: Execution, program: Program): Promise<{ created: boolean }>;
+  /**
+   * Starts an execution. Durable when it resolves; `created` is false when the id exists. Restate: the register's `begin`, or a
+   * drive without a register if the id is `fresh` (made for this start) and `awaited` (told to nobody before the result).
+   */
+  begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<{ created: boolean }>;
   /** Restate: a shared handler of the register. */
   state(id: string): Promise<ExecutionState | undefined>;
   /** A page of executions, newest first, with markers for long values (`listed-value`). Restate: SQL over one small state key. */

@@ -21,6 +21,7 @@ export interface BeginOptions extends Claims {
 
 /**
  * Starts an execution. The request is validated first. Once started, the execution continues even if the request ends.
+ * `isAwaited`: the caller is told the id with the result.
  */
 export async function begin(
   engine: Engine,
@@ -28,8 +29,10 @@ export async function begin(
   input: unknown,
   options: BeginOptions = {},
   identity: Identity,
+  isAwaited = false,
 ): Promise<Execution> {
   const { definition, steps } = runnable;
+  const id = options.executionId === undefined ? (isAwaited ? "awaited" : "fresh") : undefined;
   const execution: Execution = {
     id: options.executionId ?? newId(),
     workflowId: definition.id,
@@ -39,7 +42,7 @@ export async function begin(
     startAt: Date.now(),
     steps,
   };
-  const { created } = await engine.begin(execution, runnable);
+  const { created } = await engine.begin(execution, runnable, id);
   if (!created) throw new ServeError(409, `Execution ${execution.id} already exists`);
   return execution;
 }

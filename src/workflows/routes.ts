@@ -109,9 +109,9 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       },
       async handle({ params, body, identity, request, snapshot, hold }) {
         const workflow = findWorkflow(snapshot, params.id);
-        const { id } = await keep(hold(), begin(engine, workflow, body.input, body.options, identity));
-        if (wantsAsync(request))
-          return new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
+        const isAsync = wantsAsync(request);
+        const { id } = await keep(hold(), begin(engine, workflow, body.input, body.options, identity, !isAsync));
+        if (isAsync) return new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
         return settle(id, 0, request.signal);
       },
     }),

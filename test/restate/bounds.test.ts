@@ -6,6 +6,7 @@ import { Arrivals } from "../../src/backends/restate/arrivals.ts";
 import { toNames } from "../../src/backends/restate/calls.ts";
 import { RestateClient } from "../../src/backends/restate/client/client.ts";
 import { LocalDrives } from "../../src/backends/restate/drive/drives.ts";
+import { States } from "../../src/backends/restate/states.ts";
 import { SettledStates } from "../../src/backends/restate/settled-states.ts";
 import { unchecked } from "../../src/core/caller.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
@@ -115,9 +116,12 @@ it(
   { timeout },
   async () => {
     const dead = `http://127.0.0.1:${await freePort()}`;
+    const client = new RestateClient({ ingress: [dead], admin: dead, timeouts: patientTimeouts });
+    const names = toNames("x");
     const states = new SettledStates({
-      client: new RestateClient({ ingress: [dead], admin: dead, timeouts: patientTimeouts }),
-      names: toNames("x"),
+      client,
+      states: new States(client, names),
+      names,
       drives: new LocalDrives(),
       known: Promise.resolve(),
       arrivals: new Arrivals(),

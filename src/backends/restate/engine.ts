@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
-import { isId, newId } from "../../core/id.ts";
+import { isOwnId, newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
@@ -22,12 +22,13 @@ import { listExecutions } from "./list.ts";
 import type { RestateSettings } from "./options.ts";
 import { Programs } from "./programs.ts";
 import { createRegister } from "./register/register.ts";
-import type { BeginInput, Brief, MoveInput, MoveResult } from "./register/register-state.ts";
+import type { BeginInput, DriveInput, MoveInput, MoveResult } from "./register/register-state.ts";
 import { lastPosition, startedIn } from "./drive/rows.ts";
 import { findDifference } from "./drive/replay-rows.ts";
 import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
 import { SettledStates } from "./settled-states.ts";
+import { States } from "./states.ts";
 import { StoredEvents } from "./stored-events.ts";
 import { createWait } from "./wait.ts";
 
@@ -47,6 +48,7 @@ export class RestateEngine implements Engine {
   readonly #options: RestateEngineOptions;
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
+  readonly #states: States;
   readonly #drives = new LocalDrives();
   readonly #arrivals = new Arrivals();
   readonly #readers: Readers;
@@ -68,6 +70,7 @@ export class RestateEngine implements Engine {
     this.#options = options;
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
+    this.#states = new States(this.#client, this.#names);
     this.conversations = new RestateConversations({
       client: this.#client,
       names: this.#names,
@@ -78,6 +81,7 @@ export class RestateEngine implements Engine {
     this.#slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte });
     this.#stored = new StoredEvents({
       client: this.#client,
+      states: this.#states,
       names: this.#names,
       drives: this.#drives,
       readers: this.#readers,
@@ -86,6 +90,7 @@ export class RestateEngine implements Engine {
     });
     this.#settled = new SettledStates({
       client: this.#client,
+      states: this.#states,
       names: this.#names,
       drives: this.#drives,
       known: this.#known.promise,
@@ -101,6 +106,7 @@ export class RestateEngine implements Engine {
       slots: this.#slots,
       readers: this.#readers,
       stored: this.#stored,
+      states: this.#states,
       settled: this.#settled,
       interruptions: this.#interruptions,
       closing: this.#closing.signal,
@@ -135,14 +141,14 @@ export class RestateEngine implements Engine {
     return this.isRecovered() && this.#client.isReachable;
   }
 
-  async begin(execution: Execution, program: Program): Promise<{ created: boolean }> {
+  async begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<{ created: boolean }> {
     this.#refuseWhenClosing();
-    const { id } = execution;
     const release = this.#slots.reserve();
-    const input: BeginInput = { execution, token: newId(), failsOnCrash: program.recovery === "fail" };
-    const forget = this.#expect(id, program);
+    const forget = this.#expect(execution.id, program);
     try {
-      const created = await this.#write<boolean>(id, "begin", input);
+      // Without a register, no crash would be noticed before the drive is repeated.
+      const isSolo = id === "awaited" && program.recovery !== "fail";
+      const created = isSolo ? await this.#beginSolo(execution) : await this.#begin(execution, program, id === "fresh");
       if (!created) forget();
       return { created };
     } catch (error) {
@@ -151,6 +157,19 @@ export class RestateEngine implements Engine {
     } finally {
       release();
     }
+  }
+
+  async #begin(execution: Execution, program: Program, isFresh: boolean): Promise<boolean> {
+    const { id } = execution;
+    if (!isFresh && isOwnId(id) && (await this.#states.solo(id))) return false;
+    const input: BeginInput = { execution, token: newId(), failsOnCrash: program.recovery === "fail" };
+    return this.#write<boolean>(id, "begin", input);
+  }
+  async #beginSolo(execution: Execution): Promise<true> {
+    const input: DriveInput = { execution, isNew: true, isSolo: true, epoch: 0, commands: [] };
+    await this.#known.promise;
+    this.#settled.started(execution.id, await this.#client.send(this.#names.drive, execution.id, "run", input));
+    return true;
   }
 
   /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */
@@ -165,8 +184,7 @@ export class RestateEngine implements Engine {
 
   async state(id: string): Promise<ExecutionState | undefined> {
     await this.#known.promise;
-    if (!isId(id)) return undefined; // `..` would change the path of the request
-    return (await this.#client.read<ExecutionState | null>(this.#names.register, id, "state")) ?? undefined;
+    return this.#states.state(id);
   }
 
   async list(filter: ListFilter): Promise<ListPage> {
@@ -228,14 +246,11 @@ export class RestateEngine implements Engine {
 
   /** The first difference between the rows of a suspended execution and the code. One that is driven continues on its own. */
   async #findDifference(id: string, epoch: number, program: Program): Promise<string | undefined> {
-    const [state, brief, rows] = await Promise.all([this.state(id), this.#brief(id), this.#stored.allRows(id)]);
+    const [state, brief, rows] = await Promise.all([this.state(id), this.#states.brief(id), this.#stored.allRows(id)]);
     const isSuspended = state?.status === "suspended" && state.epoch === epoch && brief?.isDriven === false;
     // Rows that the last drive has not stored yet are compared by the next one.
     if (!isSuspended || rows.at(-1)?.epoch !== epoch) return undefined;
     return findDifference(state.execution, rows, [], program);
-  }
-  #brief(id: string): Promise<Brief | null> {
-    return this.#client.read<Brief | null>(this.#names.register, id, "brief");
   }
 
   cancel(id: string, reason: string): Promise<ExecutionState | false> {
@@ -244,7 +259,10 @@ export class RestateEngine implements Engine {
 
   async #move(id: string, change: Omit<MoveInput, "token">): Promise<ExecutionState | false> {
     const input: MoveInput = { ...change, token: newId() };
-    const { state, isBusy } = await this.#write<MoveResult>(id, "move", input);
+    const move = (): Promise<MoveResult> => this.#write(id, "move", input);
+    let moved = await move();
+    if (moved.isMissing && (await this.#states.summon(id))) moved = await move();
+    const { state, isBusy } = moved;
     if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
     if (!state) return false;
     this.#settled.notify(state);
@@ -257,7 +275,7 @@ export class RestateEngine implements Engine {
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
-    const brief = await this.#brief(id);
+    const brief = await this.#states.brief(id);
     return brief?.isDriven ? undefined : startedIn(await this.#stored.allRows(id));
   }
 

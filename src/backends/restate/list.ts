@@ -14,6 +14,10 @@ const toSortable = (startAt: number): string => String(startAt).padStart(15, "0"
 const part = (index: number): string => `split_part(value_utf8, '|', ${index + 2})`;
 const quote = (text: string): string => `'${encodeURIComponent(text).replaceAll("'", "''")}'`;
 
+/** The index of an execution is a state key of its register, or of its drive while it has no register. */
+const isIndexed = ({ register, drive }: ServiceNames): string =>
+  `service_name in ('${register}', '${drive}') and key = 'index'`;
+
 /** The number of executions in each status. A scan, like a list. */
 export async function countByStatus(
   client: RestateClient,
@@ -21,7 +25,7 @@ export async function countByStatus(
 ): Promise<Partial<Record<ExecutionStatus, number>>> {
   const rows = await client.query<{ status: ExecutionStatus; count: number }>(
     `select ${part(3)} as status, count(*) as count from state
-      where service_name = '${names.register}' and key = 'index' group by ${part(3)} order by 1`,
+      where ${isIndexed(names)} group by ${part(3)} order by 1`,
   );
   return Object.fromEntries(rows.map(({ status, count }) => [status, count]));
 }
@@ -38,30 +42,31 @@ export async function listExecutions(
 ): Promise<ListPage> {
   const { workflowId, status, userId, limit, before } = filter;
   const where = [
-    `service_name = '${names.register}'`,
-    "key = 'index'",
+    isIndexed(names),
     `${part(0)} = ${quote(workflowId)}`,
     ...(status ? [`${part(3)} = ${quote(status)}`] : []),
     ...(userId === undefined ? [] : [`${part(4)} = ${quote(`u${userId}`)}`]),
     ...(before ? [isBefore(before)] : []),
   ];
-  const found = await client.query<{ id: string }>(
-    `select service_key as id from state where ${where.join(" and ")}
+  const found = await client.query<{ id: string; service: string }>(
+    `select service_key as id, service_name as service from state where ${where.join(" and ")}
       order by ${part(1)} desc, ${part(2)} desc limit ${limit + 1}`,
   );
-  const ids = found.slice(0, limit).map(({ id }) => id);
-  const states: ExecutionState[] = [];
+  const page = found.slice(0, limit);
+  const states = new Map<string, ExecutionState>();
   let bytes = 0;
-  for (let from = 0; from < ids.length; from += atOnce) {
-    const asked = ids.slice(from, from + atOnce).map((id) => client.read<Listed>(names.register, id, "listed"));
+  for (let from = 0; from < page.length; from += atOnce) {
+    const asked = page
+      .slice(from, from + atOnce)
+      .map(({ id, service }) => client.read<Listed>(service, id, service === names.drive ? "listedSolo" : "listed"));
     for (const state of await Promise.all(asked)) {
-      if (!state) continue; // removed meanwhile
-      if (bytes >= maxPageBytes) return { states, hasMore: true };
+      if (!state || states.has(state.execution.id)) continue; // removed meanwhile, or about to have only its register
+      if (bytes >= maxPageBytes) return { states: [...states.values()], hasMore: true };
       bytes += JSON.stringify(state).length;
-      states.push(state);
+      states.set(state.execution.id, state);
     }
   }
-  return { states, hasMore: found.length > limit };
+  return { states: [...states.values()], hasMore: found.length > limit };
 }
 
 function isBefore({ startAt, id }: { startAt: number; id: string }): string {

@@ -10,9 +10,10 @@ import type { LocalDrive, LocalDrives } from "./drive/drives.ts";
 import type { Interruptions } from "./drive/interruptions.ts";
 import type { Programs } from "./programs.ts";
 import type { RescueHost } from "./register/register-rescue.ts";
-import type { RescueCause, RescueInput } from "./register/register-state.ts";
+import type { RescueInput } from "./register/register-state.ts";
 import { toEvents, type StoredRow } from "./drive/rows.ts";
 import type { SettledStates } from "./settled-states.ts";
+import type { States } from "./states.ts";
 import type { StoredEvents } from "./stored-events.ts";
 import type { Clearance } from "./drive/suspects.ts";
 
@@ -24,6 +25,7 @@ interface ReplicaParts {
   readonly slots: Slots;
   readonly readers: Readers;
   readonly stored: StoredEvents;
+  readonly states: States;
   readonly settled: SettledStates;
   readonly interruptions: Interruptions;
   readonly closing: AbortSignal;
@@ -73,8 +75,11 @@ export class Replica implements DriveHost, RescueHost {
     return this.#parts.stored.firstRows(id, count);
   }
 
-  rescue(id: string, invocation: string, cause: RescueCause): void {
-    this.#parts.interruptions.rescue(id, invocation, cause);
+  rescue(input: RescueInput, id: string): void {
+    this.#parts.interruptions.rescue(input, id);
+  }
+  summon(summonsId: string): void {
+    this.#parts.states.resolve(summonsId);
   }
   clear(drive: LocalDrive): Promise<Clearance> {
     return this.#parts.interruptions.clear(drive);
@@ -82,7 +87,10 @@ export class Replica implements DriveHost, RescueHost {
   interrupted(drive: LocalDrive, isRepeated: boolean): void {
     if (this.isClosing) return; // `close` has reported it
     void this.#parts.interruptions.report(drive);
-    if (isRepeated) this.rescue(drive.execution.id, drive.invocation, "journal");
+    if (isRepeated) {
+      const { invocation: gone, solo, execution } = drive;
+      this.rescue({ gone, cause: "journal", solo }, execution.id);
+    }
   }
   endDrive(input: RescueInput): Promise<boolean> {
     return this.#parts.interruptions.endDrive(input);

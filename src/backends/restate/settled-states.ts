@@ -5,14 +5,19 @@ import { Waiters } from "../../engine/runs/waiters.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
+import type { States } from "./states.ts";
 import type { LocalDrives } from "./drive/drives.ts";
 
 /** The most states that are kept for callers that are about to ask, and the most characters of their values. */
 const mostRecent = 1_000;
 const mostChars = 16_777_216;
 
+const startMs = 500;
+const mostStarted = 10_000;
+
 interface SettledParts {
   readonly client: RestateClient;
+  readonly states: States;
   readonly names: ServiceNames;
   readonly drives: LocalDrives;
   /** Resolves when Restate may be asked. */
@@ -35,6 +40,8 @@ export class SettledStates {
   /** States of the executions that were started or resumed here, until the caller asks for them; undefined before. */
   readonly #recent = new Map<string, ExecutionState | undefined>();
   readonly #elsewhere = new Map<string, SharedWait>();
+  /** The drives of executions that were started here without a register, until the caller has the result. */
+  readonly #started = new Map<string, string>();
   #chars = 0;
 
   constructor(parts: SettledParts) {
@@ -46,6 +53,11 @@ export class SettledStates {
     this.forget(id);
     this.#recent.set(id, undefined);
     this.#evict();
+  }
+  started(id: string, drive: string): void {
+    this.#started.set(id, drive);
+    const [oldest] = this.#started.keys();
+    if (this.#started.size > mostStarted) this.#started.delete(oldest!);
   }
   forget(id: string): void {
     const state = this.#recent.get(id);
@@ -76,7 +88,10 @@ export class SettledStates {
   async next(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
     const recent = this.#recent.get(id);
     this.forget(id);
-    if (recent && recent.epoch > afterEpoch) return recent;
+    if (recent && recent.epoch > afterEpoch) {
+      this.#started.delete(id);
+      return recent;
+    }
     const { closed } = this.#parts;
     const over = new AbortController();
     const stop = AbortSignal.any([over.signal, closed, ...(signal ? [signal] : [])]);
@@ -89,6 +104,7 @@ export class SettledStates {
       throw closed.aborted ? shuttingDown() : error;
     } finally {
       leave();
+      this.#started.delete(id);
       over.abort();
     }
   }
@@ -124,12 +140,24 @@ export class SettledStates {
   }
 
   async #ask(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
-    const { client, names } = this.#parts;
+    const { client, names, states } = this.#parts;
     for (;;) {
       const input = { id, afterEpoch };
       const state = await client.wait<ExecutionState | null>(names.wait, "settled", input, signal);
       if (state) return state;
+      if (await states.summon(id).catch(() => false)) continue; // a drive that does not answer is repeated elsewhere
+      const now = await states.state(id);
+      if (now && now.status !== "running" && now.epoch > afterEpoch) return now;
+      if (!now) await this.#checkStart(id);
     }
+  }
+
+  /** Waits for the drive of an execution that was started here without a register. Rejects when there is none. */
+  async #checkStart(id: string): Promise<void> {
+    const drive = this.#started.get(id);
+    if (drive === undefined || !(await this.#parts.client.invocation(drive)))
+      throw new Error(`Execution ${id} does not exist`);
+    await sleep(startMs);
   }
 
   close(): void {

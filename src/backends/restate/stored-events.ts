@@ -5,13 +5,14 @@ import { localMs } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { LocalDrives } from "./drive/drives.ts";
-import type { Brief } from "./register/register-state.ts";
+import type { States } from "./states.ts";
 import { toEvents, type RowPage, type StoredRow } from "./drive/rows.ts";
 
 const retryMs = 200;
 
 export interface StoredEventsParts {
   readonly client: RestateClient;
+  readonly states: States;
   readonly names: ServiceNames;
   readonly drives: LocalDrives;
   readonly readers: Readers;
@@ -59,8 +60,7 @@ export class StoredEvents {
 
   /** Whether more events will come: the execution runs, or its register is ahead of its rows. */
   async isRunning(id: string, signal: AbortSignal): Promise<boolean> {
-    const { client, names } = this.#parts;
-    const brief = await this.#persist(() => client.read<Brief | null>(names.register, id, "brief"), signal);
+    const brief = await this.#persist(() => this.#parts.states.brief(id), signal);
     if (!brief) return false;
     if (brief.status === "running") return true;
     const page = await this.#persist(() => this.#rows(id, Number.MAX_SAFE_INTEGER), signal);
@@ -91,6 +91,8 @@ export class StoredEvents {
       }
       const wait = client.wait(names.wait, "row", { id, afterRow: (next ?? 0) - 1, replica }, closing);
       await wait.catch(() => sleep(retryMs));
+      // Without a register, nobody wakes the reader.
+      if (isIdle) await this.#persist(() => this.#parts.states.summon(id), closing);
       await sleep(isIdle ? retryMs : localMs);
       isIdle = true; // without a drive, the wait ends at once: the last row is on its way
     }

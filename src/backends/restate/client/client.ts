@@ -40,10 +40,17 @@ export class RestateClient {
     return this.#call(toPath(service, key, method), body, signal);
   }
 
-  /** Sends to a handler, to be run after a delay. Resolves when Restate has it. */
-  async send(service: string, key: string, method: string, body: unknown, delayMs: number): Promise<void> {
-    const path = `${toPath(service, key, method)}/send?delay=${delayMs}ms`;
-    await this.#call(path, body, AbortSignal.timeout(this.#options.timeouts.writeMs));
+  /** Sends to a handler, to be run now or after a delay. Resolves to the id of the invocation when Restate has it. */
+  async send(service: string, key: string, method: string, body: unknown, delayMs?: number): Promise<string> {
+    const path = `${toPath(service, key, method)}/send${delayMs === undefined ? "" : `?delay=${delayMs}ms`}`;
+    const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
+    return (await this.#call<{ invocationId: string }>(path, body, signal)).invocationId;
+  }
+
+  /** Resolves an awakeable, if it still exists. */
+  async resolve(awakeable: string): Promise<void> {
+    const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
+    await this.#sendToAny(`restate/awakeables/${awakeable}/resolve`, null, signal, false);
   }
 
   /** Calls a handler that answers when something happens. */

@@ -4,7 +4,8 @@ import type { Execution, ExecutionState } from "../../../engine/execution.ts";
 import type { Admissible } from "../../../engine/runs/slots.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { RescueCause } from "../register/register-state.ts";
+import type { Retention } from "../../../engine/retention.ts";
+import type { RescueInput } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 import type { Clearance } from "./suspects.ts";
@@ -29,11 +30,14 @@ export interface DriveHost {
   publish(id: string, row: StoredRow, states: readonly ExecutionState[]): void;
   publishLive(event: LiveEvent): void;
   /** Ends a drive that cannot continue. Another one continues from the rows. */
-  rescue(id: string, invocation: string, cause: RescueCause): void;
+  rescue(input: RescueInput, id: string): void;
+  /** Asks a drive of this replica to get a register. */
+  summon(summonsId: string): void;
 }
 export interface DriveParts {
   readonly sdk: RestateSdk;
   readonly names: ServiceNames;
   readonly calls: Calls;
+  readonly retention: Retention;
   readonly host: DriveHost;
 }

@@ -8,6 +8,7 @@ import { DriveRows } from "./drive-rows.ts";
 import { maxCrashes } from "../register/register-crashes.ts";
 import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { findDifference } from "./replay-rows.ts";
+import { forgetSolo } from "./solo.ts";
 import { lastPosition, loadRows, startedIn, type StoredRow } from "./rows.ts";
 
 /** The result of a comparison: the steps to continue on, or the transition that ends the drive. */
@@ -24,8 +25,9 @@ export async function runRescue(
   input: DriveInput & { readonly cause: RescueCause },
 ): Promise<void> {
   const { host } = parts;
-  const { execution, epoch, commands, cause } = input;
+  const { execution, epoch, commands, cause, wasSolo } = input;
   const link = new RegisterLink(context, parts);
+  if (wasSolo) forgetSolo(context);
   const stored = await loadRows(context, host, { id: execution.id, epoch });
   const verdict = await context.run("verdict", async (): Promise<Verdict> => {
     if (cause === "restart")

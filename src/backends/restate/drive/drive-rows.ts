@@ -71,11 +71,23 @@ export class DriveRows {
 
   /** Stores the next row, and publishes it. */
   store(stored: StoredRow, transitions: readonly Transition[]): void {
+    const states = this.#set(stored, transitions);
+    this.#host.publish(this.#execution.id, stored, states);
+  }
+
+  /** Stores the row of an end, and publishes it once Restate has it: code of tomorrow could lead to another end. */
+  async storeEnd({ stored, transitions }: NextRow): Promise<void> {
+    const states = this.#set(stored, transitions);
+    await this.#context.get("none"); // answered after all changes before it
+    this.#host.publish(this.#execution.id, stored, states);
+  }
+
+  #set(stored: StoredRow, transitions: readonly Transition[]): ExecutionState[] {
     const states = transitions.map((last, index) => this.#toState(last, this.#epoch + index + 1));
     this.add(stored);
     this.#context.set(toRowKey(stored.number), stored);
     for (const awakeable of this.#watching.splice(0)) this.#context.resolveAwakeable(awakeable, null);
-    this.#host.publish(this.#execution.id, stored, states);
+    return states;
   }
 
   /** Asks the register for a transition, and stores its row. Returns false when a command was first, and is on its way. */

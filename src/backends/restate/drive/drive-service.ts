@@ -6,6 +6,9 @@ import { Drive } from "./drive.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { runRescue } from "./drive-rescue.ts";
 import type { Command, DriveInput } from "../register/register-state.ts";
+import { readSolo, toSoloState, type Solo } from "./solo.ts";
+import { toListed } from "../listed-state.ts";
+import type { ExecutionState } from "../../../engine/execution.ts";
 import { openRows, readPage, toRowKey, type RowPage, type StoredRow } from "./rows.ts";
 
 /** The object that has the rows of an execution, and runs its drives. */
@@ -58,6 +61,13 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
       rows: shared(reading, (context: ObjectSharedContext, from: number): Promise<RowPage> =>
         readPage(sdk, context, from),
       ),
+
+      solo: shared(reading, (context: ObjectSharedContext): Promise<Solo | null> => readSolo(context)),
+
+      listedSolo: shared(reading, async (context: ObjectSharedContext): Promise<ExecutionState | null> => {
+        const solo = await readSolo(context);
+        return solo && toListed(toSoloState(solo));
+      }),
     },
   });
 }

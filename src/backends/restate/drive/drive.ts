@@ -17,10 +17,11 @@ import type { DriveParts } from "./drive-host.ts";
 import { RegisterLink, type SignalInput } from "./drive-link.ts";
 import { DriveRows, type NextRow } from "./drive-rows.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { DriveInput } from "../register/register-state.ts";
+import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { replayRows, withBytes } from "./replay-rows.ts";
 import { isReplaying } from "./replaying.ts";
-import { loadRows } from "./rows.ts";
+import { loadRows, toRowKey } from "./rows.ts";
+import { forgetSolo, SoloDrive, type Summoned } from "./solo.ts";
 import type { Clearance } from "./suspects.ts";
 
 /** The rows after which a drive hands over, so that Restate's journal of it stays short. */
@@ -50,6 +51,8 @@ export class Drive implements LocalDrive, Admissible {
   readonly #isRepeated: boolean;
   /** Of a repeated attempt: asked for when its code runs for the first time, and ended with the next row. */
   #clearance: Promise<Clearance> | undefined;
+  /** Undefined when the execution has a register. */
+  #solo: SoloDrive | undefined;
   #command!: RestatePromise<SignalInput>;
   #watch!: RestatePromise<SignalInput>;
   #firstRow = 0;
@@ -61,18 +64,21 @@ export class Drive implements LocalDrive, Admissible {
   /** Runs a drive. Rejects without a call of the context when this replica has other code than the drive began with. */
   static async run(context: ObjectContext, parts: DriveParts, input: DriveInput): Promise<void> {
     const { host } = parts;
-    const { execution, failsOnCrash = false } = input;
-    const link = new RegisterLink(context, parts);
+    const { execution, failsOnCrash = false, isSolo = false } = input;
+    const link = new RegisterLink(context, parts, isSolo ? execution : undefined);
+    const rescue = (cause: RescueCause): void =>
+      host.rescue({ gone: link.invocation, cause, solo: link.solo }, execution.id);
     const program = await host.programOf(execution);
     if (!program || !hasSameSteps(execution.steps, program.steps)) {
-      host.rescue(execution.id, link.invocation, "code");
+      rescue("code");
       throw new Error(`This replica has other code for workflow ${execution.workflowId} than this drive began with`);
     }
     const isRepeated = isReplaying(context);
     if (failsOnCrash && isRepeated) {
-      host.rescue(execution.id, link.invocation, "restart");
+      rescue("restart");
       throw new Error(`Execution ${execution.id} was interrupted`);
     }
+    if (isSolo && (await context.get(toRowKey(0))) !== null) return undefined; // its start has arrived before
     return new Drive(context, parts, input, { program, link, isRepeated }).#run();
   }
 
@@ -89,6 +95,7 @@ export class Drive implements LocalDrive, Admissible {
     this.#link = link;
     this.#isRepeated = isRepeated;
     this.execution = input.execution;
+    if (input.isSolo) this.#solo = new SoloDrive(context, parts, input.execution);
     this.#rows = new DriveRows(context, host, input.execution);
     this.#walk = program.createWalk(input.execution, {
       readRow: (row) => this.#rows.readText(row),
@@ -101,7 +108,10 @@ export class Drive implements LocalDrive, Admissible {
     const { host } = this.#parts;
     const { attemptCompletedSignal } = this.#context.request();
     attemptCompletedSignal.addEventListener("abort", () => this.#onAttemptCompleted(), { once: true });
-    const { execution, epoch, commands, isNew = false } = this.#input;
+    const { execution, epoch, commands, isNew = false, wasSolo } = this.#input;
+    if (wasSolo) forgetSolo(this.#context);
+    this.#solo?.begin();
+    if (this.#solo && this.#isRepeated) host.summon(this.#solo.summonsId); // its crashes are counted by the register
     const stored = isNew ? [] : await loadRows(this.#context, host, { id: execution.id, epoch });
     this.#leaveSlot = host.enter(this);
     const { mismatch, starts } = replayRows(stored, commands, this.#walk, this.#rows);
@@ -134,17 +144,27 @@ export class Drive implements LocalDrive, Admissible {
       if (awaited.length === 0 && this.#rows.status !== "running") {
         if (this.#rows.status !== "suspended" || (await this.#link.leave(this.#rows.epoch))) return;
       }
-      const heard = await RestatePromise.race([this.#command, this.#watch, ...awaited]);
+      const heard = await RestatePromise.race([
+        this.#command,
+        this.#watch,
+        ...(this.#solo ? [this.#solo.summons] : []),
+        ...awaited,
+      ]);
       if (await this.#on(heard)) return;
     }
   }
 
   /** Handles one input. Returns whether the drive ends. */
-  async #on(heard: SignalInput | AttemptInput): Promise<boolean> {
+  async #on(heard: SignalInput | Summoned | AttemptInput): Promise<boolean> {
     if ("command" in heard) return this.#obey(heard.command);
     if ("watch" in heard) {
       this.#watch = this.#link.watch();
       this.#rows.watch(heard.watch);
+      return false;
+    }
+    if ("isSummoned" in heard) {
+      await this.#solo!.register(this.#link);
+      this.#solo = undefined;
       return false;
     }
     const ended = this.#attempts.take(heard);
@@ -186,11 +206,18 @@ export class Drive implements LocalDrive, Admissible {
     }
     const next = resolveTransition(transition, (value) => toText(value, (number) => this.#rows.readText(number)));
     const { stored, transitions } = toRow([...commands, next]);
-    return this.#rows.settle(this.#link, next, {
-      made: { stored: { ...stored, moved: true }, transitions },
-      notMade: toRow(commands),
-      onMade: () => this.#walk.confirmTransition(),
-    });
+    const made = { stored: { ...stored, moved: true }, transitions };
+    const onMade = (): void => this.#walk.confirmTransition();
+    if (this.#solo && next.to !== "suspended") {
+      onMade();
+      this.#solo.end(next);
+      await this.#rows.storeEnd(made);
+      return true;
+    }
+    const isMade = await this.#rows.settle(this.#link, next, { made, notMade: toRow(commands), onMade });
+    if (this.#solo) forgetSolo(this.#context);
+    this.#solo = undefined;
+    return isMade;
   }
 
   /** Whether the code of this drive may run here. After a crash it may have to wait for its turn, or may not run again. */
@@ -231,6 +258,9 @@ export class Drive implements LocalDrive, Admissible {
   }
   get isBusy(): boolean {
     return this.#attempts.isBusy || this.#isStoring;
+  }
+  get solo(): Execution | undefined {
+    return this.#link.solo;
   }
   get isReleased(): boolean {
     return this.#isReleased;

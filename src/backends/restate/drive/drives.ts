@@ -11,6 +11,8 @@ export interface LocalDrive {
   /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
   readonly hasStarted: boolean;
   readonly isReleased: boolean;
+  /** The execution, while it has no register. */
+  readonly solo: Execution | undefined;
   /** Aborts the attempts in flight. */
   release(reason: string): void;
 }

@@ -3,13 +3,14 @@ import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LocalDrive } from "./drives.ts";
 import { maxCrashes } from "../register/register-crashes.ts";
-import type { CrashInput, RescueCause, RescueInput } from "../register/register-state.ts";
+import type { CrashInput, RescueInput } from "../register/register-state.ts";
 import type { RowPage } from "./rows.ts";
 import { Suspects, type Clearance } from "./suspects.ts";
 
 /** The time in which a replica with the old code may still take a drive. */
 const rescueMs = 300;
 const retryMs = 500;
+const registerMs = 20;
 const maxReports = 60;
 
 /**
@@ -38,7 +39,7 @@ export class Interruptions {
     const count = await this.#count(drive, "interrupted", () => !drive.isReleased);
     if (count === undefined) return refusal;
     if (count > maxCrashes) {
-      this.rescue(id, drive.invocation, "crashes");
+      this.rescue({ gone: drive.invocation, cause: "crashes" }, id);
       return refusal;
     }
     if (count < maxCrashes) return { mayRun: true, end() {} };
@@ -61,7 +62,10 @@ export class Interruptions {
       try {
         const { last } = await this.#client.read<RowPage>(this.#names.drive, id, "rows", Number.MAX_SAFE_INTEGER);
         const input: CrashInput = { drive: drive.invocation, row: last?.number ?? 0 };
-        return await this.#client.write<number>(this.#names.register, id, method, input);
+        const count = await this.#client.write<number | null>(this.#names.register, id, method, input);
+        if (count !== null) return count;
+        if (method === "released") return undefined;
+        await sleep(registerMs); // the drive was summoned, and asks for its register
       } catch {
         await sleep(retryMs, undefined, { ref: false });
       }
@@ -70,11 +74,11 @@ export class Interruptions {
   }
 
   /** Ends a drive that cannot continue. Another one continues from the rows. */
-  rescue(id: string, invocation: string, cause: RescueCause): void {
-    if (this.#sent.has(invocation)) return;
-    this.#sent.add(invocation);
-    const forget = (): void => void this.#sent.delete(invocation);
-    const input: RescueInput = { gone: invocation, cause };
+  rescue(input: RescueInput, id: string): void {
+    const { gone } = input;
+    if (this.#sent.has(gone)) return;
+    this.#sent.add(gone);
+    const forget = (): void => void this.#sent.delete(gone);
     const sending = this.#client.send(this.#names.register, id, "rescue", input, rescueMs);
     sending.then(() => setTimeout(forget, 2 * rescueMs).unref(), forget);
   }

@@ -4,7 +4,8 @@ import type { Crashes, CrashInput, RegisterStatus } from "./register-state.ts";
 /** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
 export const maxCrashes = 2;
 
-type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<number>;
+/** Resolves to the number of crashes; null when there is no register. */
+type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<number | null>;
 
 /** The handlers that count the crashes by which an execution was interrupted without a new row between them. */
 export const crashHandlers: Record<"interrupted" | "isolated" | "released", CountCrashes> = {
@@ -28,9 +29,10 @@ async function change(
   context: ObjectContext,
   { drive, row }: CrashInput,
   toNext: (crashes: Crashes) => Omit<Crashes, "row">,
-): Promise<number> {
+): Promise<number | null> {
   const now = await context.get<RegisterStatus>("status");
-  if (now?.drive !== drive) return 0;
+  if (!now) return null;
+  if (now.drive !== drive) return 0;
   const found = await context.get<Crashes>("crashes");
   const crashes = { row, ...toNext(found?.row === row ? found : { row, count: 0, isIsolated: false }) };
   context.set<Crashes>("crashes", crashes);

@@ -1,5 +1,6 @@
 import type { ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Calls, ServiceNames } from "../calls.ts";
+import type { Solo } from "../drive/solo.ts";
 import type { RedriveInput, RescueInput } from "./register-state.ts";
 import type { RestateSdk } from "../sdk.ts";
 
@@ -30,6 +31,15 @@ export function createRescue({
     async (context: ObjectSharedContext, input: RescueInput): Promise<void> => {
       const isEnded = await context.run("end", () => host.endDrive(input));
       if (!isEnded) return;
+      if (input.solo) {
+        // It may have ended before it was killed.
+        const solo = await calls.call<Solo | null>(
+          context,
+          { service: names.drive, key: context.key, method: "solo" },
+          null,
+        );
+        if (solo?.last) return;
+      }
       const next: RedriveInput = { ...input, cause: input.cause === "journal" ? "code" : input.cause };
       calls.tell(context, { service: names.register, key: context.key, method: "redrive" }, next);
     },

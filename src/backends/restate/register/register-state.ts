@@ -22,6 +22,8 @@ export interface RegisterStatus {
   readonly token?: string | undefined;
   /** Whether the execution fails when its drive is interrupted: `recovery: "fail"`. */
   readonly failsOnCrash?: boolean | undefined;
+  /** It began without a register. */
+  readonly wasSolo?: boolean | undefined;
 }
 
 /** The readers that the current drive was told of. */
@@ -63,6 +65,8 @@ export interface MoveResult {
   readonly state?: ExecutionState | undefined;
   /** Nothing was changed: the drive has not stored the transitions before this one. */
   readonly isBusy?: boolean;
+  /** There is no register. */
+  readonly isMissing?: boolean;
 }
 /** A request of a drive. Its answer is a boolean, sent to an awakeable. */
 export interface DriveRequest {
@@ -70,7 +74,13 @@ export interface DriveRequest {
   readonly epoch: number;
   readonly reply: string;
 }
+export interface AdoptInput extends DriveRequest {
+  /** The execution that gets a register. */
+  readonly solo: Execution;
+}
 export interface SettleInput extends DriveRequest {
+  /** The execution, if it has no register yet. */
+  readonly solo?: Execution | undefined;
   readonly next: Transition;
 }
 export interface WaitInput {
@@ -103,11 +113,15 @@ export interface RescueInput {
   /** The drive to end. */
   readonly gone: string;
   readonly cause: RescueCause;
+  /** The execution, if its drive began without a register. */
+  readonly solo?: Execution | undefined;
 }
 export interface RedriveInput {
   /** The drive that has ended. */
   readonly gone: string;
   readonly cause?: RescueCause | undefined;
+  /** The execution, if it may have no register yet. */
+  readonly solo?: Execution | undefined;
   /** The steps of the code that the next drive runs on. */
   readonly steps?: Execution["steps"] | undefined;
 }
@@ -121,6 +135,10 @@ export interface DriveInput {
   readonly execution: Execution;
   /** The first drive: there are no rows. */
   readonly isNew?: boolean | undefined;
+  /** The first drive of an execution without a register. */
+  readonly isSolo?: boolean | undefined;
+  /** The first drive may not have cleared its `Solo`. */
+  readonly wasSolo?: boolean | undefined;
   /** The epoch before the commands. */
   readonly epoch: number;
   /** Transitions that the rows may not have yet, in order. */

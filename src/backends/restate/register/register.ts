@@ -7,6 +7,7 @@ import { toListed } from "../listed-state.ts";
 import { crashHandlers } from "./register-crashes.ts";
 import { createRescue, type RescueHost } from "./register-rescue.ts";
 import type {
+  AdoptInput,
   BeginInput,
   Brief,
   Command,
@@ -103,7 +104,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       /** Makes a transition from outside. */
       async move(context: ObjectContext, { next, epoch, token, steps }: MoveInput): Promise<MoveResult> {
         const found = await read(context);
-        if (!found) return {};
+        if (!found) return { isMissing: true };
         const { now } = found;
         if (token === now.token) return { state: (await toState(context))! };
         if (!legalFrom[next.to].includes(now.status) || (epoch !== undefined && epoch !== now.epoch)) return {};
@@ -122,16 +123,28 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         }
         // The new drive runs on the code of the caller; a drive that exists continues on its own.
         const execution = steps ? { ...found.execution, steps } : found.execution;
-        const { epoch: before, failsOnCrash } = now;
+        const { epoch: before, failsOnCrash, wasSolo } = now;
         if (steps) context.set("execution", execution);
         context.set("commands", [command]);
-        const drive = await startDrive(context, { execution, epoch: before, commands: [command], failsOnCrash });
+        const drive = await startDrive(context, {
+          execution,
+          epoch: before,
+          commands: [command],
+          failsOnCrash,
+          wasSolo,
+        });
         return { state: await apply(context, { execution, now }, next, { token, drive, watchers: undefined }) };
       },
 
+      /** Makes the register of an execution that has begun without one. */
+      async adopt(context: ObjectContext, { drive, solo, reply }: AdoptInput): Promise<void> {
+        await readOrAdopt(context, drive, solo);
+        context.resolveAwakeable(reply, true);
+      },
+
       /** Makes a transition of the drive, which ends after it. */
-      async settle(context: ObjectContext, { next, epoch, drive, reply }: SettleInput): Promise<void> {
-        const found = await read(context);
+      async settle(context: ObjectContext, { next, epoch, drive, reply, solo }: SettleInput): Promise<void> {
+        const found = await readOrAdopt(context, drive, solo);
         const isFirst = found !== undefined && isCurrent(found.now, { drive, epoch });
         if (isFirst) {
           context.clear("commands");
@@ -165,8 +178,8 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       },
 
       /** Starts another drive from the rows, in place of one that hands over or was killed. */
-      async redrive(context: ObjectContext, { gone, cause, steps }: RedriveInput): Promise<void> {
-        const found = await read(context);
+      async redrive(context: ObjectContext, { gone, cause, steps, solo }: RedriveInput): Promise<void> {
+        const found = await readOrAdopt(context, gone, solo);
         if (!found) return;
         const { now } = found;
         // It made its transition, and was killed before it had stored the row.
@@ -176,16 +189,16 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (steps) context.set("execution", execution);
         const commands = (await context.get<Command[]>("commands")) ?? [];
         const epoch = (commands[0]?.epoch ?? now.epoch + 1) - 1;
-        const { failsOnCrash } = now;
-        const drive = await startDrive(context, { execution, epoch, commands, cause, failsOnCrash });
+        const { failsOnCrash, wasSolo } = now;
+        const drive = await startDrive(context, { execution, epoch, commands, cause, failsOnCrash, wasSolo });
         wakeWatchers(context, now.watchers);
         context.set<RegisterStatus>("status", { ...now, drive, watchers: undefined });
       },
 
-      /** Keeps the awakeable of a caller until the next suspension or end. Null: the caller asks again. */
+      /** Keeps the awakeable of a caller until the next suspension or end. Null: the caller asks again, or there is no register. */
       async wait(context: ObjectContext, input: WaitInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
-        if (!now) return context.rejectAwakeable(input.awakeable, "The execution does not exist");
+        if (!now) return context.resolveAwakeable(input.awakeable, null);
         if (now.status !== "running" && now.epoch > input.afterEpoch)
           return context.resolveAwakeable(input.awakeable, await toState(context));
         const waiters = [...(now.waiters ?? []), input];
@@ -255,6 +268,20 @@ async function read(context: ObjectSharedContext): Promise<Found | undefined> {
   const execution = await context.get<Execution>("execution");
   const now = await context.get<RegisterStatus>("status");
   return execution && now ? { execution, now } : undefined;
+}
+/** Reads the register; makes it for an execution that has begun without one. */
+async function readOrAdopt(
+  context: ObjectContext,
+  drive: string,
+  solo: Execution | undefined,
+): Promise<Found | undefined> {
+  const found = await read(context);
+  if (found || !solo) return found;
+  const now: RegisterStatus = { status: "running", epoch: 0, drive, wasSolo: true };
+  context.set("execution", solo);
+  context.set("index", toIndex(solo, now.status));
+  context.set("status", now);
+  return { execution: solo, now };
 }
 async function toState(context: ObjectSharedContext): Promise<ExecutionState | null> {
   const found = await read(context);

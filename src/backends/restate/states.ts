@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { busy } from "../../core/error.ts";
+import { isId, isOwnId } from "../../core/id.ts";
+import type { ExecutionState } from "../../engine/execution.ts";
+import type { ServiceNames } from "./calls.ts";
+import type { RestateClient } from "./client/client.ts";
+import { toSoloState, type Solo } from "./drive/solo.ts";
+import type { Brief } from "./register/register-state.ts";
+
+/** The first pause while a drive asks for its register, and the longest time. */
+const firstPauseMs = 5;
+const mostMs = 5_000;
+
+/** The states of executions, with a register or without one. */
+export class States {
+  readonly #client: RestateClient;
+  readonly #names: ServiceNames;
+
+  constructor(client: RestateClient, names: ServiceNames) {
+    this.#client = client;
+    this.#names = names;
+  }
+
+  async state(id: string): Promise<ExecutionState | undefined> {
+    const found = await this.#find(id, () => this.#readRegister<ExecutionState>(id, "state"), toSoloState);
+    return found ?? undefined;
+  }
+
+  /** The part that is read often. */
+  brief(id: string): Promise<Brief | null> {
+    return this.#find(id, () => this.#brief(id), toSoloBrief);
+  }
+  #brief(id: string): Promise<Brief | null> {
+    return this.#readRegister(id, "brief");
+  }
+
+  /** The execution may get its register between the two questions: then the drive has forgotten it. */
+  async #find<T>(id: string, read: () => Promise<T | null>, toFound: (solo: Solo) => T): Promise<T | null> {
+    if (!isId(id)) return null; // `..` would change the path of the request
+    const found = await read();
+    if (found || !isOwnId(id)) return found;
+    const solo = await this.solo(id);
+    return solo ? toFound(solo) : read();
+  }
+  #readRegister<T>(id: string, method: string): Promise<T | null> {
+    return this.#client.read<T | null>(this.#names.register, id, method);
+  }
+
+  /** The state of an execution without a register. */
+  solo(id: string): Promise<Solo | null> {
+    return this.#client.read<Solo | null>(this.#names.drive, id, "solo");
+  }
+
+  /** Lets an execution that runs without a register get one. Returns whether it has one now. */
+  async summon(id: string): Promise<boolean> {
+    if (!isOwnId(id)) return false;
+    const until = performance.now() + mostMs;
+    let summoned: string | undefined;
+    for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs *= 2) {
+      const solo = await this.solo(id);
+      if (!solo || solo.last) return !solo && (await this.#brief(id)) !== null;
+      if (solo.summons !== summoned) await this.#client.resolve(solo.summons);
+      summoned = solo.summons;
+      await sleep(pauseMs);
+    }
+    throw busy(`Execution ${id} does not answer`, 1);
+  }
+
+  /** Resolves an awakeable of a drive that this replica has begun. If it fails, the drive is interrupted as well. */
+  resolve(awakeable: string): void {
+    this.#client.resolve(awakeable).catch(() => {});
+  }
+}
+
+const toSoloBrief = ({ last }: Solo): Brief =>
+  last ? { status: last.to, epoch: 1, isDriven: false } : { status: "running", epoch: 0, isDriven: true };
