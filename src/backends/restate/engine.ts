@@ -23,7 +23,7 @@ import type { RestateSettings } from "./options.ts";
 import { Programs } from "./programs.ts";
 import { createRegister } from "./register/register.ts";
 import type { BeginInput, DriveInput, MoveInput, MoveResult } from "./register/register-state.ts";
-import { lastPosition, startedIn } from "./drive/rows.ts";
+import { startedIn } from "./drive/rows.ts";
 import { findDifference } from "./drive/replay-rows.ts";
 import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
@@ -71,32 +71,15 @@ export class RestateEngine implements Engine {
     this.#names = toNames(name);
     this.#client = new RestateClient(options);
     this.#states = new States(this.#client, this.#names);
-    this.conversations = new RestateConversations({
-      client: this.#client,
-      names: this.#names,
-      closed: this.#closed.signal,
-      known: this.#known.promise,
-    });
     this.#readers = new Readers(sseBufferBytes);
     this.#slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte });
-    this.#stored = new StoredEvents({
-      client: this.#client,
-      states: this.#states,
-      names: this.#names,
-      drives: this.#drives,
-      readers: this.#readers,
-      closing: this.#closing.signal,
-      replica: newId(),
-    });
-    this.#settled = new SettledStates({
-      client: this.#client,
-      states: this.#states,
-      names: this.#names,
-      drives: this.#drives,
-      known: this.#known.promise,
-      arrivals: this.#arrivals,
-      closed: this.#closed.signal,
-    });
+    const shared = { client: this.#client, states: this.#states, names: this.#names, drives: this.#drives };
+    const { signal: closing } = this.#closing;
+    const { signal: closed } = this.#closed;
+    const { promise: known } = this.#known;
+    this.conversations = new RestateConversations({ ...shared, closed, known });
+    this.#stored = new StoredEvents({ ...shared, readers: this.#readers, closing, replica: newId() });
+    this.#settled = new SettledStates({ ...shared, known, arrivals: this.#arrivals, closed });
     this.#interruptions = new Interruptions(this.#client, this.#names);
     this.#replica = new Replica({
       executionBytes,
@@ -109,7 +92,7 @@ export class RestateEngine implements Engine {
       states: this.#states,
       settled: this.#settled,
       interruptions: this.#interruptions,
-      closing: this.#closing.signal,
+      closing,
     });
   }
 
@@ -219,10 +202,7 @@ export class RestateEngine implements Engine {
   }
   async #positionElsewhere(id: string): Promise<Position | undefined> {
     await this.#known.promise;
-    const position = lastPosition(await this.#stored.allRows(id));
-    if (position) return position;
-    const [first] = (await this.state(id))?.execution.steps ?? [];
-    return first && { stepId: first[0], stepIndex: 0 }; // it has no rows yet
+    return this.#stored.position(id);
   }
 
   async resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {

@@ -6,7 +6,7 @@ import { Drive } from "./drive.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { runRescue } from "./drive-rescue.ts";
 import type { Command, DriveInput } from "../register/register-state.ts";
-import { readSolo, toSoloState, type Solo } from "./solo.ts";
+import { finishSolo, readSolo, toSoloState, type Solo } from "./solo.ts";
 import { toListed } from "../listed-state.ts";
 import type { ExecutionState } from "../../../engine/execution.ts";
 import { openRows, readPage, toRowKey, type RowPage, type StoredRow } from "./rows.ts";
@@ -56,7 +56,17 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
 
       finish: async (context: ObjectContext, epoch: number): Promise<void> => void (await finish(context, epoch)),
 
+      finishSolo: async (context: ObjectContext): Promise<void> => {
+        const row = await finishSolo(context);
+        if (row) host.publish(context.key, row, []);
+      },
+
       clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
+
+      /** Removes an execution without a register at the end of its retention. */
+      expireSolo: async (context: ObjectContext): Promise<void> => {
+        if ((await readSolo(context))?.last) context.clearAll();
+      },
 
       rows: shared(reading, (context: ObjectSharedContext, from: number): Promise<RowPage> =>
         readPage(sdk, context, from),

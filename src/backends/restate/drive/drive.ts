@@ -111,7 +111,7 @@ export class Drive implements LocalDrive, Admissible {
     const { execution, epoch, commands, isNew = false, wasSolo } = this.#input;
     if (wasSolo) forgetSolo(this.#context);
     this.#solo?.begin();
-    if (this.#solo && this.#isRepeated) host.summon(this.#solo.summonsId); // its crashes are counted by the register
+    if (this.#isRepeated) this.summon(); // its crashes are counted by the register
     const stored = isNew ? [] : await loadRows(this.#context, host, { id: execution.id, epoch });
     this.#leaveSlot = host.enter(this);
     const { mismatch, starts } = replayRows(stored, commands, this.#walk, this.#rows);
@@ -210,7 +210,7 @@ export class Drive implements LocalDrive, Admissible {
     const onMade = (): void => this.#walk.confirmTransition();
     if (this.#solo && next.to !== "suspended") {
       onMade();
-      this.#solo.end(next);
+      this.#solo.end(next, made.stored);
       await this.#rows.storeEnd(made);
       return true;
     }
@@ -236,6 +236,10 @@ export class Drive implements LocalDrive, Admissible {
     if (this.#isReleased) return;
     this.#parts.host.interrupted(this, this.#isRepeated);
     this.release(moved);
+  }
+
+  summon(): void {
+    if (this.#solo) this.#parts.host.summon(this.#solo.summonsId);
   }
 
   release(reason: string): void {

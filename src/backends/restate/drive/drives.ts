@@ -13,6 +13,8 @@ export interface LocalDrive {
   readonly isReleased: boolean;
   /** The execution, while it has no register. */
   readonly solo: Execution | undefined;
+  /** Lets the execution get a register, if it has none. */
+  summon(): void;
   /** Aborts the attempts in flight. */
   release(reason: string): void;
 }

@@ -64,8 +64,8 @@ export class Interruptions {
         const input: CrashInput = { drive: drive.invocation, row: last?.number ?? 0 };
         const count = await this.#client.write<number | null>(this.#names.register, id, method, input);
         if (count !== null) return count;
-        if (method === "released") return undefined;
-        await sleep(registerMs); // the drive was summoned, and asks for its register
+        drive.summon();
+        await sleep(registerMs, undefined, { ref: false }); // it asks for its register
       } catch {
         await sleep(retryMs, undefined, { ref: false });
       }

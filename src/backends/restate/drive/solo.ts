@@ -1,9 +1,10 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
+import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import { toIndex } from "../list.ts";
 import type { RegisterLink } from "./drive-link.ts";
+import { toRowKey, type StoredRow } from "./rows.ts";
 
 /** The state of an execution without a register: a key of the drive's object. */
 export interface Solo {
@@ -13,9 +14,23 @@ export interface Solo {
   /** The end. Undefined while it runs. */
   readonly last?: Transition | undefined;
 }
+/** As it is stored. The row of the end is part of it, so that a kill cannot lose it. */
+interface StoredSolo extends Solo {
+  readonly row?: StoredRow | undefined;
+}
 
 const soloKey = "solo";
-export const readSolo = (context: Pick<ObjectContext, "get">): Promise<Solo | null> => context.get<Solo>(soloKey);
+type Reading = Pick<ObjectContext, "get">;
+export async function readSolo(context: Reading): Promise<Solo | null> {
+  const solo = await context.get<StoredSolo>(soloKey);
+  return solo && { execution: solo.execution, summons: solo.summons, last: solo.last };
+}
+/** Stores the row of an end whose drive was killed before it had done so. */
+export async function finishSolo(context: ObjectContext): Promise<StoredRow | undefined> {
+  const { row } = (await context.get<StoredSolo>(soloKey)) ?? {};
+  if (row) context.set(toRowKey(row.number), row);
+  return row;
+}
 
 export const toSoloState = ({ execution, last }: Solo): ExecutionState =>
   last ? { execution, status: last.to, epoch: 1, last } : { execution, status: "running", epoch: 0, last };
@@ -60,18 +75,19 @@ export class SoloDrive {
   }
 
   begin(): void {
-    this.#store(undefined);
+    this.#store("running", {});
   }
-  end(last: Transition): void {
-    this.#store(last);
+  /** Ends it. The row follows, and is stored again. */
+  end(last: Transition, row: StoredRow): void {
     const { calls, names, retention } = this.#parts;
-    const target = { service: names.drive, key: this.#context.key, method: "clear" };
+    const target = { service: names.drive, key: this.#context.key, method: "expireSolo" };
     if (retention.endedMs !== undefined) calls.tell(this.#context, target, null, retention.endedMs);
+    this.#store(last.to, { last, row });
   }
-  #store(last: Transition | undefined): void {
-    const solo: Solo = { execution: this.#execution, summons: this.#summonsId, last };
+  #store(status: ExecutionStatus, end: Pick<StoredSolo, "last" | "row">): void {
+    const solo: StoredSolo = { execution: this.#execution, summons: this.#summonsId, ...end };
+    this.#context.set("index", toIndex(this.#execution, status));
     this.#context.set(soloKey, solo);
-    this.#context.set("index", toIndex(this.#execution, last?.to ?? "running"));
   }
 
   async register(link: RegisterLink): Promise<void> {

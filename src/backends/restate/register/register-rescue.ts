@@ -33,12 +33,9 @@ export function createRescue({
       if (!isEnded) return;
       if (input.solo) {
         // It may have ended before it was killed.
-        const solo = await calls.call<Solo | null>(
-          context,
-          { service: names.drive, key: context.key, method: "solo" },
-          null,
-        );
-        if (solo?.last) return;
+        const toDrive = (method: string) => ({ service: names.drive, key: context.key, method });
+        const solo = await calls.call<Solo | null>(context, toDrive("solo"), null);
+        if (solo?.last) return calls.tell(context, toDrive("finishSolo"), null);
       }
       const next: RedriveInput = { ...input, cause: input.cause === "journal" ? "code" : input.cause };
       calls.tell(context, { service: names.register, key: context.key, method: "redrive" }, next);

@@ -38,7 +38,7 @@ const mostCommands = 64;
 const mostWaiters = 256;
 
 /**
- * The register of one execution: the only place where its status changes.
+ * The register of one execution: the only place where its status changes. Only one that began solo may have none (`SoloDrive`).
  *
  * G1. Its exclusive handlers are short and run one at a time, in the whole cluster: each is a compare-and-set.
  * G2. An execution has at most one drive. While it has one, commands are sent to it as the signal `t<epoch>`, and kept until
