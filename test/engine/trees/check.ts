@@ -10,7 +10,7 @@ import { follow, Luck, play, type Book, type Tally, type World } from "./play.ts
 
 export const input = { question: [1, 2] };
 /** Several executions of a tree at once: what they write shares transactions. */
-export const ids: readonly string[] = ["first", "second", "third"];
+export const ids: readonly string[] = ["first", "second", "0199a8b0-0000-7000-8000-000000000003"];
 export const noTally = (): Tally => ({
   completed: 0,
   error: 0,
