@@ -11,7 +11,7 @@ const answerMs = 2_000;
  * not answer `GET /health`.
  */
 export class PortProxy {
-  readonly #ports: readonly number[];
+  #ports: readonly number[];
   readonly #server: Server;
   readonly #sockets = new Map<number, Set<Socket>>();
   readonly #sick = new Set<number>();
@@ -22,7 +22,6 @@ export class PortProxy {
   private constructor(ports: readonly number[], preferred: number | undefined) {
     this.#ports = ports;
     this.#preferred = preferred;
-    for (const port of ports) this.#sockets.set(port, new Set());
     this.#server = createServer((socket) => this.#connect(socket, this.#candidates()));
   }
 
@@ -44,6 +43,13 @@ export class PortProxy {
     return !this.#sick.has(port);
   }
 
+  /** Sends connections to these ports from now on, and ends those to others. */
+  use(ports: readonly number[]): void {
+    this.#ports = ports;
+    for (const [port, sockets] of this.#sockets)
+      if (!ports.includes(port)) for (const socket of sockets) socket.destroy();
+  }
+
   /** Ends all connections. Restate opens new ones. */
   disconnect(): void {
     for (const sockets of this.#sockets.values()) for (const socket of sockets) socket.destroy();
@@ -53,6 +59,12 @@ export class PortProxy {
     this.#isClosed = true;
     this.#server.close();
     this.disconnect();
+  }
+
+  #socketsOf(port: number): Set<Socket> {
+    const sockets = this.#sockets.get(port) ?? new Set();
+    this.#sockets.set(port, sockets);
+    return sockets;
   }
 
   #candidates(): number[] {
@@ -65,10 +77,11 @@ export class PortProxy {
   #connect(socket: Socket, [port, ...others]: readonly number[]): void {
     if (port === undefined) return void socket.destroy();
     const upstream = connect(port, "127.0.0.1");
-    const sockets = this.#sockets.get(port)!;
+    const sockets = this.#socketsOf(port);
     let isOpen = false;
     upstream.once("connect", () => {
       isOpen = true;
+      if (!this.#ports.includes(port)) return void upstream.destroy(); // no longer used
       sockets.add(upstream);
       socket.pipe(upstream).pipe(socket);
     });
@@ -86,7 +99,7 @@ export class PortProxy {
       const isHealthy = await answersHealth(port);
       if (isHealthy) this.#sick.delete(port);
       else this.#sick.add(port);
-      if (!isHealthy) for (const socket of this.#sockets.get(port)!) socket.destroy();
+      if (!isHealthy) for (const socket of this.#socketsOf(port)) socket.destroy();
       await new Promise((resolve) => setTimeout(resolve, checkMs).unref());
     }
   }

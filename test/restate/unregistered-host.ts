@@ -1,0 +1,85 @@
+// A replica of the tests of executions without a register: node unregistered-host.ts <settings as JSON>. It prints its address.
+// Each start of a step is a line of the file `ran`: tag, execution id, step. The tag is in the input: a caller has no id.
+import { appendFileSync, existsSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defineConfig, defineWorkflow, type StepContext } from "../../src/index.ts";
+import { restate } from "../../src/backends/restate/define.ts";
+import { toProject } from "../../src/config/load.ts";
+import { openServer } from "../../src/server/create.ts";
+import { patientTimeouts } from "../harness/patience.ts";
+import type { HostSettings } from "./unregistered-replicas.ts";
+
+const { folder, ingress, admin, name, port, url, retention, version } = JSON.parse(process.argv[2]!) as HostSettings;
+const isNew = version === 2;
+
+type Context = StepContext<any, any, any, any>; // the input is { tag, ms }
+const note = ({ input, executionId, stepId }: Context): void =>
+  appendFileSync(join(folder, "ran"), `${input.tag} ${executionId} ${stepId}\n`);
+const untilOpen = async ({ input, signal }: Context): Promise<void> => {
+  while (!existsSync(join(folder, `open-${input.tag}`))) await sleep(10, undefined, { signal });
+};
+/** A step that notes its start and returns its tag and its id. */
+const step = (id: string, during: (context: Context) => unknown = () => {}) => ({
+  id,
+  async execute(context: Context) {
+    note(context);
+    await during(context);
+    return `${context.input.tag} ${id}`;
+  },
+});
+const toChain = (id: string, steps: readonly ReturnType<typeof step>[], recovery: "resume" | "fail" = "resume") =>
+  // The type follows each step.
+  steps.reduce((chain, one) => chain.andThen(one), defineWorkflow({ id, recovery }) as any);
+
+const takesTime = ({ input, stepId }: Context) => sleep(input.ms?.[Number(stepId.slice(1)) - 1] ?? 0);
+const quick = toChain(
+  "quick",
+  ["s1", "s2", "s3", "s4"].map((id) => step(id, takesTime)),
+);
+const broken = toChain("broken", [
+  step("s1"),
+  step("s2", () => {
+    throw new Error("Broken on purpose");
+  }),
+]);
+const gatedSteps = [step("s1"), step("s2", untilOpen), step("s3")];
+const ask = defineWorkflow({ id: "ask" })
+  .andThen(step("s1"))
+  .andThen({
+    id: "person",
+    execute: (context: Context) => {
+      note(context);
+      return context.resumeData ?? context.suspend("Approve?", { of: context.input.tag });
+    },
+  })
+  .andThen({ id: "finish", execute: ({ data }: Context) => data });
+const exit = (context: Context): void => {
+  if (!existsSync(join(folder, `open-${context.input.tag}`))) process.exit(1);
+};
+const workflows = [
+  quick,
+  broken,
+  toChain("gated", gatedSteps),
+  toChain("unrecovered", gatedSteps, "fail"),
+  ask,
+  toChain("deadly", [step("s1"), step("s2", exit), step("s3")]),
+  toChain(
+    "long",
+    Array.from({ length: 620 }, (_, index) => step(`s${index + 1}`)),
+  ),
+  // The second version renames a step that has not begun, and one that has.
+  toChain("later", [step("s1"), step("s2", untilOpen), step(isNew ? "final" : "last")]),
+  toChain("begun", [step(isNew ? "start" : "s1"), step("s2", untilOpen), step("last")]),
+];
+const options = { ingress, admin, name, serve: { port, url }, timeouts: patientTimeouts };
+const backend = restate({ ...options, ...(retention !== undefined && { retention }) });
+const limits = { runningExecutions: 1_000, queuedExecutions: 1_000, drainMs: 10, drainNoticeMs: 0 };
+const server = openServer(toProject(defineConfig({ workflows, backend, server: { limits } })), {
+  mode: "start",
+  logger: console as never,
+});
+const { url: address } = await server.listen({ port: 0 });
+process.on("SIGTERM", () => void server.close().then(() => process.exit(0)));
+await server.fetch(new Request("http://localhost/doc"));
+console.log(`ready ${address}`);

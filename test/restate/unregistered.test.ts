@@ -1,0 +1,205 @@
+// A start without an id of the caller, by a caller that waits, may have no register before its end. No request shows it.
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
+import { until } from "../harness/waiting.ts";
+import { checkEvents, pathOf, Replicas, type Answer, type Replica } from "./unregistered-replicas.ts";
+
+const timeout = 4 * patienceMs;
+let replicas: Replicas;
+let all: [Replica, Replica, Replica];
+beforeAll(async () => {
+  replicas = await Replicas.start();
+  all = replicas.all as typeof all;
+}, timeout);
+afterAll(() => replicas?.close());
+
+let count = 0;
+const newTag = (): string => `t${++count}`;
+const onAll = <T>(ask: (replica: Replica) => Promise<T>): Promise<T[]> => Promise.all(all.map(ask));
+const repeated = <T>(value: T): T[] => all.map(() => value);
+
+/** Everything that a replica tells about an execution that has ended. */
+async function readAll(replica: Replica, workflow: string, id: string) {
+  const [state, events, list] = await Promise.all([
+    replica.state(workflow, id),
+    replica.events(workflow, id),
+    replica.list(workflow),
+  ]);
+  return { state, events, listed: list.filter((one) => one.executionId === id) };
+}
+
+describe("an execution that has ended", () => {
+  it.each([
+    ["quick", 200, "completed", 4],
+    ["broken", 500, "error", 2],
+  ])("is known to every replica when the caller has its answer (%s)", { timeout }, async (...row) => {
+    const [workflow, httpStatus, status, steps] = row;
+    for (const caller of [...all, ...all]) {
+      const tag = newTag();
+      const answer = await caller.execute(workflow, tag, {}, { userId: "u1", context: { a: 1 } });
+      expect(answer).toMatchObject({ status: httpStatus, id: expect.stringMatching(/./) });
+      const answers = await onAll((replica) => readAll(replica, workflow, answer.id));
+      for (const { state, events, listed } of answers) {
+        const context = { userId: "u1", a: 1 };
+        expect(state).toMatchObject({ executionId: answer.id, status, input: { tag }, context });
+        if (status === "completed") {
+          expect(answer.body.data).toMatchObject({ executionId: answer.id, status, result: `${tag} s4` });
+          const { result, startAt, endAt } = answer.body.data;
+          expect(state).toMatchObject({ result, startAt, endAt });
+        }
+        checkEvents(events, status);
+        expect(events.filter(({ type }) => type === "step-start")).toHaveLength(steps);
+        expect(listed).toEqual([state]);
+      }
+      expect(answers).toEqual(repeated(answers[0]));
+      expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s3", "s4"].slice(0, steps));
+    }
+  });
+
+  it("keeps its id: every replica refuses another start with it, which changes nothing", { timeout }, async () => {
+    for (const workflow of ["quick", "broken"]) {
+      const { id } = await all[0].execute(workflow, newTag());
+      const before = await readAll(all[1], workflow, id);
+      const tag = newTag();
+      const body = { input: { tag }, options: { executionId: id } };
+      const refused = await onAll(async (replica) => {
+        const starts = [
+          replica.execute(workflow, tag, {}, { executionId: id }),
+          replica.execute("gated", tag, {}, { executionId: id }),
+          replica.request("/workflows/quick/execute", body, { prefer: "respond-async" }),
+        ];
+        return (await Promise.all(starts)).map(({ status, body: { error } }) => [status, error]);
+      });
+      const conflict = [409, `Execution ${id} already exists`];
+      expect(refused).toEqual(repeated([conflict, conflict, conflict]));
+      expect((await all[2].request(`/workflows/quick/stream`, body)).status).toBe(409);
+      expect(await onAll((replica) => readAll(replica, workflow, id))).toEqual(repeated(before));
+      expect(await all[0].state("gated", id), "not of another workflow").toBeUndefined();
+      expect(replicas.ran(tag)).toEqual([]);
+    }
+  });
+
+  it.each(["quick", "broken"])(
+    "answers commands as one whose id is of the caller (%s)",
+    { timeout },
+    async (workflow) => {
+      const ask = async (options: object): Promise<unknown> => {
+        const { id } = await all[0].execute(workflow, "commands", {}, options);
+        const before = await readAll(all[0], workflow, id);
+        const answers: Answer[] = [];
+        for (const replica of all)
+          for (const command of ["cancel", "suspend", "resume"])
+            answers.push(await replica.request(`${pathOf(workflow, id)}/${command}`, {}));
+        const resumeAt = { resumeData: 1, options: { stepId: "s1" } };
+        answers.push(await all[1].request(`${pathOf(workflow, id)}/resume`, resumeAt));
+        const after = await onAll((replica) => readAll(replica, workflow, id));
+        expect(after).toEqual(repeated(before));
+        const text = JSON.stringify({ answers, after });
+        return JSON.parse(text.replaceAll(id, "id").replaceAll(/"\d{4}-\d\d-\d\dT[^"]*"/g, '"time"'));
+      };
+      const [own, other] = [await ask({}), await ask({ executionId: randomUUID() })];
+      expect(own).toEqual(other);
+      expect(own).toMatchObject({ answers: expect.arrayContaining([expect.objectContaining({ status: 400 })]) });
+    },
+  );
+
+  it("is in its place in lists among others, once", { timeout }, async () => {
+    const ids: string[] = [];
+    const start = async (workflow: string, options = {}): Promise<string> => {
+      const { id } = await all[ids.length % 3]!.execute(workflow, newTag(), {}, options);
+      ids.unshift(id);
+      return id;
+    };
+    const before = await all[0].list("ask");
+    for (let n = 0; n < 4; n++) {
+      await start("ask", { executionId: randomUUID() });
+      const id = await start("ask");
+      if (n % 2 === 0) await all[1].request(`${pathOf("ask", id)}/resume`, { resumeData: n });
+    }
+    const idsOf = (items: any[]): string[] => items.map(({ executionId }) => executionId);
+    const toTexts = (items: any[]): string[] => items.map(({ startAt, executionId }) => `${startAt} ${executionId}`);
+    for (const replica of all) {
+      const pages = await replica.list("ask", { limit: "3" });
+      expect(idsOf(pages).toSorted()).toEqual([...ids, ...idsOf(before)].toSorted());
+      expect(toTexts(pages)).toEqual(toTexts(pages).toSorted().toReversed());
+      const completed = await replica.list("ask", { status: "completed", limit: "1" });
+      expect(completed).toEqual(pages.filter(({ status }) => status === "completed"));
+    }
+    const quick: string[] = [];
+    for (let n = 0; n < 8; n++) {
+      const options = n % 2 === 0 ? {} : { executionId: randomUUID() };
+      quick.unshift((await all[n % 3]!.execute("quick", newTag(), {}, options)).id);
+    }
+    for (const replica of all) {
+      const pages = await replica.list("quick", { limit: "3" });
+      expect(idsOf(pages).slice(0, quick.length).toSorted()).toEqual(quick.toSorted());
+      expect(toTexts(pages)).toEqual(toTexts(pages).toSorted().toReversed());
+      expect(await replica.list("quick", { status: "running" })).toEqual([]);
+    }
+  });
+});
+
+describe("an execution that suspends", () => {
+  it("is resumed once, on another replica, and completes", { timeout }, async () => {
+    for (const caller of all) {
+      const tag = newTag();
+      const { status, id, body } = await caller.execute("ask", tag);
+      expect([status, body.data.status, body.data.suspension.reason]).toEqual([200, "suspended", "Approve?"]);
+      const views = await onAll((replica) => readAll(replica, "ask", id));
+      expect(views[0]).toMatchObject({ state: { status: "suspended", suspension: { data: { of: tag } } } });
+      expect(views).toEqual(repeated(views[0]));
+      checkEvents(views[0]!.events, "suspended");
+      const others = all.filter((replica) => replica !== caller);
+      const answers = await Promise.all(
+        others.map((replica, by) => replica.request(`${pathOf("ask", id)}/resume`, { resumeData: { by } })),
+      );
+      expect(answers.map((answer) => answer.status).toSorted()).toEqual([200, 404]);
+      const by = answers.findIndex((answer) => answer.status === 200);
+      expect(answers[by]!.body.data).toMatchObject({ status: "completed", result: { by } });
+      const after = await onAll((replica) => readAll(replica, "ask", id));
+      expect(after).toEqual(repeated(after[0]));
+      expect(after[0]).toMatchObject({ state: { status: "completed", result: { by } } });
+      checkEvents(after[0]!.events, "completed");
+      expect(replicas.stepsOf(tag)).toEqual(["s1", "person", "person"]);
+    }
+  });
+});
+
+it(
+  "620 steps, more than one drive makes, are answered to the caller that waits",
+  { timeout: 2 * timeout },
+  async () => {
+    const tag = newTag();
+    const { status, id, body } = await all[0].execute("long", tag);
+    expect([status, body.data.result]).toEqual([200, `${tag} s620`]);
+    expect(replicas.stepsOf(tag)).toEqual(Array.from({ length: 620 }, (_, index) => `s${index + 1}`));
+    checkEvents(await all[1].events("long", id), "completed");
+    expect(await all[2].listed("long", tag)).toMatchObject({ executionId: id, status: "completed" });
+  },
+);
+
+it("retention removes all of an ended one, and its id can be used again", { timeout }, async () => {
+  const brief = await Replicas.start({ count: 2, retention: "1s" });
+  onTestFinished(() => brief.close());
+  const [one, other] = brief.all as [Replica, Replica];
+  const hasNothing = async (): Promise<boolean> => (await brief.query("key", "state", "true")).length === 0;
+  brief.open("g");
+  const starts = ["quick", "broken", "gated"].map((workflow) => one.execute(workflow, workflow[0]!));
+  const [quick, broken, gated] = (await Promise.all(starts)) as [Answer, Answer, Answer];
+  const { id } = await one.execute("ask", "a");
+  await other.request(`${pathOf("ask", id)}/resume`, { resumeData: 1 });
+  const ended = { quick: quick.id, broken: broken.id, gated: gated.id, ask: id };
+  for (const [workflow, executionId] of Object.entries(ended)) {
+    await until(async () => (await other.state(workflow, executionId)) === undefined, `the removal of ${workflow}`);
+    expect(await other.list(workflow)).toEqual([]);
+  }
+  await until(hasNothing, "the removal of all state");
+  const again = await other.execute("quick", "again", {}, { executionId: quick.id });
+  expect(again).toMatchObject({ status: 200, id: quick.id, body: { data: { result: "again s4" } } });
+  const body = { input: { tag: "streamed" }, options: { executionId: broken.id } };
+  const { body: text } = await one.request("/workflows/quick/stream", body);
+  expect(text).toContain('"streamed s4"');
+  expect(brief.stepsOf("streamed")).toEqual(["s1", "s2", "s3", "s4"]);
+  await until(hasNothing, "the removal of all state");
+});
