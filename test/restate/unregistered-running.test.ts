@@ -1,0 +1,142 @@
+// A start without an id of the caller, by a caller that waits, gets a register while it runs. No request shows when.
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
+import { until } from "../harness/waiting.ts";
+import { checkEvents, isOver, pathOf, Replicas, type Replica } from "./unregistered-replicas.ts";
+
+const timeout = 4 * patienceMs;
+let replicas: Replicas;
+let all: [Replica, Replica, Replica];
+beforeAll(async () => {
+  replicas = await Replicas.start();
+  all = replicas.all as typeof all;
+}, timeout);
+afterAll(() => replicas?.close());
+
+let count = 0;
+const newTag = (): string => `t${++count}`;
+const onAll = <T>(ask: (replica: Replica) => Promise<T>): Promise<T[]> => Promise.all(all.map(ask));
+const repeated = <T>(value: T): T[] => all.map(() => value);
+
+/** Everything that a replica tells about an execution that has ended. */
+async function readAll(replica: Replica, id: string) {
+  const [state, events] = await Promise.all([replica.state("gated", id), replica.events("gated", id)]);
+  return { state, events };
+}
+
+describe("an execution that takes long", () => {
+  it("is listed as running on another replica, and cancelled there: the caller hears of it", { timeout }, async () => {
+    const tag = newTag();
+    const waiting = all[0].execute("gated", tag);
+    const { executionId: id, status } = await all[1].listed("gated", tag);
+    expect([status, id]).toEqual(["running", await replicas.reached(tag, "s2")]);
+    const reading = all[2].events("gated", id);
+    const cancelled = await all[1].request(`${pathOf("gated", id)}/cancel`, { reason: "Enough" });
+    expect(cancelled).toMatchObject({ status: 200, body: { data: { cancellation: { reason: "Enough" } } } });
+    expect(await waiting).toMatchObject({ status: 409, id, body: { error: `Execution ${id} was cancelled` } });
+    checkEvents(await reading, "error");
+    const views = await onAll((replica) => readAll(replica, id));
+    expect(views[0]!.state).toMatchObject({ status: "error", cancellation: { reason: "Enough" } });
+    expect(views).toEqual(repeated(views[0]));
+    expect(replicas.stepsOf(tag)).toEqual(["s1", "s2"]);
+  });
+
+  it("is suspended by request and resumed on other replicas, and completes", { timeout }, async () => {
+    const tag = newTag();
+    const waiting = all[0].execute("gated", tag);
+    const { executionId: id } = await all[1].listed("gated", tag);
+    await replicas.reached(tag, "s2");
+    expect((await all[1].request(`${pathOf("gated", id)}/suspend`, { reason: "Later" })).status).toBe(200);
+    expect(await waiting).toMatchObject({ status: 200, id, body: { data: { status: "suspended" } } });
+    replicas.open(tag);
+    const resumed = await all[2].request(`${pathOf("gated", id)}/resume`, {});
+    expect(resumed).toMatchObject({ status: 200, body: { data: { status: "completed", result: `${tag} s3` } } });
+    checkEvents(await all[0].events("gated", id), "completed");
+    await all[1].listed("gated", tag, (status) => status === "completed");
+  });
+
+  it("is followed by readers on every replica, and its end is the same for all", { timeout }, async () => {
+    const tag = newTag();
+    const waiting = all[0].execute("gated", tag);
+    const { executionId: id } = await all[1].listed("gated", tag);
+    const reading = onAll((replica) => replica.events("gated", id));
+    replicas.open(tag);
+    expect(await waiting).toMatchObject({ status: 200, id, body: { data: { result: `${tag} s3` } } });
+    for (const events of await reading) checkEvents(events, "completed");
+    expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s3"]);
+    await all[2].listed("gated", tag, isOver);
+  });
+
+  it("continues when its caller has left", { timeout }, async () => {
+    const tag = newTag();
+    const leaving = new AbortController();
+    const init = { method: "POST", body: JSON.stringify({ input: { tag } }), signal: leaving.signal };
+    const headers = { "content-type": "application/json" };
+    const waiting = fetch(`${all[0].address}/workflows/gated/execute`, { ...init, headers });
+    waiting.catch(() => {}); // checked below
+    const id = await replicas.reached(tag, "s2");
+    leaving.abort();
+    await expect(waiting).rejects.toThrow();
+    expect(await all[1].listed("gated", tag)).toMatchObject({ executionId: id, status: "running" });
+    replicas.open(tag);
+    expect(await all[2].listed("gated", tag, isOver)).toMatchObject({ status: "completed", result: `${tag} s3` });
+    expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s3"]);
+  });
+});
+
+// A step knows the id of its execution, and may hand it out before anybody else knows it.
+describe("an execution whose step has handed out its id", () => {
+  /** Starts an execution. Resolves when its step has its id. */
+  async function start() {
+    const tag = newTag();
+    const waiting = all[0].execute("gated", tag);
+    return { tag, waiting, id: await replicas.reached(tag, "s2") };
+  }
+
+  it("is known to every replica at once", { timeout }, async () => {
+    const { tag, waiting, id } = await start();
+    const views = await onAll((replica) => replica.state("gated", id));
+    expect(views.map((view) => view?.status)).toEqual(repeated("running"));
+    const reading = onAll((replica) => replica.events("gated", id));
+    replicas.open(tag);
+    expect(await waiting).toMatchObject({ status: 200, id });
+    for (const events of await reading) checkEvents(events, "completed");
+  });
+
+  it("keeps its id: every replica refuses another start with it", { timeout }, async () => {
+    const { tag, waiting, id } = await start();
+    const other = newTag();
+    const starts = await onAll((replica) => replica.execute("gated", other, {}, { executionId: id }));
+    expect(starts.map(({ status }) => status)).toEqual(repeated(409));
+    replicas.open(tag);
+    expect(await waiting).toMatchObject({ status: 200, id, body: { data: { result: `${tag} s3` } } });
+    expect(replicas.ran(other)).toEqual([]);
+  });
+
+  it("is cancelled or suspended at any time of its first two seconds", { timeout }, async () => {
+    const cases = Array.from({ length: 24 }, (_, index) => index);
+    await Promise.all(
+      cases.map(async (index) => {
+        const { tag, waiting, id } = await start();
+        await sleep(index * 80); // no synchronisation: the moments differ
+        const replica = all[index % 3]!;
+        const path = pathOf("gated", id);
+        if (index % 2 === 0) {
+          expect((await replica.request(`${path}/cancel`, {})).status).toBe(200);
+          expect((await waiting).status).toBe(409);
+        } else {
+          expect((await replica.request(`${path}/suspend`, {})).status).toBe(200);
+          expect((await waiting).body.data).toMatchObject({ status: "suspended" });
+          replicas.open(tag);
+          const { status, body } = await replica.request(`${path}/resume`, {});
+          expect([status, body.data?.result]).toEqual([200, `${tag} s3`]);
+        }
+        const status = index % 2 === 0 ? "error" : "completed";
+        expect(await replica.listed("gated", tag)).toMatchObject({ executionId: id, status });
+        await until(async () => (await replica.events("gated", id)).at(-1).status === status, "its last event");
+        checkEvents(await replica.events("gated", id), status);
+      }),
+    );
+  });
+});
