@@ -6,13 +6,16 @@ import type { Arrivals } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { States } from "./states.ts";
+import { toSoloState } from "./drive/solo.ts";
 import type { LocalDrives } from "./drive/drives.ts";
 
 /** The most states that are kept for callers that are about to ask, and the most characters of their values. */
 const mostRecent = 1_000;
 const mostChars = 16_777_216;
 
+/** The pause between two looks for an execution whose drive has not begun, and the looks without a trace of it. */
 const startMs = 500;
+const mostMissing = 10;
 const mostStarted = 10_000;
 
 interface SettledParts {
@@ -140,24 +143,31 @@ export class SettledStates {
   }
 
   async #ask(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
-    const { client, names, states } = this.#parts;
+    const { client, names } = this.#parts;
     for (;;) {
+      const over = await this.#summon(id, signal);
+      if (over) return over;
       const input = { id, afterEpoch };
       const state = await client.wait<ExecutionState | null>(names.wait, "settled", input, signal);
       if (state) return state;
-      if (await states.summon(id).catch(() => false)) continue; // a drive that does not answer is repeated elsewhere
-      const now = await states.state(id);
-      if (now && now.status !== "running" && now.epoch > afterEpoch) return now;
-      if (!now) await this.#checkStart(id);
     }
   }
 
-  /** Waits for the drive of an execution that was started here without a register. Rejects when there is none. */
-  async #checkStart(id: string): Promise<void> {
+  /** Lets an execution that was started here without a register get one. Resolves to its state if it has ended without. */
+  async #summon(id: string, signal: AbortSignal): Promise<ExecutionState | undefined> {
+    const { client, states } = this.#parts;
     const drive = this.#started.get(id);
-    if (drive === undefined || !(await this.#parts.client.invocation(drive)))
-      throw new Error(`Execution ${id} does not exist`);
-    await sleep(startMs);
+    if (drive === undefined) return undefined;
+    // Its drive may not have begun, or may have been ended a moment ago for one on other code.
+    for (let missing = 0; missing < mostMissing && !signal.aborted;) {
+      const solo = await states.solo(id);
+      if (solo?.last) return toSoloState(solo);
+      if (solo) await states.summon(id).catch(() => {}); // a drive that does not answer is repeated elsewhere
+      if (await states.isRegistered(id)) return undefined;
+      missing = (await client.invocation(drive)) ? 0 : missing + 1;
+      await sleep(startMs);
+    }
+    return undefined;
   }
 
   close(): void {

@@ -42,6 +42,9 @@ export class States {
     const solo = await this.solo(id);
     return solo ? toFound(solo) : read();
   }
+  async isRegistered(id: string): Promise<boolean> {
+    return (await this.#brief(id)) !== null;
+  }
   #readRegister<T>(id: string, method: string): Promise<T | null> {
     return this.#client.read<T | null>(this.#names.register, id, method);
   }
@@ -58,7 +61,7 @@ export class States {
     let summoned: string | undefined;
     for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs *= 2) {
       const solo = await this.solo(id);
-      if (!solo || solo.last) return !solo && (await this.#brief(id)) !== null;
+      if (!solo || solo.last) return !solo && this.isRegistered(id);
       if (solo.summons !== summoned) await this.#client.resolve(solo.summons);
       summoned = solo.summons;
       await sleep(pauseMs);
