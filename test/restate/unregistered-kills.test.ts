@@ -4,7 +4,7 @@ import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
 import { checkEvents, isOver, Replicas, type Answer, type Replica } from "./unregistered-replicas.ts";
 
-const timeout = 4 * patienceMs;
+const timeout = 2 * patienceMs;
 let replicas: Replicas | undefined;
 afterEach(() => replicas?.close());
 
@@ -78,7 +78,7 @@ describe("a replica is killed while a step runs", () => {
 
   it(
     "30 at a time, anywhere: each that began completes, and has one answer everywhere",
-    { timeout: 2 * timeout },
+    { timeout: 4 * timeout },
     async () => {
       const { started, all } = await startReplicas();
       started.drivenBy(...all);

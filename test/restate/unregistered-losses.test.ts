@@ -4,7 +4,7 @@ import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
 import { checkEvents, isOver, pathOf, Replicas, type Answer, type Replica } from "./unregistered-replicas.ts";
 
-const timeout = 4 * patienceMs;
+const timeout = 2 * patienceMs;
 let replicas: Replicas | undefined;
 afterEach(() => replicas?.close());
 

@@ -6,7 +6,7 @@ import { IngressProxy, type Cut } from "./ingress-proxy.ts";
 import { RestateServer } from "./restate-server.ts";
 import { checkEvents, isOver, Replicas, type Replica } from "./unregistered-replicas.ts";
 
-const timeout = 4 * patienceMs;
+const timeout = 2 * patienceMs;
 const indexes = [0, 1, 2, 3, 4, 5];
 
 describe("the connection of a start is cut", () => {
@@ -86,7 +86,7 @@ describe("the connection of a start is cut", () => {
 
 it(
   "Restate is killed: the caller that waits gets 503 with the id, and each that began completes",
-  { timeout },
+  { timeout: 2 * timeout },
   async () => {
     const server = await RestateServer.start();
     onTestFinished(() => server.remove());
