@@ -25,7 +25,7 @@ const config: typeof base = (env) => {
           extends: true,
           test: {
             name: "restate",
-            include: ["test/restate/*.test.ts"],
+            include: ["test/restate/{,solo/}*.test.ts"],
             exclude: [...configDefaults.exclude, ...timed],
           },
         },

@@ -3,16 +3,16 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { applyIdentity, unchecked } from "../../src/core/caller.ts";
-import { newId } from "../../src/core/id.ts";
-import type { Execution } from "../../src/engine/execution.ts";
-import type { Runnable } from "../../src/workflows/executions.ts";
-import { patienceMs } from "../harness/patience.ts";
-import { until } from "../harness/waiting.ts";
-import { openEngine, pair } from "./engine.ts";
-import { freePort } from "./restate-server.ts";
+import { applyIdentity, unchecked } from "../../../src/core/caller.ts";
+import { newId } from "../../../src/core/id.ts";
+import type { Execution } from "../../../src/engine/execution.ts";
+import type { Runnable } from "../../../src/workflows/executions.ts";
+import { patienceMs } from "../../harness/patience.ts";
+import { until } from "../../harness/waiting.ts";
+import { openEngine, pair } from "../engine.ts";
+import { freePort } from "../restate-server.ts";
 
-const host = join(import.meta.dirname, "solo-host.ts");
+const host = join(import.meta.dirname, "fault-host.ts");
 const timeout = 2 * patienceMs;
 
 async function open(version: 1 | 2, place: { name: string; port: number }) {

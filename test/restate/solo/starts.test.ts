@@ -1,10 +1,10 @@
 // A start without an id of the caller, by a caller that waits, whose connection to Restate is lost: it is sent again, or refused.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { patienceMs } from "../harness/patience.ts";
-import { until } from "../harness/waiting.ts";
+import { patienceMs } from "../../harness/patience.ts";
+import { until } from "../../harness/waiting.ts";
 import { IngressProxy, type Cut } from "./ingress-proxy.ts";
-import { RestateServer } from "./restate-server.ts";
-import { checkEvents, isOver, Replicas, type Replica } from "./unregistered-replicas.ts";
+import { RestateServer } from "../restate-server.ts";
+import { checkEvents, isOver, Replicas, type Replica } from "./replicas.ts";
 
 const timeout = 2 * patienceMs;
 const indexes = [0, 1, 2, 3, 4, 5];

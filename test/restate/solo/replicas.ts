@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect } from "vitest";
-import { parseEvents } from "../harness/client.ts";
-import { until } from "../harness/waiting.ts";
-import { PortProxy } from "./port-proxy.ts";
-import { freePort } from "./restate-server.ts";
+import { parseEvents } from "../../harness/client.ts";
+import { until } from "../../harness/waiting.ts";
+import { PortProxy } from "../port-proxy.ts";
+import { freePort } from "../restate-server.ts";
 
-/** The settings of `unregistered-host.ts`. */
+/** The settings of `replica-host.ts`. */
 export interface HostSettings {
   readonly name: string;
   readonly port: number;
@@ -50,7 +50,7 @@ export class Replica {
 
   /** Starts the process, also again after its end. Resolves when it serves. */
   async run(): Promise<void> {
-    const host = join(import.meta.dirname, "unregistered-host.ts");
+    const host = join(import.meta.dirname, "replica-host.ts");
     const child = spawn(process.execPath, [host, JSON.stringify(this.settings)], {
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -160,8 +160,8 @@ export interface ReplicasOptions {
 /** Replicas as processes, with a proxy in front of their Restate ports. */
 export class Replicas {
   readonly all: Replica[] = [];
-  readonly name = `unregistered-${randomUUID()}`;
-  readonly #folder = mkdtempSync(join(tmpdir(), "agentserve-unregistered-"));
+  readonly name = `solo-${randomUUID()}`;
+  readonly #folder = mkdtempSync(join(tmpdir(), "agentserve-solo-"));
   readonly #options: ReplicasOptions;
   #proxy!: PortProxy;
   /** The number of replicas that have ended by themselves and were started again. */

@@ -1,8 +1,8 @@
 // A start without an id of the caller, by a caller that waits: its replicas are killed.
 import { afterEach, describe, expect, it } from "vitest";
-import { patienceMs } from "../harness/patience.ts";
-import { until } from "../harness/waiting.ts";
-import { checkEvents, isOver, Replicas, type Answer, type Replica } from "./unregistered-replicas.ts";
+import { patienceMs } from "../../harness/patience.ts";
+import { until } from "../../harness/waiting.ts";
+import { checkEvents, isOver, Replicas, type Answer, type Replica } from "./replicas.ts";
 
 const timeout = 2 * patienceMs;
 let replicas: Replicas | undefined;

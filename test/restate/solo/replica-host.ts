@@ -1,14 +1,14 @@
-// A replica of the tests of executions without a register: node unregistered-host.ts <settings as JSON>. It prints its address.
+// A replica of the tests of executions without a register: node solo-replica-host.ts <settings as JSON>. It prints its address.
 // Each start of a step is a line of the file `ran`: tag, execution id, step. The tag is in the input: a caller has no id.
 import { appendFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineConfig, defineWorkflow, type StepContext } from "../../src/index.ts";
-import { restate } from "../../src/backends/restate/define.ts";
-import { toProject } from "../../src/config/load.ts";
-import { openServer } from "../../src/server/create.ts";
-import { patientTimeouts } from "../harness/patience.ts";
-import type { HostSettings } from "./unregistered-replicas.ts";
+import { defineConfig, defineWorkflow, type StepContext } from "../../../src/index.ts";
+import { restate } from "../../../src/backends/restate/define.ts";
+import { toProject } from "../../../src/config/load.ts";
+import { openServer } from "../../../src/server/create.ts";
+import { patientTimeouts } from "../../harness/patience.ts";
+import type { HostSettings } from "./replicas.ts";
 
 const { folder, ingress, admin, name, port, url, retention, version } = JSON.parse(process.argv[2]!) as HostSettings;
 const isNew = version === 2;

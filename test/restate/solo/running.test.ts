@@ -1,9 +1,9 @@
 // A start without an id of the caller, by a caller that waits, gets a register while it runs. No request shows when.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { patienceMs } from "../harness/patience.ts";
-import { until } from "../harness/waiting.ts";
-import { checkEvents, isOver, pathOf, Replicas, type Replica } from "./unregistered-replicas.ts";
+import { patienceMs } from "../../harness/patience.ts";
+import { until } from "../../harness/waiting.ts";
+import { checkEvents, isOver, pathOf, Replicas, type Replica } from "./replicas.ts";
 
 const timeout = 2 * patienceMs;
 let replicas: Replicas;

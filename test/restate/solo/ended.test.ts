@@ -1,9 +1,9 @@
 // A start without an id of the caller, by a caller that waits, may have no register before its end. No request shows it.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { patienceMs } from "../harness/patience.ts";
-import { until } from "../harness/waiting.ts";
-import { checkEvents, pathOf, Replicas, type Answer, type Replica } from "./unregistered-replicas.ts";
+import { patienceMs } from "../../harness/patience.ts";
+import { until } from "../../harness/waiting.ts";
+import { checkEvents, pathOf, Replicas, type Answer, type Replica } from "./replicas.ts";
 
 const timeout = 4 * patienceMs;
 let replicas: Replicas;

@@ -1,10 +1,10 @@
-// A replica that dies at the end of an execution without a register: node solo-host.ts <name> <port> <id> <fault>
+// A replica that dies at the end of an execution without a register: node fault-host.ts <name> <port> <id> <fault>
 // - decided  Restate has the result of the last step, and nothing that follows from it
 // - ended    Restate has the end, and not its row
-import { applyIdentity, unchecked } from "../../src/core/caller.ts";
-import { Drive } from "../../src/backends/restate/drive/drive.ts";
-import { DriveRows } from "../../src/backends/restate/drive/drive-rows.ts";
-import { openEngine, pair } from "./engine.ts";
+import { applyIdentity, unchecked } from "../../../src/core/caller.ts";
+import { Drive } from "../../../src/backends/restate/drive/drive.ts";
+import { DriveRows } from "../../../src/backends/restate/drive/drive-rows.ts";
+import { openEngine, pair } from "../engine.ts";
 
 const [name = "", port = "", id = "", fault = ""] = process.argv.slice(2);
 const die = (): void => void process.kill(process.pid, "SIGKILL");
