@@ -143,13 +143,17 @@ export class SettledStates {
   }
 
   async #ask(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
-    const { client, names } = this.#parts;
+    const { client, names, states } = this.#parts;
     for (;;) {
       const over = await this.#summon(id, signal);
       if (over) return over;
       const input = { id, afterEpoch };
       const state = await client.wait<ExecutionState | null>(names.wait, "settled", input, signal);
       if (state) return state;
+      if (await states.summon(id).catch(() => false)) continue;
+      const now = await states.state(id);
+      if (!now) throw new Error(`Execution ${id} does not exist`);
+      if (now.status !== "running" && now.epoch > afterEpoch) return now;
     }
   }
 

@@ -195,10 +195,10 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         context.set<RegisterStatus>("status", { ...now, drive, watchers: undefined });
       },
 
-      /** Keeps the awakeable of a caller until the next suspension or end. Null: the caller asks again. */
+      /** Keeps the awakeable of a caller until the next suspension or end. Null: it asks again, or there is no register. */
       async wait(context: ObjectContext, input: WaitInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
-        if (!now) return context.rejectAwakeable(input.awakeable, "The execution does not exist");
+        if (!now) return context.resolveAwakeable(input.awakeable, null);
         if (now.status !== "running" && now.epoch > input.afterEpoch)
           return context.resolveAwakeable(input.awakeable, await toState(context));
         const waiters = [...(now.waiters ?? []), input];
