@@ -164,9 +164,6 @@ export class Replicas {
   readonly #folder = mkdtempSync(join(tmpdir(), "agentserve-solo-"));
   readonly #options: ReplicasOptions;
   #proxy!: PortProxy;
-  /** The number of replicas that have ended by themselves and were started again. */
-  restarts = 0;
-  #isClosed = false;
 
   private constructor(options: ReplicasOptions) {
     this.#options = options;
@@ -202,18 +199,6 @@ export class Replicas {
   /** From now on Restate calls these replicas only. */
   drivenBy(...replicas: readonly Replica[]): void {
     this.#proxy.use(replicas.map(({ settings }) => settings.port));
-  }
-
-  /** Starts replicas again that end by themselves. */
-  keepAlive(...some: readonly Replica[]): void {
-    const watch = (replica: Replica): void =>
-      void replica.child.once("exit", (_code, killSignal) => {
-        if (this.#isClosed || killSignal !== null) return; // by the test
-        this.restarts++;
-        replica.run().catch(() => {}); // it has ended again
-        watch(replica);
-      });
-    some.forEach(watch);
   }
 
   /** Lets the executions with this tag pass. */
@@ -257,7 +242,6 @@ export class Replicas {
   }
 
   close(): void {
-    this.#isClosed = true;
     for (const { child } of this.all) child.kill("SIGKILL");
     this.#proxy.close();
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
