@@ -1,8 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { defineWorkflow } from "agentserve";
+import { andThen, defineWorkflow } from "agentserve";
 import { restate } from "agentserve/backends/restate";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { unchecked } from "../../src/core/caller.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { begin as beginExecution } from "../../src/workflows/executions.ts";
+import { openEngine } from "./engine.ts";
 import type { Config } from "../../src/config/define.ts";
 import { parseEvents } from "../harness/client.ts";
 import { differences } from "../harness/differences.ts";
@@ -105,5 +110,62 @@ describe("a documented difference of replicas", () => {
     const typesOf = (events: { type: string }[]): string[] => events.map(({ type }) => type);
     expect(typesOf(near)).toContain("progress");
     expect(typesOf(far)).toEqual(typesOf(near).filter((type) => type !== "progress"));
+  });
+
+  it("steps that run at the same time start in any order, and give their results in the order of the workflow", async () => {
+    const started = new Set<string>();
+    const names = ["a", "b", "c", "d", "e"];
+    const steps = names.map((id) => andThen({ id, execute: () => (started.add(id), id) }));
+    const config = { workflows: [defineWorkflow({ id: "beside" }).andAll({ id: "all", steps })] };
+    const [server] = await startTwo(config, createStreamProxy);
+    const { body } = await server.post("/workflows/beside/execute", { input: {} });
+    expect(body.data).toMatchObject({ status: "completed", result: names });
+    expect([...started].toSorted()).toEqual(names);
+  });
+
+  it("a value of over 30 MB fails its step, once; a smaller one is kept", { timeout: 120_000 }, async () => {
+    let calls = 0;
+    const large = defineWorkflow({ id: "large" }).andThen({
+      id: "makes",
+      execute({ data }) {
+        calls++;
+        return "x".repeat((data as { size: number }).size);
+      },
+    });
+    const limits = { stepValueBytes: 100_000_000, executionBytes: 200_000_000 };
+    const [server, other] = await startTwo({ workflows: [large], server: { limits } }, createStreamProxy);
+    const run = (size: number) => server.post("/workflows/large/execute", { input: { size } });
+    for (const size of [4_000_000, 20_000_000]) {
+      const { body } = await run(size);
+      expect(body.data.result).toHaveLength(size);
+      const path = `/workflows/large/executions/${body.data.executionId}/state`;
+      expect((await other.get(path)).body.data.result).toHaveLength(size);
+    }
+    expect(await run(40_000_000)).toMatchObject({ status: 500 });
+    expect(calls).toBe(3);
+  });
+
+  it("a delay between retries is durable: after a restart, an attempt waits for the rest of it", async () => {
+    const place = { name: `delay-${randomUUID()}`, port: await freePort() };
+    const delay = 10_000;
+    const calls: number[] = [];
+    const retrying = defineWorkflow({ id: "retrying" }).andThen({
+      id: "tries",
+      retry: { attempts: 2, delay },
+      execute() {
+        if (calls.push(Date.now()) === 1) throw new Error("not yet");
+      },
+    }) as unknown as WorkflowDefinition; // the chain is one
+    const first = await openEngine(place, retrying);
+    await beginExecution(first.engine, first.runnable, {}, { executionId: "x" }, unchecked);
+    await until(() => calls.length === 1, "the first attempt");
+    await sleep(delay / 2);
+    await first.engine.close({ drainMs: 0 });
+    const second = await openEngine(place, retrying);
+    const openedAt = Date.now();
+    onTestFinished(() => second.engine.close({ drainMs: 0 }));
+    await until(() => calls.length === 2, "the second attempt");
+    expect(calls[1]! - calls[0]!).toBeGreaterThanOrEqual(delay);
+    expect(calls[1]! - openedAt, "not the whole delay again").toBeLessThan(delay);
   });
 });

@@ -7,8 +7,9 @@ import type { RestateClient } from "./client/client.ts";
 import { toSoloState, type Solo } from "./drive/solo.ts";
 import type { Brief } from "./register/register-state.ts";
 
-/** The first pause while a drive asks for its register, and the longest time. */
+/** The first and the longest pause while a drive asks for its register, and the time that it has. */
 const firstPauseMs = 5;
+const mostPauseMs = 250;
 const mostMs = 5_000;
 
 /** The states of executions, with a register or without one. */
@@ -59,7 +60,7 @@ export class States {
     if (!isOwnId(id)) return false;
     const until = performance.now() + mostMs;
     let summoned: string | undefined;
-    for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs *= 2) {
+    for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs = Math.min(2 * pauseMs, mostPauseMs)) {
       const solo = await this.solo(id);
       if (!solo || solo.last) return !solo && this.isRegistered(id);
       if (solo.summons !== summoned) await this.#client.resolve(solo.summons);
@@ -69,7 +70,7 @@ export class States {
     throw busy(`Execution ${id} does not answer`, 1);
   }
 
-  /** Resolves an awakeable of a drive that this replica has begun. If it fails, the drive is interrupted as well. */
+  /** Resolves the summons of a drive. A failure is not reported: who needs the register summons again. */
   resolve(awakeable: string): void {
     this.#client.resolve(awakeable).catch(() => {});
   }

@@ -118,6 +118,19 @@ export class DriveAttempts {
     if (this.#isSuspended) return { isNotStarted: true };
     if (!isAllowed || this.#isReleased || !walk.isWaitingFor(plan.key)) return new Promise<never>(() => {});
     this.#running.add(plan.key);
-    return new Promise((resolve) => walk.start(plan, resolve));
+    return new Promise((resolve) => walk.start(plan, (result) => resolve(toAccepted(result))));
   }
+}
+
+/** Restate accepts messages of 32 MiB. It would repeat the step of a larger one for ever. */
+const mostBytes = 30_000_000;
+/** JSON text within JSON has twice its size at most. */
+const surelyAccepted = mostBytes / 2 - 10_000;
+
+/** The result; an error in its place when Restate would not accept it. */
+function toAccepted(result: AttemptResult): AttemptResult {
+  const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
+  if (text === undefined || Buffer.byteLength(text) <= surelyAccepted) return result;
+  if (Buffer.byteLength(JSON.stringify(result)) <= mostBytes) return result;
+  return { at: result.at, error: { message: "The value takes more than 30 MB, which Restate accepts", shown: true } };
 }

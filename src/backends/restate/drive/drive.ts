@@ -208,7 +208,7 @@ export class Drive implements LocalDrive, Admissible {
     const { stored, transitions } = toRow([...commands, next]);
     const made = { stored: { ...stored, moved: true }, transitions };
     const onMade = (): void => this.#walk.confirmTransition();
-    if (this.#solo && next.to !== "suspended") {
+    if (this.#solo?.canEnd(next)) {
       onMade();
       this.#solo.end(next, made.stored);
       await this.#rows.storeEnd(made);

@@ -20,6 +20,7 @@ interface StoredSolo extends Solo {
 }
 
 const soloKey = "solo";
+const mostChars = 5_000_000;
 type Reading = Pick<ObjectContext, "get">;
 export async function readSolo(context: Reading): Promise<Solo | null> {
   const solo = await context.get<StoredSolo>(soloKey);
@@ -76,6 +77,11 @@ export class SoloDrive {
 
   begin(): void {
     this.#store("running", {});
+  }
+  /** Whether it may end without a register. The state of the end has the result twice, and Restate accepts 32 MiB. */
+  canEnd(next: Transition): boolean {
+    const { length } = next.to === "completed" ? (next.result ?? "") : "";
+    return next.to !== "suspended" && length + this.#execution.input.length <= mostChars;
   }
   /** Ends it. The row follows, and is stored again. */
   end(last: Transition, row: StoredRow): void {
