@@ -28,7 +28,7 @@ Drive.run = (...args) => {
   return run(...args);
 };
 DriveRows.prototype.storeEnd = async () => {
-  await context.get("none"); // Restate has all changes before it
+  await context.get("flushed"); // Restate has all changes before it
   die();
 };
 const { steps, definition } = runnable;

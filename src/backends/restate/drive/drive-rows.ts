@@ -78,8 +78,13 @@ export class DriveRows {
   /** Stores the row of an end, and publishes it once Restate has it: code of tomorrow could lead to another end. */
   async storeEnd({ stored, transitions }: NextRow): Promise<void> {
     const states = this.#set(stored, transitions);
-    await this.#context.get("none"); // answered after all changes before it
+    await this.flush();
     this.#host.publish(this.#execution.id, stored, states);
+  }
+
+  /** Resolves when Restate has all changes: it answers in order. The answer for a key is kept, so each time it is another one. */
+  async flush(): Promise<void> {
+    await this.#context.get(`none${this.#count}`);
   }
 
   #set(stored: StoredRow, transitions: readonly Transition[]): ExecutionState[] {

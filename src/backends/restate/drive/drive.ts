@@ -128,6 +128,7 @@ export class Drive implements LocalDrive, Admissible {
     this.#firstRow = this.#rows.count;
     if (this.#rows.status !== "running") this.#attempts.suspend();
     if (isNew && (await this.#take(undefined))) return;
+    if (this.#solo) await this.#rows.flush(); // a step may tell the id to others, who ask for it
     this.#listen();
     this.#watch = this.#link.watch();
     for (const { epoch, next } of this.#input.commands) {

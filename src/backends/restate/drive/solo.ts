@@ -54,6 +54,7 @@ interface SoloParts {
  * S3. The state of the drive's object is cleared after the register exists. Readers ask the register first, then the drive,
  *     then the register again.
  * S4. Its start may arrive twice. The second one finds a row.
+ * S5. It starts no step before Restate has its state: a step may tell the id to others.
  */
 export class SoloDrive {
   readonly summons: RestatePromise<Summoned>;
