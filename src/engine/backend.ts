@@ -74,8 +74,9 @@ export interface Engine {
   /** Whether `recover` has resolved. Restate: the endpoint is registered. */
   isRecovered(): boolean;
   /**
-   * Starts an execution. Durable when it resolves; `created` is false when the id exists. Restate: the register's `begin`, or a
-   * drive without a register if the id is `fresh` (made for this start) and `awaited` (told to nobody before the result).
+   * Starts an execution. Durable when it resolves; `created` is false when the id exists. An id that was made for this start
+   * is `fresh`, and `awaited` if the caller gets it with the result. Restate: the register's `begin`; a drive without a
+   * register if the id is awaited.
    */
   begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<{ created: boolean }>;
   /** Restate: a shared handler of the register. */

@@ -100,7 +100,7 @@ export class StoredEvents {
       }
       const wait = client.wait(names.wait, "row", { id, afterRow: (next ?? 0) - 1, replica }, closing);
       await wait.catch(() => sleep(retryMs));
-      // Without a register, nobody wakes the reader.
+      // Only a register wakes the reader.
       if (isIdle) await this.#persist(() => this.#parts.states.summon(id), closing);
       await sleep(isIdle ? retryMs : localMs);
       isIdle = true; // without a drive, the wait ends at once: the last row is on its way

@@ -45,12 +45,12 @@ interface SoloParts {
 }
 
 /**
- * The first drive of an execution whose id nobody chose and whose caller waits. Restate runs it as a single invocation.
+ * The first drive of an execution whose caller waits, and gets its id with the result. Restate runs it as a single invocation.
  *
  * S1. It has no register: its drive is started by the ingress, and nothing else can change its status. So it ends without
  *     asking.
- * S2. It gets a register when it is suspended, hands over, was interrupted, or is summoned: somebody wants to change it, or
- *     waits for it on another replica.
+ * S2. It gets a register when it is suspended, hands over, was interrupted, or is summoned: a request changes it, or waits
+ *     for it on another replica.
  * S3. The state of the drive's object is cleared after the register exists. Readers ask the register first, then the drive,
  *     then the register again.
  * S4. Its start may arrive twice. The second one finds a row.
