@@ -18,5 +18,5 @@ export function newId(): string {
 }
 let last = { now: 0, prefix: "" };
 
-/** Whether an id looks like one of `newId`. */
+/** Returns true for an id in the form of `newId`. */
 export const isOwnId = (id: string): boolean => /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/.test(id);

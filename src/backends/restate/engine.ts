@@ -129,7 +129,7 @@ export class RestateEngine implements Engine {
     const release = this.#slots.reserve();
     const forget = this.#expect(execution.id, program);
     try {
-      // Without a register, no crash would be noticed before the drive is repeated.
+      // A workflow that fails after a crash keeps its register from the start.
       const isSolo = id === "awaited" && program.recovery !== "fail";
       const created = isSolo ? await this.#beginSolo(execution) : await this.#begin(execution, program, id === "fresh");
       if (!created) forget();

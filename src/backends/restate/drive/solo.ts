@@ -20,6 +20,7 @@ interface StoredSolo extends Solo {
 }
 
 const soloKey = "solo";
+/** Restate accepts messages of 32 MiB. */
 const mostChars = 5_000_000;
 type Reading = Pick<ObjectContext, "get">;
 export async function readSolo(context: Reading): Promise<Solo | null> {
@@ -79,7 +80,7 @@ export class SoloDrive {
   begin(): void {
     this.#store("running", {});
   }
-  /** Whether it may end without a register. The state of the end has the result twice, and Restate accepts 32 MiB. */
+  /** Returns true if it may end without a register. Its state has the result twice, 3 bytes per character at most. */
   canEnd(next: Transition): boolean {
     const { length } = next.to === "completed" ? (next.result ?? "") : "";
     return next.to !== "suspended" && length + this.#execution.input.length <= mostChars;
