@@ -44,7 +44,6 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   const { host, limits, report } = options;
   const listener = inTurn(options.listener);
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve });
-  const port = await freePort(options);
   const server = options.mode === "dev" ? await openListhen() : await openNode();
   answerUnparsed(server);
   const connections = trackConnections(server);
@@ -56,6 +55,7 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
 
   async function openListhen(): Promise<HttpServer> {
     const { listen: listhen } = await import("listhen"); // takes 55 ms, which `start` saves
+    const port = await freePort(options);
     const opened = await listhen(listener, {
       port,
       hostname: host,
@@ -68,6 +68,7 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
     });
     if (port !== 0 && opened.address.port !== port) {
       await opened.close(); // another process was faster, and listhen has chosen a different port
+      if (options.mayMove) return openListhen();
       throw portTaken(port);
     }
     return opened.server as HttpServer;
@@ -79,7 +80,7 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
     const connectionsCheckingInterval = Math.min(1_000, headersTimeout, requestTimeout);
     const opening = createServer({ headersTimeout, requestTimeout, connectionsCheckingInterval }, listener);
     opening.on("upgrade", (req, socket, head) => void upgrade.handle(req, socket, head));
-    opening.listen(port, host);
+    opening.listen(await freePort(options), host);
     await once(opening, "listening"); // rejects if "error" comes first
     return opening.on("error", report);
   }
