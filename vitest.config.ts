@@ -6,6 +6,8 @@ import { patienceMs } from "./test/harness/patience.ts";
 const all = "test/**/*.test.ts";
 /** They need restate-server: vitest.restate.config.ts. */
 const restate = "test/restate/**";
+/** They install large packages: vitest.hosts.config.ts. */
+const hosts = "test/hosts/**";
 
 /**
  * Files that replace or measure something of the whole process, or whose helpers register hooks: each has its own process.
@@ -48,7 +50,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
         test: {
           name: "shared",
           include: [all],
-          exclude: [...configDefaults.exclude, ...isolated, restate],
+          exclude: [...configDefaults.exclude, ...isolated, restate, hosts],
           isolate: false,
         },
       },
