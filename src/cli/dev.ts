@@ -1,29 +1,19 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Project } from "../config/load.ts";
 import { isLoopback } from "../core/loopback.ts";
+import { defaultPort } from "../server/create.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
+import { createAnnouncer } from "./announcer.ts";
 import { openBrowser } from "./browser.ts";
-import { colors } from "./colors.ts";
-import { writeError } from "./fail.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import {
-  findIgnoredData,
-  openWithPlace,
-  print,
-  refuseData,
-  risksOf,
-  sayReady,
-  sayRisks,
-  toSettings,
-} from "./serving.ts";
-import type { ServeFlags } from "./serving.ts";
+import { findIgnoredData, openWithPlace, refuseData, risksOf, toSettings, type ServeFlags } from "./serving.ts";
 
 /** Serves a project and reloads it on save, until a signal ends the process. */
 export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean }): Promise<void> {
   const mode = "dev";
   const began = performance.now();
   const loader = openLoader(flags.config);
-  const project = await loadVisibly(loader);
+  const project = await loadVisibly(loader, flags);
   refuseData(flags, project);
   const toFixed = (one: Project) => {
     const { backend, server } = one.config;
@@ -33,18 +23,19 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   };
   const fixed = toFixed(project);
   const { host, port, file, https } = fixed;
+  const { drainMs } = fixed.limits;
   const server = openWithPlace(project, loader, { mode, json: flags.json, file });
-  const { url } = await server.listen({ port, host, https });
+  const announcer = createAnnouncer(server, flags);
+  const listening = await server.listen({ port, host, https });
+  const { url } = listening;
   let reload: { close(): Promise<void> } | undefined;
-  closeOnSignal(
-    async () => {
-      await Promise.all([reload?.close(), server.close()]);
-    },
-    (line) => print(colors.dim(line)),
-  );
-  sayReady(server, { mode, url, took: performance.now() - began });
+  closeOnSignal(async () => {
+    await Promise.all([reload?.close(), server.close({ drainMs: Math.min(drainMs, restartMs) })]);
+  }, announcer);
+  announcer.started({ mode, url, ms: performance.now() - began });
+  if (port === undefined && listening.port !== defaultPort) announcer.portMoved(defaultPort, listening.port);
   let risks = risksOf(server, project, host);
-  sayRisks([...risks, ...findIgnoredData(project)]);
+  announcer.warn([...risks, ...findIgnoredData(project)]);
   if (flags.open) openBrowser(`${url.replace("//0.0.0.0", "//127.0.0.1")}/`);
 
   const { createReload } = await import("../dev/reload.ts"); // after the server is ready
@@ -58,19 +49,17 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
       return keys.filter((key) => !isDeepStrictEqual(fixed[key], now[key]));
     },
     showsCode: isLoopback(host),
-    say: {
-      loading: () => void process.stderr.write(colors.dim("loading …\n")),
-      served(change, ms, next) {
-        print(`${colors.green("✓")} ${change} ${colors.dim(`· ${Math.round(ms)} ms`)}`);
+    report: {
+      ...announcer,
+      reloaded(change, ms, next) {
+        announcer.reloaded(change, ms);
         const before = new Set(risks.map(({ name }) => name));
         risks = risksOf(server, next, host);
-        sayRisks(risks.filter(({ name }) => !before.has(name)));
-      },
-      restart: (keys) => print(`${colors.yellow("!")} ${keys.join(", ")} changed ${colors.dim("· restart to apply")}`),
-      failed(problem) {
-        writeError(problem);
-        process.stderr.write(`${colors.dim("      still serving the last good version")}\n`);
+        announcer.warn(risks.filter(({ name }) => !before.has(name)));
       },
     },
   });
 }
+
+/** The most time for work in flight after Ctrl+C, in milliseconds. Steps that are cut off run again at the next start. */
+const restartMs = 300;

@@ -2,12 +2,13 @@ import { colors } from "./colors.ts";
 import { examine, type Finding } from "./examine.ts";
 import { exitCodes } from "./fail.ts";
 import { leave } from "./output.ts";
+import { writeResult } from "./result.ts";
 
 /** Checks that the project can be served here, and prints the problems to fix. */
 export async function doctor(flags: { config?: string; data?: string; json?: boolean }): Promise<void> {
   const { findings, startMs, memory } = await examine(flags);
   const ok = findings.every(({ status }) => status !== "failed");
-  if (flags.json) process.stdout.write(`${JSON.stringify({ ok, findings, startMs, memory }, null, 2)}\n`);
+  if (flags.json) writeResult(`${JSON.stringify({ ok, findings, startMs, memory }, null, 2)}\n`);
   else for (const finding of findings) process.stdout.write(toText(finding));
   if (!ok) process.exitCode = exitCodes.failed;
   await leave();

@@ -8,7 +8,8 @@ import { openServer, type OpenServer } from "../server/create.ts";
 import { findRisks } from "../server/risks.ts";
 import { disposeMs, loadVisibly, openLoader } from "./project.ts";
 import { countRoutes } from "./routes.ts";
-import { counted, findIgnoredData, refuseData, toSettings } from "./serving.ts";
+import { counted } from "./announcer.ts";
+import { findIgnoredData, refuseData, toSettings } from "./serving.ts";
 
 export interface Finding {
   readonly name: "node" | "config" | "model" | "keys" | "store" | "routes" | "risk" | "start" | "memory";

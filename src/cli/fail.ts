@@ -1,7 +1,7 @@
 import { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
 import type { UserError } from "../core/user-error.ts";
-import { toVisible } from "../core/visible.ts";
+import { toVisible, toVisibleJson } from "../core/visible.ts";
 import { colors } from "./colors.ts";
 import { UsageError } from "./usage.ts";
 
@@ -13,17 +13,26 @@ export interface FailOptions {
   readonly debug?: boolean | undefined;
   /** True to print the code around the error. */
   readonly frame?: boolean;
+  /** True to print the error as a log record. */
+  readonly json?: boolean | undefined;
 }
 
 /** Prints an error with its hint, and sets the exit code. */
-export function fail(error: unknown, { debug, frame }: FailOptions = {}): void {
+export function fail(error: unknown, { debug, frame, json }: FailOptions = {}): void {
   const { message = String(error), hint, stack, cause } = (error ?? {}) as Partial<UserError>;
   const place = frame && error instanceof ConfigError ? error.place : undefined;
+  process.exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
+  if (json) return writeRecord({ message, hint });
   writeError({ message, hint, frame: place && toFrame(place) });
   // The stack of an error in the user's code is more useful than that of the error that wraps it.
   const trace = cause instanceof Error ? cause.stack : stack;
   if (debug && trace) process.stderr.write(`${colors.dim(toVisible(trace, { allowed: "\n\t" }))}\n`);
-  process.exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
+}
+
+/** Prints an error like a record of the log, which exists only once the server is open. */
+function writeRecord({ message, hint }: { message: string; hint?: string | undefined }): void {
+  const record = { timestamp: new Date().toISOString(), level: "error", message, ...(hint && { data: { hint } }) };
+  process.stderr.write(`${toVisibleJson(JSON.stringify(record))}\n`);
 }
 
 const mostLines = 20;

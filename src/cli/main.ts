@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
 import { exitCodes, fail } from "./fail.ts";
 import { ignoreLostReaders, leave } from "./output.ts";
+import { runInChild } from "./result.ts";
 import { UsageError } from "./usage.ts";
 
 /** Runs the command line. Each command is imported only when it runs, so that `--help` is fast. */
@@ -14,9 +15,9 @@ export async function main(argv: string[]): Promise<void> {
     .exitOverride()
     // Errors of the command line are printed by `fail`, like all others.
     .configureOutput({ outputError: () => {} })
-    .hook("preAction", (_, command) => void (running = command.name()))
+    .hook("preAction", (_, command) => void (running = command))
     .addHelpText("after", examples);
-  let running = "";
+  let running: Command | undefined;
 
   const serving = (name: "dev" | "start", summary: string): Command =>
     program
@@ -94,6 +95,7 @@ export async function main(argv: string[]): Promise<void> {
     .option("--config <file>", "the config with the auth provider (default: agents.config.ts)")
     .addHelpText("after", tokenExamples)
     .action(async (options) => {
+      if (await runInChild()) return;
       const { token } = await import("./token.ts");
       await token(options);
     });
@@ -105,6 +107,7 @@ export async function main(argv: string[]): Promise<void> {
     .option("--json", "print JSON")
     .addHelpText("after", routesExamples)
     .action(async (options) => {
+      if (options.json && (await runInChild())) return;
       const { routes } = await import("./routes.ts");
       await routes(options);
     });
@@ -153,6 +156,7 @@ export async function main(argv: string[]): Promise<void> {
     .option("--json", "print JSON")
     .addHelpText("after", doctorExamples)
     .action(async (options) => {
+      if (options.json && (await runInChild())) return;
       const { doctor } = await import("./doctor.ts");
       await doctor(options);
     });
@@ -162,7 +166,8 @@ export async function main(argv: string[]): Promise<void> {
   } catch (error) {
     if (error instanceof CommanderError) return misused(error, argv, program);
     // `dev` shows the code around an error. In production, the log gets a single line.
-    fail(error, { debug: program.opts<{ debug?: boolean }>().debug, frame: running === "dev" });
+    const json = ["dev", "start"].includes(running?.name() ?? "") && running?.opts<{ json?: boolean }>().json;
+    fail(error, { debug: program.opts<{ debug?: boolean }>().debug, frame: running?.name() === "dev", json });
     await leave();
   }
 }

@@ -20,9 +20,10 @@ export function openProject(config: string | undefined): Promise<Project> {
   return loadVisibly(openLoader(config));
 }
 
-/** Loads a project. Prints a line if that takes more than a second. */
-export async function loadVisibly(loader: Loader): Promise<Project> {
-  const slow = setTimeout(() => process.stderr.write(colors.dim(`loading ${show(loader.file)} …\n`)), 1_000);
+/** Loads a project. Prints a line if that takes more than a second, unless only JSON is printed. */
+export async function loadVisibly(loader: Loader, { json }: { json?: boolean } = {}): Promise<Project> {
+  const say = () => json || process.stderr.write(colors.dim(`loading ${show(loader.file)} …\n`));
+  const slow = setTimeout(say, 1_000);
   try {
     return await loader.load();
   } finally {

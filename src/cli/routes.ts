@@ -2,13 +2,14 @@ import { toRoutes } from "../server/create.ts";
 import type { ListedRoute } from "../server/listing.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
+import { writeResult } from "./result.ts";
 import { toLines } from "./table.ts";
 
 /** Prints every route of a project and its access. */
 export async function routes({ config, json }: { config?: string; json?: boolean }): Promise<void> {
   const project = await openProject(config);
   const listed = toRoutes(project);
-  process.stdout.write(json ? `${JSON.stringify(listed, null, 2)}\n` : toText(listed));
+  writeResult(json ? `${JSON.stringify(listed, null, 2)}\n` : toText(listed));
   await leaveProject(project);
 }
 

@@ -5,8 +5,7 @@ import type { Logger } from "../core/log.ts";
 import { UserError } from "../core/user-error.ts";
 import { openServer, type OpenServer, type ServerParts } from "../server/create.ts";
 import { findRisks, type Risk } from "../server/risks.ts";
-import { colors } from "./colors.ts";
-import { countRoutes } from "./routes.ts";
+import type { Warning } from "./announcer.ts";
 import { UsageError } from "./usage.ts";
 
 /** The flags of both `dev` and `start`. */
@@ -39,7 +38,7 @@ export function refuseData({ data }: ServeFlags, { config: { backend } }: Projec
 }
 
 /** Warns about a variable that the backend does not use. It may be set for other servers of the machine. */
-export function findIgnoredData({ config: { backend } }: Project): Pick<Risk, "message" | "hint">[] {
+export function findIgnoredData({ config: { backend } }: Project): Warning[] {
   if (backend.hasFile || !process.env["AGENTSERVE_DATA"]) return [];
   const message = `AGENTSERVE_DATA is ignored: the ${backend.type} backend has no data file`;
   return [{ message, hint: "unset AGENTSERVE_DATA for this server" }];
@@ -59,23 +58,8 @@ export function openWithPlace(project: Project, loader: Loader, parts: ServerPar
   }
 }
 
-/** Prints the URL and a summary once the server is ready. */
-export function sayReady(server: OpenServer, { mode, url, took }: { mode: string; url: string; took: number }): void {
-  const { agents, workflows } = server.snapshot;
-  const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
-  print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${colors.dim(`ready in ${Math.round(took)} ms`)}`);
-  print(colors.dim(`  ${served}  ·  ${url}/ui  ·  ${url}/doc`));
-  print(colors.dim(`  ${countRoutes(server.routes())}  ·  list them with "agentserve routes"`));
-}
-
-export const risksOf = (server: OpenServer, project: Project, host: string): Risk[] =>
-  findRisks({ config: project.config, host, routes: server.routes() });
-
-export function sayRisks(risks: readonly Pick<Risk, "message" | "hint">[]): void {
-  for (const { message, hint } of risks) {
-    process.stderr.write(`${colors.yellow("warning")} ${message}\n${colors.dim("hint ")}   ${hint}\n`);
-  }
-}
+export const risksOf = (server: OpenServer, { config }: Project, host: string, isStrict?: boolean): Risk[] =>
+  findRisks({ config, host, routes: server.routes(), isStrict });
 
 /**
  * Logs unhandled rejections and uncaught exceptions, and keeps the server running. They do not belong to a request, and
@@ -93,6 +77,3 @@ function toPort(text: string | undefined, from: string): number | undefined {
   const Mistake = from.startsWith("--") ? UsageError : UserError;
   throw new Mistake(`${from}: expected a port number from 0 to 65535, found ${cut(JSON.stringify(text))}`);
 }
-
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
-export const print = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -1,19 +1,9 @@
 import { UserError } from "../core/user-error.ts";
 import { findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
-import { colors } from "./colors.ts";
+import { createAnnouncer } from "./announcer.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import {
-  findIgnoredData,
-  openWithPlace,
-  print,
-  refuseData,
-  risksOf,
-  sayReady,
-  sayRisks,
-  toSettings,
-} from "./serving.ts";
-import type { ServeFlags } from "./serving.ts";
+import { findIgnoredData, openWithPlace, refuseData, risksOf, toSettings, type ServeFlags } from "./serving.ts";
 
 const noHttps = {
   message: "server.https works only in dev: serving plain HTTP",
@@ -32,25 +22,25 @@ export async function start(flags: StartFlags): Promise<void> {
   const mode = "start";
   const began = performance.now();
   const loader = openLoader(flags.config);
-  const project = await loadVisibly(loader);
+  const project = await loadVisibly(loader, flags);
   refuseData(flags, project);
   const { host, port, file } = toSettings(flags, project);
   const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
   if (weak) throw new UserError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
   const server = openWithPlace(project, loader, { mode, json: flags.json, file, recovery: flags.recovery });
-  const risks = risksOf(server, project, host);
+  const risks = risksOf(server, project, host, flags.strict);
   if (flags.strict && risks.length > 0) {
     throw new UserError(risks.map(({ message }) => message).join("\n"), {
       hint: `${risks.map(({ hint }) => hint).join("; ")}; or start without --strict`,
     });
   }
+  const announcer = createAnnouncer(server, flags);
   const { url } = await server.listen({ port, host });
   closeOnSignal(
     // A load balancer is told by SIGTERM only: Ctrl+C must not wait for it.
     (signal) => server.close({ noticeMs: signal === "SIGTERM" ? project.config.server.limits.drainNoticeMs : 0 }),
-    (line) => print(colors.dim(line)),
+    announcer,
   );
-  sayReady(server, { mode, url, took: performance.now() - began });
-  sayRisks([...risks, ...findIgnoredData(project)]);
-  if (project.config.server.https) sayRisks([noHttps]);
+  announcer.started({ mode, url, ms: performance.now() - began });
+  announcer.warn([...risks, ...findIgnoredData(project), ...(project.config.server.https ? [noHttps] : [])]);
 }

@@ -10,6 +10,7 @@ import { UserError } from "../core/user-error.ts";
 import { within } from "../core/within.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
+import { writeResult } from "./result.ts";
 import { UsageError } from "./usage.ts";
 
 export interface TokenFlags {
@@ -44,7 +45,7 @@ export async function token(flags: TokenFlags): Promise<void> {
     });
   }
   const made = secret ? await createToken(payload, secret, options) : await signer!.sign(payload, options);
-  process.stdout.write(`${made}\n`);
+  writeResult(`${made}\n`);
   for (const line of await describe(made, provider)) process.stderr.write(`${line}\n`);
   await leaveProject(project);
 }

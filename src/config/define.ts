@@ -72,6 +72,11 @@ export interface ServerOptions {
    * @default []
    */
   trustedProxies?: string[];
+  /**
+   * Declares that a proxy authenticates each request, and that nothing can bypass it. `start --strict` then serves
+   * without `auth`. @default false
+   */
+  authenticatedByProxy?: boolean;
   /** Serves `GET /health` and `GET /ready`. A route of `configureApp` replaces the one of the same path. @default true */
   health?: boolean;
   /** The limits of the server. @default the default of each limit */
@@ -198,6 +203,7 @@ const Server = object(
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),
     rateLimit: v.optional(RateLimit),
     trustedProxies: v.optional(v.array(v.custom<string>(isProxy, proxyRule), "an array of addresses and networks"), []),
+    authenticatedByProxy: v.optional(v.boolean("true or false")),
     health: v.optional(v.boolean("true or false")),
     limits: v.optional(object(limits, "an object"), {}),
   },

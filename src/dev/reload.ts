@@ -21,11 +21,11 @@ export interface ReloadOptions {
   readonly needsRestart: (next: Project) => readonly string[];
   /** True to show code on the landing page. Only if no other machine can reach it. */
   readonly showsCode: boolean;
-  readonly say: {
+  readonly report: {
     loading(): void;
-    served(change: string, ms: number, project: Project): void;
-    restart(keys: readonly string[]): void;
-    failed(problem: Problem): void;
+    reloaded(change: string, ms: number, project: Project): void;
+    restartNeeded(keys: readonly string[]): void;
+    refused(problem: Problem): void;
   };
   /** The time limit of a load. @default 30000 */
   readonly loadMs?: number;
@@ -34,7 +34,7 @@ export interface ReloadOptions {
 const followMs = 500;
 
 /** Watches a project and serves each version that loads. If one fails, reports it and keeps the last good version. */
-export function createReload({ loader, server, say, ...options }: ReloadOptions): { close(): Promise<void> } {
+export function createReload({ loader, server, report, ...options }: ReloadOptions): { close(): Promise<void> } {
   const { needsRestart, showsCode, loadMs = 30_000 } = options;
   const root = dirname(loader.file);
   const fixed = [loader.file, ...envFiles.map((name) => join(root, name))];
@@ -114,7 +114,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
   async function reload(files: readonly string[]): Promise<void> {
     const began = performance.now();
     try {
-      load = loadPatiently(loader, { loadMs, onSlow: say.loading });
+      load = loadPatiently(loader, { loadMs, onSlow: report.loading });
       const next = await load.loaded;
       const keys = swap(next);
       const change = describeChange({ before: served, after: next, files, config: loader.file });
@@ -122,8 +122,8 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
       missing = [];
       known = new Set();
       server.complain(undefined);
-      say.served(change, performance.now() - began, next);
-      if (keys.join() !== told && keys.length > 0) say.restart(keys);
+      report.reloaded(change, performance.now() - began, next);
+      if (keys.join() !== told && keys.length > 0) report.restartNeeded(keys);
       told = keys.join();
     } catch (error) {
       if (error instanceof SupersededLoad) for (const file of files) pending.add(file);
@@ -149,7 +149,7 @@ export function createReload({ loader, server, say, ...options }: ReloadOptions)
     const problem = { message, hint, frame: place && toFrame(place), since: new Date().toISOString() };
     missing = missingFiles(mistake).filter((file) => !existsSync(file));
     server.complain(showsCode ? problem : { ...problem, frame: undefined });
-    say.failed(problem);
+    report.refused(problem);
   }
 
   return {

@@ -68,7 +68,7 @@ export function createServer(config: Config): Server {
   return server;
 }
 
-const defaultPort = 3141;
+export const defaultPort = 3141;
 
 /** A server, with access to its current config, its log and its routes. */
 export interface OpenServer extends Server {
@@ -82,8 +82,11 @@ export interface OpenServer extends Server {
    * started with. Backend, limits and port do not change. Throws, and changes nothing, if the version cannot be served.
    */
   swap(project: Project): void;
-  /** With `noticeMs`, serves for that time as before, while `/ready` is 503, so that a load balancer can notice. */
-  close(options?: { noticeMs?: number }): Promise<void>;
+  /**
+   * With `noticeMs`, serves for that time as before, while `/ready` is 503, so that a load balancer can notice.
+   * `drainMs` is the time for work in flight. @default limits.drainMs
+   */
+  close(options?: { noticeMs?: number; drainMs?: number }): Promise<void>;
   /** Sets the problem that the landing page shows about a version that cannot be served. Undefined clears it. */
   complain(problem: Problem | undefined): void;
 }
@@ -235,16 +238,15 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       );
       return listening;
     },
-    close({ noticeMs = 0 } = {}) {
+    close({ noticeMs = 0, drainMs = server.limits.drainMs } = {}) {
       draining.isDraining = true;
-      if (noticeMs === 0) return (closing ??= close());
-      return (noticed ??= sleep(noticeMs).then(() => (closing ??= close())));
+      if (noticeMs === 0) return (closing ??= close(drainMs));
+      return (noticed ??= sleep(noticeMs).then(() => (closing ??= close(drainMs))));
     },
   };
 
-  async function close(): Promise<void> {
+  async function close(drainMs: number): Promise<void> {
     streams.close();
-    const { drainMs } = server.limits;
     const until = performance.now() + drainMs;
     const grace = { drainMs: Math.max(drainMs / 2, drainMs - answerMs) };
     const beside = agents.close(grace);
@@ -257,7 +259,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     await Promise.all([
       answered,
       listening?.then(
-        (port) => port.close(answered),
+        (port) => port.close({ drainMs, answered }),
         () => {},
       ),
     ]);

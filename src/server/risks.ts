@@ -12,21 +12,24 @@ export interface Risk {
 }
 
 export interface RiskOptions {
+  /** True for `--strict`: 127.0.0.1 is then assumed to be behind a proxy, which forwards requests from elsewhere. */
+  readonly isStrict?: boolean | undefined;
   readonly config: Pick<ResolvedConfig, "auth" | "backend" | "server">;
   readonly host: string;
   readonly routes: readonly ListedRoute[];
 }
 
-export function findRisks({ config, host, routes }: RiskOptions): Risk[] {
+export function findRisks({ config, host, routes, isStrict }: RiskOptions): Risk[] {
   const { auth, backend, server } = config;
   const risks: Risk[] = [];
   const weak = findWeakSecret(config);
   if (weak) risks.push(weak);
-  if (!auth && !isLoopback(host)) {
+  if (!auth && !server.authenticatedByProxy && (isStrict || !isLoopback(host))) {
+    const through = isLoopback(host) ? ", also through a proxy," : "";
     risks.push({
       name: "no-provider",
-      message: `No auth provider: anyone who can reach ${host} can call every route`,
-      hint: "set auth: jwtAuth({ secret }) in the config, or listen on 127.0.0.1",
+      message: `No auth provider: anyone who can reach ${host}${through} can call every route`,
+      hint: "set auth: jwtAuth({ secret }), or server.authenticatedByProxy: true if a proxy authenticates each request",
     });
   }
   const resume = routes.find(({ method, path }) => method === "POST" && path.endsWith("/resume"));

@@ -1,16 +1,21 @@
+export interface ShutdownReport {
+  shuttingDown(): void;
+  shutdownFailed(error: unknown): void;
+}
+
 /** The first SIGINT or SIGTERM drains and closes the server. The second one exits at once. */
-export function closeOnSignal(close: (signal: NodeJS.Signals) => Promise<void>, say: (line: string) => void): void {
+export function closeOnSignal(close: (signal: NodeJS.Signals) => Promise<void>, report: ShutdownReport): void {
   let closing = false;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
       if (closing) process.exit(1);
       closing = true;
-      say("shutting down … press Ctrl+C again to force");
+      report.shuttingDown();
       // Timers and pools that a project has left open must not keep the process alive.
       void close(signal).then(
         () => process.exit(0),
         (error: unknown) => {
-          say(`shutdown failed: ${String(error)}`);
+          report.shutdownFailed(error);
           process.exit(1);
         },
       );

@@ -79,8 +79,14 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect(out.stdout).toMatch(/^ {2}2 public routes, 24 protected/m);
   });
 
-  it.each<[string, string, string[], RegExp | ""]>([
-    ["nothing", closed, [], ""],
+  it.each<[string, string, string[], RegExp | false]>([
+    ["nothing", closed, [], false],
+    [
+      "nothing, if a proxy authenticates",
+      `server: { port: 0, cors: false, authenticatedByProxy: true, ${noNotice} }`,
+      ["--host", "0.0.0.0"],
+      false,
+    ],
     [
       "cors that is not set",
       `server: { port: 0, ${noNotice} }`,
@@ -99,20 +105,20 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
       ["--host", "0.0.0.0"],
       /^warning Anyone who knows the id of an execution can read, suspend and resume it\nhint {4}set ownership/,
     ],
-    ["nothing, with ownership", `${closed}, auth: jwtAuth({ secret: "${strong}", ownership: true })`, [], ""],
+    ["nothing, with ownership", `${closed}, auth: jwtAuth({ secret: "${strong}", ownership: true })`, [], false],
     [
       "nothing, with protect",
       `${closed}, auth: jwtAuth({ secret: "${strong}", protect: ["ALL /workflows/:id/executions/*"] })`,
       [],
-      "",
+      false,
     ],
-    ["nothing, in opt-out mode", `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true })`, [], ""],
+    ["nothing, in opt-out mode", `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true })`, [], false],
   ])("warns of %s", async (_, body, args, warning) => {
     const { code, stderr } = await serve(body, args);
     expect(code).toBe(0);
-    if (warning === "") expect(stderr).toBe("");
-    else expect(stderr).toMatch(warning);
-    expect(stderr.match(/^warning/gm) ?? []).toHaveLength(warning === "" ? 0 : 1);
+    if (warning) expect(stderr).toMatch(warning);
+    else expect(stderr).toBe("");
+    expect(stderr.match(/^warning/gm) ?? []).toHaveLength(warning ? 1 : 0);
   });
 
   it("does not let a secret that can be guessed pass unseen", async () => {

@@ -40,7 +40,7 @@ describe.each(["dev", "start"])("SIGTERM with an open SSE and an open WebSocket 
     const { child, socket } = await setUp();
     (socket.ws as unknown as { _socket: import("node:net").Socket })._socket.pause();
     child.process.kill("SIGTERM");
-    await child.waitFor(/press Ctrl\+C again to force/);
+    await child.waitFor(/shutting down/);
     child.process.kill("SIGTERM");
     expect(await child.ended).toMatchObject({ code: 1 });
   });

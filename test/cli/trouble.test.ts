@@ -265,17 +265,34 @@ describe("agentserve dev --open", () => {
 
 describe("agentserve start --strict", () => {
   const secret = `secret: "x".repeat(32)`;
+  const proxied = "authenticatedByProxy: true, limits: { drainNoticeMs: 0 }";
   const start = (body: string, args: string[]): Child =>
     agentserve(["start", "--strict", ...memory, ...args], { cwd: createProject({ "agents.config.ts": define(body) }) });
 
   it.each<[title: string, body: string, args: string[], line: RegExp]>([
-    ["cors that names no origin", "", [], /Pages of any origin can call this server/],
-    ["cors that names none, but other things", "server: { cors: { maxAge: 1 } },", [], /Pages of any origin can call/],
+    [
+      "cors that names no origin",
+      "server: { authenticatedByProxy: true },",
+      [],
+      /Pages of any origin can call this server/,
+    ],
+    [
+      "cors that names none, but other things",
+      "server: { authenticatedByProxy: true, cors: { maxAge: 1 } },",
+      [],
+      /Pages of any origin can call/,
+    ],
     [
       "no provider where others reach it",
       closed,
       ["--host", "0.0.0.0"],
       /No auth provider: anyone who can reach 0\.0\.0\.0 can call every route/,
+    ],
+    [
+      "no provider behind a proxy",
+      closed,
+      [],
+      /No auth provider: anyone who can reach 127\.0\.0\.1, also through a proxy, can call every route/,
     ],
     [
       "resume for everybody",
@@ -308,8 +325,8 @@ describe("agentserve start --strict", () => {
   });
 
   it.each<[title: string, body: string, args: string[]]>([
-    ["for this machine only", closed, []],
-    ["for named origins", `server: { cors: { origin: ["https://app.example"] }, limits: { drainNoticeMs: 0 } },`, []],
+    ["for named origins", `server: { ${proxied}, cors: { origin: ["https://app.example"] } },`, []],
+    ["behind a proxy that authenticates", `server: { ${proxied}, cors: false },`, ["--host", "0.0.0.0"]],
     ["for everybody, with owners", `${closed} auth: jwtAuth({ ${secret}, ownership: true }),`, ["--host", "0.0.0.0"]],
   ])("serves when there is none: %s", async (_, body, args) => {
     const child = start(body, args);

@@ -34,10 +34,10 @@ export interface ListeningServer {
   /** The bound port. */
   readonly port: number;
   /**
-   * Closes the port. Sockets get the close code 1001, and requests may finish within `limits.drainMs`. Connections that
-   * remain are then cut, but not before `answered` has resolved.
+   * Closes the port. Sockets get the close code 1001, and requests may finish within `drainMs`. Connections that remain
+   * are then cut, but not before `answered` has resolved.
    */
-  close(answered?: Promise<unknown>): Promise<void>;
+  close(options?: { drainMs?: number; answered?: Promise<unknown> }): Promise<void>;
 }
 
 export async function listen(options: ListenOptions): Promise<ListeningServer> {
@@ -85,17 +85,17 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
     return opening.on("error", report);
   }
 
-  async function close(answered: Promise<unknown> = Promise.resolve()): Promise<void> {
+  async function close({ drainMs = limits.drainMs, answered = Promise.resolve() } = {}): Promise<void> {
     const closed = once(server, "close");
     server.close();
     connections.close();
     upgrade.close();
     // A peer that never answers the close frame must not use up the grace period of all others.
-    const cut = setTimeout(() => upgrade.terminate(), Math.min(1_000, limits.drainMs));
+    const cut = setTimeout(() => upgrade.terminate(), Math.min(1_000, drainMs));
     const over = new AbortController();
     const rest = (ms: number) => sleep(ms, undefined, { signal: over.signal });
     // Callers that waited for the engine get time to read their response first.
-    const force = Promise.all([rest(limits.drainMs), answered.then(() => rest(answerMs))]);
+    const force = Promise.all([rest(drainMs), answered.then(() => rest(answerMs))]);
     force.then(
       () => server.closeAllConnections(),
       () => {}, // aborted: every connection has closed in time

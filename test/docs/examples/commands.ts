@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { createToken } from "agentserve";
 import { expect } from "vitest";
 import { agentserve } from "../../harness/cli.ts";
 import type { Block } from "./blocks.ts";
 import { documented } from "./session.ts";
 import { openShell } from "./shell.ts";
-import { readTemplate } from "./tools.ts";
+import { readTemplate, secret } from "./tools.ts";
 import type { World } from "./world.ts";
 
 /** `sh`: commands, one a line. Each must succeed; one that serves must answer, and end with 0 on Ctrl-C. */
@@ -21,7 +22,9 @@ export async function runCommands(block: Block, world: World): Promise<void> {
   const manifest = { "package.json": `{ "type": "module" }`, "package-lock.json": "{}" };
   const cwd = world.tools.project(begins ? {} : { ...manifest, ...readTemplate("starter") });
   const data = /\$AGENTSERVE_DATA/.test(block.text) ? { AGENTSERVE_DATA: join(cwd, "served.db") } : {};
-  const asked = { ...env, ...data, AGENTSERVE_URL: "" };
+  // The starter has a provider once it has a secret.
+  const strict = block.text.includes("--strict") && { JWT_SECRET: secret };
+  const asked = { ...env, ...data, ...strict, AGENTSERVE_URL: "" };
   if (/agentserve call|\$AGENTSERVE_DATA/.test(block.text)) {
     const [url] = await agentserve(["dev"], { cwd, env: asked }).waitFor(/http:\/\/\S+:\d+/);
     asked.AGENTSERVE_URL = url;
@@ -58,7 +61,8 @@ async function expectStarter(url: string): Promise<void> {
 
 async function decide(url: string, executionId: string): Promise<void> {
   const body = JSON.stringify({ input: { amount: 5, reason: "a pen" }, options: { executionId } });
-  const init = { method: "POST", headers: { "content-type": "application/json" }, body };
+  const authorization = `Bearer ${await createToken({ sub: "ada" }, secret)}`;
+  const init = { method: "POST", headers: { "content-type": "application/json", authorization }, body };
   const answer = await (await fetch(`${url}/workflows/approval/execute`, init)).json();
   expect(answer).toMatchObject({ data: { executionId, status: "completed", result: { approved: true, amount: 5 } } });
 }

@@ -1,0 +1,48 @@
+import { expect, it } from "vitest";
+import { agentserve } from "../harness/cli.ts";
+import { createProject } from "../harness/project.ts";
+
+const workflow = `import { defineWorkflow } from "agentserve";
+export const slow = defineWorkflow({ id: "slow" })
+  .andThen({ id: "first", execute: () => console.log("first") })
+  .andThen({ id: "wait", execute: async () => {
+    console.log("waiting");
+    if (!process.env.FAST) await new Promise(() => setInterval(() => {}, 1_000));
+    return "done";
+  } });
+`;
+const files = { "agents.config.ts": "export default { server: { cors: false } };\n", "workflows/slow.ts": workflow };
+
+it("Ctrl+C does not wait for a step in flight, which runs again at the next start", async () => {
+  const cwd = createProject(files);
+  const first = agentserve(["dev", "--port", "0"], { cwd });
+  const [base] = await first.waitFor(/http:\/\/\S+/);
+  const body = JSON.stringify({ input: {}, options: { executionId: "one" } });
+  const headers = { "content-type": "application/json" };
+  const waiting = fetch(`${base}/workflows/slow/execute`, { method: "POST", body, headers });
+  await first.waitFor(/waiting/);
+  const stopped = performance.now();
+  first.process.kill("SIGINT");
+  const { code } = await first.ended;
+  // The limit on drainMs is 10 s, and the step would never end. A busy machine may need more than the 1 s of a quiet one.
+  const ms = performance.now() - stopped;
+  console.log(`ended ${Math.round(ms)} ms after Ctrl+C`);
+  expect({ code, isSoon: ms < 5_000 }).toEqual({ code: 0, isSoon: true });
+  expect((await waiting).status).toBe(503);
+
+  const second = agentserve(["dev", "--port", "0"], { cwd, env: { ...process.env, FAST: "1" } });
+  const [again] = await second.waitFor(/http:\/\/\S+/);
+  const state = async () => (await (await fetch(`${again}/workflows/slow/executions/one/state`)).json()).data;
+  await expect.poll(state).toMatchObject({ status: "completed", result: "done" });
+  expect(second.output().stdout).not.toContain("first\n");
+});
+
+it("names the port that it uses in place of the default one", async () => {
+  const env = { ...process.env, PORT: undefined, HOST: undefined } as never;
+  const empty = { cwd: createProject({ "agents.config.ts": "export default {};\n" }), env };
+  const servers = [agentserve(["dev", "--data", ":memory:"], empty), agentserve(["dev", "--data", ":memory:"], empty)];
+  const urls = await Promise.all(servers.map((server) => server.waitFor(/http:\/\/127\.0\.0\.1:(\d+)/)));
+  const moved = servers[urls.findIndex(([, port]) => port !== "3141")]!;
+  const [, port] = await moved.waitFor(/! port 3141 is in use · using (\d+)\n/);
+  expect(urls.map(([, one]) => one)).toContain(port);
+});
