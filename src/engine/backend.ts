@@ -63,8 +63,10 @@ export interface Program {
  * its *register* is a virtual object that holds status and epoch of one execution, its *drive* the handler that runs it.
  */
 export interface Engine {
-  /** Opens the store. `mayServe` is called when it is open; if it rejects, the store is closed again. Restate: serves the endpoint. */
-  open(mayServe?: () => Promise<unknown>): Promise<void>;
+  /** Opens the store. Restate: serves the endpoint. */
+  open(options?: OpenOptions): Promise<void>;
+  /** Records the URL of this server, for the message to a process that finds the store in use. Restate: nothing to do. */
+  served(url: string): void;
   /**
    * Continues executions that were running when the last process ended, if their code still fits. Resolves when each of them
    * runs or is queued. Called once, when the server listens; no step runs before. Without `programOf` they stay as they are.
@@ -116,6 +118,13 @@ export interface Engine {
    * the same time. Restate: moves the rest to another replica.
    */
   close(options: { drainMs: number; beside?: Promise<unknown> }): Promise<void>;
+}
+
+export interface OpenOptions {
+  /** Called when the store is open. If it rejects, the store is closed again. */
+  readonly mayServe?: () => Promise<unknown>;
+  /** Called once, if another process has the store: it is waited for. Restate: never. */
+  readonly onWait?: () => void;
 }
 
 export interface Resume {

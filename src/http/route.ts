@@ -32,6 +32,8 @@ export interface Route<Snapshot> {
   readonly access: Access;
   /** True if a route of `configureApp` with the same method and path replaces this one. @default false */
   readonly yields?: boolean;
+  /** False if the route answers while the store is not open yet. @default true */
+  readonly needsStore?: boolean;
   readonly query?: ObjectSchema;
   readonly body?: ObjectSchema;
   readonly responses: Responses;

@@ -21,6 +21,7 @@ import { createHostCheck, createHostReader } from "./hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { createMiddlewareAnswer } from "./middleware-answer.ts";
 import { createOriginCheck, isForeign, isOwn } from "./origins.ts";
+import type { StoreGate } from "./store-gate.ts";
 import { answerInScope } from "./request-span.ts";
 import { toHooks } from "./socket-hooks.ts";
 
@@ -47,6 +48,7 @@ export interface AppOptions {
   readonly budget: ByteBudget;
   /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
+  readonly store: StoreGate;
 }
 /** An app that serves one snapshot of the config. */
 export interface App {
@@ -71,6 +73,7 @@ export function createApp({
   tracer,
   budget,
   unknownKey,
+  store,
 }: AppOptions): App {
   const { server, auth } = snapshot.config;
   const { cors: corsOptions, allowedHosts, limits, rateLimit, trustedProxies } = server;
@@ -125,7 +128,7 @@ export function createApp({
     return identity;
   }
 
-  function askCustom(
+  async function askCustom(
     { req, context }: H3Event,
     requestId: string,
     caller: Caller | undefined,
@@ -133,6 +136,7 @@ export function createApp({
   ): Promise<Response> {
     Object.assign(context, { requestId, logger, authenticatedUser: caller?.user, [innerHandler]: inner });
     const ids = { requestId, userId: caller?.userId };
+    if (store.opening && !inner) await store.opening;
     // A built-in route starts a span itself.
     if (inner) return runInScope(ids, async () => custom.fetch(req));
     return answerInScope(tracer, { request: req, ids }, async () => custom.fetch(req));
@@ -148,9 +152,10 @@ export function createApp({
     const { req: request } = event;
     const ids = { requestId, userId: identity.caller?.userId };
     const span = { request, ids, route: match.route.path, params: match.params };
-    return answerInScope(tracer, span, async () =>
-      toAnswer(await run(match, event, identity, requestId), request, headers, identity),
-    );
+    return answerInScope(tracer, span, async () => {
+      if (store.opening && match.route.needsStore !== false) await store.opening;
+      return toAnswer(await run(match, event, identity, requestId), request, headers, identity);
+    });
   }
 
   function run({ route, params }: Match<BuiltInRoute>, event: H3Event, identity: Identity, requestId: string): unknown {

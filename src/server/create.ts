@@ -9,7 +9,7 @@ import { ByteBudget } from "../core/byte-budget.ts";
 import { shuttingDown } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
 import { requestIdHeader } from "../core/request-id.ts";
-import type { Program } from "../engine/backend.ts";
+import type { OpenOptions, Program } from "../engine/backend.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
@@ -23,11 +23,12 @@ import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
 import { createCustomApp } from "./custom.ts";
 import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
-import { answerMs, listen as openPort, type ListeningServer, type ListenOptions } from "./network/listen.ts";
+import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { toListener } from "./network/listener.ts";
 import type { ListedRoute } from "./listing.ts";
-import { freePort } from "./network/port.ts";
+import { openStoreAndPort } from "./open.ts";
 import { findWeakSecret } from "./risks.ts";
+import type { StoreGate } from "./store-gate.ts";
 import { createVersions } from "./versions.ts";
 
 /** A server made by `createServer()`. */
@@ -116,6 +117,7 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   let problem: Problem | undefined;
   const isDev = mode === "dev";
   const draining = { isDraining: false };
+  const store: StoreGate = { opening: undefined };
   const readiness: Readiness = {
     isDraining: () => draining.isDraining,
     isRecovered: () => engine.isRecovered(),
@@ -154,6 +156,7 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
       tracer,
       budget,
       unknownKey,
+      store,
     });
     output = toLogOutput(next);
     return app;
@@ -161,18 +164,21 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   function complain(next: Problem | undefined): void {
     problem = next;
   }
-  return { engine, agents, streams, toApp, complain, report, logger, draining, traced: traces.ready };
+  return { engine, agents, streams, toApp, complain, report, logger, draining, store, traced: traces.ready };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode, heldMs } = parts;
   const { server } = project.config;
-  const { engine, agents, streams, toApp, complain, report, logger, draining, traced } = assemble(project, parts, true);
+  const { engine, agents, streams, toApp, complain, report, logger, draining, store, traced } = assemble(
+    project,
+    parts,
+    true,
+  );
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
   let opening: Promise<void> | undefined;
-  const open = (mayServe?: () => Promise<unknown>): Promise<void> =>
-    (opening ??= traced.then(() => engine.open(mayServe)));
+  const open = (options?: OpenOptions): Promise<void> => (opening ??= traced.then(() => engine.open(options)));
   let recovering: Promise<void> | undefined;
   /** Continues the executions that were running when the last process ended. */
   const recover = (): Promise<void> =>
@@ -229,11 +235,10 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
           return hooks;
         },
       };
-      // The previous process may keep the port until it has released the store, so the port is probed after the store
-      // is locked. Executions continue after the port is open: a step that ends the process must not keep it closed.
-      listening = open(() => freePort(options)).then(() => openPort(options));
+      // Executions continue after the port is open: a step that ends the process must not keep it closed.
+      listening = openStoreAndPort({ options, open, store, isEarly: mode === "start" });
       listening.then(
-        () => setImmediate(recoverOrReport),
+        ({ url }) => void (engine.served(url), setImmediate(recoverOrReport)),
         () => {},
       );
       return listening;

@@ -23,6 +23,7 @@ export function healthRoutes(readiness: Readiness): readonly Route<unknown>[] {
       summary: "Check that the process is alive",
       access: "public",
       yields: true,
+      needsStore: false,
       responses: { 200: v.object({ status: v.literal("ok") }) },
       handle: () => new Reply({ status: "ok" }, { headers: uncached }),
     }),
@@ -32,6 +33,7 @@ export function healthRoutes(readiness: Readiness): readonly Route<unknown>[] {
       summary: "Check that the server can take requests",
       access: "public",
       yields: true,
+      needsStore: false,
       responses: { 200: v.object({ status: v.literal("ready") }) },
       errors: { 503: "The server is starting or shutting down, or storage cannot be written" },
       handle() {

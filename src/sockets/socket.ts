@@ -13,6 +13,7 @@ export interface SocketRoute {
   readonly summary: string;
   readonly access: "public";
   readonly yields?: false;
+  readonly needsStore?: false;
   readonly query?: GenericSchema<object> | undefined;
   /** Called for each open connection. `query` has been validated by the schema of the route. */
   readonly connect: (peer: Peer, asked: { query: unknown; identity: Identity }) => Connection;

@@ -102,12 +102,12 @@ describe("agentserve runs, on the file of a stopped server", () => {
 
   it("names the process that uses the file, and forgets it when that process ends", async () => {
     const cwd = createProject(files);
-    const { child } = await start(cwd);
+    const { child, url } = await start(cwd);
     const { pid } = child.process;
     const used = await runs(cwd, "list");
     expect([used.code, used.stderr]).toEqual([
       1,
-      `error ${join(cwd, ".agentserve/data.db")} is in use by another process (pid ${pid})\nhint  stop process ${pid}, or use another file with --data\n`,
+      `error ${join(cwd, ".agentserve/data.db")} is in use by another process (pid ${pid}, ${url})\nhint  stop process ${pid}, or use another file with --data\n`,
     ]);
     child.process.kill("SIGTERM");
     await child.ended;
@@ -116,11 +116,11 @@ describe("agentserve runs, on the file of a stopped server", () => {
 
   it("shows no pid of a process that has ended, or of another machine", async () => {
     const cwd = createProject(files);
-    const { child } = await start(cwd);
+    const { child, url } = await start(cwd);
     const record = join(cwd, ".agentserve/data.db-pid");
-    expect(readFileSync(record, "utf8")).toBe(`${child.process.pid} ${hostname()}\n`);
+    expect(readFileSync(record, "utf8")).toBe(`${child.process.pid} ${hostname()} ${url}\n`);
     const { pid: ended } = spawnSync(process.execPath, ["--version"]);
-    for (const text of [`${ended} ${hostname()}\n`, `${process.pid} elsewhere\n`, ""]) {
+    for (const text of [`${ended} ${hostname()} \n`, `${process.pid} elsewhere \n`, ""]) {
       writeFileSync(record, text);
       const { stderr } = await runs(cwd, "list");
       expect(stderr).toMatch(

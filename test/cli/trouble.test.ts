@@ -107,9 +107,9 @@ describe.each(["dev", "start"])("agentserve %s and a store that another process 
   it("waits for it to leave, and then serves", async () => {
     const cwd = createProject(files);
     const first = agentserve(["start", "--port", "0"], { cwd });
-    await urlOf(first);
+    const url = await urlOf(first);
     const second = agentserve([command, "--port", "0"], { cwd });
-    const waiting = `Another process (pid ${first.process.pid}) is using the store: waiting until it is free`;
+    const waiting = `Another process (pid ${first.process.pid}, ${url}) is using the store: waiting until it is free`;
     await expect.poll(() => second.output().stderr).toContain(waiting);
     expect(await signalled(first, "SIGTERM")).toBe(0);
     expect((await fetch(`${await urlOf(second)}/workflows`)).status).toBe(200);

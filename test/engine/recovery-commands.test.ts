@@ -140,9 +140,11 @@ it("keeps a crash that is not counted yet when it is closed before it serves", a
   write("update process set clean = 0");
   const engine = createEngine();
   const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const opening = engine.open(() => {
-    asked.resolve();
-    return answered.promise;
+  const opening = engine.open({
+    mayServe() {
+      asked.resolve();
+      return answered.promise;
+    },
   });
   await asked.promise;
   await engine.close({ drainMs: 0 });

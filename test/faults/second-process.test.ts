@@ -59,8 +59,8 @@ function start({ onTestFinished }: TestContext, cwd: string) {
   }
   return { child, output, ended, says, serves: () => says(url), waits: () => says(waiting) };
 }
-const url = /http:\/\/127\.0\.0\.1:\d+/;
-const waiting = /Another process \(pid \d+\) is using .*: waiting/;
+const url = /http:\/\/127\.0\.0\.1:\d+(?=.* ready in)/;
+const waiting = /Another process \(pid \d+, http:\S+\) is using .*: waiting/;
 
 const linesOf = (folder: string): string[] =>
   existsSync(join(folder, "ran.txt")) ? readFileSync(join(folder, "ran.txt"), "utf8").trim().split("\n") : [];
@@ -110,7 +110,7 @@ describe.concurrent("a second agentserve start on the same file", () => {
     const lines = second.output().trimEnd().split("\n");
     const errors = lines.slice(lines.findIndex((line) => waiting.test(line)) + 1).filter((line) => line !== "");
     expect(errors).toEqual([expect.stringMatching(/^error .*data\.db/), expect.stringMatching(/^hint  .*--data/)]);
-    expect(errors[0]).toContain(`is in use by another process (pid ${first.child.pid})`);
+    expect(errors[0]).toContain(`is in use by another process (pid ${first.child.pid}, ${base})`);
     expect(errors[1]).toContain(`stop process ${first.child.pid}, or`);
     writeFileSync(join(folder, "go"), "");
     await until(async () => (await stateOf(base)).status !== "running", "the end");

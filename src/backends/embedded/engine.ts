@@ -3,14 +3,14 @@ import { ServeError } from "../../core/error.ts";
 import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { Conversations } from "../../engine/conversations.ts";
-import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
+import type { Engine, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
 import { createPrivately, makePrivate } from "./file/data-file.ts";
 import { prepareFolder } from "./file/folder.ts";
 import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
-import { findHolder, toPidText } from "./file/holder.ts";
+import { findHolder, recordHolder, toHolderText } from "./file/holder.ts";
 import { lock, whenFree, type WaitOptions } from "./file/lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
@@ -57,13 +57,13 @@ export class EmbeddedEngine implements Engine {
     this.#options = options;
   }
 
-  async open(mayServe?: () => Promise<unknown>): Promise<void> {
+  async open({ mayServe, onWait }: OpenOptions = {}): Promise<void> {
     const { path, retention } = this.#options;
     const { signal } = this.#closing;
     let refusal: unknown; // of `mayServe`, which is not about the store
     try {
       signal.throwIfAborted();
-      await this.#openStore();
+      await this.#openStore(onWait);
       await mayServe?.().catch((error: unknown) => {
         refusal = error;
         throw error;
@@ -92,10 +92,12 @@ export class EmbeddedEngine implements Engine {
     }
   }
 
-  async #openStore(): Promise<void> {
+  async #openStore(onWaiting = (): void => {}): Promise<void> {
     const { path, durability, logger } = this.#options;
-    const onWait = (): void =>
-      logger.info(`Another process${toPidText(findHolder(path))} is using the store: waiting until it is free`);
+    const onWait = (): void => {
+      logger.info(`Another process${toHolderText(findHolder(path))} is using the store: waiting until it is free`);
+      onWaiting();
+    };
     const waiting: WaitOptions = { waitMs: 15_000, onWait, signal: this.#closing.signal };
     if (path !== ":memory:") {
       prepareFolder(dirname(path));
@@ -109,6 +111,11 @@ export class EmbeddedEngine implements Engine {
     logger.info(`The data file was migrated from format ${formerFormat} to ${format}`);
     // Only once: access that is granted to others later stays.
     if (makePrivate(path)) logger.info("The data file can now be read by its owner only");
+  }
+
+  served(url: string): void {
+    const { path } = this.#options;
+    if (path !== ":memory:" && !this.#closing.signal.aborted) recordHolder(path, url);
   }
 
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {

@@ -3,7 +3,7 @@ import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
 import { isOwnId, newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
-import type { Engine, ListFilter, ListPage, Program, Resume } from "../../engine/backend.ts";
+import type { Engine, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
@@ -96,7 +96,7 @@ export class RestateEngine implements Engine {
     });
   }
 
-  async open(mayServe?: () => Promise<unknown>): Promise<void> {
+  async open({ mayServe }: OpenOptions = {}): Promise<void> {
     const sdk = loadSdk(this.#options.root);
     await mayServe?.();
     const { retention } = this.#options;
@@ -106,6 +106,8 @@ export class RestateEngine implements Engine {
     await this.#endpoint.listen();
     this.#slots.open();
   }
+
+  served(): void {}
 
   /**
    * Without `programOf` this replica runs only executions that were started or resumed on it. Drives of others are refused,

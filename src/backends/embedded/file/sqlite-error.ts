@@ -1,5 +1,5 @@
 import { busy, toErrorMessage, type ServeError } from "../../../core/error.ts";
-import { findHolder, toPidText } from "./holder.ts";
+import { findHolder, toHolderText } from "./holder.ts";
 
 /** The primary result codes of SQLite that we tell apart. */
 export const codes = {
@@ -38,9 +38,9 @@ export function toStoreError(path: string, error: unknown): StoreError {
   const reason = toErrorMessage(error).replace(/\s+/g, " ");
   const explain = (what: string, hint: string) => new StoreError(`${path} ${what}`, hint, error);
   if (isSqliteError(error, codes.busy)) {
-    const pid = findHolder(path);
-    const stop = pid === undefined ? "stop that process" : `stop process ${pid}`;
-    return explain(`is in use by another process${toPidText(pid)}`, `${stop}, or use another file with --data`);
+    const holder = findHolder(path);
+    const stop = holder ? `stop process ${holder.pid}` : "stop that process";
+    return explain(`is in use by another process${toHolderText(holder)}`, `${stop}, or use another file with --data`);
   }
   if (isSqliteError(error, codes.corrupt, codes.notADatabase))
     return explain(

@@ -1,0 +1,140 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { agentserve, run, type Child } from "../../harness/cli.ts";
+import { createProject } from "../../harness/project.ts";
+
+const files = {
+  "agents.config.ts": `export default { server: { cors: false } };\n`,
+  "workflows/w.ts": `import { setTimeout } from "node:timers/promises";
+import { defineWorkflow } from "agentserve";
+export const quick = defineWorkflow({ id: "quick" }).andThen({ id: "s", execute: () => process.pid });
+export const slow = defineWorkflow({ id: "slow" })
+  .andThen({ id: "first", execute: () => setTimeout(150) })
+  .andThen({ id: "second", execute: () => setTimeout(150, process.pid) });
+`,
+};
+
+async function findPorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(servers.map((server) => once(server, "listening")));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  for (const server of servers) server.close();
+  return ports;
+}
+
+/** nginx in front of one server at a time, as docs/deployment.md has it. */
+async function startNginx(folder: string, port: number) {
+  const prefix = join(folder, "nginx");
+  mkdirSync(prefix);
+  const file = join(prefix, "nginx.conf");
+  function write(upstream: number): void {
+    const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${name};`);
+    writeFileSync(
+      file,
+      `daemon off; pid nginx.pid; error_log error.log; worker_processes 1;
+events { worker_connections 256; }
+http {
+  access_log off;
+  ${paths.join(" ")}
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      proxy_pass http://127.0.0.1:${upstream};
+      proxy_http_version 1.1;
+      proxy_set_header Host $host;
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection $http_connection;
+      proxy_buffering off;
+      proxy_read_timeout 1h;
+    }
+  }
+}
+`,
+    );
+  }
+  return {
+    start(upstream: number): Child {
+      write(upstream);
+      return run("nginx", ["-p", prefix, "-c", file]);
+    },
+    switchTo(upstream: number): void {
+      write(upstream);
+      const { status, stderr } = spawnSync("nginx", ["-p", prefix, "-c", file, "-s", "reload"], { encoding: "utf8" });
+      expect(status, stderr).toBe(0);
+    },
+  };
+}
+
+const hasNginx = spawnSync("nginx", ["-v"]).status === 0;
+if (!hasNginx) console.log("skipped: nginx is not installed (apt-get install nginx)");
+
+it.runIf(hasNginx)("rolling deploys of two processes on one file: no request fails", async () => {
+  const folder = createProject(files);
+  const [front = 0, ...ports] = await findPorts(3);
+  const serve = (port: number): Child => agentserve(["start", "--port", String(port)], { cwd: folder });
+  const statusOf = (port: number, path: string) =>
+    fetch(`http://127.0.0.1:${port}${path}`).then(
+      ({ status }) => status,
+      () => 0,
+    );
+  let current = serve(ports[0]!);
+  await expect.poll(() => statusOf(ports[0]!, "/ready")).toBe(200);
+  const nginx = await startNginx(folder, front);
+  nginx.start(ports[0]!);
+  await expect.poll(() => statusOf(front, "/ready")).toBe(200);
+
+  const headers = { "content-type": "application/json" };
+  const url = `http://127.0.0.1:${front}`;
+  const probes = [
+    () => fetch(`${url}/workflows`),
+    () => fetch(`${url}/workflows/quick/execute`, { method: "POST", headers, body: `{"input":{}}` }),
+    () => fetch(`${url}/workflows/slow/execute`, { method: "POST", headers, body: `{"input":{}}` }),
+    () => fetch(`${url}/workflows/quick/executions?limit=1`),
+  ];
+  const failures: string[] = [];
+  const answeredBy = new Set<number>();
+  let count = 0;
+  const over = new AbortController();
+  async function probe(from: number): Promise<void> {
+    for (let n = from; !over.signal.aborted; n++) {
+      const answer = await probes[n % probes.length]!().catch((error: unknown) => error as Error);
+      count++;
+      if (answer instanceof Error) failures.push(`${n % 4}: ${String(answer.cause ?? answer)}`);
+      else if (answer.status !== 200) failures.push(`${n % 4}: ${answer.status} ${await answer.text()}`);
+      else {
+        const { data } = (await answer.json()) as any;
+        if (typeof data.result === "number") answeredBy.add(data.result);
+        if (data.status !== undefined && data.status !== "completed") failures.push(JSON.stringify(data));
+      }
+      await sleep(10);
+    }
+  }
+  const probing = Promise.all([0, 1, 2, 3].map(probe));
+
+  const pids = [current.process.pid];
+  const deploys = 4;
+  for (let n = 1; n <= deploys; n++) {
+    const port = ports[n % 2]!;
+    const next = serve(port);
+    await expect.poll(() => statusOf(port, "/health")).toBe(200); // its port is open, and requests wait
+    nginx.switchTo(port);
+    current.process.kill("SIGTERM");
+    await expect.poll(() => statusOf(port, "/ready")).toBe(200);
+    expect((await current.ended).code).toBe(0);
+    current = next;
+    pids.push(next.process.pid);
+    const before = count;
+    await expect.poll(() => count).toBeGreaterThan(before + 10);
+  }
+  await expect.poll(() => count).toBeGreaterThan(200);
+  over.abort();
+  await probing;
+  console.log(`${count} probes during ${deploys} deploys, answered by ${answeredBy.size} processes`);
+  expect(failures).toEqual([]);
+  expect([...answeredBy].toSorted()).toEqual(pids.toSorted());
+});
