@@ -22,6 +22,7 @@ export interface Announcer {
   reloaded(change: string, ms: number): void;
   restartNeeded(keys: readonly string[]): void;
   refused(problem: Problem): void;
+  refusedAgain(): void;
 }
 
 export function createAnnouncer(server: OpenServer, { json }: { json?: boolean | undefined }): Announcer {
@@ -53,6 +54,7 @@ function toPerson(server: OpenServer): Announcer {
       writeError(problem);
       say(colors.dim("      still serving the last good version"));
     },
+    refusedAgain: () => say(colors.dim("      same error · still serving the last good version")),
   };
 }
 
@@ -72,6 +74,7 @@ function toLog({ logger, snapshot }: OpenServer): Announcer {
     restartNeeded: (keys) => logger.warn(`Restart to apply: ${keys.join(", ")} changed`),
     refused: ({ message, hint }) =>
       logger.error(message, { ...(hint && { hint }), note: "still serving the last good version" }),
+    refusedAgain: () => logger.info("Not reloaded: the error is still the same"),
   };
 }
 

@@ -44,6 +44,28 @@ export function findId(file: string, id: string): Place | undefined {
   return found ? toPlace(file, text, found.index) : undefined;
 }
 
+/** Finds the first import of a module in a file. */
+export function findImport(file: string, specifier: string): Place | undefined {
+  const text = readLines(file)?.join("\n") ?? "";
+  const found = new RegExp(`(?:\\bfrom|\\bimport|\\brequire)\\s*\\(?\\s*(?=["'\`]${escape(specifier)}["'\`])`).exec(
+    text,
+  );
+  return found ? toPlace(file, text, found.index + found[0].length) : undefined;
+}
+
+/** Finds a name in the named imports of a file, under its original name. */
+export function findImportedName(file: string, name: string): { specifier: string; place: Place } | undefined {
+  const text = readLines(file)?.join("\n") ?? "";
+  for (const found of text.matchAll(
+    /\bimport\s*(?:[\w$]+\s*,\s*)?\{(?<names>[^}]*)\}\s*from\s*["'](?<specifier>[^"']+)["']/g,
+  )) {
+    const { names = "", specifier = "" } = found.groups ?? {};
+    const at = new RegExp(`(?<![\\w$])(?<!\\bas\\s+)${escape(name)}(?![\\w$])`).exec(names);
+    if (at) return { specifier, place: toPlace(file, text, found.index + found[0].indexOf("{") + 1 + at.index) };
+  }
+  return undefined;
+}
+
 const escape = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 
 function toPlace(file: string, text: string, at: number): Place {

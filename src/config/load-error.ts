@@ -2,10 +2,16 @@ import { basename, dirname, relative, resolve, sep } from "node:path";
 import { inspect } from "node:util";
 import { UserError } from "../core/user-error.ts";
 import { ConfigError, type Place } from "./error.ts";
+import { toMissing, toMissingModule, toMissingName, type OwnExports } from "./import-error.ts";
 import { isOwnFile } from "./own-file.ts";
 
 /** Converts an error in a user's file to a `ConfigError` with the place in the user's code. */
-export function toLoadError(error: unknown, file: string, root: string): ConfigError {
+export function toLoadError(
+  error: unknown,
+  file: string,
+  root: string,
+  exportsOf: OwnExports = () => undefined,
+): ConfigError {
   if (!(error instanceof Error)) {
     const what =
       typeof error === "string" ? JSON.stringify(error) : inspect(error, { depth: 0, breakLength: Infinity });
@@ -14,12 +20,14 @@ export function toLoadError(error: unknown, file: string, root: string): ConfigE
   const unread = toUnread(error);
   if (unread) return new ConfigError(`${showPlace(unread.place)}: ${unread.problem}`, { cause: error, ...unread });
   const [what = ""] = String(error.message || error.name).split("\n");
-  const missing = toMissing(error);
-  if (missing) {
-    const { from, name } = missing;
-    const isPackage = !/^[./#]/.test(name);
-    const hint = isPackage ? `npm install ${name.split("/", name.startsWith("@") ? 2 : 1).join("/")}` : undefined;
-    return new ConfigError(`${show(from ?? file)}: ${what}`, { hint, cause: error });
+  const mistake = toMissingModule(error) ?? toMissingName(error, placeOf(error, root), exportsOf);
+  if (mistake) {
+    const { problem, place: at, hint } = mistake;
+    return new ConfigError(`${at ? showPlace(at) : show(mistake.file ?? file)}: ${problem}`, {
+      hint,
+      place: at,
+      cause: error,
+    });
   }
   const { code, path } = error as NodeJS.ErrnoException;
   // jiti resolved the file, but it was removed before it was read. A file that the user's own code does not find is
@@ -50,13 +58,6 @@ export function withPlace(error: unknown, file: string, root: string): ConfigErr
   const known = error instanceof ConfigError ? error.place : undefined;
   const place = known ?? (cause instanceof Error ? placeOf(cause, root) : undefined);
   return new ConfigError(message, { hint, cause, place });
-}
-
-/** Returns the module that could not be found, and the file that imports it. */
-function toMissing(error: unknown): { name: string; from: string | undefined } | undefined {
-  if (!(error instanceof Error) || !("requireStack" in error) || !Array.isArray(error.requireStack)) return undefined;
-  const name = /^Cannot find module '(?<name>[^']+)'/.exec(String(error.message))?.groups?.["name"];
-  return name === undefined ? undefined : { name, from: error.requireStack[0] };
 }
 
 /** Returns the files that would resolve a missing import, any one of them. Empty if a package is missing. */

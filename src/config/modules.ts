@@ -34,7 +34,7 @@ export function createModules(config: string, own: OwnModules): Modules {
       try {
         return await jiti.import<Record<string, unknown>>(file);
       } catch (error) {
-        throw toLoadError(error, file, root);
+        throw toLoadError(error, file, root, (specifier) => own[specifier] && Object.keys(own[specifier]));
       }
     },
     files,

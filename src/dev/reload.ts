@@ -26,6 +26,8 @@ export interface ReloadOptions {
     reloaded(change: string, ms: number, project: Project): void;
     restartNeeded(keys: readonly string[]): void;
     refused(problem: Problem): void;
+    /** The next version has the same problem: an editor may write a file in several steps. */
+    refusedAgain(): void;
   };
   /** The time limit of a load. @default 30000 */
   readonly loadMs?: number;
@@ -44,6 +46,8 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
   /** All files read since the last good load began. Node and jiti forget some files of a load that throws. */
   let known = new Set<string>();
   let told = "";
+  /** The problem of the last load, if it failed. */
+  let standing: Problem | undefined;
   const watched = new Set<string>();
   /** The times of writes that the watcher has missed. */
   const reported = new Map<string, number>();
@@ -121,6 +125,7 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
       served = next;
       missing = [];
       known = new Set();
+      standing = undefined;
       server.complain(undefined);
       report.reloaded(change, performance.now() - began, next);
       if (keys.join() !== told && keys.length > 0) report.restartNeeded(keys);
@@ -149,7 +154,9 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
     const problem = { message, hint, frame: place && toFrame(place), since: new Date().toISOString() };
     missing = missingFiles(mistake).filter((file) => !existsSync(file));
     server.complain(showsCode ? problem : { ...problem, frame: undefined });
-    report.refused(problem);
+    if (isSame(problem, standing)) report.refusedAgain();
+    else report.refused(problem);
+    standing = problem;
   }
 
   return {
@@ -160,6 +167,9 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
     },
   };
 }
+
+const isSame = (one: Problem, other: Problem | undefined): boolean =>
+  one.message === other?.message && one.hint === other.hint && one.frame === other.frame;
 
 /** Resolves a symbolic link. Returns the path itself if the file does not exist. */
 const toReal = (file: string): string => attempt(() => realpathSync(file)) ?? file;

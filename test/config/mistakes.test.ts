@@ -132,15 +132,44 @@ describe("a config with a mistake gives one readable message with file and place
 
   it("a package that is not installed", async () => {
     expect(await mistake({ [one]: `import "@nobody/nothing/sub";\nexport default {};` })).toEqual({
-      message: `${one}: Cannot find module '@nobody/nothing/sub'`,
+      message: `${one}:1:8: Cannot find module '@nobody/nothing/sub'`,
       hint: "npm install @nobody/nothing",
     });
   });
 
   it("a file that is not there", async () => {
     expect(await mistake({ [one]: `import "./nothing.ts";\nexport default {};` })).toEqual({
-      message: `${one}: Cannot find module './nothing.ts'`,
+      message: `${one}:1:8: Cannot find module './nothing.ts'`,
     });
+  });
+
+  it.each<[title: string, line: string, message: string, hint: string | undefined]>([
+    [
+      "a file",
+      `import { a } from "./lib/hlper.ts";\na();`,
+      "2:19: Cannot find module './lib/hlper.ts'",
+      "./lib/helper.ts",
+    ],
+    ["our package", `const { a } = await import("agentserv");`, "2:28: Cannot find module 'agentserv'", "agentserve"],
+    [
+      "a name of our package",
+      `import { defineWorkflow as d, defineAgnt as agent } from "agentserve";\nd({ id: "w" });\nagent({});`,
+      '2:31: "agentserve" has no export named "defineAgnt"',
+      "defineAgent",
+    ],
+    [
+      "a name of a file",
+      `import {\n  helper,\n  hlper,\n} from "./lib/helper.ts";\nnew hlper(helper);`,
+      '4:3: "./lib/helper.ts" has no export named "hlper"',
+      undefined,
+    ],
+  ])("a misspelt import, at its line: %s", async (_, line, message, near) => {
+    const files = {
+      [one]: `// first line\n${line}\nexport default {};`,
+      "lib/helper.ts": "export const helper = 1;\n",
+    };
+    const found = await mistake(files);
+    expect(found).toEqual({ message: `${one}:${message}`, ...(near && { hint: `did you mean ${near}?` }) });
   });
 
   it("two workflows with one id, naming both files", async () => {

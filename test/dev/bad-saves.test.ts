@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createProject } from "../harness/project.ts";
@@ -390,3 +390,17 @@ async function expectMended(
   expect.soft(await dev.workflows(), title).toEqual([`w:${label}`]);
   expect.soft(await isShown(dev, "The last change could not be loaded"), title).toBe(false);
 }
+
+it("a save that an editor writes in several steps prints its error once, and a later one says that it is the same", async () => {
+  const dev = await startDev(good);
+  const bad = `${good["workflows/w.ts"]}throw new Error("boom");\n`;
+  const file = join(dev.folder, "workflows/w.ts");
+  const first = await dev.said(/boom[^]*still serving the last good version\n/, () => writeFileSync(file, bad));
+  const again = await dev.said(/same error/, () => writeFileSync(file, bad));
+  expect([first, again].join("").match(/^error /gm)).toHaveLength(1);
+  expect(again).toMatch(/^ {6}same error · still serving the last good version\n$/m);
+  const other = await dev.refuses({ "workflows/w.ts": bad.replace("boom", "another") });
+  expect(other).toContain("another");
+  await dev.serves(good);
+  expect(await dev.refuses({ "workflows/w.ts": bad })).toContain("boom"); // in between it was good
+});
