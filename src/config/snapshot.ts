@@ -8,7 +8,7 @@ import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import { createProgram } from "../engine/attempts/live-walk.ts";
 import { describeWorkflow } from "../workflows/describe.ts";
-import type { RegisteredWorkflow } from "../workflows/routes.ts";
+import type { RegisteredWorkflow } from "../workflows/find.ts";
 import type { ResolvedConfig } from "./define.ts";
 import { ConfigError } from "./error.ts";
 import { findId } from "./frame.ts";

@@ -56,22 +56,6 @@ async function checkInput(schema: Schema | undefined, input: unknown): Promise<J
   return toText(result.value, "input", invalidInput) ?? "null";
 }
 
-/** The executions that a caller may see: all, those of one user, or none if `userId` is undefined. */
-export type Reach = "all" | { readonly userId: string | undefined };
-
-/** Returns the state of an execution. Throws 404 if it belongs to another workflow or is hidden from the caller. */
-export async function find(engine: Engine, workflowId: string, id: string, reach: Reach): Promise<ExecutionState> {
-  const state = await engine.state(id);
-  const isThere = state?.execution.workflowId === workflowId && isWithin(reach, state.execution.userId);
-  if (!isThere) throw notFound(`Execution ${cut(id)} not found`);
-  return state;
-}
-
-/** An execution without a user has no owner. */
-function isWithin(reach: Reach, userId: string | undefined): boolean {
-  return reach === "all" || (reach.userId !== undefined && reach.userId === userId);
-}
-
 export async function suspend(
   engine: Engine,
   state: ExecutionState,

@@ -1,7 +1,5 @@
 import * as v from "valibot";
-import type { Identity } from "../core/caller.ts";
-import { cut } from "../core/cut.ts";
-import { badRequest, clientLeft, notFound, ServeError } from "../core/error.ts";
+import { badRequest, clientLeft, ServeError } from "../core/error.ts";
 import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
@@ -10,17 +8,11 @@ import { Reply } from "../http/envelope.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
 import { toSummary, type WorkflowDetail } from "./describe.ts";
-import { begin, cancel, find, resume, suspend, type Reach, type Runnable } from "./executions.ts";
+import { begin, cancel, resume, suspend } from "./executions.ts";
+import { findExecution, findWorkflow, listExecutions, type Workflows } from "./find.ts";
 import { toEventView, toResult, toResultEvent, toStateView, type SuspendResult } from "./results.ts";
 import { DetailShape, EventShape, ResultShape, StateShape, Status, SummaryShape, SuspendedShape } from "./shapes.ts";
 
-/** The part of a snapshot that the routes read. */
-export interface Workflows {
-  readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
-}
-export interface RegisteredWorkflow extends Runnable {
-  readonly detail: WorkflowDetail;
-}
 export interface WorkflowRoutesOptions {
   readonly engine: Engine;
   /** True to show the message of every error, false to show only that of a `ServeError`. */
@@ -144,7 +136,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       errors: { ...unknownExecution, ...cannotWrite },
       async handle({ params, body, identity, snapshot }) {
         findWorkflow(snapshot, params.id);
-        const found = await find(engine, params.id, params.executionId, toReach(identity));
+        const found = await findExecution(engine, { params, identity, snapshot });
         const state = await suspend(engine, found, body.reason);
         const { suspendedAt, reason } = toStateView(state, showErrors).suspension!;
         const data: SuspendResult = {
@@ -169,7 +161,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       },
       async handle({ params, body, identity, request, snapshot, hold }) {
         const workflow = findWorkflow(snapshot, params.id);
-        const state = await find(engine, params.id, params.executionId, toReach(identity));
+        const state = await findExecution(engine, { params, identity, snapshot });
         const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
         const resuming = resume(engine, workflow, state, asked, identity.caller);
         const resumed = await keep(
@@ -186,8 +178,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "public",
       responses: { 200: StateShape },
       errors: { ...unknownExecution, ...cannotRead },
-      async handle({ params, identity }) {
-        const state = await find(engine, params.id, params.executionId, toReach(identity));
+      async handle(call) {
+        const state = await findExecution(engine, call);
         const view = toStateView(state, showErrors);
         return new Reply(view, { headers: idHeader(view.executionId) });
       },
@@ -199,14 +191,12 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       access: "protected",
       query: ListQuery,
       responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
-      errors: cannotRead,
-      async handle({ params, query, identity }) {
-        const reach = toReach(identity);
-        if (reach !== "all" && reach.userId === undefined) return { items: [], nextCursor: null };
+      errors: { ...unknownWorkflow, ...cannotRead },
+      async handle({ params, query, identity, snapshot }) {
         const limit = query.limit ?? 50;
         const before = query.cursor === undefined ? undefined : fromCursor(query.cursor);
-        const filter = { workflowId: params.id, status: query.status, limit, before };
-        const page = await engine.list(reach === "all" ? filter : { ...filter, userId: reach.userId });
+        const filter = { status: query.status, limit, before };
+        const page = await listExecutions(engine, { params, identity, snapshot }, filter);
         const nextCursor = page.hasMore ? toCursor(page.states.at(-1)!) : null;
         return { items: page.states.map((state) => toStateView(state, showErrors)), nextCursor };
       },
@@ -219,9 +209,9 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       body: ReasonBody,
       responses: { 200: ResultShape },
       errors: { ...unknownExecution, ...cannotWrite },
-      async handle({ params, body, identity }) {
-        const state = await find(engine, params.id, params.executionId, toReach(identity));
-        return toReply(await cancel(engine, state, body.reason));
+      async handle(call) {
+        const state = await findExecution(engine, call);
+        return toReply(await cancel(engine, state, call.body.reason));
       },
     }),
     defineRoute({
@@ -232,9 +222,9 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       query: AttachQuery,
       responses: { 200: events(EventShape) },
       errors: { ...unknownExecution, 503: "Too many open streams, or storage cannot be read" },
-      async handle({ params, query, request, identity }) {
-        const { execution } = await find(engine, params.id, params.executionId, toReach(identity));
-        const after = Number(query.after ?? lastEventId(request) ?? 0);
+      async handle(call) {
+        const { execution } = await findExecution(engine, call);
+        const after = Number(call.query.after ?? lastEventId(call.request) ?? 0);
         const { id } = execution;
         const attach = (signal: AbortSignal) => follow(engine.events(id, after, signal), id, signal);
         return new EventStream(attach, idHeader(id), { ids: true });
@@ -278,14 +268,6 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     // A stream that ends without a result event tells the client to query the state.
     if (state && state.status !== "running") yield toResultEvent(state, showErrors);
   }
-}
-
-const toReach = ({ ownership, caller }: Identity): Reach => (ownership ? { userId: caller?.userId } : "all");
-
-function findWorkflow({ workflows }: Workflows, id: string): RegisteredWorkflow {
-  const workflow = workflows.get(id);
-  if (!workflow) throw notFound(`Workflow ${cut(id)} not found`);
-  return workflow;
 }
 
 type EventViews = AsyncGenerator<Record<string, unknown>>;

@@ -138,9 +138,11 @@ describeServer("with ownership, an execution", { config: ownership }, (server) =
     expect((await list("tasks", "list-ada")).items.map((item: any) => item.executionId)).toEqual([ids[0]]);
     expect((await list("others", "list-ada")).items.map((item: any) => item.executionId)).toEqual([ids[1]]);
     for (const who of ["list-bob", "", null, undefined])
-      for (const query of ["", "?limit=1", "?status=completed", `?cursor=${toCursor(Date.now() + 1_000, "z")}`])
-        for (const workflow of ["tasks", "others", "nope"])
+      for (const query of ["", "?limit=1", "?status=completed", `?cursor=${toCursor(Date.now() + 1_000, "z")}`]) {
+        for (const workflow of ["tasks", "others"])
           expect(await list(workflow, who, query)).toEqual({ items: [], nextCursor: null });
+        expect((await server.get(`/workflows/nope/executions${query}`, by(who))).status).toBe(404);
+      }
   });
 });
 
