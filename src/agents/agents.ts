@@ -1,5 +1,6 @@
 import { busy, shuttingDown, type ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
+import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import type { Conversations } from "../engine/conversations.ts";
@@ -21,6 +22,7 @@ export interface AgentsOptions {
   readonly limits: AgentLimits;
   readonly logger: Logger;
   readonly tracer: Tracer;
+  readonly metrics?: Metrics | undefined;
   /** The folder from which the provider package of a model named by a string is resolved. */
   readonly root: string;
 }
@@ -41,7 +43,7 @@ export interface Agents {
   close(options: { drainMs: number }): Promise<void>;
 }
 
-export function createAgents({ conversations, limits, logger, tracer, root }: AgentsOptions): Agents {
+export function createAgents({ conversations, limits, logger, tracer, metrics, root }: AgentsOptions): Agents {
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
   /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
@@ -63,7 +65,7 @@ export function createAgents({ conversations, limits, logger, tracer, root }: Ag
     if (!isStep && requests.size >= limits.agentCalls) {
       throw busy("Too many agent calls in flight", 1);
     }
-    const operation = new Operation({ agent, options, callContext, logger, tracer, signal, isStep });
+    const operation = new Operation({ agent, options, callContext, logger, tracer, metrics, signal, isStep });
     (isStep ? steps : requests).add(operation);
     return operation;
   }

@@ -4,6 +4,7 @@ import type { RegisteredAgent } from "../agents/routes.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { AccessOptions } from "../auth/provider.ts";
 import type { Logger } from "../core/log.ts";
+import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import { createProgram } from "../engine/attempts/live-walk.ts";
@@ -39,6 +40,7 @@ export type Holder = "request" | "socket" | "execution";
 export interface SnapshotParts {
   readonly logger: Logger;
   readonly tracer: Tracer;
+  readonly metrics?: Metrics | undefined;
   /** Calls an agent from a step. */
   readonly ask: AskAgent;
   /** The entries that `publicRoutes` begins with. @default [] */
@@ -48,7 +50,7 @@ export interface SnapshotParts {
 }
 
 export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot {
-  const { logger, tracer, ask, open = [], replaced = new Set() } = parts;
+  const { logger, tracer, metrics, ask, open = [], replaced = new Set() } = parts;
   const { config } = project;
   const warn = (message: string): void => logger.warn(message);
   const agents = new Map<string, RegisteredAgent>();
@@ -63,6 +65,7 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
       workflow: definition,
       logger,
       tracer,
+      metrics,
       ask,
       hold: () => hold("execution"), // an execution ends on the code that it started with
     });

@@ -1,6 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
+import type { Metrics } from "../core/metrics.ts";
 import type { SpanIds } from "../core/trace.ts";
 import type { CreateWalk } from "./attempts/walk.ts";
 import type { Conversations } from "./conversations.ts";
@@ -48,6 +49,8 @@ interface BackendParts {
   readonly storeBytes?: number | undefined;
   readonly storeFreeBytes?: number | undefined;
   readonly logger: Logger;
+  /** Counts transitions and writes. @default nothing is counted */
+  readonly metrics?: Metrics | undefined;
 }
 
 /** The code of a workflow, as a backend needs it. */
@@ -111,6 +114,8 @@ export interface Engine {
   startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
   /** The number of executions of a workflow that this process drives. Restate: this replica only. */
   running(workflowId: string): number;
+  /** Returns the load of this process, for `GET /metrics`. Restate: this replica, without suspended executions. */
+  load(workflowIds: Iterable<string>): Promise<EngineLoad>;
   /** Returns whether the store can be written, as far as is known; false before `open` has resolved. Restate: its last answer. */
   isWritable(): boolean;
   /**
@@ -125,6 +130,18 @@ export interface OpenOptions {
   readonly mayServe?: () => Promise<unknown>;
   /** Called once, if another process has the store: it is waited for. Restate: never. */
   readonly onWait?: () => void;
+}
+
+/** The most suspended executions of a workflow that are counted: more would take too long. */
+export const mostCounted = 100_000;
+
+export interface EngineLoad {
+  /** The number of executions that have a slot. */
+  readonly running: number;
+  /** The number of executions that wait for a slot. */
+  readonly queued: number;
+  /** The number of suspended executions by workflow, up to `mostCounted` of each. */
+  readonly suspended?: ReadonlyMap<string, number> | undefined;
 }
 
 export interface Resume {

@@ -2,7 +2,7 @@ import { createConsola } from "consola";
 import { isObject } from "../core/json.ts";
 import { logLevels, type Logger, type LogLevel } from "../core/log.ts";
 import { toVisible, toVisibleJson } from "../core/visible.ts";
-import type { LogsOptions } from "./logs.ts";
+import type { LogsOptions, OnDropped } from "./logs.ts";
 import type { LogEntry, LogRecord } from "./record.ts";
 
 export type LogOutput = LogsOptions["output"];
@@ -17,9 +17,11 @@ export interface HostLogger {
 const isShown = (level: LogLevel): boolean => logLevels.indexOf(level) >= logLevels.indexOf("info");
 
 /** Writes to stderr: formatted in a terminal, otherwise one JSON record per line. Omits records below `info`. */
-export function toTerminal(options: { json?: boolean | undefined } = {}): LogOutput {
+export function toTerminal(options: { json?: boolean | undefined; onDropped?: OnDropped } = {}): LogOutput {
   if (options.json || !process.stderr.isTTY) {
-    return ({ level, text }) => void (isShown(level) && process.stderr.write(`${toVisibleJson(text)}\n`));
+    // One callback for all records: most are written before it is called.
+    const written = (error: unknown): void => void (error && options.onDropped?.(1));
+    return ({ level, text }) => void (isShown(level) && process.stderr.write(`${toVisibleJson(text)}\n`, written));
   }
   const consola = createConsola({ stdout: process.stderr });
   return (entry) => {
@@ -38,7 +40,7 @@ function toLines(detail: unknown): unknown {
   return Object.fromEntries(Object.entries(detail).map(([key, inner]) => [toVisible(key), toLines(inner)]));
 }
 
-export function toHost(logger: HostLogger): LogOutput {
+export function toHost(logger: HostLogger, onDropped: OnDropped = () => {}): LogOutput {
   // The cast gives access to the optional levels, which are checked below.
   const levels = logger as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
   const isPino = typeof levels["bindings"] === "function"; // only pino takes the data first
@@ -56,7 +58,7 @@ export function toHost(logger: HostLogger): LogOutput {
     const { message, ...rest } = toRest(entry);
     const written = isPino ? levels[name]!(rest, message) : levels[name]!(message, rest);
     // An async logger may reject. There is no other place to report that.
-    if (written instanceof Promise) written.catch(() => {});
+    if (written instanceof Promise) written.catch(() => onDropped(1));
   };
 }
 

@@ -4,9 +4,14 @@ import { toEntry, type LogEntry } from "./record.ts";
 import { createRedactor } from "./redact.ts";
 import { Ring, type RingLimits } from "./ring.ts";
 
+/** Called with the number of records that a reader did not get, or that could not be written. */
+export type OnDropped = (count: number) => void;
+
 export interface LogsOptions extends RingLimits {
   /** The destination of records besides the ring: the terminal, a file or the host's logger. */
   readonly output: (entry: LogEntry, message: string, data: Readonly<Record<string, unknown>> | undefined) => void;
+  /** Called with the number of records that are lost. @default they are not counted */
+  readonly onDropped?: OnDropped | undefined;
 }
 
 /** The log of one server. */
@@ -14,11 +19,12 @@ export interface Logs {
   /** Never throws: a failure to log must not affect the caller. */
   readonly logger: Logger;
   readonly ring: Ring;
+  readonly onDropped: OnDropped;
   /** Calls the listener after new records, once per turn of the event loop. Returns a function that removes it. */
   listen(listener: () => void): () => void;
 }
 
-export function createLogs({ output, ...limits }: LogsOptions): Logs {
+export function createLogs({ output, onDropped = () => {}, ...limits }: LogsOptions): Logs {
   const ring = new Ring(limits);
   const redact = createRedactor(process.env);
   const listeners = new Set<() => void>();
@@ -36,6 +42,7 @@ export function createLogs({ output, ...limits }: LogsOptions): Logs {
       output(entry, message, data);
     } catch {
       // A record that cannot be logged must not affect the caller.
+      onDropped(1);
     }
     if (isWaking || listeners.size === 0) return;
     isWaking = true;
@@ -44,6 +51,7 @@ export function createLogs({ output, ...limits }: LogsOptions): Logs {
   return {
     logger,
     ring,
+    onDropped,
     listen(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -15,6 +15,7 @@ export interface SocketReaderOptions {
 export class SocketReader {
   readonly #peer: Peer;
   readonly #ring: Ring;
+  readonly #onDropped: Logs["onDropped"];
   readonly #options: SocketReaderOptions;
   readonly #mostBytes: number;
   /** The first record that was not sent. */
@@ -25,9 +26,10 @@ export class SocketReader {
   #again: NodeJS.Timeout | undefined;
   readonly #stop: () => void;
 
-  constructor(peer: Peer, { ring, listen }: Logs, options: SocketReaderOptions) {
+  constructor(peer: Peer, { ring, onDropped, listen }: Logs, options: SocketReaderOptions) {
     this.#peer = peer;
     this.#ring = ring;
+    this.#onDropped = onDropped;
     this.#options = options;
     this.#mostBytes = Math.min(options.mostBytes, 65_536);
     this.#next = this.#seen = ring.next;
@@ -69,7 +71,10 @@ export class SocketReader {
     if (this.#behind === 0 || this.#next >= oldest) return;
     const left = this.#countFrom(oldest, this.#seen);
     const count = this.#behind - left;
-    if (count > 0) this.#peer.send(toMessage("DROPPED", { count }));
+    if (count > 0) {
+      this.#peer.send(toMessage("DROPPED", { count }));
+      this.#onDropped(count);
+    }
     this.#behind = left;
     this.#next = oldest;
   }

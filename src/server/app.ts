@@ -9,12 +9,13 @@ import type { Logger } from "../core/log.ts";
 import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
 import { runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
-import { createCors } from "../http/cors.ts";
+import { createCors, isPreflight } from "../http/cors.ts";
 import { createRateLimit } from "../http/rate-limit.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
 import { checkPath } from "../http/path-bounds.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
+import { countResponse, type Counters } from "../observability/metrics/counters.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
 import { innerHandler, type InnerHandler } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
@@ -23,14 +24,18 @@ import { createMiddlewareAnswer } from "./middleware-answer.ts";
 import { createOriginCheck, isForeign, isOwn } from "./origins.ts";
 import type { StoreGate } from "./store-gate.ts";
 import { answerInScope } from "./request-span.ts";
+import { createRouteCounts } from "./route-counts.ts";
 import { toHooks } from "./socket-hooks.ts";
 
 declare module "h3" {
   interface H3EventContext {
     [whenEnded]?: OnEnded;
+    /** The built-in route that matched. */
+    [builtInRoute]?: BuiltInRoute | undefined;
   }
 }
 const whenEnded: unique symbol = Symbol("whenEnded");
+const builtInRoute: unique symbol = Symbol("builtInRoute");
 
 export type Mode = "dev" | "start";
 /** Gets the errors that are hidden from the caller. */
@@ -45,6 +50,7 @@ export interface AppOptions {
   readonly mode: Mode;
   readonly logger: Logger;
   readonly tracer: Tracer;
+  readonly counters: Counters;
   readonly budget: ByteBudget;
   /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
@@ -71,6 +77,7 @@ export function createApp({
   mode,
   logger,
   tracer,
+  counters,
   budget,
   unknownKey,
   store,
@@ -87,14 +94,27 @@ export function createApp({
     auth &&
     policy &&
     createGate(auth, policy, (error) => logger.error("The authentication provider failed", { error }));
-  const answerInMiddleware = createMiddlewareAnswer({ table, identify, answerBuiltIn, askCustom, report });
+  const answerInMiddleware = createMiddlewareAnswer({ table, matched, identify, answerBuiltIn, askCustom, report });
+
+  const countsOf = createRouteCounts(table, counters);
 
   async function answer(request: Request, onEnded: OnEnded): Promise<Answer> {
+    const began = performance.now();
+    const seen: { event?: H3Event } = {};
+    const answered = await respond(request, onEnded, seen);
+    const { [builtInRoute]: route, matchedRoute } = seen.event?.context ?? {};
+    const counts = countsOf(isPreflight(request) ? undefined : (route ?? matchedRoute));
+    countResponse(counts, answered.status, (performance.now() - began) / 1_000);
+    return answered;
+  }
+
+  async function respond(request: Request, onEnded: OnEnded, seen: { event?: H3Event }): Promise<Answer> {
     const requestId = nextRequestId();
     const id: HeaderPairs = [requestIdHeader(requestId)];
     let headers = id;
     try {
       const event = toEvent(request);
+      seen.event = event;
       event.context[whenEnded] = onEnded;
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), id);
       headers = headers.concat(cors.headers(request));
@@ -102,6 +122,7 @@ export function createApp({
       if (preflight) return withHeaders(preflight, id);
       if (isForeign(request, event.url)) checkOrigin(request.headers.get("origin"));
       const match = table.find(request.method, event.url.pathname);
+      matched(event, match);
       const identity =
         gate || rate ? await runInScope({ requestId }, () => identify(event, request.method, match)) : unchecked;
       if (match) return await answerBuiltIn(match, event, identity, requestId, headers);
@@ -221,6 +242,10 @@ export function createApp({
   }
 
   return { snapshot, answer, upgrade, routes: () => listRoutes(table, custom, policy) };
+}
+
+function matched({ context }: H3Event, match: Match<BuiltInRoute> | undefined): void {
+  context[builtInRoute] = match?.route;
 }
 
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];

@@ -16,6 +16,7 @@ import { createStreams } from "../http/sse.ts";
 import { createTable } from "../http/table.ts";
 import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
 import { createLogs, type Logs } from "../observability/logs.ts";
+import { createMetrics } from "../observability/metrics/metrics.ts";
 import { createTraces, type Traces } from "../observability/tracer.ts";
 import type { Problem } from "../pages/problem.ts";
 import { createApp, type App, type Mode, type RequestReport } from "./app.ts";
@@ -104,16 +105,21 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   const { mode, logger: own, json, extraRoutes, file } = parts;
   const { config, root } = project;
   const { limits } = config.server;
-  const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput => (theirs ? toHost(theirs) : terminal);
-  const terminal = toTerminal({ json });
+  const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput =>
+    theirs ? toHost(theirs, onDropped) : terminal;
+  const metrics = createMetrics();
+  const { counters } = metrics;
+  const onDropped = (count: number): void => void (counters.totals.droppedLogs += count);
+  const terminal = toTerminal({ json, onDropped });
   let output = toLogOutput(project);
-  const logs = parts.logs ?? createLogs({ ...limits, output: own ? toPlain(own) : (...entry) => output(...entry) });
+  const logOutput: LogOutput = own ? toPlain(own) : (...entry) => output(...entry);
+  const logs = parts.logs ?? createLogs({ ...limits, output: logOutput, onDropped });
   const traces = parts.traces ?? createTraces();
   const { logger } = logs;
   const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const { engine, conversations } = config.backend.open({ ...limits, root, file, logger });
-  const agents = createAgents({ conversations, limits, logger, tracer, root });
+  const { engine, conversations } = config.backend.open({ ...limits, root, file, logger, metrics: counters });
+  const agents = createAgents({ conversations, limits, logger, tracer, metrics: counters, root });
   let problem: Problem | undefined;
   const isDev = mode === "dev";
   const draining = { isDraining: false };
@@ -125,9 +131,10 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   };
   const builtIn = createBuiltInRoutes({ engine, agents, logs, traces, limits, isDev, problem: () => problem }, [
     ...healthRoutes(readiness),
+    metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),
     ...(extraRoutes ?? []),
   ]);
-  const withoutHealth = createTable(builtIn.routes.filter(({ yields }) => !yields));
+  const withoutHealth = createTable(builtIn.routes.filter((route) => !healthEntries.includes(toEntry(route))));
   const reportRequest: RequestReport = (error, requestId) =>
     withIds(logger, { requestId }).error("Request failed", { error });
   const sayReplaced = createReplacedNotice(logger);
@@ -142,9 +149,10 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
     const table = server.health === false ? withoutHealth : builtIn;
     const { custom, table: served } = createCustomApp({ configureApp, table, report: reportRequest });
     const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
-    if (isServing && server.health !== false) sayReplaced(replaced);
+    if (isServing) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
     const open = healthEntries.filter((entry) => !replaced.has(entry));
-    const snapshot = createSnapshot(version, { logger, tracer, ask: agents.ask, open, replaced });
+    const snapshot = createSnapshot(version, { logger, tracer, metrics: counters, ask: agents.ask, open, replaced });
+    counters.register({ workflows: snapshot.workflows.keys(), agents: snapshot.agents.keys() });
     const app = createApp({
       snapshot,
       table: served,
@@ -154,6 +162,7 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
       mode,
       logger,
       tracer,
+      counters,
       budget,
       unknownKey,
       store,
@@ -164,17 +173,14 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   function complain(next: Problem | undefined): void {
     problem = next;
   }
-  return { engine, agents, streams, toApp, complain, report, logger, draining, store, traced: traces.ready };
+  return { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traced: traces.ready };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode, heldMs } = parts;
   const { server } = project.config;
-  const { engine, agents, streams, toApp, complain, report, logger, draining, store, traced } = assemble(
-    project,
-    parts,
-    true,
-  );
+  const assembled = assemble(project, parts, true);
+  const { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traced } = assembled;
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
   let opening: Promise<void> | undefined;
@@ -225,6 +231,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         limits: server.limits,
         listener: toListener(current, report),
         report,
+        countedSocket: (change) => void (metrics.counters.totals.sockets += change),
         warn: (message, data) => logger.warn(message, data),
         async resolve(request, socket, requestId) {
           const app = current();
@@ -271,6 +278,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     // A caller of `fetch` that never reads the response would hold its version for ever.
     const rest = Math.max(answerMs, until - performance.now());
     await within(rest, versions.close(), { onLate: () => {} });
+    metrics.close();
   }
 }
 

@@ -10,6 +10,8 @@ import { isCrossOrigin } from "./origins.ts";
 /** The parts of an app that respond inside the host's middleware. */
 export interface MiddlewareAnswerParts {
   readonly table: Table<BuiltInRoute>;
+  /** Called with the built-in route of a request. */
+  matched(event: H3Event, match: Match<BuiltInRoute> | undefined): void;
   identify(event: H3Event, method: string, match: Match<BuiltInRoute> | undefined): Promise<Identity>;
   answerBuiltIn(
     match: Match<BuiltInRoute>,
@@ -42,6 +44,7 @@ export function createMiddlewareAnswer(
     const isAsking = isPreflight(request);
     const method = isAsking ? request.headers.get("access-control-request-method")! : request.method;
     const match = table.find(method, url.pathname);
+    parts.matched(event, match);
     let identity: Identity = unchecked;
     let refusal: unknown;
     try {

@@ -13,6 +13,8 @@ export interface UpgradeOptions {
   /** Returns the hooks for a request, or the response that refuses it. */
   readonly resolve: (request: Request, socket: Duplex, requestId: string) => Promise<Partial<Hooks> | Response>;
   readonly report: (error: unknown) => void;
+  /** Called when a socket has opened or closed. */
+  readonly counted: (change: 1 | -1) => void;
   readonly sockets: number;
   readonly socketMessageBytes: number;
   readonly socketBufferBytes: number;
@@ -26,7 +28,7 @@ export interface Upgrade {
 }
 
 /** Creates one crossws adapter for listhen and node:http. It is created here so that its sockets can be closed. */
-export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): Upgrade {
+export function createUpgrade({ resolve, report, counted, ...limits }: UpgradeOptions): Upgrade {
   const hooksOf = new WeakMap<object, Partial<Hooks>>();
   const open = new Set<Duplex>();
   const peers = new Set<Peer>();
@@ -37,7 +39,13 @@ export function createUpgrade({ resolve, report, ...limits }: UpgradeOptions): U
     // A browser that offers protocols expects one of them back, and it must not be the token. The choice of a custom
     // hook wins.
     handleProtocols: (offered) => (offered.has(tokenProtocol) ? tokenProtocol : undefined),
-    hooks: { open: (peer) => void peers.add(peer), close: (peer) => void peers.delete(peer) },
+    hooks: {
+      open(peer) {
+        peers.add(peer);
+        counted(1);
+      },
+      close: (peer) => void (peers.delete(peer) && counted(-1)),
+    },
   });
   // A sender without back-pressure (a timer, a log) would otherwise fill the memory for a peer that does not read.
   const sweep = setInterval(() => {

@@ -2,13 +2,15 @@ import { toContextMap, type CallContext } from "../../core/caller.ts";
 import { clientLeft, type ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import { withData, withIds, type Logger } from "../../core/log.ts";
+import type { Metrics } from "../../core/metrics.ts";
 import { currentScope } from "../../core/scope.ts";
 import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
 import { toLogged, toServeError } from "./failure.ts";
-import { startAgentSpan } from "./spans.ts";
+import { ModelCall } from "./model-call.ts";
+import { startAgentSpan, toModelSpan } from "./spans.ts";
 
 export interface AgentCallOptions extends ModelSettings {
   readonly maxSteps?: number | undefined;
@@ -20,6 +22,7 @@ export interface OperationOptions {
   readonly callContext: CallContext;
   readonly logger: Logger;
   readonly tracer: Tracer;
+  readonly metrics?: Metrics | undefined;
   /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
   /** True if the call comes from a workflow step. */
@@ -37,6 +40,7 @@ export class Operation {
   readonly span: Span | undefined;
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
+  readonly #modelCalls: ModelCall[] = [];
   readonly #scope = currentScope();
   readonly #controller = new AbortController();
   #context: AgentContext | undefined;
@@ -149,9 +153,17 @@ export class Operation {
     return inner;
   }
 
+  startModelCall(model: { provider: string; modelId: string }): ModelCall {
+    const span = this.trace((parent) => toModelSpan(parent, model));
+    const call = new ModelCall(span, this.#parts.metrics?.agent(this.agent.id));
+    this.#modelCalls.push(call);
+    return call;
+  }
+
   /** Ends all spans and stops listening to the caller's signal. */
   close(): void {
-    // These spans were not ended by their owners: a tool that ignored the abort, or a model call that was cut off.
+    // These were not ended by their owners: a tool that ignored the abort, or a model call that was cut off.
+    for (const call of this.#modelCalls) call.end("aborted");
     for (const inner of this.#spans) inner.end();
     this.span?.end();
     this.#parts.signal.removeEventListener("abort", this.#leave);

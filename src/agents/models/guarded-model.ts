@@ -1,8 +1,7 @@
 import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
-import type { Span, SpanOptions } from "../../core/trace.ts";
 import { within } from "../../core/within.ts";
-import { fromModelUsage, toModelSpan } from "../call/spans.ts";
+import type { ModelCall } from "../call/model-call.ts";
 import type { Sdk } from "../sdk.ts";
 
 export interface ModelLimits {
@@ -24,11 +23,13 @@ export const isModelError = (error: unknown): boolean =>
 export interface ModelHost {
   /** Aborts the whole operation, including the request to the model. */
   abort(error: Error): void;
-  /** Starts a span for one model call. Returns undefined if spans are not recorded. */
-  trace(toOptions: (parent: Span) => SpanOptions): Span | undefined;
+  /** Aborted when the whole operation is. */
+  readonly signal: AbortSignal;
+  /** Begins one model call, which is traced and counted. */
+  startModelCall(model: { provider: string; modelId: string }): ModelCall;
 }
 
-/** Adds time limits and spans to a model. Every call ends, even if the model does not respond. */
+/** Adds time limits, spans and counts to a model. Every call ends, even if the model does not respond. */
 export function guardModel(
   sdk: Sdk,
   model: Exclude<LanguageModel, string>,
@@ -41,43 +42,45 @@ export function guardModel(
     host.abort(error);
     throw error;
   }
+  const fail = (call: ModelCall, error: unknown): void =>
+    call.end(host.signal.aborted && !(error instanceof ModelTimeout) ? "aborted" : "error", error);
   return sdk.wrapLanguageModel({
     model,
     middleware: {
       specificationVersion: "v4",
       async wrapGenerate({ doGenerate, model: asked }) {
-        const span = host.trace((parent) => toModelSpan(parent, asked));
+        const call = host.startModelCall(asked);
         try {
-          const answer = await limit(modelFirstByteMs, span ? span.enter(doGenerate) : doGenerate());
-          span?.set(fromModelUsage(answer.usage));
-          span?.end();
+          const answer = await limit(modelFirstByteMs, call.enter(doGenerate));
+          call.use(answer.usage);
+          call.end("success");
           return answer;
         } catch (error) {
-          span?.end(error);
+          fail(call, error);
           throw mark(error);
         }
       },
       async wrapStream({ doStream, model: asked }) {
-        const span = host.trace((parent) => toModelSpan(parent, asked));
+        const call = host.startModelCall(asked);
         const since = performance.now();
         const firstByte = (): number => modelFirstByteMs - (performance.now() - since);
         try {
-          const opened = await limit(firstByte(), span ? span.enter(doStream) : doStream());
+          const opened = await limit(firstByte(), call.enter(doStream));
           const reader = opened.stream.getReader();
           let begun = false;
           const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
             const next = await limit(begun ? modelGapMs : firstByte(), reader.read()).catch((error: unknown) => {
-              span?.end(error);
+              fail(call, error);
               throw error;
             });
-            if (span) follow(span, next.value);
+            follow(call, next.value);
             begun ||= next.value?.type !== "stream-start" && next.value?.type !== "response-metadata";
             return next;
           };
-          const cancel = (reason: unknown): Promise<void> => (span?.end(reason), reader.cancel(reason));
+          const cancel = (reason: unknown): Promise<void> => (call.end("aborted", reason), reader.cancel(reason));
           return { ...opened, stream: toGuardedStream(read, cancel) };
         } catch (error) {
-          span?.end(error);
+          fail(call, error);
           throw mark(error);
         }
       },
@@ -85,11 +88,11 @@ export function guardModel(
   });
 }
 
-/** Ends the span at the `finish` part, at an `error` part, or at the end of the stream. */
-function follow(span: Span, part: LanguageModelV4StreamPart | undefined): void {
-  if (part?.type === "finish") span.set(fromModelUsage(part.usage));
-  if (part?.type === "error") span.end(part.error);
-  else if (!part || part.type === "finish") span.end();
+/** Ends the call at the `finish` part, at an `error` part, or at the end of the stream. */
+function follow(call: ModelCall, part: LanguageModelV4StreamPart | undefined): void {
+  if (part?.type === "finish") call.use(part.usage);
+  if (part?.type === "error") call.end("error", part.error);
+  else if (!part || part.type === "finish") call.end("success");
 }
 
 /** Creates a stream that ends with an `error` part if reading fails. */

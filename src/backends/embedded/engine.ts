@@ -1,9 +1,10 @@
 import { dirname } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { ServeError } from "../../core/error.ts";
 import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { Conversations } from "../../engine/conversations.ts";
-import type { Engine, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
+import type { Engine, EngineLoad, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
@@ -189,6 +190,16 @@ export class EmbeddedEngine implements Engine {
       status === "running" && execution.workflowId === workflowId;
     const driven = this.#runs.all().filter(({ committed }) => isOne(committed)).length;
     return driven + (this.#recovery?.count(workflowId) ?? 0);
+  }
+
+  async load(workflowIds: Iterable<string>): Promise<EngineLoad> {
+    const suspended = new Map<string, number>();
+    for (const id of workflowIds) {
+      await nextTurn(); // each count takes up to some milliseconds
+      if (!this.#closing.signal.aborted) suspended.set(id, this.#store.countSuspended(id));
+    }
+    const { running, queued } = this.#runs.slots;
+    return { running, queued, suspended };
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {

@@ -2,10 +2,12 @@ import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
+import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/backend.ts";
 import { hasSameSteps } from "../../engine/compare-steps.ts";
 import { toEvent, type LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
+import { countStart, countStates } from "../../engine/runs/count-states.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
@@ -23,6 +25,7 @@ export interface RunsOptions {
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
   readonly executionBytes: number;
+  readonly metrics?: Metrics | undefined;
 }
 
 export type EmbeddedRun = Run<StoredState>;
@@ -43,6 +46,7 @@ export class Runs implements RunHost<StoredState> {
   readonly slots: Slots;
   readonly #store: Store;
   readonly #logger: Logger;
+  readonly #metrics: Metrics | undefined;
   readonly executionBytes: number;
   readonly #runs = new Map<string, EmbeddedRun>();
   /** The callers of `nextChange`. */
@@ -50,14 +54,17 @@ export class Runs implements RunHost<StoredState> {
   #closing = false;
   #whenIdle = (): void => {};
 
-  constructor({ store, logger, sseBufferBytes, runningExecutions, queuedExecutions, executionBytes }: RunsOptions) {
+  constructor(options: RunsOptions) {
+    const { store, logger, metrics, sseBufferBytes, runningExecutions, queuedExecutions, executionBytes } = options;
     this.executionBytes = executionBytes;
     this.#store = store;
     this.#logger = logger;
+    this.#metrics = metrics;
     this.readers = new Readers(sseBufferBytes);
     this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions, bytes: maxRunningBytes() });
     this.writer = new Writer({
       transaction: (work) => store.transaction(work),
+      durations: metrics?.storeWrites,
       onStall: (error) =>
         logger.error(
           error instanceof FileGoneError
@@ -91,6 +98,7 @@ export class Runs implements RunHost<StoredState> {
     run.begin({
       done: (commit) => {
         if (commit) {
+          countStart(this.#metrics, execution.workflowId);
           this.#runs.set(execution.id, run);
           if (this.#closing) run.stop(); // it continues at the next start
           this.slots.enter(run, toWeight(execution.input));
@@ -263,6 +271,7 @@ export class Runs implements RunHost<StoredState> {
       const first = seq - events.length + 1;
       for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
     }
+    countStates(this.#metrics, states);
     for (const state of states) if (state.status !== "running") this.waiters.notify(id, state);
   }
 

@@ -3,9 +3,11 @@ import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
 import { isOwnId, newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
-import type { Engine, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
+import type { Metrics } from "../../core/metrics.ts";
+import type { Engine, EngineLoad, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import { countStart } from "../../engine/runs/count-states.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots } from "../../engine/runs/slots.ts";
@@ -40,6 +42,7 @@ export interface RestateEngineOptions extends RestateSettings {
   readonly queuedExecutions: number;
   readonly executionBytes: number;
   readonly logger: Logger;
+  readonly metrics?: Metrics | undefined;
 }
 
 /** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
@@ -83,6 +86,7 @@ export class RestateEngine implements Engine {
     this.#interruptions = new Interruptions(this.#client, this.#names);
     this.#replica = new Replica({
       executionBytes,
+      metrics: options.metrics,
       programs: this.#programs,
       drives: this.#drives,
       arrivals: this.#arrivals,
@@ -134,7 +138,8 @@ export class RestateEngine implements Engine {
       // A workflow that fails after a crash keeps its register from the start.
       const isSolo = id === "awaited" && program.recovery !== "fail";
       const created = isSolo ? await this.#beginSolo(execution) : await this.#begin(execution, program, id === "fresh");
-      if (!created) forget();
+      if (created) countStart(this.#options.metrics, execution.workflowId);
+      else forget();
       return { created };
     } catch (error) {
       forget();
@@ -261,6 +266,10 @@ export class RestateEngine implements Engine {
     return brief?.isDriven ? undefined : startedIn(await this.#stored.allRows(id));
   }
 
+  async load(): Promise<EngineLoad> {
+    const { running, queued } = this.#slots;
+    return { running, queued };
+  }
   running(workflowId: string): number {
     const isOne = ({ status, execution }: LocalDrive): boolean =>
       status === "running" && execution.workflowId === workflowId;

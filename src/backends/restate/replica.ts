@@ -1,7 +1,9 @@
 import { toWeight } from "../../core/heap-weight.ts";
+import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../engine/execution.ts";
+import { countStates } from "../../engine/runs/count-states.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
 import type { Admissible, Slots } from "../../engine/runs/slots.ts";
 import type { Arrivals } from "./arrivals.ts";
@@ -19,6 +21,7 @@ import type { Clearance } from "./drive/suspects.ts";
 
 interface ReplicaParts {
   readonly executionBytes: number;
+  readonly metrics: Metrics | undefined;
   readonly programs: Programs;
   readonly drives: LocalDrives;
   readonly arrivals: Arrivals;
@@ -62,8 +65,9 @@ export class Replica implements DriveHost, RescueHost {
     };
   }
 
-  publish(id: string, row: StoredRow, states: readonly ExecutionState[]): void {
-    const { readers, settled } = this.#parts;
+  publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay = false): void {
+    const { readers, settled, metrics } = this.#parts;
+    if (!isReplay) countStates(metrics, states);
     if (readers.has(id)) for (const event of toEvents(id, row)) readers.publish(id, event);
     for (const state of states) settled.notify(state);
   }

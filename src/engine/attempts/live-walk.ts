@@ -1,4 +1,5 @@
 import type { Logger } from "../../core/log.ts";
+import type { Metrics, WorkflowCounts } from "../../core/metrics.ts";
 import type { Tracer } from "../../core/trace.ts";
 import type { AskAgent } from "../ask.ts";
 import type { Program } from "../backend.ts";
@@ -16,6 +17,8 @@ export interface ProgramOptions {
   readonly workflow: WorkflowDefinition;
   readonly logger: Logger;
   readonly tracer: Tracer;
+  /** Counts the attempts. @default nothing is counted */
+  readonly metrics?: Metrics | undefined;
   readonly ask: AskAgent;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
@@ -43,9 +46,10 @@ class LiveWalk implements Walk {
   /** The attempts in flight, by the key of their entry. */
   readonly #attempts = new Map<string, Attempt>();
   readonly #letGo: () => void;
+  readonly #counts: WorkflowCounts["attempts"] | undefined;
 
   constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, { readRow, publishLive }: WalkHost) {
-    const { workflow, logger, tracer, ask, stepTimeoutMs, stepValueBytes, hold } = options;
+    const { workflow, logger, tracer, metrics, ask, stepTimeoutMs, stepValueBytes, hold } = options;
     const interpreter = new Interpreter(workflow, codes, execution);
     const spans = new WalkSpans(tracer, execution);
     const output: AttemptHost["output"] = (path, stepId) => interpreter.output(path, stepId);
@@ -54,6 +58,7 @@ class LiveWalk implements Walk {
     this.#spans = spans;
     this.#host = { execution, logger, spans, ask, stepTimeoutMs, stepValueBytes, readRow, publishLive, output };
     this.#letGo = hold();
+    this.#counts = metrics?.workflow(workflow.id).attempts;
   }
 
   next(input?: JournalInput): Decision {
@@ -81,6 +86,7 @@ class LiveWalk implements Walk {
     this.#attempts.set(plan.key, attempt);
     attempt.run((result) => {
       this.#attempts.delete(plan.key);
+      if (this.#counts) this.#counts[this.isWaitingFor(plan.key) ? toOutcome(result) : "aborted"]++;
       ended(result);
     });
   }
@@ -91,8 +97,12 @@ class LiveWalk implements Walk {
 
   release(reason: string): void {
     for (const attempt of this.#attempts.values()) attempt.abandon(reason);
+    if (this.#counts) this.#counts.aborted += this.#attempts.size;
     this.#attempts.clear();
     this.#spans.endAll();
     this.#letGo();
   }
 }
+
+const toOutcome = (result: AttemptResult): "success" | "error" | "suspended" =>
+  "error" in result ? "error" : "suspended" in result ? "suspended" : "success";

@@ -39,6 +39,15 @@ export class Slots {
     this.#most = most;
   }
 
+  /** The number of runs that have a slot. */
+  get running(): number {
+    return this.#running.size;
+  }
+  /** The number of runs that wait for a slot. */
+  get queued(): number {
+    return this.#queue.size;
+  }
+
   /** Reserves a place in the slots or the queue, or throws a 503. Returns the release. */
   reserve(): () => void {
     const { running, queued } = this.#most;

@@ -23,6 +23,7 @@ export interface ListenOptions {
   readonly https?: boolean | undefined;
   readonly listener: Listener;
   readonly resolve: UpgradeOptions["resolve"];
+  readonly countedSocket: UpgradeOptions["counted"];
   readonly report: (error: unknown) => void;
   readonly warn: (message: string, data: Record<string, unknown>) => void;
   readonly limits: Limits;
@@ -43,7 +44,7 @@ export interface ListeningServer {
 export async function listen(options: ListenOptions): Promise<ListeningServer> {
   const { host, limits, report } = options;
   const listener = inTurn(options.listener);
-  const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve });
+  const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve, counted: options.countedSocket });
   const server = options.mode === "dev" ? await openListhen() : await openNode();
   answerUnparsed(server);
   const connections = trackConnections(server);

@@ -1,4 +1,5 @@
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
+import { mostCounted } from "../../../engine/backend.ts";
 import { messageTables } from "./message-store.ts";
 
 /** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
@@ -75,6 +76,8 @@ export const statements = {
   newest: `select id, workflow as workflowId, status, started as startAt,
       case when status = 'suspended' then json_extract(last, '$.reason') end as reason
     from executions where ?1 is null or status = ?1 order by number desc limit ?2`,
+  suspended: `select count(*) as count from
+    (select 1 from executions where workflow = ? and status = 'suspended' limit ${mostCounted})`,
   lastRow: "select max(n) as n from journal",
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
   // Commands are stored under the name that they had in the first release.

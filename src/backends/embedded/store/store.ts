@@ -181,6 +181,10 @@ export class Store {
   }
 
   /** The executions that the last process left running, in the order of their start. */
+  /** The number of suspended executions of a workflow, up to `mostCounted`. */
+  countSuspended(workflowId: string): number {
+    return (this.#statements.suspended.get(workflowId) as { count: number }).count;
+  }
   leftRunning(): LeftExecution[] {
     return rows<LeftExecution>(this.#statements.leftRunning);
   }

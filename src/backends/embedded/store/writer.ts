@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { FileGoneError } from "../file/data-file.ts";
 import { codes, isSqliteError } from "../file/sqlite-error.ts";
+import type { Durations } from "../../../core/metrics.ts";
 import { runOutOfScope } from "../../../core/scope.ts";
 
 /** A unit of work for the group commit. */
@@ -20,6 +21,8 @@ export interface WriterOptions {
   /** The store could not be written for `patienceMs`. Called once until `onRecovery`. */
   readonly onStall: (cause: unknown) => void;
   readonly onRecovery: () => void;
+  /** Gets the time of each commit. */
+  readonly durations?: Durations | undefined;
   /** The time for which a job waits silently. @default 1000 */
   readonly patienceMs?: number;
 }
@@ -107,6 +110,7 @@ export class Writer {
 
   /** Returns the error; undefined when the jobs are durable. */
   #commit(jobs: Job[]): unknown {
+    const began = performance.now();
     let values: unknown[];
     try {
       values = this.#options.transaction(() => jobs.map(({ work }) => work()));
@@ -114,6 +118,7 @@ export class Writer {
       return error;
     }
     this.#committedAt = performance.now();
+    this.#options.durations?.observe((this.#committedAt - began) / 1_000);
     this.#recover();
     for (const [index, { done }] of jobs.entries()) done(values[index]);
     return undefined;

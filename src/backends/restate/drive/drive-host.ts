@@ -26,8 +26,11 @@ export interface DriveHost {
   clear(drive: LocalDrive): Promise<Clearance>;
   /** The attempt of a drive has ended before the drive: the connection to Restate was lost, or Restate refused its journal. */
   interrupted(drive: LocalDrive, isRepeated: boolean): void;
-  /** A row and its transitions are in Restate's journal, or follow from it. */
-  publish(id: string, row: StoredRow, states: readonly ExecutionState[]): void;
+  /**
+   * A row and its transitions are in Restate's journal, or follow from it. `isReplay` is true if an earlier attempt of the
+   * drive has published them.
+   */
+  publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay?: boolean): void;
   publishLive(event: LiveEvent): void;
   /** Ends a drive that cannot continue. Another one continues from the rows. */
   rescue(input: RescueInput, id: string): void;

@@ -8,6 +8,7 @@ import { inputRow } from "../../../engine/walk/value.ts";
 import type { DriveHost } from "./drive-host.ts";
 import type { RegisterLink } from "./drive-link.ts";
 import type { Command, WatchInput } from "../register/register-state.ts";
+import { isReplaying } from "./replaying.ts";
 import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
 
 /**
@@ -71,15 +72,17 @@ export class DriveRows {
 
   /** Stores the next row, and publishes it. */
   store(stored: StoredRow, transitions: readonly Transition[]): void {
+    const isReplay = isReplaying(this.#context);
     const states = this.#set(stored, transitions);
-    this.#host.publish(this.#execution.id, stored, states);
+    this.#host.publish(this.#execution.id, stored, states, isReplay);
   }
 
   /** Stores the row of an end, and publishes it once Restate has it: code of tomorrow could lead to another end. */
   async storeEnd({ stored, transitions }: NextRow): Promise<void> {
+    const isReplay = isReplaying(this.#context);
     const states = this.#set(stored, transitions);
     await this.flush();
-    this.#host.publish(this.#execution.id, stored, states);
+    this.#host.publish(this.#execution.id, stored, states, isReplay);
   }
 
   /** Resolves when Restate has all changes: it answers in order. The answer for a key is kept, so each time it is another one. */

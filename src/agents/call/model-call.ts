@@ -1,0 +1,42 @@
+import type { LanguageModelV4Usage } from "@ai-sdk/provider";
+import type { AgentCounts } from "../../core/metrics.ts";
+import type { Span } from "../../core/trace.ts";
+import { fromModelUsage } from "./spans.ts";
+
+/** The outcome of a model call. An `aborted` one was cut off: its caller has left, or another part of the call failed. */
+type Outcome = keyof AgentCounts["calls"];
+
+/** One request to a model: its span and its numbers. Only the first end counts. */
+export class ModelCall {
+  readonly #span: Span | undefined;
+  readonly #counts: AgentCounts | undefined;
+  #isOpen = true;
+
+  constructor(span: Span | undefined, counts: AgentCounts | undefined) {
+    this.#span = span;
+    this.#counts = counts;
+  }
+
+  /** Runs a function with the span as the active one. */
+  enter<T>(run: () => T): T {
+    return this.#span ? this.#span.enter(run) : run();
+  }
+
+  use(usage: LanguageModelV4Usage): void {
+    this.#span?.set(fromModelUsage(usage));
+    if (!this.#counts) return;
+    this.#counts.inputTokens += toCount(usage.inputTokens.total);
+    this.#counts.outputTokens += toCount(usage.outputTokens.total);
+  }
+
+  end(outcome: Outcome, error?: unknown): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#span?.end(error);
+    if (this.#counts) this.#counts.calls[outcome]++;
+  }
+}
+
+/** Returns a number that can be added. A provider may report anything. */
+const toCount = (tokens: unknown): number =>
+  typeof tokens === "number" && Number.isFinite(tokens) && tokens > 0 ? tokens : 0;

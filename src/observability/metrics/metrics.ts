@@ -1,0 +1,51 @@
+import type { EngineLoad } from "../../engine/backend.ts";
+import { toPage } from "../../http/envelope.ts";
+import { defineRoute, page, type Route } from "../../http/route.ts";
+import { Counters } from "./counters.ts";
+import { createLoopMonitor } from "./event-loop.ts";
+import { mediaType } from "./exposition.ts";
+import { writeMetrics } from "./write-metrics.ts";
+
+/** The parts of a server whose numbers are read for each response. */
+interface MetricsSources {
+  load(workflowIds: Iterable<string>): Promise<EngineLoad>;
+  streams(): number;
+}
+
+/** The ids of a version of the config. */
+interface Registered {
+  readonly workflows: ReadonlyMap<string, unknown>;
+}
+
+export interface ServerMetrics {
+  readonly counters: Counters;
+  /** Creates the route `GET /metrics`. */
+  route(sources: MetricsSources): Route<Registered>;
+  close(): void;
+}
+
+export function createMetrics(): ServerMetrics {
+  const counters = new Counters();
+  const loop = createLoopMonitor();
+  return {
+    counters,
+    close: () => loop.close(),
+    route: ({ load, streams }) =>
+      defineRoute({
+        method: "GET",
+        path: "/metrics",
+        summary: "Numbers of the server in the Prometheus text format",
+        access: "protected",
+        yields: true,
+        responses: { 200: page("text/plain") },
+        async handle({ snapshot }: { snapshot: Registered }) {
+          // Storage that cannot be read hides its own numbers only.
+          const known = await load(snapshot.workflows.keys()).catch(() => undefined);
+          const text = writeMetrics(counters, { load: known, streams: streams(), loopDelay: loop.read() });
+          const response = toPage(text, mediaType);
+          response.headers.set("cache-control", "no-store");
+          return response;
+        },
+      }),
+  };
+}
