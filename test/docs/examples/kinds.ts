@@ -40,6 +40,11 @@ const kinds: readonly Kind[] = [
     run: runBadSave,
   },
   { name: "ini, a unit", is: ({ language, text }) => language === "ini" && text.includes("[Service]"), run: runUnit },
+  {
+    name: "nginx",
+    is: ({ language }) => language === "nginx",
+    run: async () => console.log("nginx: run by test/hosts/nginx"),
+  },
   { name: "dockerfile", is: ({ language }) => language === "dockerfile", run: runDockerfile },
   {
     name: "json, a log record",
