@@ -4,6 +4,7 @@ const config: UserConfig = defineConfig({
   entry: {
     index: "src/index.ts",
     models: "src/models.ts",
+    testing: "src/testing.ts",
     "backends/restate": "src/backends/restate/define.ts",
     cli: "src/cli/main.ts",
     "schema-worker": "src/agents/schemas/schema-worker.ts", // runs as a separate process

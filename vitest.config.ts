@@ -26,6 +26,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   resolve: {
     alias: {
       "agentserve/models": new URL("src/models.ts", import.meta.url).pathname,
+      "agentserve/testing": new URL("src/testing.ts", import.meta.url).pathname,
       "agentserve/backends/restate": new URL("src/backends/restate/define.ts", import.meta.url).pathname,
       agentserve: new URL("src/index.ts", import.meta.url).pathname,
     },

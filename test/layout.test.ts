@@ -18,6 +18,8 @@ const floors: Record<string, string[]> = {
   dev: [...kit, "engine", ...nouns, "config", "server"],
   "index.ts": [...kit, "engine", "backends/embedded", ...nouns, "config", "server"],
   "models.ts": ["agents"],
+  testing: [...kit, "engine", "backends/embedded", ...nouns, "config", "server"],
+  "testing.ts": ["core", "observability", "testing"],
   cli: [
     ...kit,
     "engine",

@@ -1,3 +1,4 @@
+import { systemClock, type Clock } from "../core/clock.ts";
 import { busy, shuttingDown, type ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
@@ -23,6 +24,8 @@ export interface AgentsOptions {
   readonly logger: Logger;
   readonly tracer: Tracer;
   readonly metrics?: Metrics | undefined;
+  /** The time limits of models. @default the clock of the machine */
+  readonly clock?: Clock | undefined;
   /** The folder from which the provider package of a model named by a string is resolved. */
   readonly root: string;
 }
@@ -43,7 +46,8 @@ export interface Agents {
   close(options: { drainMs: number }): Promise<void>;
 }
 
-export function createAgents({ conversations, limits, logger, tracer, metrics, root }: AgentsOptions): Agents {
+export function createAgents(given: AgentsOptions): Agents {
+  const { conversations, limits, logger, tracer, metrics, root, clock = systemClock } = given;
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
   /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
@@ -56,6 +60,7 @@ export function createAgents({ conversations, limits, logger, tracer, metrics, r
     if (known) return known;
     const preparing = prepareAgent(agent, limits, root);
     prepared.set(agent, preparing);
+    clock.hold?.(preparing);
     preparing.catch(() => prepared.delete(agent)); // a missing package may be installed before the next call
     return preparing;
   }
@@ -65,7 +70,7 @@ export function createAgents({ conversations, limits, logger, tracer, metrics, r
     if (!isStep && requests.size >= limits.agentCalls) {
       throw busy("Too many agent calls in flight", 1);
     }
-    const operation = new Operation({ agent, options, callContext, logger, tracer, metrics, signal, isStep });
+    const operation = new Operation({ agent, options, callContext, logger, tracer, metrics, clock, signal, isStep });
     (isStep ? steps : requests).add(operation);
     return operation;
   }

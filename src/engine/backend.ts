@@ -1,4 +1,5 @@
 import type { Caller } from "../core/caller.ts";
+import type { Clock } from "../core/clock.ts";
 import type { JsonText } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
@@ -51,6 +52,8 @@ interface BackendParts {
   readonly logger: Logger;
   /** Counts transitions and writes. @default nothing is counted */
   readonly metrics?: Metrics | undefined;
+  /** Restate: not used, its timers are in its own server. @default the clock of the machine */
+  readonly clock?: Clock | undefined;
 }
 
 /** The code of a workflow, as a backend needs it. */
@@ -66,6 +69,8 @@ export interface Program {
  * its *register* is a virtual object that holds status and epoch of one execution, its *drive* the handler that runs it.
  */
 export interface Engine {
+  /** The time by which executions start, wait and end. Restate: the clock of the replica. */
+  readonly clock: Clock;
   /** Opens the store. Restate: serves the endpoint. */
   open(options?: OpenOptions): Promise<void>;
   /** Records the URL of this server, for the message to a process that finds the store in use. Restate: nothing to do. */

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { Caller } from "../core/caller.ts";
+import { systemClock, type Clock } from "../core/clock.ts";
 import { fromDuration } from "../core/duration.ts";
 import { ServeError } from "../core/error.ts";
 import { createAddressReader, toSubscriber } from "./client-address.ts";
@@ -30,13 +31,18 @@ export interface RateLimit {
 /** Many users may share an address, so an address may send more requests than a user. */
 const usersPerAddress = 10;
 
-export function createRateLimit(options: RateLimitOptions, trustedProxies: readonly string[]): RateLimit {
+export function createRateLimit(
+  options: RateLimitOptions,
+  trustedProxies: readonly string[],
+  clock: Clock = systemClock,
+): RateLimit {
   const { limit, window, key } = options;
   const windowMs = toWindowMs(window)!;
+  const now = (): number => clock.monotonic();
   const readAddress = createAddressReader(trustedProxies);
   // Separate tables: a flood of addresses must not remove the counts of users.
-  const addresses = createWindowCounter({ limit: limit * usersPerAddress, windowMs });
-  const callers = createWindowCounter({ limit, windowMs });
+  const addresses = createWindowCounter({ limit: limit * usersPerAddress, windowMs, now });
+  const callers = createWindowCounter({ limit, windowMs, now });
 
   function toSubscriberOf(request: Request): string | undefined {
     const address = readAddress(request);

@@ -1,3 +1,4 @@
+import { systemClock, type Clock } from "../core/clock.ts";
 import { toLogger, type Logger } from "../core/log.ts";
 import { currentScope, runOutOfScope } from "../core/scope.ts";
 import { toEntry, type LogEntry } from "./record.ts";
@@ -8,6 +9,8 @@ import { Ring, type RingLimits } from "./ring.ts";
 export type OnDropped = (count: number) => void;
 
 export interface LogsOptions extends RingLimits {
+  /** @default the clock of the machine */
+  readonly clock?: Clock | undefined;
   /** The destination of records besides the ring: the terminal, a file or the host's logger. */
   readonly output: (entry: LogEntry, message: string, data: Readonly<Record<string, unknown>> | undefined) => void;
   /** Called with the number of records that are lost. @default they are not counted */
@@ -24,7 +27,7 @@ export interface Logs {
   listen(listener: () => void): () => void;
 }
 
-export function createLogs({ output, onDropped = () => {}, ...limits }: LogsOptions): Logs {
+export function createLogs({ output, onDropped = () => {}, clock = systemClock, ...limits }: LogsOptions): Logs {
   const ring = new Ring(limits);
   const redact = createRedactor(process.env);
   const listeners = new Set<() => void>();
@@ -36,7 +39,7 @@ export function createLogs({ output, onDropped = () => {}, ...limits }: LogsOpti
 
   const logger = toLogger((level, message, data) => {
     try {
-      const logged = { seq: ring.next, at: Date.now(), level, message: String(message), data, ids: currentScope() };
+      const logged = { seq: ring.next, at: clock.now(), level, message: String(message), data, ids: currentScope() };
       const entry = toEntry(logged, redact);
       ring.add(entry);
       output(entry, message, data);

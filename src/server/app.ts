@@ -4,6 +4,7 @@ import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
+import type { Clock } from "../core/clock.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
@@ -52,6 +53,7 @@ export interface AppOptions {
   readonly tracer: Tracer;
   readonly counters: Counters;
   readonly budget: ByteBudget;
+  readonly clock?: Clock | undefined;
   /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
   readonly store: StoreGate;
@@ -79,6 +81,7 @@ export function createApp({
   tracer,
   counters,
   budget,
+  clock,
   unknownKey,
   store,
 }: AppOptions): App {
@@ -89,7 +92,7 @@ export function createApp({
   const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
   const { policy } = snapshot;
-  const rate = rateLimit && createRateLimit(rateLimit, trustedProxies);
+  const rate = rateLimit && createRateLimit(rateLimit, trustedProxies, clock);
   const gate =
     auth &&
     policy &&

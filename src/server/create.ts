@@ -6,6 +6,7 @@ import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
 import { ByteBudget } from "../core/byte-budget.ts";
+import type { Clock } from "../core/clock.ts";
 import { shuttingDown } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
 import { requestIdHeader } from "../core/request-id.ts";
@@ -56,6 +57,8 @@ export interface ServerParts {
   readonly file?: string | undefined;
   /** False to leave the executions that were running when the last process ended as they are. @default true */
   readonly recovery?: boolean | undefined;
+  /** @default the clock of the machine */
+  readonly clock?: Clock | undefined;
   readonly extraRoutes?: readonly BuiltInRoute[];
   /** Time after which a warning is logged about an older config that is still in use. @default 300000, 5 minutes */
   readonly heldMs?: number;
@@ -102,7 +105,7 @@ export function toRoutes(project: Project): ListedRoute[] {
 
 /** Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. */
 function assemble(project: Project, parts: ServerParts, isServing: boolean) {
-  const { mode, logger: own, json, extraRoutes, file } = parts;
+  const { mode, logger: own, json, extraRoutes, file, clock } = parts;
   const { config, root } = project;
   const { limits } = config.server;
   const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput =>
@@ -113,13 +116,13 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   const terminal = toTerminal({ json, onDropped });
   let output = toLogOutput(project);
   const logOutput: LogOutput = own ? toPlain(own) : (...entry) => output(...entry);
-  const logs = parts.logs ?? createLogs({ ...limits, output: logOutput, onDropped });
+  const logs = parts.logs ?? createLogs({ ...limits, clock, output: logOutput, onDropped });
   const traces = parts.traces ?? createTraces();
   const { logger } = logs;
   const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const { engine, conversations } = config.backend.open({ ...limits, root, file, logger, metrics: counters });
-  const agents = createAgents({ conversations, limits, logger, tracer, metrics: counters, root });
+  const { engine, conversations } = config.backend.open({ ...limits, root, file, logger, metrics: counters, clock });
+  const agents = createAgents({ conversations, limits, logger, tracer, metrics: counters, clock, root });
   let problem: Problem | undefined;
   const isDev = mode === "dev";
   const draining = { isDraining: false };
@@ -164,6 +167,7 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
       tracer,
       counters,
       budget,
+      clock,
       unknownKey,
       store,
     });
@@ -187,8 +191,12 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const open = (options?: OpenOptions): Promise<void> => (opening ??= traced.then(() => engine.open(options)));
   let recovering: Promise<void> | undefined;
   /** Continues the executions that were running when the last process ended. */
-  const recover = (): Promise<void> =>
-    (recovering ??= open().then(() => engine.recover(parts.recovery === false ? undefined : programOf)));
+  const recover = (): Promise<void> => {
+    if (recovering) return recovering;
+    recovering = open().then(() => engine.recover(parts.recovery === false ? undefined : programOf));
+    parts.clock?.hold?.(recovering);
+    return recovering;
+  };
   /** A server that cannot recover still serves: its executions can be read and cancelled. */
   const recoverOrReport = (): void => {
     if (closing) return;

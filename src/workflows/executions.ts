@@ -39,7 +39,7 @@ export async function begin(
     input: await checkInput(definition.inputSchema, input),
     ...applyIdentity(options, identity),
     trace: currentSpan(),
-    startAt: Date.now(),
+    startAt: engine.clock.now(),
     steps,
   };
   const { created } = await engine.begin(execution, runnable, id);

@@ -92,7 +92,7 @@ export function toEventView(event: StoredEvent | LiveEvent, showErrors: ShowErro
 }
 
 /** Returns the last event of a stream. It is created for this stream only: it is not stored and has no `seq`. */
-export function toResultEvent(state: ExecutionState, showErrors: ShowErrors): Record<string, unknown> {
+export function toResultEvent(state: ExecutionState, showErrors: ShowErrors, now: number): Record<string, unknown> {
   const {
     executionId,
     status,
@@ -106,7 +106,7 @@ export function toResultEvent(state: ExecutionState, showErrors: ShowErrors): Re
   return {
     type: "workflow-result",
     executionId,
-    timestamp: new Date().toISOString(),
+    timestamp: new Date(now).toISOString(),
     status,
     result: result ?? null,
     startAt,

@@ -266,7 +266,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
     if (signal.aborted) return;
     const state = await engine.state(id);
     // A stream that ends without a result event tells the client to query the state.
-    if (state && state.status !== "running") yield toResultEvent(state, showErrors);
+    if (state && state.status !== "running") yield toResultEvent(state, showErrors, engine.clock.now());
   }
 }
 

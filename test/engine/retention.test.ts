@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
 import { startRetention } from "../../src/backends/embedded/retention.ts";
 import { Store, type Expiry } from "../../src/backends/embedded/store/store.ts";
 import type { Writer } from "../../src/backends/embedded/store/writer.ts";
@@ -19,7 +20,10 @@ beforeEach(() => {
   // The parts that it calls.
   const store = { sweep } as unknown as Store;
   const writer = { write: ({ work, done }: any) => done(work()) } as Writer;
-  stop = startRetention({ endedMs: 7 * day, suspendedMs: undefined }, { store, writer, isDriven: () => false });
+  stop = startRetention(
+    { endedMs: 7 * day, suspendedMs: undefined },
+    { store, writer, clock: systemClock, isDriven: () => false },
+  );
 });
 afterEach(() => {
   stop();

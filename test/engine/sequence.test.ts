@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
 import { Runs } from "../../src/backends/embedded/runs.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { Writer } from "../../src/backends/embedded/store/writer.ts";
@@ -32,7 +33,7 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
   onTestFinished(() => engine.close({ drainMs: 0 }));
 
   // Public methods are observed as they are called, private ones by V8's counts of calls.
-  const host = { readRow: () => undefined, publishLive: () => {} };
+  const host = { readRow: () => undefined, publishLive: () => {}, clock: systemClock };
   const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
   const LiveWalk = Object.getPrototypeOf(runnable.createWalk(execution, host)).constructor;
   const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Runs, Writer, Store };

@@ -1,4 +1,5 @@
 import { toContextMap, type CallContext } from "../../core/caller.ts";
+import type { Clock } from "../../core/clock.ts";
 import { clientLeft, type ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import { withData, withIds, type Logger } from "../../core/log.ts";
@@ -23,6 +24,7 @@ export interface OperationOptions {
   readonly logger: Logger;
   readonly tracer: Tracer;
   readonly metrics?: Metrics | undefined;
+  readonly clock: Clock;
   /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
   /** True if the call comes from a workflow step. */
@@ -37,6 +39,7 @@ export class Operation {
   readonly callContext: CallContext;
   /** True if the call comes from a workflow step. */
   readonly isStep: boolean;
+  readonly clock: Clock;
   readonly span: Span | undefined;
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
@@ -53,6 +56,7 @@ export class Operation {
     this.options = options;
     this.callContext = callContext;
     this.isStep = isStep;
+    this.clock = parts.clock;
     this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
     if (signal.aborted) this.#leave();

@@ -1,5 +1,6 @@
 import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
+import type { Clock } from "../../core/clock.ts";
 import { within } from "../../core/within.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { Sdk } from "../sdk.ts";
@@ -21,6 +22,7 @@ export const isModelError = (error: unknown): boolean =>
 
 /** The operation on whose behalf the model is called. */
 export interface ModelHost {
+  readonly clock: Clock;
   /** Aborts the whole operation, including the request to the model. */
   abort(error: Error): void;
   /** Aborted when the whole operation is. */
@@ -36,7 +38,9 @@ export function guardModel(
   { modelFirstByteMs, modelGapMs }: ModelLimits,
   host: ModelHost,
 ): LanguageModelV4 {
-  const limit = <T>(ms: number, answer: PromiseLike<T>): Promise<T> => within(ms, answer, { onLate, keepAlive: false });
+  const { clock } = host;
+  const limit = <T>(ms: number, answer: PromiseLike<T>): Promise<T> =>
+    within(ms, answer, { onLate, keepAlive: false, clock });
   function onLate(): never {
     const error = new ModelTimeout("Model call timed out");
     host.abort(error);
@@ -62,8 +66,8 @@ export function guardModel(
       },
       async wrapStream({ doStream, model: asked }) {
         const call = host.startModelCall(asked);
-        const since = performance.now();
-        const firstByte = (): number => modelFirstByteMs - (performance.now() - since);
+        const since = clock.monotonic();
+        const firstByte = (): number => modelFirstByteMs - (clock.monotonic() - since);
         try {
           const opened = await limit(firstByte(), call.enter(doStream));
           const reader = opened.stream.getReader();

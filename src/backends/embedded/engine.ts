@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { systemClock, type Clock } from "../../core/clock.ts";
 import { ServeError } from "../../core/error.ts";
 import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
@@ -35,6 +36,7 @@ export interface EmbeddedOptions extends Omit<RunsOptions, "store"> {
 
 /** The engine on one SQLite file. This process is its only writer. */
 export class EmbeddedEngine implements Engine {
+  readonly clock: Clock;
   readonly #options: EmbeddedOptions;
   // Set by `open`, which comes before any other call.
   #store!: Store;
@@ -56,6 +58,7 @@ export class EmbeddedEngine implements Engine {
 
   constructor(options: EmbeddedOptions) {
     this.#options = options;
+    this.clock = options.clock ?? systemClock;
   }
 
   async open({ mayServe, onWait }: OpenOptions = {}): Promise<void> {
@@ -80,7 +83,12 @@ export class EmbeddedEngine implements Engine {
     if (signal.aborted) return;
     this.#watch = startWatch(this.#store, this.#runs.writer);
     const isDriven = (id: string): boolean => this.#runs.get(id) !== undefined;
-    this.#stopRetention = startRetention(retention, { store: this.#store, writer: this.#runs.writer, isDriven });
+    this.#stopRetention = startRetention(retention, {
+      store: this.#store,
+      writer: this.#runs.writer,
+      clock: this.clock,
+      isDriven,
+    });
   }
 
   /** A disk that is full or read-only does not prevent the start: everything can still be read. */
@@ -235,7 +243,7 @@ export class EmbeddedEngine implements Engine {
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {
     const toNext = (position: Position | undefined): Transition => {
-      return { at: Date.now(), to: "suspended", reason, pending: [], position };
+      return { at: this.clock.now(), to: "suspended", reason, pending: [], position };
     };
     if (!this.#recovery) await this.#known.promise;
     if (this.#isLeft(id)) return this.#recovery!.suspend(id, toNext);
@@ -253,7 +261,7 @@ export class EmbeddedEngine implements Engine {
       return now?.status === "suspended" && now.epoch === epoch;
     };
     if (!isStill()) return false;
-    const toNext = (): Transition => ({ at: Date.now(), to: "running", ...how });
+    const toNext = (): Transition => ({ at: this.clock.now(), to: "running", ...how });
     const driven = this.#runs.get(id);
     if (driven) return this.#runs.command(driven, toNext());
     const state = this.#store.state(id)!;
@@ -268,14 +276,14 @@ export class EmbeddedEngine implements Engine {
   async cancel(id: string, reason: string): Promise<ExecutionState | false> {
     if (!this.#recovery) await this.#known.promise;
     if (this.#isLeft(id)) {
-      const made = await this.#recovery!.command(id, toCancellation(reason));
+      const made = await this.#recovery!.command(id, this.#toCancellation(reason));
       if (made !== undefined) return made;
     }
     const run = this.#runs.get(id);
     const state = run?.committed ?? this.#store.state(id);
     const status = run?.decided.status ?? state?.status;
     if (!state || (status !== "running" && status !== "suspended")) return false;
-    const next = toCancellation(reason);
+    const next = this.#toCancellation(reason);
     return run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next);
   }
 
@@ -307,6 +315,8 @@ export class EmbeddedEngine implements Engine {
     this.#unlock();
     this.#unlock = () => {};
   }
-}
 
-const toCancellation = (reason: string): Transition => ({ at: Date.now(), to: "error", cancellation: { reason } });
+  #toCancellation(reason: string): Transition {
+    return { at: this.clock.now(), to: "error", cancellation: { reason } };
+  }
+}

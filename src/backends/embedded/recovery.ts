@@ -75,7 +75,7 @@ export class Recovery {
       this.#left.set(found.id, left);
       if (found.crashes > maxCrashes) crashing.push(left);
       else if (programOf(found.workflowId)?.recovery === "fail")
-        end(left, { at: Date.now(), to: "error", error: { message: interrupted, shown: true } });
+        end(left, { at: runs.clock.now(), to: "error", error: { message: interrupted, shown: true } });
       else if (found.crashes === maxCrashes) suspects.push(left);
       else runs.slots.enter(left, found.bytes * unknownDensity);
     }
@@ -193,7 +193,7 @@ export class Recovery {
 
   async #toSuspension(id: string, reason: string): Promise<Transition> {
     const position = await this.#options.lastPosition(id);
-    return { at: Date.now(), to: "suspended", kind: "system", reason, pending: [], position };
+    return { at: this.#options.runs.clock.now(), to: "suspended", kind: "system", reason, pending: [], position };
   }
 
   async #startSuspects(suspects: readonly Left[]): Promise<void> {

@@ -1,3 +1,4 @@
+import type { Clock, ClockTimer } from "../../core/clock.ts";
 import type { Retention } from "../../engine/retention.ts";
 import { createSteadyClock } from "./steady-clock.ts";
 import type { Store } from "./store/store.ts";
@@ -6,24 +7,25 @@ import type { Writer } from "./store/writer.ts";
 export interface RetentionParts {
   readonly store: Store;
   readonly writer: Writer;
+  readonly clock: Clock;
   /** Whether an execution is driven by this process, also if it is suspended. */
   readonly isDriven: (id: string) => boolean;
 }
 
 /** Removes executions whose retention is over, a few at a time. Returns the stop. */
 export function startRetention({ endedMs, suspendedMs }: Retention, parts: RetentionParts): () => void {
-  const { store, writer, isDriven } = parts;
+  const { store, writer, clock, isDriven } = parts;
   const shortestMs = Math.min(endedMs ?? Infinity, suspendedMs ?? Infinity);
   if (shortestMs === Infinity) return () => {};
   const pauseMs = Math.min(60_000, Math.max(250, shortestMs / 10));
   // A clock that is wrong for a moment must not remove everything.
-  const clock = createSteadyClock({ toleranceMs: pauseMs, confirmMs: Math.min(3_600_000, shortestMs) });
+  const steadyTime = createSteadyClock({ clock, toleranceMs: pauseMs, confirmMs: Math.min(3_600_000, shortestMs) });
   let stopped = false;
-  let timer: NodeJS.Timeout;
+  let timer: ClockTimer | undefined;
   const wait = (ms: number, next: () => void): void => {
-    if (!stopped) timer = setTimeout(next, ms).unref();
+    if (!stopped) timer = clock.setTimeout(next, ms).unref();
   };
-  const again = (): void => wait(pauseMs, () => sweep(0, clock()));
+  const again = (): void => wait(pauseMs, () => sweep(0, steadyTime()));
 
   function sweep(after: number, now: number): void {
     const before = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : now - ms);
@@ -39,10 +41,10 @@ export function startRetention({ endedMs, suspendedMs }: Retention, parts: Reten
     });
   }
 
-  sweep(0, clock());
+  sweep(0, steadyTime());
   return () => {
     stopped = true;
-    clearTimeout(timer);
+    clock.clearTimeout(timer);
   };
 }
 

@@ -1,3 +1,4 @@
+import { systemClock, type Clock } from "../../core/clock.ts";
 import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
@@ -26,6 +27,8 @@ export interface RunsOptions {
   readonly queuedExecutions: number;
   readonly executionBytes: number;
   readonly metrics?: Metrics | undefined;
+  /** @default the clock of the machine */
+  readonly clock?: Clock | undefined;
 }
 
 export type EmbeddedRun = Run<StoredState>;
@@ -48,6 +51,7 @@ export class Runs implements RunHost<StoredState> {
   readonly #logger: Logger;
   readonly #metrics: Metrics | undefined;
   readonly executionBytes: number;
+  readonly clock: Clock;
   readonly #runs = new Map<string, EmbeddedRun>();
   /** The callers of `nextChange`. */
   readonly #watchers = new Map<string, () => void>();
@@ -57,6 +61,7 @@ export class Runs implements RunHost<StoredState> {
   constructor(options: RunsOptions) {
     const { store, logger, metrics, sseBufferBytes, runningExecutions, queuedExecutions, executionBytes } = options;
     this.executionBytes = executionBytes;
+    this.clock = options.clock ?? systemClock;
     this.#store = store;
     this.#logger = logger;
     this.#metrics = metrics;

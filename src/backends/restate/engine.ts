@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock, type Clock } from "../../core/clock.ts";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
 import { isOwnId, newId } from "../../core/id.ts";
@@ -47,6 +48,7 @@ export interface RestateEngineOptions extends RestateSettings {
 
 /** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
 export class RestateEngine implements Engine {
+  readonly clock: Clock = systemClock;
   readonly conversations: RestateConversations;
   readonly #options: RestateEngineOptions;
   readonly #names: ServiceNames;

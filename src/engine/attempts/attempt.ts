@@ -1,4 +1,5 @@
 import { toContextMap } from "../../core/caller.ts";
+import type { ClockTimer } from "../../core/clock.ts";
 import { cut } from "../../core/cut.ts";
 import { longestTimerMs } from "../../core/duration.ts";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
@@ -34,7 +35,7 @@ export class Attempt implements CodeTools {
   readonly plan: AttemptPlan;
   readonly code: StepCode;
   #ended: ((result: AttemptResult) => void) | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: ClockTimer | undefined;
   #controller: AbortController | undefined;
   #abortReason: string | undefined;
 
@@ -59,7 +60,7 @@ export class Attempt implements CodeTools {
     let result: AttemptResult;
     try {
       const value = await this.#execute();
-      result = { at: Date.now(), value };
+      result = { at: this.host.clock.now(), value };
     } catch (error) {
       if (!this.#ended) return; // timed out, suspended or abandoned: the failure is a consequence, and no news
       result = this.#toFailure(error);
@@ -93,12 +94,12 @@ export class Attempt implements CodeTools {
   #end(result: AttemptResult): void {
     const ended = this.#ended;
     this.#ended = undefined;
-    if (this.#timer) clearTimeout(this.#timer);
+    if (this.#timer) this.host.clock.clearTimeout(this.#timer);
     ended?.(result);
   }
 
   #toFailure(error: unknown): AttemptResult {
-    return { at: Date.now(), error: toStoredError(error, this) };
+    return { at: this.host.clock.now(), error: toStoredError(error, this) };
   }
 
   get #timeoutMs(): number {
@@ -107,7 +108,9 @@ export class Attempt implements CodeTools {
 
   /** Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
   arm(): void {
-    if (this.#ended) this.#timer = setTimeout(() => this.#timeOut(), Math.min(this.#timeoutMs, longestTimerMs)).unref();
+    if (!this.#ended) return;
+    const ms = Math.min(this.#timeoutMs, longestTimerMs);
+    this.#timer = this.host.clock.setTimeout(() => this.#timeOut(), ms).unref();
   }
 
   #timeOut(): void {
@@ -131,7 +134,7 @@ export class Attempt implements CodeTools {
   /** Aborts an attempt whose walk is released. Its result is not reported, and a failure from now on is not logged. */
   abandon(reason: string): void {
     this.#ended = undefined;
-    clearTimeout(this.#timer);
+    this.host.clock.clearTimeout(this.#timer);
     this.abort(reason);
   }
 
@@ -159,7 +162,7 @@ export class Attempt implements CodeTools {
     try {
       const checked = await (suspendSchema ? this.#conform(suspendSchema, data, "suspend data") : data);
       const text = toJsonText(checked, "suspend data", this.host.stepValueBytes);
-      this.#end({ at: Date.now(), suspended: { reason: String(reason), data: text } });
+      this.#end({ at: this.host.clock.now(), suspended: { reason: String(reason), data: text } });
       this.abort("The step is suspended"); // for code that still runs beside the suspension
     } catch (error) {
       this.#end(this.#toFailure(error));
@@ -244,12 +247,13 @@ const reserved = /^(workflow|step)-/;
 
 /** Publishes a copy of an author's event. The fields of the server replace the author's, and only stored events have a `seq`. */
 function emitOwn(event: { type: string }, { host, plan: { path } }: Attempt): void {
-  const { execution, publishLive, stepValueBytes } = host;
+  const { execution, publishLive, stepValueBytes, clock } = host;
   const { seq: _, ...own } = toObject(fromJsonText(toJsonText(event, "event", stepValueBytes)));
   const { type } = own;
   if (typeof type !== "string") throw new TypeError("emit: an event needs a type");
   if (reserved.test(type)) throw new TypeError(`emit: the event type ${cut(type)} is reserved`);
-  publishLive({ ...own, type, executionId: execution.id, from: path, timestamp: new Date().toISOString() });
+  const timestamp = new Date(clock.now()).toISOString();
+  publishLive({ ...own, type, executionId: execution.id, from: path, timestamp });
 }
 
 function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt): Logger {

@@ -48,7 +48,8 @@ class LiveWalk implements Walk {
   readonly #letGo: () => void;
   readonly #counts: WorkflowCounts["attempts"] | undefined;
 
-  constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, { readRow, publishLive }: WalkHost) {
+  constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, host: WalkHost) {
+    const { readRow, publishLive, clock } = host;
     const { workflow, logger, tracer, metrics, ask, stepTimeoutMs, stepValueBytes, hold } = options;
     const interpreter = new Interpreter(workflow, codes, execution);
     const spans = new WalkSpans(tracer, execution);
@@ -56,7 +57,7 @@ class LiveWalk implements Walk {
     this.#interpreter = interpreter;
     this.#codes = codes;
     this.#spans = spans;
-    this.#host = { execution, logger, spans, ask, stepTimeoutMs, stepValueBytes, readRow, publishLive, output };
+    this.#host = { execution, logger, spans, ask, stepTimeoutMs, stepValueBytes, readRow, publishLive, clock, output };
     this.#letGo = hold();
     this.#counts = metrics?.workflow(workflow.id).attempts;
   }

@@ -1,3 +1,4 @@
+import type { Clock } from "../../core/clock.ts";
 import type { LiveEvent } from "../events.ts";
 import type { Execution, Position } from "../execution.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
@@ -30,5 +31,7 @@ export interface WalkHost {
   readonly readRow: ReadRow;
   /** Publishes an event of the author's own. Restate: to the readers of this replica. */
   readonly publishLive: (event: LiveEvent) => void;
+  /** The times of results, and the time limits of steps. Restate: the clock of the replica. */
+  readonly clock: Clock;
 }
 export type CreateWalk = (execution: Execution, host: WalkHost) => Walk;

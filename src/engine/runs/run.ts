@@ -1,3 +1,4 @@
+import type { Clock, ClockTimer } from "../../core/clock.ts";
 import { longestTimerMs } from "../../core/duration.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { CreateWalk, Walk } from "../attempts/walk.ts";
@@ -44,6 +45,7 @@ export interface Reactions<State> {
 export interface RunHost<State extends ExecutionState> {
   /** The most bytes of the input and all values of one execution. */
   readonly executionBytes: number;
+  readonly clock: Clock;
   /** Reserves the number of the next journal row. */
   newRow(): number;
   readRow(run: Run<State>, row: number): JsonText | undefined;
@@ -89,7 +91,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
   readonly #unwritten = new Map<number, JournalRow>();
   /** The attempts to start, and the time before which they may not. */
   readonly #planned = new Map<AttemptPlan, number>();
-  #timer: NodeJS.Timeout | undefined;
+  #timer: ClockTimer | undefined;
   #admitted = false;
   #stopped = false;
   #released = false;
@@ -102,6 +104,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     this.#walk = createWalk(state.execution, {
       readRow: (row) => this.#readForAttempt(row),
       publishLive: (event) => host.publishLive(event),
+      clock: host.clock,
     });
   }
 
@@ -227,18 +230,20 @@ export class Run<State extends ExecutionState = ExecutionState> {
   }
 
   #schedule(starts: readonly AttemptPlan[]): void {
-    for (const plan of starts) this.#planned.set(plan, plan.delay === 0 ? 0 : performance.now() + plan.delay);
+    const { clock } = this.#host;
+    for (const plan of starts) this.#planned.set(plan, plan.delay === 0 ? 0 : clock.monotonic() + plan.delay);
   }
 
   /** Starts the attempts that are due. */
   #launch(): void {
-    if (this.#timer) clearTimeout(this.#timer);
+    const { clock } = this.#host;
+    if (this.#timer) clock.clearTimeout(this.#timer);
     if (!this.#admitted || this.#stopped) return;
     if (this.#committed.status !== "running" || this.#decided.status !== "running") return;
     let nextDue = Infinity;
     for (const [plan, due] of this.#planned) {
       if (this.#stopped) return; // a start can fail the run
-      if (due > 0 && due > performance.now()) {
+      if (due > 0 && due > clock.monotonic()) {
         nextDue = Math.min(due, nextDue);
         continue;
       }
@@ -246,13 +251,14 @@ export class Run<State extends ExecutionState = ExecutionState> {
       if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#onAttemptEnded(plan, result));
     }
     if (this.#stopped || nextDue === Infinity) return;
-    this.#timer = setTimeout(() => this.#launch(), Math.min(Math.max(0, nextDue - performance.now()), longestTimerMs));
+    const ms = Math.min(Math.max(0, nextDue - clock.monotonic()), longestTimerMs);
+    this.#timer = clock.setTimeout(() => this.#launch(), ms);
   }
 
   /** Starts no further attempts. */
   stop(): void {
     this.#stopped = true;
-    clearTimeout(this.#timer);
+    this.#host.clock.clearTimeout(this.#timer);
   }
 
   /** Releases the run; attempts in flight are aborted. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
+import { systemClock } from "../../../src/core/clock.ts";
 import { fromEventText } from "../../../src/backends/embedded/store/event-text.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import { toTransitionEvent } from "../../../src/engine/events.ts";
@@ -133,7 +134,7 @@ const legal: Record<string, string[]> = {
 /** What rows bring about by themselves: a fresh walk is given them in order, and what it asks for is granted. */
 export function replay({ execution, rows }: Pick<Stored, "execution" | "rows">, definition: WorkflowDefinition) {
   const readRow = (row: number) => (row === 0 ? execution.input : textOf(rows.find((one) => one.n === row)!));
-  const host = { readRow, publishLive: () => {} };
+  const host = { readRow, publishLive: () => {}, clock: systemClock };
   const walk = createProgram(programOptions(definition, createTestLogger([]))).createWalk(execution, host);
   const started = new Set<string>();
   const state = { status: "running", epoch: 0, last: null as Transition | null, ended: null as number | null };

@@ -1,4 +1,5 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
+import { systemClock } from "../../../core/clock.ts";
 import type { Walk } from "../../../engine/attempts/walk.ts";
 import type { Program } from "../../../engine/backend.ts";
 import { hasSameSteps } from "../../../engine/compare-steps.ts";
@@ -100,6 +101,7 @@ export class Drive implements LocalDrive, Admissible {
     this.#walk = program.createWalk(input.execution, {
       readRow: (row) => this.#rows.readText(row),
       publishLive: (event) => host.publishLive(event),
+      clock: systemClock,
     });
     this.#attempts = new DriveAttempts({ context, walk: this.#walk, mayRun: () => this.#mayRun() });
   }

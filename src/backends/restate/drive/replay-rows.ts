@@ -1,3 +1,4 @@
+import { systemClock } from "../../../core/clock.ts";
 import type { JsonText } from "../../../core/json.ts";
 import type { Walk } from "../../../engine/attempts/walk.ts";
 import type { Program } from "../../../engine/backend.ts";
@@ -60,7 +61,7 @@ export function findDifference(
     const row = texts.get(number);
     return number === inputRow ? execution.input : row && textOf(row);
   };
-  const walk = createWalk(execution, { readRow, publishLive: () => {} });
+  const walk = createWalk(execution, { readRow, publishLive: () => {}, clock: systemClock });
   const { mismatch } = replayRows(rows, commands, walk);
   walk.release("Only its journal was compared");
   return mismatch;

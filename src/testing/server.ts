@@ -1,0 +1,41 @@
+import { embedded } from "../backends/embedded/define.ts";
+import type { Config } from "../config/define.ts";
+import { toProject } from "../config/load.ts";
+import type { Clock } from "../core/clock.ts";
+import { createLogs } from "../observability/logs.ts";
+import type { LogRecord } from "../observability/record.ts";
+import { openServer, type Server } from "../server/create.ts";
+import { ManualClock } from "./clock.ts";
+
+export interface TestServerOptions {
+  /**
+   * The time of executions, retry delays, time limits, retention, rate limits and the log: `createClock()`. Needs the
+   * embedded backend. @default the clock of the machine
+   */
+  clock?: Clock;
+}
+
+/** A server made by `createServer()` of `agentserve/testing`. */
+export interface TestServer extends Server {
+  /** The records that the server has logged, oldest first, up to `limits.logRecords` and `limits.logBytes`. */
+  logs(): LogRecord[];
+}
+
+/**
+ * Creates a server for tests. It behaves like that of `agentserve`, with two differences: it is in memory unless the
+ * config has a backend, and it logs nothing to the terminal or to the logger of the config.
+ */
+export function createServer(config: Config, { clock }: TestServerOptions = {}): TestServer {
+  const project = toProject({ ...config, backend: config.backend ?? embedded({ path: ":memory:" }) });
+  const { backend, server } = project.config;
+  if (clock && backend.type !== "embedded")
+    throw new TypeError(`createServer(config, { clock }): expected an embedded backend, found ${backend.type}`);
+  const logs = createLogs({ ...server.limits, clock, output: () => {} });
+  const { fetch, listen, close } = openServer(project, { mode: "start", clock, logs });
+  return {
+    fetch: (request) => (clock instanceof ManualClock ? clock.follow(fetch(request)) : fetch(request)),
+    listen,
+    close: () => close(),
+    logs: () => logs.ring.newest(() => true, Infinity).map(({ text }) => JSON.parse(text) as LogRecord), // as `toEntry` wrote it
+  };
+}
