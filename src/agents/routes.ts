@@ -36,37 +36,43 @@ const id = v.optional(
   v.pipe(v.string(), v.nonEmpty("expected an id"), v.maxLength(256, "expected at most 256 characters")),
 );
 const Options = v.optional(
-  v.object({
-    userId: id,
-    conversationId: id,
-    context: v.optional(AnyObject),
-    temperature: number,
-    maxOutputTokens: number,
-    topP: number,
-    topK: number,
-    presencePenalty: number,
-    frequencyPenalty: number,
-    seed: number,
-    stopSequences: v.optional(v.array(v.string())),
-    maxSteps: v.optional(
-      v.pipe(v.number(), v.integer("expected a whole number"), v.minValue(1, "expected at least 1")),
-    ),
-    providerOptions: v.optional(v.record(v.string(), AnyObject)),
-  }),
+  v.pipe(
+    v.object({
+      userId: id,
+      conversationId: id,
+      context: v.optional(AnyObject),
+      temperature: number,
+      maxOutputTokens: number,
+      topP: number,
+      topK: number,
+      presencePenalty: number,
+      frequencyPenalty: number,
+      seed: number,
+      stopSequences: v.optional(v.array(v.string())),
+      maxSteps: v.optional(
+        v.pipe(v.number(), v.integer("expected a whole number"), v.minValue(1, "expected at least 1")),
+      ),
+      providerOptions: v.optional(v.record(v.string(), AnyObject)),
+    }),
+    v.title("AgentOptions"),
+  ),
 );
 const messages = v.array(AnyObject, "expected an array of messages");
 const input = v.union([v.string(), messages], "expected a string or an array of messages");
-const InputBody = v.object({ input, options: Options });
-const ObjectBody = v.object({ input, schema: AnyObject, options: Options });
-const ChatBody = v.object({
-  input: v.optional(messages),
-  options: Options,
-  id,
-  messages: v.optional(messages),
-  trigger: v.optional(v.string()),
-  messageId: v.optional(v.string()),
-});
-const ChatChunk = v.objectWithRest({ type: v.string() }, v.unknown());
+const InputBody = v.pipe(v.object({ input, options: Options }), v.title("AgentRequest"));
+const ObjectBody = v.pipe(v.object({ input, schema: AnyObject, options: Options }), v.title("ObjectRequest"));
+const ChatBody = v.pipe(
+  v.object({
+    input: v.optional(messages),
+    options: Options,
+    id,
+    messages: v.optional(messages),
+    trigger: v.optional(v.string()),
+    messageId: v.optional(v.string()),
+  }),
+  v.title("ChatRequest"),
+);
+const ChatChunk = v.pipe(v.objectWithRest({ type: v.string() }, v.unknown()), v.title("ChatChunk"));
 
 const errors = {
   404: "Agent not found",
@@ -85,6 +91,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "GET",
       path: "/agents",
       summary: "List agents",
+      description: "Each with its model, its tools and its status.",
       access: "public",
       responses: { 200: v.array(SummaryShape) },
       handle: ({ snapshot }) => [...snapshot.agents.values()].map(({ detail }) => toSummary(withStatus(detail))),
@@ -93,6 +100,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "GET",
       path: "/agents/:id",
       summary: "Get an agent and its tools",
+      description: "The instructions are included only for callers with a token, and under `agentserve dev`.",
       access: "public",
       responses: { 200: DetailShape },
       errors: { 404: errors[404] },
@@ -105,6 +113,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "POST",
       path: "/agents/:id/text",
       summary: "Generate text",
+      description: "Waits for the whole answer, including the tools that the model calls.",
       access: "protected",
       body: InputBody,
       responses: { 200: TextShape },
@@ -120,6 +129,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "POST",
       path: "/agents/:id/object",
       summary: "Generate an object that matches a JSON Schema",
+      description: "The answer of the model is checked against `schema`.",
       access: "protected",
       body: ObjectBody,
       responses: { 200: v.union([AnyObject, v.array(v.unknown())]) },
@@ -135,6 +145,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "POST",
       path: "/agents/:id/stream",
       summary: "Generate an answer and stream it part by part",
+      description: "The events are parts of the answer: text, tool calls, their results, and the end of each step.",
       access: "protected",
       body: InputBody,
       responses: { 200: events(StreamEventShape) },
@@ -155,6 +166,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "POST",
       path: "/agents/:id/stream-object",
       summary: "Generate an object and stream it: partial objects, then the final object",
+      description: "The final object is checked against `schema`.",
       access: "protected",
       body: ObjectBody,
       responses: { 200: events(ObjectEventShape) },
@@ -175,6 +187,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "POST",
       path: "/agents/:id/chat",
       summary: "Chat with an agent: a UI message stream for useChat",
+      description: "Takes the body that `useChat` sends. The stream ends with `[DONE]`.",
       access: "protected",
       body: ChatBody,
       responses: { 200: events(ChatChunk) },

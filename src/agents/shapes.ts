@@ -15,14 +15,20 @@ const summary = {
   status: v.picklist(["idle", "running"]),
 };
 const tool = { name: v.string(), description: v.string() };
-export const SummaryShape: v.GenericSchema<AgentSummary> = v.object({ ...summary, tools: v.array(v.object(tool)) });
-export const DetailShape: v.GenericSchema<AgentDetail> = v.object({
-  ...summary,
-  tools: v.array(v.object({ ...tool, inputSchema: AnyObject })),
-  maxSteps: v.number(),
-  memory: v.boolean(),
-  instructions: Text,
-});
+export const SummaryShape: v.GenericSchema<AgentSummary> = v.pipe(
+  v.object({ ...summary, tools: v.array(v.object(tool)) }),
+  v.title("AgentSummary"),
+);
+export const DetailShape: v.GenericSchema<AgentDetail> = v.pipe(
+  v.object({
+    ...summary,
+    tools: v.array(v.object({ ...tool, inputSchema: AnyObject })),
+    maxSteps: v.number(),
+    memory: v.boolean(),
+    instructions: Text,
+  }),
+  v.title("AgentDetail"),
+);
 
 export interface Usage {
   inputTokens: number | null;
@@ -31,13 +37,16 @@ export interface Usage {
   reasoningTokens?: number | undefined;
   cachedInputTokens?: number | undefined;
 }
-const UsageShape: v.GenericSchema<Usage> = v.object({
-  inputTokens: Tokens,
-  outputTokens: Tokens,
-  totalTokens: Tokens,
-  reasoningTokens: v.optional(v.number()),
-  cachedInputTokens: v.optional(v.number()),
-});
+const UsageShape: v.GenericSchema<Usage> = v.pipe(
+  v.object({
+    inputTokens: Tokens,
+    outputTokens: Tokens,
+    totalTokens: Tokens,
+    reasoningTokens: v.optional(v.number()),
+    cachedInputTokens: v.optional(v.number()),
+  }),
+  v.title("Usage"),
+);
 
 export interface TextResult {
   text: string;
@@ -55,20 +64,26 @@ export interface TextResult {
   steps: number;
 }
 const call = { toolCallId: v.string(), toolName: v.string(), input: Any };
-export const TextShape: v.GenericSchema<TextResult> = v.object({
-  text: v.string(),
-  finishReason: v.string(),
-  usage: UsageShape,
-  toolCalls: v.array(v.object(call)),
-  toolResults: v.array(v.object({ ...call, output: Any, error: Text })),
-  steps: v.number(),
-});
+export const TextShape: v.GenericSchema<TextResult> = v.pipe(
+  v.object({
+    text: v.string(),
+    finishReason: v.string(),
+    usage: UsageShape,
+    toolCalls: v.array(v.object(call)),
+    toolResults: v.array(v.object({ ...call, output: Any, error: Text })),
+    steps: v.number(),
+  }),
+  v.title("TextResult"),
+);
 
-export const ObjectEventShape: v.GenericSchema = v.variant("type", [
-  v.object({ type: v.literal("partial-object"), object: v.unknown() }),
-  v.object({ type: v.literal("object"), object: v.unknown(), usage: UsageShape, finishReason: v.string() }),
-  v.object({ type: v.literal("error"), error: v.string() }),
-]);
+export const ObjectEventShape: v.GenericSchema = v.pipe(
+  v.variant("type", [
+    v.object({ type: v.literal("partial-object"), object: v.unknown() }),
+    v.object({ type: v.literal("object"), object: v.unknown(), usage: UsageShape, finishReason: v.string() }),
+    v.object({ type: v.literal("error"), error: v.string() }),
+  ]),
+  v.title("ObjectEvent"),
+);
 
 type EventShape = v.ObjectSchema<v.ObjectEntries, undefined>;
 const part = (type: string, entries: v.ObjectEntries = {}): [string, EventShape] => [
@@ -138,4 +153,4 @@ export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntr
   part("finish", { finishReason: v.string(), usage: UsageShape, totalUsage: UsageShape }),
   part("error", { error: v.string() }),
 ]);
-export const StreamEventShape: v.GenericSchema = v.union(Object.values(EventShapes));
+export const StreamEventShape: v.GenericSchema = v.pipe(v.union(Object.values(EventShapes)), v.title("AgentEvent"));

@@ -8,8 +8,8 @@ import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import { createProgram } from "../engine/attempts/live-walk.ts";
-import { describeWorkflow } from "../workflows/describe.ts";
 import type { RegisteredWorkflow } from "../workflows/find.ts";
+import { describeResult, describeWorkflow } from "../workflows/describe.ts";
 import type { ResolvedConfig } from "./define.ts";
 import { ConfigError } from "./error.ts";
 import { findId } from "./frame.ts";
@@ -27,6 +27,8 @@ export interface Snapshot {
   readonly policy: Policy | undefined;
   /** The built-in routes that this version does not serve, such as `GET /health`. */
   readonly replaced: ReadonlySet<string>;
+  /** The routes of `configureApp`. */
+  readonly customRoutes: readonly CustomRoute[];
   /** Keeps this version in use. Returns a function that releases it. A second call of that function has no effect. */
   hold(by: Holder): () => void;
   /** Returns the number of holders by type. */
@@ -47,10 +49,20 @@ export interface SnapshotParts {
   readonly open?: readonly string[];
   /** The built-in routes that are not served. @default none */
   readonly replaced?: ReadonlySet<string>;
+  /** The routes of `configureApp`. @default [] */
+  readonly customRoutes?: readonly CustomRoute[];
+}
+
+/** A route of `configureApp`: its pattern, and its method or, for every method, an empty string. */
+export interface CustomRoute {
+  readonly method: string;
+  readonly path: string;
+  /** False if `meta: { doc: false }` keeps the route out of `/doc`. */
+  readonly isDocumented: boolean;
 }
 
 export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot {
-  const { logger, tracer, metrics, ask, open = [], replaced = new Set() } = parts;
+  const { logger, tracer, metrics, ask, open = [], replaced = new Set(), customRoutes = [] } = parts;
   const { config } = project;
   const warn = (message: string): void => logger.warn(message);
   const agents = new Map<string, RegisteredAgent>();
@@ -69,7 +81,8 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
       ask,
       hold: () => hold("execution"), // an execution ends on the code that it started with
     });
-    workflows.set(definition.id, { definition, detail, ...program });
+    const resultSchema = describeResult(definition, warn);
+    workflows.set(definition.id, { definition, detail, resultSchema, ...program });
   }
 
   const holders = new Map<Holder, number>();
@@ -98,6 +111,7 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
     workflows,
     policy: config.auth && toPolicy(config.auth, open),
     replaced,
+    customRoutes,
     hold,
     holders: () => holders,
     retire() {

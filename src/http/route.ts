@@ -13,6 +13,7 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 export type Access = "public" | "protected";
 type ValueSchema = v.GenericSchema;
 type ObjectSchema = v.GenericSchema<object>;
+type HeaderSchemas = Readonly<Record<string, ValueSchema>>;
 
 /** The schemas of `data` by status. `events()` marks a stream, `page()` any body outside the envelope. */
 export type Responses = Record<number, ValueSchema | Media>;
@@ -29,11 +30,15 @@ export interface Route<Snapshot> {
   readonly method: Method;
   readonly path: string;
   readonly summary: string;
+  /** More about the route than its summary says, as Markdown. */
+  readonly description?: string;
   readonly access: Access;
   /** True if a route of `configureApp` with the same method and path replaces this one. @default false */
   readonly yields?: boolean;
   /** False if the route answers while the store is not open yet. @default true */
   readonly needsStore?: boolean;
+  /** The request headers that the handler reads, by name. An empty header is the same as none. */
+  readonly headers?: HeaderSchemas;
   readonly query?: ObjectSchema;
   readonly body?: ObjectSchema;
   readonly responses: Responses;
@@ -42,7 +47,7 @@ export interface Route<Snapshot> {
    * `default` describes the errors that the author's own code throws, with any status.
    */
   readonly errors?: Readonly<Record<number, string> & { default?: string }>;
-  /** Validates the query and the body, then runs the handler. */
+  /** Validates the headers, the query and the body, then runs the handler. */
   readonly run: (asked: RouteRequest<Snapshot>) => unknown;
 }
 
@@ -67,19 +72,22 @@ type ParamsOf<Path extends string> = Path extends `${string}:${infer Name}/${inf
     ? Name
     : never;
 type SchemaOutput<S> = S extends ValueSchema ? v.InferOutput<S> : undefined;
+type HeaderValues<H> = { readonly [Name in keyof H]: SchemaOutput<H[Name]> };
 type Data<R extends Responses> = R[200] extends ValueSchema ? v.InferInput<R[200]> : never;
 type HandlerResult<R extends Responses> = Data<R> | Reply | EventStream | Response;
 
-interface RouteOptions<Snapshot, Path extends string, Q, B, R extends Responses> extends Omit<
+interface RouteOptions<Snapshot, Path extends string, H, Q, B, R extends Responses> extends Omit<
   Route<Snapshot>,
-  "type" | "path" | "query" | "body" | "responses" | "run"
+  "type" | "path" | "headers" | "query" | "body" | "responses" | "run"
 > {
   path: Path;
+  headers?: H;
   query?: Q;
   body?: B;
   responses: R;
   handle(input: {
     params: Record<ParamsOf<Path>, string>;
+    headers: HeaderValues<H>;
     query: SchemaOutput<Q>;
     body: SchemaOutput<B>;
     identity: Identity;
@@ -97,14 +105,16 @@ export function defineRoute<
   R extends Responses,
   Q extends ObjectSchema | undefined = undefined,
   B extends ObjectSchema | undefined = undefined,
->({ handle, ...route }: RouteOptions<Snapshot, Path, Q, B, R>): Route<Snapshot> {
-  const { query, body } = route;
+  H extends HeaderSchemas = Readonly<Record<never, ValueSchema>>,
+>({ handle, ...route }: RouteOptions<Snapshot, Path, H, Q, B, R>): Route<Snapshot> {
+  const { headers, query, body } = route;
   return {
     ...route,
     type: "route",
     run({ request, params, search, identity, requestId, snapshot, limits, reservation, unknownKey }) {
       const checked = {
         params,
+        headers: headers && readHeaders(headers, request),
         query: query && check(query, toRecord(search), "query"),
         body: undefined as unknown,
         identity,
@@ -133,6 +143,12 @@ export function check<S extends ValueSchema>(schema: S, value: unknown, what: st
   if (parsed.success) return parsed.output;
   const [issue] = parsed.issues;
   throw badRequest(`Invalid ${what}: ${toProblem(v.getDotPath(issue) ?? "", issue.message)}`);
+}
+
+function readHeaders(schemas: HeaderSchemas, { headers }: Request): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [name, check(schema, headers.get(name) || undefined, name)]),
+  );
 }
 
 export function toRecord(search: URLSearchParams): Record<string, string> {

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { logLevels, type LogLevel } from "../core/log.ts";
+import { wholeNumber } from "../http/whole-number.ts";
 import type { LogEntry } from "./record.ts";
 
 export interface LogFilter {
@@ -33,7 +34,6 @@ const time = v.optional(
     v.transform(toTime),
   ),
 );
-const limitRule = "expected 1 to 1000";
 
 /** The query parameters of `/api/logs` and `/ws/logs`. */
 export const LogQuery: v.GenericSchema<LogQueryInput, LogFilter> = v.object({
@@ -43,15 +43,7 @@ export const LogQuery: v.GenericSchema<LogQueryInput, LogFilter> = v.object({
   executionId: v.optional(v.string()),
   since: time,
   until: time,
-  limit: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^\d{1,4}$/, limitRule),
-      v.transform(Number),
-      v.minValue(1, limitRule),
-      v.maxValue(1_000, limitRule),
-    ),
-  ),
+  limit: v.optional(wholeNumber(1, 1_000, "expected 1 to 1000")),
 });
 export const defaultLimit = 100;
 

@@ -12,6 +12,7 @@ export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes
   return defineSocket({
     path: "/ws/logs",
     summary: "Log stream: the newest matching records, then new ones as they are logged",
+    description: "A WebSocket, with the filters of `GET /api/logs`.",
     query: LogQuery,
     connect(peer, { query, identity }) {
       const matches = toFinder({ identity, filter: query });

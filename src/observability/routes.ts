@@ -9,15 +9,18 @@ import { toFinder, toReader } from "./reader.ts";
 import { fitting } from "./ring.ts";
 
 const text = v.optional(v.string());
-const RecordShape = v.object({
-  seq: v.number(),
-  timestamp: v.string(),
-  level: v.picklist(logLevels),
-  message: v.string(),
-  ...Object.fromEntries(logIds.map((name) => [name, text])),
-  data: v.optional(v.unknown()),
-  error: text,
-});
+const RecordShape = v.pipe(
+  v.object({
+    seq: v.pipe(v.number(), v.integer()),
+    timestamp: v.string(),
+    level: v.picklist(logLevels),
+    message: v.string(),
+    ...Object.fromEntries(logIds.map((name) => [name, text])),
+    data: v.optional(v.unknown()),
+    error: text,
+  }),
+  v.title("LogRecord"),
+);
 
 /** The most bytes of records in one response. The oldest records are left out. */
 const mostBytes = 2_097_152;
@@ -28,6 +31,7 @@ export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
       method: "GET",
       path: "/api/logs",
       summary: "List the newest matching log records, oldest first",
+      description: "A record must match every filter. The response has at most 2 MiB of records.",
       access: "public",
       query: LogQuery,
       responses: { 200: v.array(RecordShape) },

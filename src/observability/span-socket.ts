@@ -22,6 +22,7 @@ export function spanSocket(
   return defineSocket({
     path: "/ws/observability",
     summary: "Stream spans and log records as they happen",
+    description: "A WebSocket. `entityType` and `entityId` select an agent or a workflow.",
     query: EntityQuery,
     connect(peer, { query, identity }) {
       const { entityType, entityId } = query;

@@ -3,7 +3,7 @@ import { toPath, type AgentEntry, type NeedsToken, type StepEntry, type Workflow
 import { toCurl } from "./curl.ts";
 import { toExample } from "./example.ts";
 import { html, type Html } from "./html.ts";
-import { executePattern, resumePattern, toResumeSchemas } from "./own-operations.ts";
+import { executePattern, resumePattern, toResumeSchemas } from "./document/own-operations.ts";
 
 /** The options of the cards of agents and workflows. A card has a description and the commands to call it. */
 export interface CardOptions {

@@ -8,7 +8,7 @@ export type AnyRoute = Route<never> | SocketRoute;
 /** The part of a snapshot that the pages and the document read: the entries, and the access policy. */
 export interface Catalog {
   readonly agents: ReadonlyMap<string, { readonly detail: AgentEntry }>;
-  readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry }>;
+  readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry; readonly resultSchema?: Json | undefined }>;
   readonly policy: Policy | undefined;
   readonly config: {
     readonly auth?: { readonly extractToken?: unknown } | undefined;
@@ -19,6 +19,16 @@ export interface Catalog {
   };
   /** The built-in routes that are not served, such as `GET /health`. */
   readonly replaced: ReadonlySet<string>;
+  readonly customRoutes: readonly CustomRoute[];
+}
+/** A route of `configureApp`. */
+export interface CustomRoute {
+  /** Empty for a route that matches every method. */
+  readonly method: string;
+  /** The pattern, as h3 has it. */
+  readonly path: string;
+  /** False if the author keeps the route out of the document. */
+  readonly isDocumented: boolean;
 }
 export interface AgentEntry {
   readonly id: string;
@@ -35,6 +45,8 @@ export interface WorkflowEntry {
   readonly inputSchema: Json;
   readonly suspendSchema: Json | null;
   readonly resumeSchema: Json | null;
+  /** Not part of `GET /workflows/:id`. */
+  readonly resultSchema?: Json | undefined;
 }
 export interface StepEntry {
   readonly name: string;
@@ -44,10 +56,10 @@ export interface StepEntry {
   readonly steps?: readonly StepEntry[] | undefined;
 }
 interface Policy {
-  describe(asked: { method: string; path: string; route: AnyRoute; isUpgrade: boolean }): Verdict;
+  describe(asked: { method: string; path: string; route: AnyRoute | undefined; isUpgrade: boolean }): Verdict;
 }
 /** The access of a pattern. `except` lists the rules that decide otherwise for some of its paths. */
-interface Verdict {
+export interface Verdict {
   readonly access: Access;
   readonly except: readonly string[];
 }
@@ -65,10 +77,12 @@ export function toNeedsToken(routes: readonly AnyRoute[], { policy }: Catalog): 
   return ({ method, pattern, id }) => {
     const route = routes.find((one) => one.method === method && one.path === pattern);
     if (!policy || !route) return false;
-    const { access, except } = askPolicy(policy, route, id);
-    return access === "protected" || except.length > 0;
+    return mayRefuse(askPolicy(policy, route, id));
   };
 }
+
+/** Returns true if the policy refuses some requests without a token. */
+export const mayRefuse = ({ access, except }: Verdict): boolean => access === "protected" || except.length > 0;
 
 /** Returns the access of a route. With an id, for one agent or workflow. */
 export function askPolicy(policy: Policy, route: AnyRoute, id: string | undefined): Verdict {
@@ -77,6 +91,10 @@ export function askPolicy(policy: Policy, route: AnyRoute, id: string | undefine
   const asked = toPath(path, id?.replaceAll(":", String.raw`\:`));
   return policy.describe({ method, path: asked, route, isUpgrade: type === "socket" });
 }
+
+/** Returns the access of a custom route. */
+export const askCustomPolicy = (policy: Policy, { method, path }: CustomRoute): Verdict =>
+  policy.describe({ method, path, route: undefined, isUpgrade: false });
 
 export const toPath = (pattern: string, id: string | undefined): string =>
   id === undefined ? pattern : pattern.replace(":id", id);
@@ -100,4 +118,11 @@ export function toVisibleEntries(
     return details.filter(({ id }) => !isHidden(`${pattern}/:id`, id));
   }
   return { agents: list(agents.values(), "/agents"), workflows: list(workflows.values(), "/workflows") };
+}
+
+/** Returns the custom routes for the document. Without a token, only those that need none are shown. */
+export function toVisibleRoutes({ customRoutes, policy }: Catalog, isKnown: boolean): readonly CustomRoute[] {
+  const documented = customRoutes.filter(({ isDocumented }) => isDocumented);
+  if (isKnown || !policy) return documented;
+  return documented.filter((route) => !mayRefuse(askCustomPolicy(policy, route)));
 }

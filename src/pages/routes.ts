@@ -4,11 +4,11 @@ import * as v from "valibot";
 import { allowsEveryOrigin } from "../http/cors.ts";
 import { toPage } from "../http/envelope.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
-import { toNeedsToken, toVisibleEntries, type Catalog, type AnyRoute } from "./catalog.ts";
+import { toNeedsToken, toVisibleEntries, toVisibleRoutes, type Catalog, type AnyRoute } from "./catalog.ts";
 import type { Html } from "./html.ts";
 import { style } from "./landing-style.ts";
 import { toLandingPage, toLists } from "./landing.ts";
-import { toOpenApi } from "./openapi.ts";
+import { toOpenApi } from "./document/openapi.ts";
 import { toPageHeaders } from "./page-headers.ts";
 import type { Problem } from "./problem.ts";
 import { createUiFiles, fileNames } from "./ui-files.ts";
@@ -33,6 +33,7 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
       method: "GET",
       path: "/",
       summary: "Landing page: agents, workflows and how to call them",
+      description: "HTML for a browser.",
       access: "public",
       responses: { 200: page("text/html") },
       handle({ request, snapshot, identity }) {
@@ -52,6 +53,7 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
       method: "GET",
       path: "/ui",
       summary: "Swagger UI: try out the operations of this document",
+      description: "HTML for a browser. `file` and `v` select a file of the page.",
       access: "public",
       query: UiQuery,
       responses: { 200: page("text/html, text/css, text/javascript") },
@@ -96,6 +98,7 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
     method: "GET",
     path: "/doc",
     summary: "This OpenAPI document",
+    description: "A caller with a token also sees the agents, workflows and routes that need one.",
     access: "public",
     responses: { 200: page("application/json") },
     handle({ snapshot, identity }) {
@@ -110,11 +113,18 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
 
   function toDocument(snapshot: Catalog, isKnown: boolean): string {
     const routes = [...others, route].filter(({ method, path }) => !snapshot.replaced.has(`${method} ${path}`));
-    const { workflows = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
+    const { workflows = [], agents = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
     const { policy, config } = snapshot;
-    const isLimited = config.server.rateLimit !== undefined;
-    const refusesOrigins = mayRefuseOrigin(config);
-    return JSON.stringify(toOpenApi(routes, { version, policy, workflows, isLimited, refusesOrigins }));
+    const document = toOpenApi(routes, {
+      version,
+      policy,
+      agents,
+      workflows: workflows.map((entry) => ({ ...entry, resultSchema: snapshot.workflows.get(entry.id)?.resultSchema })),
+      customRoutes: toVisibleRoutes(snapshot, isKnown),
+      isLimited: config.server.rateLimit !== undefined,
+      refusesOrigins: mayRefuseOrigin(config),
+    });
+    return JSON.stringify(document);
   }
 }
 

@@ -27,8 +27,8 @@ import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { toListener } from "./network/listener.ts";
-import type { ListedRoute } from "./listing.ts";
 import { openStoreAndPort } from "./open.ts";
+import { listCustomRoutes, type ListedRoute } from "./listing.ts";
 import { findWeakSecret } from "./risks.ts";
 import type { StoreGate } from "./store-gate.ts";
 import { createVersions } from "./versions.ts";
@@ -154,7 +154,9 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
     const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
     if (isServing) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
     const open = healthEntries.filter((entry) => !replaced.has(entry));
-    const snapshot = createSnapshot(version, { logger, tracer, metrics: counters, ask: agents.ask, open, replaced });
+    const customRoutes = listCustomRoutes(custom);
+    const shared = { logger, tracer, metrics: counters, ask: agents.ask };
+    const snapshot = createSnapshot(version, { ...shared, open, replaced, customRoutes });
     counters.register({ workflows: snapshot.workflows.keys(), agents: snapshot.agents.keys() });
     const app = createApp({
       snapshot,

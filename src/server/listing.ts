@@ -1,5 +1,6 @@
 import type { H3 } from "h3";
 import type { Policy } from "../auth/policy.ts";
+import type { CustomRoute } from "../config/snapshot.ts";
 import type { Access } from "../http/route.ts";
 import type { Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
@@ -23,8 +24,17 @@ export function listRoutes(table: Table<BuiltInRoute>, custom: H3, policy: Polic
   }
   return [
     ...table.routes.map((route) => list(route.method, route.path, route)),
-    ...custom["~routes"].map(({ method = "", route = "" }) => list(method, route, undefined)),
+    ...listCustomRoutes(custom).map(({ method, path }) => list(method, path, undefined)),
   ];
+}
+
+/** Returns the routes of `configureApp` and of the apps that it mounts. */
+export function listCustomRoutes(custom: H3): CustomRoute[] {
+  return custom["~routes"].map(({ method = "", route = "", meta }) => ({
+    method,
+    path: route,
+    isDocumented: meta?.["doc"] !== false,
+  }));
 }
 
 const open = { access: "public", why: "no auth provider", except: [] } as const;

@@ -4,6 +4,7 @@ import { defineSocket, toMessage, type SocketRoute } from "./socket.ts";
 export const echoSocket: SocketRoute = defineSocket({
   path: "/ws",
   summary: "Connection test: echoes every message",
+  description: "A WebSocket. JSON is echoed as data, anything else as text.",
   connect(peer) {
     const data = { message: "Connected to agentserve", timestamp: new Date().toISOString() };
     peer.send(toMessage("CONNECTION_TEST", data));

@@ -11,6 +11,8 @@ export interface SocketRoute {
   readonly method: "GET";
   readonly path: string;
   readonly summary: string;
+  /** More about the route than its summary says, as Markdown. */
+  readonly description?: string;
   readonly access: "public";
   readonly yields?: false;
   readonly needsStore?: false;
@@ -31,7 +33,7 @@ export const toMessage = (type: string, data: unknown): string => JSON.stringify
 type QueryOutput<Q> = Q extends GenericSchema ? InferOutput<Q> : undefined;
 
 export function defineSocket<Q extends GenericSchema<object> | undefined = undefined>(
-  route: Pick<SocketRoute, "path" | "summary"> & {
+  route: Pick<SocketRoute, "path" | "summary" | "description"> & {
     query?: Q;
     connect: (peer: Peer, asked: { query: QueryOutput<Q>; identity: Identity }) => Connection;
   },

@@ -30,12 +30,7 @@ export interface StepDetail {
 
 /** Describes a workflow for `GET /workflows/:id`. Called once per load of the config. */
 export function describeWorkflow(workflow: WorkflowDefinition, warn: (message: string) => void): WorkflowDetail {
-  function toSchema(schema: Schema | undefined, side: Side, where: string): JsonSchema | undefined {
-    if (!schema) return undefined;
-    return toJsonSchema(schema, side, (reason) =>
-      warn(`workflow ${workflow.id}: ${where} cannot be fully converted to JSON Schema: ${reason}`),
-    );
-  }
+  const toSchema = createConverter(workflow, warn);
   function describeStep(step: Step): StepDetail {
     const { id, name, type, purpose } = step;
     return {
@@ -62,6 +57,19 @@ export function describeWorkflow(workflow: WorkflowDefinition, warn: (message: s
     suspendSchema: toSchema(workflow.suspendSchema, "output", "suspendSchema") ?? null,
     resumeSchema: toSchema(workflow.resumeSchema, "input", "resumeSchema") ?? null,
   };
+}
+
+/** Describes the result of a workflow for `/doc`. Called once per load of the config. */
+export function describeResult(workflow: WorkflowDefinition, warn: (message: string) => void): JsonSchema | undefined {
+  return createConverter(workflow, warn)(workflow.resultSchema, "output", "result");
+}
+
+function createConverter({ id }: WorkflowDefinition, warn: (message: string) => void) {
+  return (schema: Schema | undefined, side: Side, where: string): JsonSchema | undefined =>
+    schema &&
+    toJsonSchema(schema, side, (reason) =>
+      warn(`workflow ${id}: ${where} cannot be fully converted to JSON Schema: ${reason}`),
+    );
 }
 
 export function toSummary({ id, name, purpose, stepsCount, status }: WorkflowDetail): WorkflowSummary {

@@ -1,6 +1,7 @@
 import type { Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
+import type { JsonSchema } from "../core/json-schema.ts";
 import type { Engine, ListFilter, ListPage } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import type { WorkflowDetail } from "./describe.ts";
@@ -12,6 +13,8 @@ export interface Workflows {
 }
 export interface RegisteredWorkflow extends Runnable {
   readonly detail: WorkflowDetail;
+  /** The schema of the result. Only `/doc` shows it. */
+  readonly resultSchema?: JsonSchema | undefined;
 }
 
 /** The part of a request that says which workflow is meant, and who asks. */

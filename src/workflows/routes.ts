@@ -5,8 +5,10 @@ import type { Engine } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import { AnyObject } from "../http/any-object.ts";
 import { Reply } from "../http/envelope.ts";
+import { Prefer } from "../http/prefer.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream } from "../http/sse.ts";
+import { wholeNumber } from "../http/whole-number.ts";
 import { toSummary, type WorkflowDetail } from "./describe.ts";
 import { begin, cancel, resume, suspend } from "./executions.ts";
 import { findExecution, findWorkflow, listExecutions, type Workflows } from "./find.ts";
@@ -23,20 +25,27 @@ const ownId = v.optional(v.pipe(v.string(), v.maxLength(256, "expected at most 2
 const ExecuteBody = v.object({
   input: v.optional(v.unknown()), // validated by `begin()`, with the error messages of the spec
   options: v.optional(
-    v.object({
-      userId: ownId,
-      conversationId: ownId,
-      executionId: v.optional(
-        v.pipe(
-          v.string(),
-          v.check((id: string) => isId(id), `expected ${idRule}`),
+    v.pipe(
+      v.object({
+        userId: ownId,
+        conversationId: ownId,
+        executionId: v.optional(
+          v.pipe(
+            v.string(),
+            v.check((id: string) => isId(id), `expected ${idRule}`),
+          ),
         ),
-      ),
-      context: v.optional(AnyObject),
-    }),
+        context: v.optional(AnyObject),
+      }),
+      v.title("ExecutionOptions"),
+    ),
   ),
 });
-const ReasonBody = v.object({ reason: v.optional(v.string()) });
+const StartedShape = v.pipe(
+  v.object({ executionId: v.string(), status: v.literal("running") }),
+  v.title("StartedExecution"),
+);
+const ReasonBody = v.pipe(v.object({ reason: v.optional(v.string()) }), v.title("ReasonRequest"));
 const ResumeBody = v.object({
   resumeData: v.optional(v.unknown()),
   options: v.optional(v.object({ stepId: v.optional(v.string()) })),
@@ -44,20 +53,11 @@ const ResumeBody = v.object({
 
 const ListQuery = v.object({
   status: v.optional(Status),
-  limit: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^\d{1,3}$/, "expected 1 to 200"),
-      v.transform(Number),
-      v.minValue(1, "expected 1 to 200"),
-      v.maxValue(200, "expected 1 to 200"),
-    ),
-  ),
+  limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
   cursor: v.optional(v.string()),
 });
-const AttachQuery = v.object({
-  after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, "expected the seq of an event"))),
-});
+const Seq = v.optional(wholeNumber(0, 999_999_999_999_999, "expected the seq of an event"));
+const AttachQuery = v.object({ after: Seq });
 
 const unknownWorkflow = { 404: "Workflow not found" };
 const unknownExecution = { 404: "Workflow or execution not found" };
@@ -74,6 +74,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "GET",
       path: "/workflows",
       summary: "List workflows",
+      description:
+        "Each with the number of its steps. The status is `running` while an execution of the workflow runs.",
       access: "public",
       responses: { 200: v.array(SummaryShape) },
       handle: ({ snapshot }) => [...snapshot.workflows.values()].map(({ detail }) => toSummary(withStatus(detail))),
@@ -82,6 +84,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "GET",
       path: "/workflows/:id",
       summary: "Get a workflow, its steps and its schemas",
+      description: "The schemas are JSON Schema. A schema that the workflow does not have is null.",
       access: "public",
       responses: { 200: DetailShape },
       errors: unknownWorkflow,
@@ -91,17 +94,20 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "POST",
       path: "/workflows/:id/execute",
       summary: "Run a workflow and wait until it ends or suspends",
+      description:
+        "The execution continues if the client disconnects. With `Prefer: respond-async` the response is a 202 with the id of the execution.",
       access: "protected",
+      headers: { Prefer },
       body: ExecuteBody,
-      responses: { 200: ResultShape, 202: v.object({ executionId: v.string(), status: v.literal("running") }) },
+      responses: { 200: ResultShape, 202: StartedShape },
       errors: {
         ...unknownWorkflow,
         409: "The execution already exists, or was cancelled",
         ...cannotStart,
       },
-      async handle({ params, body, identity, request, snapshot, hold }) {
+      async handle({ params, headers, body, identity, request, snapshot, hold }) {
         const workflow = findWorkflow(snapshot, params.id);
-        const isAsync = wantsAsync(request);
+        const isAsync = headers.Prefer;
         const { id } = await keep(hold(), begin(engine, workflow, body.input, body.options, identity, !isAsync));
         if (isAsync) return new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
         return settle(id, 0, request.signal);
@@ -111,6 +117,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "POST",
       path: "/workflows/:id/stream",
       summary: "Run a workflow and stream its events until it ends or suspends",
+      description: "The last event has the result. The execution continues if the client disconnects.",
       access: "protected",
       body: ExecuteBody,
       responses: { 200: events(EventShape) },
@@ -130,6 +137,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "POST",
       path: "/workflows/:id/executions/:executionId/suspend",
       summary: "Suspend a running execution; steps in flight finish",
+      description: "A resume continues the execution.",
       access: "public",
       body: ReasonBody,
       responses: { 200: SuspendedShape },
@@ -151,6 +159,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "POST",
       path: "/workflows/:id/executions/:executionId/resume",
       summary: "Resume a suspended execution and wait until it ends or suspends again",
+      description:
+        "`resumeData` is checked against the resume schema of the step. `options.stepId` names the step to continue from.",
       access: "public",
       body: ResumeBody,
       responses: { 200: ResultShape },
@@ -175,6 +185,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "GET",
       path: "/workflows/:id/executions/:executionId/state",
       summary: "Get an execution",
+      description:
+        "The response has the status, the input and the context, and the result, the error or the suspension.",
       access: "public",
       responses: { 200: StateShape },
       errors: { ...unknownExecution, ...cannotRead },
@@ -188,6 +200,8 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "GET",
       path: "/workflows/:id/executions",
       summary: "List the executions of a workflow, newest first",
+      description:
+        "`cursor` is the `nextCursor` of the page before. Large values are left out: see the state of an execution.",
       access: "protected",
       query: ListQuery,
       responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
@@ -205,6 +219,7 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "POST",
       path: "/workflows/:id/executions/:executionId/cancel",
       summary: "Cancel an execution; it cannot be resumed",
+      description: "Steps in flight are aborted.",
       access: "protected",
       body: ReasonBody,
       responses: { 200: ResultShape },
@@ -218,13 +233,15 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
       method: "GET",
       path: "/workflows/:id/executions/:executionId/stream",
       summary: "Follow an execution: past events, then live events, until it ends or suspends",
+      description: "`after`, or else `Last-Event-ID`, is the `seq` of the last event that the client has.",
       access: "protected",
+      headers: { "Last-Event-ID": Seq },
       query: AttachQuery,
       responses: { 200: events(EventShape) },
       errors: { ...unknownExecution, 503: "Too many open streams, or storage cannot be read" },
       async handle(call) {
         const { execution } = await findExecution(engine, call);
-        const after = Number(call.query.after ?? lastEventId(call.request) ?? 0);
+        const after = call.query.after ?? call.headers["Last-Event-ID"] ?? 0;
         const { id } = execution;
         const attach = (signal: AbortSignal) => follow(engine.events(id, after, signal), id, signal);
         return new EventStream(attach, idHeader(id), { ids: true });
@@ -273,14 +290,6 @@ export function workflowRoutes({ engine, showErrors }: WorkflowRoutesOptions): r
 type EventViews = AsyncGenerator<Record<string, unknown>>;
 const idHeader = (id: string): [string, string][] => [["x-execution-id", id]];
 const toReply = (state: ExecutionState): Reply => new Reply(toResult(state), { headers: idHeader(state.execution.id) });
-const wantsAsync = ({ headers }: Request): boolean => /\brespond-async\b/i.test(headers.get("prefer") ?? "");
-
-function lastEventId({ headers }: Request): string | undefined {
-  const id = headers.get("last-event-id");
-  if (id === null || id === "") return undefined;
-  if (!/^\d{1,15}$/.test(id)) throw badRequest("Invalid Last-Event-ID: expected the seq of an event");
-  return id;
-}
 
 const toCursor = ({ execution }: ExecutionState): string =>
   Buffer.from(`${execution.startAt} ${execution.id}`).toString("base64url");

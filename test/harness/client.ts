@@ -1,7 +1,7 @@
 import { Validator, type Schema } from "@cfworker/json-schema";
 import { addRoute, createRouter, findRoute } from "rou3";
 import { expect } from "vitest";
-import type { OpenApi } from "../../src/pages/openapi.ts";
+import type { OpenApi } from "../../src/pages/document/openapi.ts";
 import { patienceMs } from "./patience.ts";
 
 export interface Answer {
@@ -16,13 +16,17 @@ export interface Answer {
 export interface Init extends Omit<RequestInit, "body"> {
   body?: string | ReadableStream<Uint8Array>;
   json?: unknown;
-  /** Answered by the host's own code, which `/doc` does not know. */
+  /** Answered by the host's own code, whose answers `/doc` does not describe. */
   custom?: boolean;
 }
 export type Send = (path: string, init: RequestInit) => Promise<Response>;
 
 interface Operation {
-  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
+  tags: string[];
+  responses: Record<string, DeclaredResponse & { $ref?: string }>;
+}
+interface DeclaredResponse {
+  content?: Record<string, { schema: Schema }>;
 }
 
 /**
@@ -34,9 +38,15 @@ export function createClient(send: Send, doc: OpenApi) {
   const components = closeObjects(doc.components);
   for (const [path, methods] of Object.entries(doc.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
+      if ((operation as Operation).tags.includes("Your routes")) continue; // their answers are not described
       const pattern = path.replaceAll(":", "\\:").replace(/\{(\w+)\}/g, ":$1"); // an id may hold a colon
       addRoute(router, method.toUpperCase(), pattern, closeObjects(operation) as Operation);
     }
+  }
+
+  function resolve(response: Operation["responses"][string]): DeclaredResponse {
+    const name = response.$ref?.replace("#/components/responses/", "");
+    return name === undefined ? response : (components.responses[name] as DeclaredResponse);
   }
 
   // A validator resolves every reference of `components` when it is made.
@@ -60,9 +70,10 @@ export function createClient(send: Send, doc: OpenApi) {
     }
     const declared = operation.responses[status] ?? (status >= 400 ? operation.responses["default"] : undefined);
     if (!declared) throw new Error(`${what}, which /doc does not list`);
+    const { content: contents } = resolve(declared);
     const media = headers.get("content-type")?.split(";")[0] ?? "";
     if (method === "HEAD") return expect(text, what).toBe("");
-    const content = declared.content?.[media];
+    const content = contents?.[media];
     if (!content) throw new Error(`${what} as ${media || "nothing"}, which /doc does not list`);
     for (const value of media === "text/event-stream" ? events : [body === undefined ? text : body]) {
       const { valid, errors } = toValidator(content.schema).validate(value);

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { Reply } from "../../src/http/envelope.ts";
 import { defineRoute, events } from "../../src/http/route.ts";
 import { EventStream } from "../../src/http/sse.ts";
+import { wholeNumber } from "../../src/http/whole-number.ts";
 import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { defineSocket } from "../../src/sockets/socket.ts";
 
@@ -9,7 +10,6 @@ import { defineSocket } from "../../src/sockets/socket.ts";
 export const seen = { made: 0, returned: 0 };
 
 const Tick = v.object({ type: v.literal("tick"), n: v.number(), pad: v.optional(v.string()) });
-const toNumber = v.pipe(v.string(), v.regex(/^\d+$/, "expected a whole number"), v.transform(Number));
 
 /** Rows with a body and with events, before real ones exist. */
 export const testRows: readonly BuiltInRoute[] = [
@@ -40,7 +40,7 @@ export const testRows: readonly BuiltInRoute[] = [
     path: "/test/items/:id",
     summary: "Shows its parameters",
     access: "public",
-    query: v.object({ limit: v.optional(v.pipe(toNumber, v.maxValue(10, "expected at most 10"))) }),
+    query: v.object({ limit: v.optional(wholeNumber(0, 10, "expected a whole number")) }),
     responses: { 200: v.object({ id: v.string(), limit: v.nullable(v.number()) }) },
     handle: ({ params, query }) => ({ id: params.id, limit: query.limit ?? null }),
   }),

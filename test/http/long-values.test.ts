@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineWorkflow, ServeError } from "agentserve";
 import { echoModel } from "agentserve/models";
-import type { OpenApi } from "../../src/pages/openapi.ts";
+import type { OpenApi } from "../../src/pages/document/openapi.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 

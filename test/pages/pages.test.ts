@@ -235,7 +235,7 @@ describe("a name of any kind", () => {
     const operation = body.paths["/workflows/odd/execute"].post;
     expect(operation.summary.length).toBeLessThan(200);
     expect(operation.description).toMatch(/^\\<\/h3>\\<script>/);
-    expect(body.components.schemas["workflow.odd.input"].required).toEqual([hostile]);
+    expect(body.components.schemas["WorkflowOddInput"].required).toEqual([hostile]);
     await server.close();
   });
 });

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { OpenApi } from "../../../src/pages/openapi.ts";
+import type { OpenApi } from "../../../src/pages/document/openapi.ts";
 import { createClient } from "../../harness/client.ts";
 import { patienceMs } from "../../harness/patience.ts";
 import { within } from "../../harness/waiting.ts";

@@ -1,4 +1,4 @@
-import type { OpenApi } from "../../../src/pages/openapi.ts";
+import type { OpenApi } from "../../../src/pages/document/openapi.ts";
 
 export type Json = Record<string, any>;
 
@@ -24,9 +24,15 @@ export function readOperations(doc: OpenApi): Operation[] {
       query: (operation["parameters"] ?? []).filter((parameter: Json) => parameter["in"] === "query"),
       body: operation["requestBody"]?.content["application/json"].schema,
       example: operation["requestBody"]?.content["application/json"].example ?? exampleOf(path),
-      responses: operation["responses"],
+      responses: resolveAll(operation["responses"], doc),
     })),
   );
+}
+
+function resolveAll(responses: Record<string, Json>, { components }: OpenApi): Operation["responses"] {
+  const resolve = ({ $ref, ...response }: Json): Json =>
+    $ref ? components.responses[$ref.split("/").at(-1)]! : response;
+  return Object.fromEntries(Object.entries(responses).map(([status, response]) => [status, resolve(response)]));
 }
 
 function exampleOf(path: string): Json | undefined {
