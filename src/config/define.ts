@@ -8,6 +8,7 @@ import { explain } from "../core/explain.ts";
 import type { Logger } from "../core/log.ts";
 import type { Backend } from "../engine/backend.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
+import { basePathRule, isBasePath } from "../http/base-path.ts";
 import { isProxy, proxyRule } from "../http/client-address.ts";
 import type { CorsOptions } from "../http/cors.ts";
 import { toWindowMs, type RateLimitOptions } from "../http/rate-limit.ts";
@@ -59,6 +60,11 @@ export interface ServerOptions {
   port?: number;
   /** The host or address to listen on. @default "127.0.0.1" */
   host?: string;
+  /**
+   * The path under which all routes are served, such as `"/api/ai"`. The paths of `configureApp`, `publicRoutes` and
+   * `protect` are written without it. @default none
+   */
+  basePath?: string;
   /** Serves https in `dev`, with a self-signed certificate. In production, use a reverse proxy. @default false */
   https?: boolean;
   /** Host names that `dev` accepts, in addition to localhost and IP addresses. @default [] */
@@ -68,8 +74,8 @@ export interface ServerOptions {
   /** The most requests of one caller in a window of time. @default no limit */
   rateLimit?: RateLimitOptions;
   /**
-   * The proxies whose `X-Forwarded-For` is trusted: addresses, networks such as `"10.0.0.0/8"`, or `"loopback"`.
-   * @default []
+   * The proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are trusted: addresses, networks such as
+   * `"10.0.0.0/8"`, or `"loopback"`. @default []
    */
   trustedProxies?: string[];
   /**
@@ -198,6 +204,7 @@ const Server = object(
   {
     port: v.optional(wholeNumber(0, 65_535, "a port number from 0 to 65535")),
     host: v.optional(text("a host name or address")),
+    basePath: v.optional(v.custom<string>(isBasePath, basePathRule)),
     https: v.optional(v.boolean("true or false")),
     allowedHosts: v.optional(texts("an array of host names"), []),
     cors: v.optional(v.lazy((value) => (value === false ? v.literal(false) : Cors))),

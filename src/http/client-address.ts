@@ -1,27 +1,35 @@
 import { BlockList, isIP, isIPv4 } from "node:net";
 
-/** Returns the address of the client, or undefined if it is not known. */
-export type AddressReader = (request: Request) => string | undefined;
+/** Reads the headers of proxies. */
+export interface ProxyReader {
+  /** Returns the address of the client, or undefined if it is not known. */
+  findAddress(request: Request): string | undefined;
+  /** Returns the number of trusted proxies in a row, from the server to the client. 0 if its peer is not trusted. */
+  countHops(request: Request): number;
+}
 
 /**
  * Creates a reader. Each proxy appends the address of its peer to `X-Forwarded-For`, and a client can send any text in
  * front of that. So the client is the right-most address that does not belong to a trusted proxy.
  */
-export function createAddressReader(trustedProxies: readonly string[]): AddressReader {
+export function createProxyReader(trustedProxies: readonly string[]): ProxyReader {
   const trusted = toBlockList(trustedProxies);
-  return (request) => {
-    const peer = toAddress((request as { ip?: string }).ip ?? ""); // set by srvx on Node
-    if (peer === undefined || !isTrusted(peer)) return peer;
+  return { findAddress: (request) => walk(request).client, countHops: (request) => walk(request).hops };
+
+  function walk(request: Request): { client: string | undefined; hops: number } {
+    let client = toAddress((request as { ip?: string }).ip ?? ""); // set by srvx on Node
+    if (client === undefined || !isTrusted(client)) return { client, hops: 0 };
+    let hops = 1;
     const forwarded = (request.headers.get("x-forwarded-for") ?? "").split(",");
-    let client = peer;
     for (const text of forwarded.toReversed()) {
       const address = toAddress(text.trim());
       if (address === undefined) break; // not written by a proxy that we trust
       client = address;
       if (!isTrusted(address)) break;
+      hops++;
     }
-    return client;
-  };
+    return { client, hops };
+  }
 
   function isTrusted(address: string): boolean {
     return trusted.check(address, isIPv4(address) ? "ipv4" : "ipv6");

@@ -18,7 +18,18 @@ export class Reply {
   }
 }
 
-/** A JSON response, not yet a `Response`: a Node host writes it in one call, other hosts call `toResponse()`. */
+/** The return value of a handler whose response is outside the envelope: a document or a page. */
+export class Page {
+  readonly text: string;
+  readonly headers: HeaderPairs;
+
+  constructor(text: string, headers: Readonly<Record<string, string>>) {
+    this.text = text;
+    this.headers = Object.entries(headers);
+  }
+}
+
+/** A response with a whole body, not yet a `Response`: a Node host writes it in one call, other hosts call `toResponse()`. */
 export class Envelope {
   readonly status: number;
   readonly headers: HeaderPairs;
@@ -32,15 +43,17 @@ export class Envelope {
 
   toResponse(): Response {
     const { text, status, headers } = this;
-    return new FastResponse(text, { status, statusText: STATUS_CODES[status], headers });
+    const Class = isGlobal(FastResponse.prototype) ? FastResponse : Response;
+    return new Class(text, { status, statusText: STATUS_CODES[status], headers });
   }
 }
 export type Answer = Envelope | Response;
 
 const json: HeaderPairs = [["content-type", "application/json"]];
 
-/** Wraps the return value of a handler in the envelope. */
+/** Wraps the return value of a handler in the envelope. A page has no envelope around it. */
 export function toEnvelope(value: unknown, extra: HeaderPairs): Envelope {
+  if (value instanceof Page) return new Envelope(200, override(value.headers, extra), value.text);
   if (!(value instanceof Reply)) return new Envelope(200, json.concat(extra), successBody(value));
   return new Envelope(value.status, json.concat(value.headers, extra), successBody(value.data));
 }
@@ -54,12 +67,24 @@ export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (err
   return new Envelope(status, json.concat(headers, extra), errorBody(cut(message, mostOfMessage)));
 }
 
-/** A response outside the envelope: a document or a page. */
-export function toPage(text: string, type: string): Response {
-  return new FastResponse(text, { headers: { "content-type": type } });
+export const toPage = (text: string, type: string): Page => new Page(text, { "content-type": type });
+
+/** Returns a response that the host accepts. */
+export function toWebResponse(answer: Answer): Response {
+  if (answer instanceof Envelope) return answer.toResponse();
+  return isGlobal(answer) ? answer : new Response(answer.body, answer);
 }
 
-export const toWebResponse = (answer: Answer): Response => (answer instanceof Envelope ? answer.toResponse() : answer);
+/**
+ * Returns true for a `Response` of the class that is global now. Hosts, h3 and crossws accept no other. The class of srvx
+ * inherits from the one of Node, but @hono/node-server puts its own class in the place of that.
+ */
+const isGlobal = (value: object): boolean => value instanceof Response;
+
+/** Returns true for a `Response` of any class: that of Node, of srvx, or of a host. All of them inherit this tag. */
+export const isResponse = (value: unknown): value is Response =>
+  Object.prototype.toString.call(value) === "[object Response]";
+
 const errorBody = (message: string): string => JSON.stringify({ success: false, error: message });
 const successBody = (data: unknown): string => JSON.stringify({ success: true, data: data ?? null });
 
@@ -98,6 +123,11 @@ export function withHeaders(response: Response, extra: HeaderPairs): Response {
     for (const [name, value] of extra) add(copy.headers, name, value);
     return copy;
   }
+}
+
+/** Returns the headers of a page without those that the server sets itself. */
+function override(own: HeaderPairs, extra: HeaderPairs): HeaderPairs {
+  return own.filter(([name]) => !extra.some(([other]) => other === name)).concat(extra);
 }
 
 function add(headers: Headers, name: string, value: string): void {

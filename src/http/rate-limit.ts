@@ -3,7 +3,7 @@ import type { Caller } from "../core/caller.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
 import { fromDuration } from "../core/duration.ts";
 import { ServeError } from "../core/error.ts";
-import { createAddressReader, toSubscriber } from "./client-address.ts";
+import { createProxyReader, toSubscriber } from "./client-address.ts";
 import { isPreflight } from "./cors.ts";
 import { createWindowCounter, type WindowCounter } from "./window-counter.ts";
 
@@ -39,13 +39,13 @@ export function createRateLimit(
   const { limit, window, key } = options;
   const windowMs = toWindowMs(window)!;
   const now = (): number => clock.monotonic();
-  const readAddress = createAddressReader(trustedProxies);
+  const { findAddress } = createProxyReader(trustedProxies);
   // Separate tables: a flood of addresses must not remove the counts of users.
   const addresses = createWindowCounter({ limit: limit * usersPerAddress, windowMs, now });
   const callers = createWindowCounter({ limit, windowMs, now });
 
   function toSubscriberOf(request: Request): string | undefined {
-    const address = readAddress(request);
+    const address = findAddress(request);
     return address && toSubscriber(address);
   }
 

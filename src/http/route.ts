@@ -5,7 +5,7 @@ import { cut } from "../core/cut.ts";
 import { badRequest } from "../core/error.ts";
 import { toProblem } from "../core/schema.ts";
 import { readJson, type BodyLimits } from "./body.ts";
-import type { Reply } from "./envelope.ts";
+import type { Page, Reply } from "./envelope.ts";
 import type { EventStream } from "./sse.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -74,7 +74,7 @@ type ParamsOf<Path extends string> = Path extends `${string}:${infer Name}/${inf
 type SchemaOutput<S> = S extends ValueSchema ? v.InferOutput<S> : undefined;
 type HeaderValues<H> = { readonly [Name in keyof H]: SchemaOutput<H[Name]> };
 type Data<R extends Responses> = R[200] extends ValueSchema ? v.InferInput<R[200]> : never;
-type HandlerResult<R extends Responses> = Data<R> | Reply | EventStream | Response;
+type HandlerResult<R extends Responses> = Data<R> | Reply | EventStream | Page;
 
 interface RouteOptions<Snapshot, Path extends string, H, Q, B, R extends Responses> extends Omit<
   Route<Snapshot>,

@@ -7,18 +7,18 @@ import { executePattern, resumePattern, toResumeSchemas } from "./document/own-o
 
 /** The options of the cards of agents and workflows. A card has a description and the commands to call it. */
 export interface CardOptions {
-  /** The origin of the server, as the browser sees it. */
-  readonly origin: string;
+  /** The URL of the server, as the client sees it, without a trailing slash. */
+  readonly url: string;
   readonly needsToken: NeedsToken;
   /** True if the commands are shown expanded. */
   readonly isOpen: boolean;
 }
 
 export function toAgentCard({ id, name, description, model, tools }: AgentEntry, options: CardOptions): Html {
-  const { origin, needsToken } = options;
+  const { url, needsToken } = options;
   const pattern = "/agents/:id/text";
   const command = toCurl({
-    url: origin + toPath(pattern, id),
+    url: url + toPath(pattern, id),
     needsToken: needsToken({ method: "POST", pattern, id }),
     body: { input: "Hello" },
   });
@@ -41,16 +41,16 @@ export function toAgentCard({ id, name, description, model, tools }: AgentEntry,
 
 export function toWorkflowCard(workflow: WorkflowEntry, options: CardOptions): Html {
   const { id, name, purpose, steps, inputSchema } = workflow;
-  const { origin, needsToken } = options;
+  const { url, needsToken } = options;
   const execute = toCurl({
-    url: origin + toPath(executePattern, id),
+    url: url + toPath(executePattern, id),
     needsToken: needsToken({ method: "POST", pattern: executePattern, id }),
     body: { input: toExample(inputSchema) },
   });
   const [resumeSchema] = toResumeSchemas(workflow);
   const [before = "", after = ""] = resumePattern.split(":executionId");
   const resume = toCurl({
-    url: origin + toPath(before, id),
+    url: url + toPath(before, id),
     rest: `"$EXECUTION_ID"${after}`,
     needsToken: needsToken({ method: "POST", pattern: resumePattern, id }),
     body: { resumeData: toExample(resumeSchema ?? {}) },

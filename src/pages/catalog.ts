@@ -15,6 +15,8 @@ export interface Catalog {
     readonly server: {
       readonly cors?: CorsOptions | false | undefined;
       readonly rateLimit?: object | undefined;
+      readonly basePath?: string | undefined;
+      readonly trustedProxies: readonly string[];
     };
   };
   /** The built-in routes that are not served, such as `GET /health`. */

@@ -4,8 +4,16 @@ import { html, Html, type Content } from "./html.ts";
 import { style } from "./landing-style.ts";
 import { toPanel, type Problem } from "./problem.ts";
 
+export interface LandingParts {
+  readonly lists: Html;
+  readonly version: string;
+  readonly problem: Problem | undefined;
+  /** The text in front of each link, which are relative: a proxy may remove a prefix that the server does not know. */
+  readonly link: string;
+}
+
 /** Returns the landing page around the lists. It has no script. */
-export function toLandingPage(lists: Html, version: string, problem: Problem | undefined): string {
+export function toLandingPage({ lists, version, problem, link }: LandingParts): string {
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -21,11 +29,11 @@ export function toLandingPage(lists: Html, version: string, problem: Problem | u
         <header>
           <h1>agentserve <small>${version}</small></h1>
           <nav aria-label="API">
-            <a class="first" href="ui">Try it out</a>
-            <a href="doc">OpenAPI</a>
-            <a href="agents">Agents</a>
-            <a href="workflows">Workflows</a>
-            <a href="api/logs">Logs</a>
+            <a class="first" href="${link}ui">Try it out</a>
+            <a href="${link}doc">OpenAPI</a>
+            <a href="${link}agents">Agents</a>
+            <a href="${link}workflows">Workflows</a>
+            <a href="${link}api/logs">Logs</a>
           </nav>
         </header>
         <main>${problem && toPanel(problem)} ${lists}</main>
@@ -38,10 +46,10 @@ export function toLandingPage(lists: Html, version: string, problem: Problem | u
 const styleElement = new Html(`<style>${style}</style>`);
 
 /** Returns the lists of agents and workflows, with the commands to call them. */
-export function toLists({ agents, workflows }: VisibleEntries, origin: string, needsToken: NeedsToken): Html {
+export function toLists({ agents, workflows }: VisibleEntries, url: string, needsToken: NeedsToken): Html {
   if (agents?.length === 0 && workflows?.length === 0) return firstSteps;
   const count = (agents?.length ?? 0) + (workflows?.length ?? 0);
-  const options: CardOptions = { origin, needsToken, isOpen: count <= 20 };
+  const options: CardOptions = { url, needsToken, isOpen: count <= 20 };
   const agentCards = agents?.map((agent) => toAgentCard(agent, options));
   const workflowCards = workflows?.map((workflow) => toWorkflowCard(workflow, options));
   return html`${toSection("Agents", agentCards, noAgents)} ${toSection("Workflows", workflowCards, noWorkflows)}`;

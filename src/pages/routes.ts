@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { FastResponse } from "srvx";
 import * as v from "valibot";
 import { allowsEveryOrigin } from "../http/cors.ts";
-import { toPage } from "../http/envelope.ts";
+import { Page, toPage } from "../http/envelope.ts";
+import { createPublicUrlReader, type PublicUrl, type PublicUrlReader } from "../http/public-url.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
 import { toNeedsToken, toVisibleEntries, toVisibleRoutes, type Catalog, type AnyRoute } from "./catalog.ts";
 import type { Html } from "./html.ts";
@@ -27,6 +27,7 @@ const UiQuery = v.object({ file: v.optional(v.picklist(fileNames)), v: v.optiona
 /** The routes of the HTML pages: `GET /` and `GET /ui`. */
 export function pageRoutes({ version, routes, problem = () => undefined }: PageParts): readonly Route<Catalog>[] {
   const kept = { known: new WeakMap<Catalog, Lists>(), unknown: new WeakMap<Catalog, Lists>() };
+  const toPublicUrl = createPublicUrls();
   const read = createUiFiles();
   return [
     defineRoute({
@@ -37,16 +38,18 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
       access: "public",
       responses: { 200: page("text/html") },
       handle({ request, snapshot, identity }) {
-        const { origin } = new URL(request.url);
+        const { origin, path } = toPublicUrl(request, snapshot);
+        const url = origin + path;
+        const link = toLink(request, snapshot);
         // If `cors` allows it, a page of another origin may read this one, but never the author's source code.
         const shown = request.headers.has("origin") ? undefined : problem();
         const lists = identity.caller ? kept.known : kept.unknown;
         const made = lists.get(snapshot);
-        if (made?.origin === origin) return toLanding(made.html, shown);
+        if (made?.url === url) return toLanding(made.html, shown, link);
         const needsToken = toNeedsToken(routes, snapshot);
-        const html = toLists(toVisibleEntries(snapshot, needsToken, identity.caller !== undefined), origin, needsToken);
-        lists.set(snapshot, { origin, html });
-        return toLanding(html, shown);
+        const html = toLists(toVisibleEntries(snapshot, needsToken, identity.caller !== undefined), url, needsToken);
+        lists.set(snapshot, { url, html });
+        return toLanding(html, shown, link);
       },
     }),
     defineRoute({
@@ -60,24 +63,25 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
       async handle({ query }) {
         if (query.file === undefined) {
           const files = await Promise.all(fileNames.map(async (name) => [name, (await read(name)).version]));
-          return new FastResponse(toUiPage(Object.fromEntries(files)), { headers: uiHeaders });
+          return new Page(toUiPage(Object.fromEntries(files)), uiHeaders);
         }
-        const { bytes, type, version: current } = await read(query.file);
+        const { text, type, version: current } = await read(query.file);
         const headers = toPageHeaders(type, {});
         if (query.v === current) headers["cache-control"] = "public, max-age=31536000, immutable";
-        return new FastResponse(bytes, { headers });
+        return new Page(text, headers);
       },
     }),
   ];
 
-  function toLanding(lists: Html, shown: Problem | undefined): Response {
+  function toLanding(lists: Html, shown: Problem | undefined, link: string): Page {
     const headers = shown ? { ...landingHeaders, "cache-control": "no-store" } : landingHeaders;
-    return new FastResponse(toLandingPage(lists, version, shown), { headers });
+    return new Page(toLandingPage({ lists, version, problem: shown, link }), headers);
   }
 }
 
+/** The lists for one URL of the server. Only the last one is kept: a client can send any Host. */
 interface Lists {
-  readonly origin: string;
+  readonly url: string;
   readonly html: Html;
 }
 const landingHeaders = toPageHeaders("text/html", {
@@ -93,7 +97,8 @@ const uiHeaders = toPageHeaders("text/html", {
 
 /** The route `GET /doc`. It returns the OpenAPI document of the other routes and of itself. */
 export function docRoute(others: readonly AnyRoute[], version: string): Route<Catalog> {
-  const kept = { known: new WeakMap<Catalog, string>(), unknown: new WeakMap<Catalog, string>() };
+  const kept = { known: new WeakMap<Catalog, Document>(), unknown: new WeakMap<Catalog, Document>() };
+  const toPublicUrl = createPublicUrls();
   const route: Route<Catalog> = defineRoute({
     method: "GET",
     path: "/doc",
@@ -101,21 +106,22 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
     description: "A caller with a token also sees the agents, workflows and routes that need one.",
     access: "public",
     responses: { 200: page("application/json") },
-    handle({ snapshot, identity }) {
+    handle({ request, snapshot, identity }) {
       const isKnown = identity.caller !== undefined;
       const documents = isKnown ? kept.known : kept.unknown;
       const document = documents.get(snapshot) ?? toDocument(snapshot, isKnown);
       documents.set(snapshot, document);
-      return toPage(document, "application/json");
+      const servers = JSON.stringify([{ url: toPublicUrl(request, snapshot).path || "/" }]);
+      return toPage(`${document.head},"servers":${servers},${document.rest}`, "application/json");
     },
   });
   return route;
 
-  function toDocument(snapshot: Catalog, isKnown: boolean): string {
+  function toDocument(snapshot: Catalog, isKnown: boolean): Document {
     const routes = [...others, route].filter(({ method, path }) => !snapshot.replaced.has(`${method} ${path}`));
     const { workflows = [], agents = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
     const { policy, config } = snapshot;
-    const document = toOpenApi(routes, {
+    const { openapi, info, ...rest } = toOpenApi(routes, {
       version,
       policy,
       agents,
@@ -124,8 +130,32 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
       isLimited: config.server.rateLimit !== undefined,
       refusesOrigins: mayRefuseOrigin(config),
     });
-    return JSON.stringify(document);
+    return { head: JSON.stringify({ openapi, info }).slice(0, -1), rest: JSON.stringify(rest).slice(1) };
   }
+}
+
+/** The JSON text in front of `servers` and after it: `servers` depends on the request. */
+interface Document {
+  readonly head: string;
+  readonly rest: string;
+}
+
+/** Returns a reader of the URL under which a client reaches the server. Each version of the config has its own. */
+function createPublicUrls(): (request: Request, snapshot: Catalog) => PublicUrl {
+  const readers = new WeakMap<Catalog, PublicUrlReader>();
+  return (request, snapshot) => {
+    const reader = readers.get(snapshot) ?? createPublicUrlReader(snapshot.config.server);
+    readers.set(snapshot, reader);
+    return reader(request);
+  };
+}
+
+/** Returns the start of a relative link on the landing page. At `/api/ai`, a link to `ui` would lead to `/api/ui`. */
+function toLink({ url }: Request, { config }: Catalog): string {
+  const { basePath = "" } = config.server;
+  return basePath === "" || new URL(url).pathname.endsWith("/")
+    ? ""
+    : `${basePath.slice(basePath.lastIndexOf("/") + 1)}/`;
 }
 
 /**

@@ -7,9 +7,9 @@ export const fileNames = ["swagger-ui-bundle.js", "swagger-ui.css", "page.js", "
 export type FileName = (typeof fileNames)[number];
 
 export interface UiFile {
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly text: string;
   readonly type: string;
-  /** A hash of the bytes. */
+  /** A hash of the text. */
   readonly version: string;
 }
 
@@ -25,9 +25,9 @@ export function createUiFiles(): (name: FileName) => Promise<UiFile> {
 }
 
 async function read(name: FileName): Promise<UiFile> {
-  const bytes = new Uint8Array(name in own ? Buffer.from(own[name as keyof typeof own]) : await readFile(find(name)));
-  const version = createHash("sha256").update(bytes).digest("hex").slice(0, 16);
-  return { bytes, version, type: name.endsWith(".css") ? "text/css" : "text/javascript" };
+  const text = name in own ? own[name as keyof typeof own] : await readFile(find(name), "utf8");
+  const version = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  return { text, version, type: name.endsWith(".css") ? "text/css" : "text/javascript" };
 }
 
 const own = { "page.js": uiScript, "page.css": uiStyle };

@@ -29,16 +29,21 @@ export function toUiPage(versions: Readonly<Record<string, string>>): string {
 }
 
 /**
- * The script of the page. The URL of the document is relative, for a server behind a path prefix. It also works at
- * `/ui/`, which serves the same page.
+ * The script of the page. It also works at `/ui/`, which serves the same page. Only the browser knows the URL of a server
+ * behind a proxy that removes a prefix. So the document, and the operations in it, are called relative to this page.
  */
 export const uiScript = `"use strict";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", paint);
 paint();
+const page = location.href.split(/[?#]/)[0];
+const base = new URL(page.endsWith("/") ? ".." : ".", page).href.slice(0, -1);
+const servers = [{ url: base }];
+const withServers = (update) => (text) => update(JSON.stringify({ ...JSON.parse(text), servers }));
 SwaggerUIBundle({
-  url: new URL(location.pathname.endsWith("/") ? "../doc" : "doc", location.href.split(/[?#]/)[0]).href,
+  url: base + "/doc",
+  plugins: [{ statePlugins: { spec: { wrapActions: { updateSpec: withServers } } } }],
   dom_id: "#swagger-ui",
   presets: [SwaggerUIBundle.presets.apis],
   layout: "BaseLayout",

@@ -1,4 +1,4 @@
-import { getWebSocketHooks, type Hooks } from "crossws";
+import { getWebSocketHooks } from "crossws";
 import { H3Event, type H3 } from "h3";
 import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
@@ -13,10 +13,12 @@ import type { Tracer } from "../core/trace.ts";
 import { createCors, isPreflight } from "../http/cors.ts";
 import { createRateLimit } from "../http/rate-limit.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
+import { createEnterBase } from "../http/base-path.ts";
 import { checkPath } from "../http/path-bounds.ts";
 import { EventStream, sseHeaders, type Streams } from "../http/sse.ts";
 import type { Match, Table } from "../http/table.ts";
 import { countResponse, type Counters } from "../observability/metrics/counters.ts";
+import type { Upgraded } from "../sockets/upgrade.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
 import { innerHandler, type InnerHandler } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./hosts.ts";
@@ -64,7 +66,7 @@ export interface App {
   /** Answers a request. Never rejects. `onEnded` registers callbacks for the end of the response. */
   answer(request: Request, onEnded: OnEnded): Promise<Answer>;
   /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
-  upgrade(request: Request, requestId: string): Promise<{ hooks: Partial<Hooks> | Response; isBuiltIn: boolean }>;
+  upgrade(request: Request, requestId: string): Promise<Upgraded & { isBuiltIn: boolean }>;
   /** Returns every route, built-in and custom. */
   routes(): ListedRoute[];
 }
@@ -86,7 +88,8 @@ export function createApp({
   store,
 }: AppOptions): App {
   const { server, auth } = snapshot.config;
-  const { cors: corsOptions, allowedHosts, limits, rateLimit, trustedProxies } = server;
+  const { cors: corsOptions, allowedHosts, basePath, limits, rateLimit, trustedProxies } = server;
+  const enterBase = basePath === undefined ? undefined : createEnterBase(basePath);
   const cors = createCors(corsOptions);
   const checkOrigin = createOriginCheck(cors, auth);
   const isHost = createHostReader();
@@ -205,7 +208,6 @@ export function createApp({
   ): Answer | Promise<Answer> {
     // A shared cache does not store responses to an Authorization header. It may store those to a cookie or an API key.
     const own: HeaderPairs = caller ? headers.concat(uncached) : headers;
-    if (value instanceof Response) return withHeaders(value, own);
     if (!(value instanceof EventStream)) return toEnvelope(value, own);
     if (request.method === "HEAD")
       return new Response(null, { headers: [...sseHeaders, ...value.headers, ...headers] });
@@ -224,6 +226,7 @@ export function createApp({
     if (host !== null && !isHost(host)) throw badRequest("Bad request: invalid Host header");
     if (!isOurHost(host ?? event.url.host)) throw new ServeError(403, "Host not allowed");
     checkPath(event.url.pathname);
+    enterBase?.(event);
     return event;
   }
 
@@ -241,10 +244,10 @@ export function createApp({
     // Not response.crossws: middleware that sets a header drops it.
     const hooks = getWebSocketHooks(request);
     if (!hooks && response.ok) throw badRequest("Not a WebSocket route");
-    return { hooks: hooks ?? response, isBuiltIn: false };
+    return { ...(hooks ? { hooks } : { refusal: response }), isBuiltIn: false };
   }
 
-  return { snapshot, answer, upgrade, routes: () => listRoutes(table, custom, policy) };
+  return { snapshot, answer, upgrade, routes: () => listRoutes({ table, custom, policy, basePath }) };
 }
 
 function matched({ context }: H3Event, match: Match<BuiltInRoute> | undefined): void {

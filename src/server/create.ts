@@ -12,7 +12,7 @@ import { withIds, type Logger } from "../core/log.ts";
 import { requestIdHeader } from "../core/request-id.ts";
 import type { OpenOptions, Program } from "../engine/backend.ts";
 import { within } from "../core/within.ts";
-import { toErrorEnvelope, toWebResponse, type Answer } from "../http/envelope.ts";
+import { toErrorEnvelope } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
 import { createTable } from "../http/table.ts";
 import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
@@ -23,6 +23,7 @@ import type { Problem } from "../pages/problem.ts";
 import { createApp, type App, type Mode, type RequestReport } from "./app.ts";
 import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
 import { createCustomApp } from "./custom.ts";
+import { toHostResponse } from "./host-response.ts";
 import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
 import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
@@ -150,7 +151,12 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
     const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
     const { configureApp, server } = version.config;
     const table = server.health === false ? withoutHealth : builtIn;
-    const { custom, table: served } = createCustomApp({ configureApp, table, report: reportRequest });
+    const { custom, table: served } = createCustomApp({
+      configureApp,
+      basePath: server.basePath,
+      table,
+      report: reportRequest,
+    });
     const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
     if (isServing) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
     const open = healthEntries.filter((entry) => !replaced.has(entry));
@@ -190,7 +196,13 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
   let opening: Promise<void> | undefined;
-  const open = (options?: OpenOptions): Promise<void> => (opening ??= traced.then(() => engine.open(options)));
+  const open = (options?: OpenOptions): Promise<void> =>
+    (opening ??= traced
+      .then(() => engine.open(options))
+      .catch((error: unknown) => {
+        opening = recovering = undefined; // the next call tries again: the store may be free by then
+        throw error;
+      }));
   let recovering: Promise<void> | undefined;
   /** Continues the executions that were running when the last process ended. */
   const recover = (): Promise<void> => {
@@ -227,7 +239,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         throw error;
       });
       const limited = limitRequestBody(request, server.limits.bodyBytes);
-      return toResponse(await app.answer(limited, (one) => releases.push(one)), request.method, release);
+      return toHostResponse(await app.answer(limited, (one) => releases.push(one)), request.method, release);
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
       if (listening) throw new Error("This server is already listening");
@@ -247,13 +259,16 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
           const app = current();
           const release = app.snapshot.hold("socket");
           socket.once("close", release);
-          const { hooks, isBuiltIn } = await app.upgrade(request, requestId);
+          const { isBuiltIn, ...upgraded } = await app.upgrade(request, requestId);
           if (isBuiltIn) release(); // a built-in socket belongs to the server and uses no version of the config
-          return hooks;
+          return upgraded;
         },
       };
       // Executions continue after the port is open: a step that ends the process must not keep it closed.
-      listening = openStoreAndPort({ options, open, store, isEarly: mode === "start" });
+      listening = openStoreAndPort({ options, open, store, isEarly: mode === "start" }).then((opened) => {
+        const { basePath = "" } = server;
+        return { ...opened, url: opened.url + basePath };
+      });
       listening.then(
         ({ url }) => void (engine.served(url), setImmediate(recoverOrReport)),
         () => {},
@@ -303,18 +318,4 @@ function createReplacedNotice(logger: Logger): (replaced: Iterable<string>) => v
       said.add(entry);
     }
   };
-}
-
-/** Completes a response as a Node host would: a HEAD has no body, and a stream holds the snapshot until it ends. */
-async function toResponse(answer: Answer, method: string, release: () => void): Promise<Response> {
-  const response = toWebResponse(answer);
-  if (method === "HEAD") await response.body?.cancel();
-  const streams = response.headers.get("content-type")?.startsWith("text/event-stream");
-  if (method === "HEAD" || !streams || !response.body) {
-    release();
-    return method === "HEAD" ? new Response(null, response) : response;
-  }
-  // TypeScript's Transformer type does not have `cancel` yet.
-  const end = new TransformStream({ flush: release, cancel: release } as Transformer);
-  return new Response(response.body.pipeThrough(end), response);
 }

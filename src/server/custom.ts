@@ -2,6 +2,7 @@ import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
 import { compareRoutes } from "rou3";
 import { ConfigError } from "../config/error.ts";
 import { clientLeft, notFound, ServeError, toErrorMessage } from "../core/error.ts";
+import { createEnterBase } from "../http/base-path.ts";
 import { isClientAbort } from "../http/client-abort.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import { createTable, type Table } from "../http/table.ts";
@@ -22,6 +23,7 @@ export const innerHandler: unique symbol = Symbol("innerHandler");
 
 export interface CustomAppOptions {
   readonly configureApp: ((app: H3) => void) | undefined;
+  readonly basePath: string | undefined;
   readonly table: Table<BuiltInRoute>;
   readonly report: (error: unknown, requestId: string | undefined) => void;
 }
@@ -33,7 +35,7 @@ export interface CustomParts {
 }
 
 /** Creates the H3 app for `configureApp`: custom routes, middleware and error handler, with errors in our envelope. */
-export function createCustomApp({ configureApp, table: all, report }: CustomAppOptions): CustomParts {
+export function createCustomApp({ configureApp, basePath, table: all, report }: CustomAppOptions): CustomParts {
   const app = new H3({ silent: true }); // h3 would print every error; `report` gets each hidden one once
   sparePaths(app);
   configure(app, configureApp);
@@ -48,6 +50,14 @@ export function createCustomApp({ configureApp, table: all, report }: CustomAppO
   }
   // Innermost, so that with `cors: false` the host's middleware can set CORS headers on built-in routes.
   app.use((event, next) => event.context[innerHandler]?.run() ?? next());
+
+  const { onRequest } = app.config;
+  const enterBase = basePath === undefined ? undefined : createEnterBase(basePath);
+  if (enterBase)
+    app.config.onRequest = (event) => {
+      enterBase(event);
+      return onRequest?.(event);
+    };
 
   const theirs = app.config.onError;
   app.config.onError = async (error, event) => {

@@ -9,6 +9,7 @@ import type { BuiltInRoute } from "./built-in-routes.ts";
 export interface ListedRoute {
   /** `ALL` for a route that matches every method. */
   readonly method: string;
+  /** With the base path. */
   readonly path: string;
   readonly access: Access;
   readonly why: string;
@@ -17,11 +18,19 @@ export interface ListedRoute {
   readonly from: "agentserve" | "configureApp";
 }
 
-export function listRoutes(table: Table<BuiltInRoute>, custom: H3, policy: Policy | undefined): ListedRoute[] {
+export interface ListingParts {
+  readonly table: Table<BuiltInRoute>;
+  readonly custom: H3;
+  readonly policy: Policy | undefined;
+  readonly basePath: string | undefined;
+}
+
+export function listRoutes({ table, custom, policy, basePath = "" }: ListingParts): ListedRoute[] {
   function list(method: string, path: string, route: BuiltInRoute | undefined): ListedRoute {
     const decision = policy?.describe({ method, path, route, isUpgrade: route?.type === "socket" }) ?? open;
-    return { method: method || "ALL", path, ...decision, from: route ? "agentserve" : "configureApp" };
+    return { method: method || "ALL", path: toListed(path), ...decision, from: route ? "agentserve" : "configureApp" };
   }
+  const toListed = (path: string): string => (basePath !== "" && path === "/" ? basePath : basePath + path);
   return [
     ...table.routes.map((route) => list(route.method, route.path, route)),
     ...listCustomRoutes(custom).map(({ method, path }) => list(method, path, undefined)),

@@ -5,13 +5,17 @@ import nodeAdapter from "crossws/adapters/node";
 import { NodeRequest } from "srvx/node";
 import { busy, ServeError } from "../core/error.ts";
 import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
-import { toErrorEnvelope, withHeaders } from "../http/envelope.ts";
+import { isResponse, toErrorEnvelope, toWebResponse, withHeaders } from "../http/envelope.ts";
 import { refuse } from "../http/refuse.ts";
 import { tokenProtocol } from "./socket.ts";
 
+/** The hooks for a request, or the response that refuses it. */
+export type Upgraded =
+  | { readonly hooks: Partial<Hooks>; readonly refusal?: undefined }
+  | { readonly hooks?: undefined; readonly refusal: Response };
+
 export interface UpgradeOptions {
-  /** Returns the hooks for a request, or the response that refuses it. */
-  readonly resolve: (request: Request, socket: Duplex, requestId: string) => Promise<Partial<Hooks> | Response>;
+  readonly resolve: (request: Request, socket: Duplex, requestId: string) => Promise<Upgraded>;
   readonly report: (error: unknown) => void;
   /** Called when a socket has opened or closed. */
   readonly counted: (change: 1 | -1) => void;
@@ -62,9 +66,8 @@ export function createUpgrade({ resolve, report, counted, ...limits }: UpgradeOp
       if (isOver) throw busy("Too many sockets", 5);
       if (!isHandshake(req)) throw new ServeError(400, "Not a WebSocket handshake");
       const request = new NodeRequest({ req });
-      const hooks = await resolve(request, socket, requestId);
-      if (hooks instanceof Response)
-        return refuse(socket, await toAnswer(withHeaders(hooks, [requestIdHeader(requestId)])));
+      const { hooks, refusal } = await resolve(request, socket, requestId);
+      if (refusal) return refuse(socket, await toAnswer(withHeaders(refusal, [requestIdHeader(requestId)])));
       hooksOf.set(request, guard(hooks, report, requestId));
       await adapter.handleUpgrade(req, socket, head, request);
     } catch (error) {
@@ -123,12 +126,13 @@ function guardUpgrade(
   return async (request) => {
     try {
       const accepted = await upgrade?.(request);
-      if (accepted instanceof Response) return withHeaders(accepted, [header]);
+      // crossws knows only the global class.
+      if (isResponse(accepted)) return withHeaders(toWebResponse(accepted), [header]);
       const headers = new Headers(accepted?.headers);
       headers.set(...header);
       return { ...accepted, headers };
     } catch (error) {
-      if (error instanceof Response) return withHeaders(error, [header]);
+      if (isResponse(error)) return withHeaders(toWebResponse(error), [header]);
       return toErrorEnvelope(error, [header], report).toResponse();
     }
   };

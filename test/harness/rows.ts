@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { Reply } from "../../src/http/envelope.ts";
+import { Reply, toPage } from "../../src/http/envelope.ts";
 import { defineRoute, events } from "../../src/http/route.ts";
 import { EventStream } from "../../src/http/sse.ts";
 import { wholeNumber } from "../../src/http/whole-number.ts";
@@ -62,7 +62,7 @@ export const testRows: readonly BuiltInRoute[] = [
     responses: { 200: v.object({ a: v.number() }) },
     handle({ params }) {
       if (params.what === "status") return new Reply({ a: 1 }, { status: 201 });
-      if (params.what === "media") return new Response("a", { headers: { "content-type": "text/plain" } });
+      if (params.what === "media") return toPage("a", "text/plain");
       return { a: params.what === "type" ? "1" : 1, ...(params.what === "field" && { b: 2 }) } as { a: number };
     },
   }),

@@ -3,6 +3,7 @@ import { cut } from "../../core/cut.ts";
 import type { Backend } from "../../engine/backend.ts";
 import { toRetention, type RetentionOptions } from "../../engine/retention.ts";
 import { EmbeddedEngine } from "./engine.ts";
+import { refuseHeld } from "./file/held-files.ts";
 import { inspect } from "./file/inspect.ts";
 
 export interface EmbeddedBackendOptions {
@@ -30,6 +31,7 @@ export function embedded({
     inspect: ({ root, file = path }) => inspect(toPath(root, file)),
     open({ root, file = path, ...parts }) {
       const own = { durability, retention: kept, path: toPath(root, file) };
+      refuseHeld(own.path); // a second server on the file is refused here, and not only at its first request
       const engine = new EmbeddedEngine({ ...parts, ...own });
       return { engine, conversations: engine.conversations };
     },

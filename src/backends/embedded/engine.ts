@@ -13,7 +13,8 @@ import { createPrivately, makePrivate } from "./file/data-file.ts";
 import { prepareFolder } from "./file/folder.ts";
 import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
 import { findHolder, recordHolder, toHolderText } from "./file/holder.ts";
-import { lock, whenFree, type WaitOptions } from "./file/lock.ts";
+import { holdFile, isHeld } from "./file/held-files.ts";
+import { whenFree, type WaitOptions } from "./file/lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { Run } from "../../engine/runs/run.ts";
 import type { Admissible } from "../../engine/runs/slots.ts";
@@ -104,14 +105,15 @@ export class EmbeddedEngine implements Engine {
   async #openStore(onWaiting = (): void => {}): Promise<void> {
     const { path, durability, logger } = this.#options;
     const onWait = (): void => {
-      logger.info(`Another process${toHolderText(findHolder(path))} is using the store: waiting until it is free`);
+      const holder = isHeld(path) ? "A server that is closing" : `Another process${toHolderText(findHolder(path))}`;
+      logger.info(`${holder} is using the store: waiting until it is free`);
       onWaiting();
     };
     const waiting: WaitOptions = { waitMs: 15_000, onWait, signal: this.#closing.signal };
     if (path !== ":memory:") {
       prepareFolder(dirname(path));
       createPrivately(`${path}-lock`);
-      this.#unlock = await whenFree(() => lock(path), waiting);
+      this.#unlock = await whenFree(() => holdFile(path, this.#closing.signal), waiting);
       createPrivately(path);
     }
     this.#store = await whenFree(() => new Store(path, durability), waiting);

@@ -1,5 +1,5 @@
 import type { EngineLoad } from "../../engine/backend.ts";
-import { toPage } from "../../http/envelope.ts";
+import { Page } from "../../http/envelope.ts";
 import { defineRoute, page, type Route } from "../../http/route.ts";
 import { Counters } from "./counters.ts";
 import { createLoopMonitor } from "./event-loop.ts";
@@ -42,9 +42,7 @@ export function createMetrics(): ServerMetrics {
           // Storage that cannot be read hides its own numbers only.
           const known = await load(snapshot.workflows.keys()).catch(() => undefined);
           const text = writeMetrics(counters, { load: known, streams: streams(), loopDelay: loop.read() });
-          const response = toPage(text, mediaType);
-          response.headers.set("cache-control", "no-store");
-          return response;
+          return new Page(text, { "content-type": mediaType, "cache-control": "no-store" });
         },
       }),
   };

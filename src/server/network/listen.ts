@@ -30,7 +30,7 @@ export interface ListenOptions {
 }
 /** A server that listens on a port. */
 export interface ListeningServer {
-  /** The URL of the server, for example `http://127.0.0.1:3141`. */
+  /** The URL of the server, with its base path. For example `http://127.0.0.1:3141`. */
   readonly url: string;
   /** The bound port. */
   readonly port: number;

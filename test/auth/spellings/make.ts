@@ -103,7 +103,26 @@ const looks: Record<string, string> = { a: "а", c: "с", e: "е", i: "ı", k: "
 const toOtherCase = (letter: string): string =>
   letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase();
 
+/** Of the base path of some servers: twice, cut short, longer, or in another case. */
+const atBase: Trick = (path, random) =>
+  path.replace(
+    /^\/api\/ai(?=\/|$)/,
+    random.pick(
+      "/api/ai/api/ai",
+      "/api",
+      "/ai",
+      "",
+      "/api/ai//",
+      "/api/ai/.",
+      "/api/ai%2f",
+      "/api%2fai",
+      "/API/AI",
+      "/api/aix/..",
+    ),
+  );
+
 const tricks: readonly Trick[] = [
+  atBase,
   atEnd("/"),
   atEnd("//", "/.", "/./", "/%2e", "/x/..", "/x/%2E%2e/", "/..", "/*", ".json", ".", ";", ";a=b"),
   atEnd("%00", "%09", "%20", "%0d%0a", "%", "%zz", "%ff", "%c0%af", "%2f", "%2F%2f", "%5c", "\t", "\u00a0"),

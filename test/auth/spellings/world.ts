@@ -9,15 +9,17 @@ export interface World {
   /** `cors: false`, with a middleware of the host's. */
   readonly hasOwnCors?: boolean;
   readonly webSockets?: boolean;
+  /** The path in front of every place. */
+  readonly basePath?: string;
 }
 
-export function toConfig({ isOptOut = false, hasOwnCors = false, webSockets }: World): Config {
+export function toConfig({ isOptOut = false, hasOwnCors = false, webSockets, basePath }: World): Config {
   return {
     agents: [defineAgent({ id: "a", instructions: "Repeat.", model: watchedModel() })],
     workflows: [defineWorkflow({ id: "w" }).andThen({ id: "s", execute: async () => note("step") })],
     backend: watchedBackend(),
     // The check of a client's schema has a deadline, which a busy machine would miss.
-    server: { limits: { schemaMs: 10_000 }, ...(hasOwnCors && { cors: false }) },
+    server: { limits: { schemaMs: 10_000 }, ...(hasOwnCors && { cors: false }), ...(basePath && { basePath }) },
     auth: jwtAuth({ secret, publicRoutes, webSockets, ...(isOptOut ? { defaultPrivate: true } : { protect }) }),
     configureApp(app) {
       if (hasOwnCors) app.use(ownCors);

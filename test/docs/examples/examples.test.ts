@@ -4,7 +4,7 @@ import { createServer, embedded } from "agentserve";
 import { defaultLimits } from "../../../src/config/limits.ts";
 import { agentserve } from "../../harness/cli.ts";
 import { readBlocks, toBlocks, toPlace } from "./blocks.ts";
-import { toKind } from "./kinds.ts";
+import { onHosts, toKind } from "./kinds.ts";
 import { toSources } from "./sources.ts";
 import { readEndpoints, readInterface, readKeys, readLimits } from "./tables.ts";
 import { createTools, secret } from "./tools.ts";
@@ -30,7 +30,7 @@ describe("every example of README.md and docs/", () => {
 
   it("type-checks, in TypeScript", async () => {
     const sources = world.blocks
-      .filter(({ language }) => language === "ts")
+      .filter((block) => block.language === "ts" && !onHosts.is(block))
       .flatMap((block) =>
         Object.entries(toSources(block, world.blocks)).map(([name, text]) => [
           `${block.file}-${block.line}/${name}`,

@@ -71,8 +71,23 @@ const onRestate: Kind = {
   run: async ({ language }) => expect(["sh", "ts", "toml", "haproxy"]).toContain(language),
 };
 
+/** Examples that run inside of other frameworks. `test/hosts` executes them. */
+export const onHosts: Kind = {
+  name: "on another host, taken by name",
+  is: ({ file }) => file === "docs/embedding.md",
+  run: async (block) => expect(block.language === "sh" || toFileName(block) !== undefined).toBe(true),
+};
+
+/** A part of a config of nginx. `test/browser/prefix.browser.ts` executes it. */
+const onNginx: Kind = {
+  name: "nginx",
+  is: ({ language }) => language === "nginx",
+  run: async ({ text }) => expect(text).toMatch(/^location /),
+};
+
 export function toKind(block: Block): Kind {
-  const found = onRestate.is(block) ? [onRestate] : kinds.filter((kind) => kind.is(block));
+  const elsewhere = [onRestate, onHosts, onNginx].find((kind) => kind.is(block));
+  const found = elsewhere ? [elsewhere] : kinds.filter((kind) => kind.is(block));
   if (found.length === 1) return found[0]!;
   const names = found.map(({ name }) => name).join(" and ");
   throw new Error(

@@ -26,7 +26,7 @@ export function recordHolder(path: string, url = ""): () => void {
  */
 export function findHolder(path: string): FileHolder | undefined {
   const text = attempt(() => readFileSync(toFile(path), "utf8")) ?? "";
-  const [, digits, host, url] = /^([1-9]\d*) (\S+) (https?:\/\/[\w.:[\]-]{1,300})?\n$/.exec(text) ?? [];
+  const [, digits, host, url] = /^([1-9]\d*) (\S+) (https?:\/\/\S{1,300})?\n$/.exec(text) ?? [];
   const pid = Number(digits);
   if (host !== hostname() || pid === process.pid || !isAlive(pid)) return undefined;
   return { pid, url };

@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { createServer, defineWorkflow, embedded, type Server } from "agentserve";
+
+const approval = defineWorkflow({ id: "approval" }).andThen({
+  id: "decide",
+  execute: ({ suspend, resumeData }) => resumeData ?? suspend("Well?"),
+});
+
+it("refuses a second server on the file of the first at once, and serves it after the first is closed", async () => {
+  const path = createPath();
+  const first = create(path);
+  await call(first, "/workflows/approval/execute", { input: {}, options: { executionId: "e" } });
+  const refusal = `${path} is already open in this process: close() the other server first, or use another file`;
+  expect(() => create(path)).toThrow(refusal);
+  await first.close();
+  const second = create(path);
+  const { data } = await call(second, "/workflows/approval/executions/e/resume", { resumeData: { ok: true } });
+  expect(data).toMatchObject({ status: "completed", result: { ok: true } });
+});
+
+it("refuses it at its first request or listen, if both were created before either was used", async () => {
+  const path = createPath();
+  const [first, second, third] = [create(path), create(path), create(path)];
+  await first.fetch(new Request("http://localhost/doc"));
+  const refusal = "is already open in this process";
+  await expect(second.fetch(new Request("http://localhost/doc"))).rejects.toThrow(refusal);
+  await expect(third.listen({ port: 0 })).rejects.toThrow(refusal);
+  expect((await first.fetch(new Request("http://localhost/doc"))).status).toBe(200);
+  await first.close();
+  expect((await second.fetch(new Request("http://localhost/doc"))).status).toBe(200);
+});
+
+it("waits for a server that is closing", async () => {
+  const path = createPath();
+  const [first, second] = [create(path), create(path)];
+  await first.fetch(new Request("http://localhost/doc"));
+  const closed = first.close();
+  const response = second.fetch(new Request("http://localhost/doc"));
+  await closed;
+  expect((await response).status).toBe(200);
+});
+
+it("knows the file by any of its paths", async () => {
+  const path = createPath();
+  const alias = `${createPath()}-folder`;
+  symlinkSync(join(path, ".."), alias);
+  const first = create(path);
+  await first.fetch(new Request("http://localhost/doc"));
+  expect(() => create(join(alias, "data.db"))).toThrow("is already open in this process");
+});
+
+it("lets any number of servers be in memory", async () => {
+  const servers = [create(":memory:"), create(":memory:")];
+  for (const server of servers) expect((await server.fetch(new Request("http://localhost/doc"))).status).toBe(200);
+});
+
+function createPath(): string {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-second-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return join(folder, "data.db");
+}
+
+function create(path: string): Server {
+  const server = createServer({ workflows: [approval], backend: embedded({ path }), logger: quiet });
+  onTestFinished(() => server.close());
+  return server;
+}
+
+const quiet = { info() {}, warn() {}, error() {} };
+
+async function call(server: Server, path: string, body: object): Promise<any> {
+  const headers = { "content-type": "application/json" };
+  const init = { method: "POST", headers, body: JSON.stringify(body) };
+  return (await server.fetch(new Request(`http://localhost${path}`, init))).json();
+}
