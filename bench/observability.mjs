@@ -6,6 +6,7 @@ import { compare, startVariants } from "./harness.mjs";
 const nobody = { next: 1, oldest: 1, get() {}, newest: () => [], add() {} };
 const noLogs = {
   logger: Object.fromEntries(["trace", "debug", "info", "warn", "error", "fatal"].map((level) => [level, () => {}])),
+  activity: { isOn: () => false, log() {} },
   ring: nobody,
   listen: () => () => {},
 };

@@ -24,7 +24,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   const fixed = toFixed(project);
   const { host, port, file, https } = fixed;
   const { drainMs } = fixed.limits;
-  const server = openWithPlace(project, loader, { mode, json: flags.json, file });
+  const server = openWithPlace(project, loader, { mode, json: flags.json, debug: flags.debug, file });
   const announcer = createAnnouncer(server, flags);
   const listening = await server.listen({ port, host, https });
   const { url } = listening;

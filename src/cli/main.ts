@@ -36,9 +36,9 @@ export async function main(argv: string[]): Promise<void> {
     .option("--https", "serve over HTTPS with a self-signed certificate")
     .option("--open", "open the landing page in a browser")
     .addHelpText("after", devExamples)
-    .action(async (options) => {
+    .action(async (_, command) => {
       const { dev } = await import("./dev.ts");
-      await dev(options);
+      await dev(command.optsWithGlobals());
     });
 
   serving("start", "serve the project in this folder for production")

@@ -15,6 +15,8 @@ export interface ServeFlags {
   readonly host?: string;
   readonly data?: string;
   readonly json?: boolean;
+  /** The option of the program, given before or behind the command. */
+  readonly debug?: boolean;
 }
 
 /** The address to listen on, and the data file. A flag overrides the environment, which overrides the config. */

@@ -4,24 +4,40 @@ import type { Place } from "./error.ts";
 const around = 2;
 const widest = 160;
 
-/** Returns the numbered lines around a place, with a mark below it. Undefined if the file cannot be read. */
-export function toFrame({ file, line, column }: Place): string | undefined {
+/**
+ * Returns the numbered lines around a place, with a mark below it. Lines are cut to the columns of the terminal; the place
+ * itself stays visible. Undefined if the file cannot be read.
+ */
+export function toFrame(
+  { file, line, column }: Place,
+  columns: number = process.stderr.columns || widest,
+): string | undefined {
   const lines = readLines(file);
   if (!lines?.[line - 1]) return undefined;
   const first = Math.max(1, line - around);
   const shown = lines.slice(first - 1, line + around);
   const width = String(first + shown.length - 1).length;
+  const room = Math.max(Math.min(columns, widest) - width - "> ".length - " | ".length, fewest);
+  // A place far to the right: its line begins later.
+  const from = column !== undefined && column > room ? column - Math.floor(room / 2) : 0;
   return shown
     .flatMap((text, at) => {
       const number = first + at;
       const row =
-        `${number === line ? ">" : " "} ${String(number).padStart(width)} | ${text.slice(0, widest)}`.trimEnd();
-      if (number !== line || column === undefined || column > widest) return [row];
+        `${number === line ? ">" : " "} ${String(number).padStart(width)} | ${cutTo(text, number === line ? from : 0, room)}`.trimEnd();
+      if (number !== line || column === undefined) return [row];
       // Tabs are kept, so that the mark is aligned.
-      const indent = text.slice(0, column - 1).replace(/[^\t]/g, " ");
+      const indent = text.slice(from, column - 1).replace(/[^\t]/g, " ");
       return [row, `  ${" ".repeat(width)} | ${indent}^`];
     })
     .join("\n");
+}
+const fewest = 20;
+
+/** Returns the part of a line from a column on that fits, with an ellipsis where something is missing. */
+function cutTo(text: string, from: number, room: number): string {
+  const start = from > 0 && text.length > from ? `…${text.slice(from + 1)}` : text.slice(from);
+  return start.length > room ? `${start.slice(0, room - 1)}…` : start;
 }
 
 /** Finds nested keys in a file: `["server", "port"]` is the `port` inside `server`. */

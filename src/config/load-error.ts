@@ -1,9 +1,10 @@
-import { basename, dirname, relative, resolve, sep } from "node:path";
+import { basename, dirname, relative, resolve } from "node:path";
 import { inspect } from "node:util";
 import { UserError } from "../core/user-error.ts";
 import { ConfigError, type Place } from "./error.ts";
 import { toMissing, toMissingModule, toMissingName, type OwnExports } from "./import-error.ts";
-import { isOwnFile } from "./own-file.ts";
+import { toSource } from "./source-map.ts";
+import { placesOf } from "./stack.ts";
 
 /** Converts an error in a user's file to a `ConfigError` with the place in the user's code. */
 export function toLoadError(
@@ -75,16 +76,11 @@ const endings = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "json"].f
 
 /** Returns the innermost place of a stack that is in the user's own code. */
 function placeOf(error: Error, root: string): Place | undefined {
-  const frames = String(error.stack).matchAll(/(?:\(|at (?:async )?)(?:file:\/\/)?(\/.+?):(\d+):(\d+)\)?$/gm);
-  for (const [, file = "", line, column] of frames) {
-    if (file.startsWith(root + sep) && isOwnFile(file, root)) {
-      return { file, line: Number(line), column: Number(column) };
-    }
-  }
-  return undefined;
+  const [place] = placesOf(error, root);
+  return place && toSource(place);
 }
 
-const showPlace = ({ file, line, column }: Place): string => `${show(file)}:${line}:${column}`;
+export const showPlace = ({ file, line, column }: Place): string => `${show(file)}:${line}:${column}`;
 
 /** Returns a path relative to the working directory, or the path itself if it is outside. */
 export function show(path: string): string {

@@ -8,6 +8,7 @@ import type { CreateWalk } from "./attempts/walk.ts";
 import type { Conversations } from "./conversations.ts";
 import type { LiveEvent, StoredEvent } from "./events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, StepPlace } from "./execution.ts";
+import type { OnSettled } from "./execution-log.ts";
 
 /** A place for executions and conversations, as a config describes it. Inert until it is opened. */
 export interface Backend {
@@ -54,6 +55,8 @@ interface BackendParts {
   readonly metrics?: Metrics | undefined;
   /** Restate: not used, its timers are in its own server. @default the clock of the machine */
   readonly clock?: Clock | undefined;
+  /** Restate: called on the replica that drives the execution, or that has answered the command. @default nothing */
+  readonly onSettled?: OnSettled | undefined;
 }
 
 /** The code of a workflow, as a backend needs it. */

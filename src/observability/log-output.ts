@@ -1,9 +1,8 @@
-import { createConsola } from "consola";
-import { isObject } from "../core/json.ts";
 import { logLevels, type Logger, type LogLevel } from "../core/log.ts";
-import { toVisible, toVisibleJson } from "../core/visible.ts";
+import { toVisibleJson } from "../core/visible.ts";
 import type { LogsOptions, OnDropped } from "./logs.ts";
 import type { LogEntry, LogRecord } from "./record.ts";
+import { toTerminalLines, type TerminalOptions } from "./terminal/terminal.ts";
 
 export type LogOutput = LogsOptions["output"];
 
@@ -16,28 +15,25 @@ export interface HostLogger {
 
 const isShown = (level: LogLevel): boolean => logLevels.indexOf(level) >= logLevels.indexOf("info");
 
-/** Writes to stderr: formatted in a terminal, otherwise one JSON record per line. Omits records below `info`. */
-export function toTerminal(options: { json?: boolean | undefined; onDropped?: OnDropped } = {}): LogOutput {
-  if (options.json || !process.stderr.isTTY) {
-    // One callback for all records: most are written before it is called.
-    const written = (error: unknown): void => void (error && options.onDropped?.(1));
-    return ({ level, text }) => void (isShown(level) && process.stderr.write(`${toVisibleJson(text)}\n`, written));
-  }
-  const consola = createConsola({ stdout: process.stderr });
-  return (entry) => {
-    if (!isShown(entry.level)) return;
-    const { message, error, ...rest } = toRest(entry);
-    const details = [Object.keys(rest).length > 0 && rest, error].filter(Boolean);
-    consola[entry.level](toVisible(message), ...details.map(toLines));
-  };
+interface OutputOptions extends TerminalOptions {
+  /** True for one JSON record per line, even in a terminal. */
+  readonly json?: boolean | undefined;
+  readonly onDropped?: OnDropped | undefined;
 }
 
-/** Returns a copy of a detail in which every text is safe for a terminal. */
-function toLines(detail: unknown): unknown {
-  if (typeof detail === "string") return toVisible(detail, { allowed: "\t\n" });
-  if (Array.isArray(detail)) return detail.map(toLines);
-  if (!isObject(detail)) return detail;
-  return Object.fromEntries(Object.entries(detail).map(([key, inner]) => [toVisible(key), toLines(inner)]));
+/** Writes to stderr: formatted in a terminal, otherwise one JSON record per line. Omits records below `info`. */
+export function toTerminal({ json, onDropped, ...options }: OutputOptions = {}): LogOutput {
+  // One callback for all records: most are written before it is called.
+  const written = (error: unknown): void => void (error && onDropped?.(1));
+  if (json || !process.stderr.isTTY) {
+    return ({ level, text }) => void (isShown(level) && process.stderr.write(`${toVisibleJson(text)}\n`, written));
+  }
+  return (entry, _, data) => {
+    if (!isShown(entry.level)) return;
+    const columns = process.stderr.columns || 80;
+    const lines = toTerminalLines(entry, { error: data?.["error"], columns }, options);
+    process.stderr.write(`${lines.join("\n")}\n`, written);
+  };
 }
 
 export function toHost(logger: HostLogger, onDropped: OnDropped = () => {}): LogOutput {

@@ -1,5 +1,6 @@
 import { systemClock, type Clock } from "../core/clock.ts";
-import { toLogger, type Logger } from "../core/log.ts";
+import type { Activity } from "../core/activity.ts";
+import { toLogger, type Logger, type LogLevel } from "../core/log.ts";
 import { currentScope, runOutOfScope } from "../core/scope.ts";
 import { toEntry, type LogEntry } from "./record.ts";
 import { createRedactor } from "./redact.ts";
@@ -15,19 +16,31 @@ export interface LogsOptions extends RingLimits {
   readonly output: (entry: LogEntry, message: string, data: Readonly<Record<string, unknown>> | undefined) => void;
   /** Called with the number of records that are lost. @default they are not counted */
   readonly onDropped?: OnDropped | undefined;
+  /** The level of the records of requests and executions. @default "debug" */
+  readonly activityLevel?: "info" | "debug" | undefined;
+  /** Whether the output takes records below `info`. @default false */
+  readonly takesDebug?: (() => boolean) | undefined;
 }
 
 /** The log of one server. */
 export interface Logs {
   /** Never throws: a failure to log must not affect the caller. */
   readonly logger: Logger;
+  readonly activity: Activity;
   readonly ring: Ring;
   readonly onDropped: OnDropped;
   /** Calls the listener after new records, once per turn of the event loop. Returns a function that removes it. */
   listen(listener: () => void): () => void;
 }
 
-export function createLogs({ output, onDropped = () => {}, clock = systemClock, ...limits }: LogsOptions): Logs {
+export function createLogs({
+  output,
+  onDropped = () => {},
+  clock = systemClock,
+  activityLevel = "debug",
+  takesDebug = () => false,
+  ...limits
+}: LogsOptions): Logs {
   const ring = new Ring(limits);
   const redact = createRedactor(process.env);
   const listeners = new Set<() => void>();
@@ -37,22 +50,30 @@ export function createLogs({ output, onDropped = () => {}, clock = systemClock, 
     for (const listener of listeners) listener();
   }
 
-  const logger = toLogger((level, message, data) => {
+  function write(level: LogLevel, message: string, data: Record<string, unknown> | undefined, isKept: boolean): void {
     try {
       const logged = { seq: ring.next, at: clock.now(), level, message: String(message), data, ids: currentScope() };
       const entry = toEntry(logged, redact);
-      ring.add(entry);
+      if (isKept) ring.add(entry);
       output(entry, message, data);
     } catch {
       // A record that cannot be logged must not affect the caller.
       onDropped(1);
     }
-    if (isWaking || listeners.size === 0) return;
+    if (!isKept || isWaking || listeners.size === 0) return;
     isWaking = true;
     runOutOfScope(() => setImmediate(wake));
-  });
+  }
+  const activity: Activity = {
+    isOn: () => activityLevel === "info" || takesDebug(),
+    log(message, data, { quiet = false } = {}) {
+      const level = quiet ? "debug" : activityLevel;
+      if (level === "info" || takesDebug()) write(level, message, data, level === "info");
+    },
+  };
   return {
-    logger,
+    logger: toLogger((level, message, data) => write(level, message, data, true)),
+    activity,
     ring,
     onDropped,
     listen(listener) {

@@ -2,15 +2,16 @@ import { getWebSocketHooks } from "crossws";
 import { H3Event, type H3 } from "h3";
 import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
+import type { Activity } from "../core/activity.ts";
 import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
 import { unchecked, type Caller, type Identity } from "../core/caller.ts";
 import type { Clock } from "../core/clock.ts";
 import { badRequest, notFound, ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
-import { runInScope } from "../core/scope.ts";
+import { currentScope, runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
-import { createCors, isPreflight } from "../http/cors.ts";
+import { createCors } from "../http/cors.ts";
 import { createRateLimit } from "../http/rate-limit.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
 import { createEnterBase } from "../http/base-path.ts";
@@ -26,6 +27,7 @@ import { listRoutes, type ListedRoute } from "./listing.ts";
 import { createMiddlewareAnswer } from "./middleware-answer.ts";
 import { createOriginCheck, isForeign, isOwn } from "./origins.ts";
 import type { StoreGate } from "./store-gate.ts";
+import { RequestRecord, toOutcome } from "./request-record.ts";
 import { answerInScope } from "./request-span.ts";
 import { createRouteCounts } from "./route-counts.ts";
 import { toHooks } from "./socket-hooks.ts";
@@ -33,12 +35,11 @@ import { toHooks } from "./socket-hooks.ts";
 declare module "h3" {
   interface H3EventContext {
     [whenEnded]?: OnEnded;
-    /** The built-in route that matched. */
-    [builtInRoute]?: BuiltInRoute | undefined;
+    [requestRecord]?: RequestRecord | undefined;
   }
 }
+const requestRecord: unique symbol = Symbol("requestRecord");
 const whenEnded: unique symbol = Symbol("whenEnded");
-const builtInRoute: unique symbol = Symbol("builtInRoute");
 
 export type Mode = "dev" | "start";
 /** Gets the errors that are hidden from the caller. */
@@ -52,6 +53,7 @@ export interface AppOptions {
   readonly streams: Streams;
   readonly mode: Mode;
   readonly logger: Logger;
+  readonly activity: Activity;
   readonly tracer: Tracer;
   readonly counters: Counters;
   readonly budget: ByteBudget;
@@ -80,6 +82,7 @@ export function createApp({
   streams,
   mode,
   logger,
+  activity,
   tracer,
   counters,
   budget,
@@ -105,26 +108,24 @@ export function createApp({
   const countsOf = createRouteCounts(table, counters);
 
   async function answer(request: Request, onEnded: OnEnded): Promise<Answer> {
-    const began = performance.now();
-    const seen: { event?: H3Event } = {};
-    const answered = await respond(request, onEnded, seen);
-    const { [builtInRoute]: route, matchedRoute } = seen.event?.context ?? {};
-    const counts = countsOf(isPreflight(request) ? undefined : (route ?? matchedRoute));
-    countResponse(counts, answered.status, (performance.now() - began) / 1_000);
-    return answered;
+    const record = new RequestRecord(request.method, nextRequestId());
+    const response = await respond(request, onEnded, record);
+    countResponse(countsOf(record.route), response.status, record.ms() / 1_000);
+    if (activity.isOn()) record.log(activity, toOutcome(response));
+    return response;
   }
 
-  async function respond(request: Request, onEnded: OnEnded, seen: { event?: H3Event }): Promise<Answer> {
-    const requestId = nextRequestId();
+  async function respond(request: Request, onEnded: OnEnded, record: RequestRecord): Promise<Answer> {
+    const { requestId } = record;
     const id: HeaderPairs = [requestIdHeader(requestId)];
     let headers = id;
     try {
-      const event = toEvent(request);
-      seen.event = event;
+      const event = toEvent(request, record);
       event.context[whenEnded] = onEnded;
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), id);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
+      if (preflight) record.isQuiet = true;
       if (preflight) return withHeaders(preflight, id);
       if (isForeign(request, event.url)) checkOrigin(request.headers.get("origin"));
       const match = table.find(request.method, event.url.pathname);
@@ -166,7 +167,14 @@ export function createApp({
     if (store.opening && !inner) await store.opening;
     // A built-in route starts a span itself.
     if (inner) return runInScope(ids, async () => custom.fetch(req));
-    return answerInScope(tracer, { request: req, ids }, async () => custom.fetch(req));
+    return answerInScope(tracer, { request: req, ids }, async () => {
+      const record = context[requestRecord];
+      if (!record) return custom.fetch(req);
+      record.scope = currentScope()!;
+      const response = await custom.fetch(req);
+      record.route = context.matchedRoute;
+      return response;
+    });
   }
 
   function answerBuiltIn(
@@ -181,6 +189,8 @@ export function createApp({
     const span = { request, ids, route: match.route.path, params: match.params };
     return answerInScope(tracer, span, async () => {
       if (store.opening && match.route.needsStore !== false) await store.opening;
+      const record = event.context[requestRecord];
+      if (record) record.scope = currentScope()!;
       return toAnswer(await run(match, event, identity, requestId), request, headers, identity);
     });
   }
@@ -215,7 +225,7 @@ export function createApp({
   }
 
   /** Returns h3's view of the request. Its URL has the path that both routers read, with needless escapes decoded. */
-  function toEvent(request: Request): H3Event {
+  function toEvent(request: Request, record?: RequestRecord): H3Event {
     let event: H3Event;
     try {
       event = new H3Event(request);
@@ -227,11 +237,28 @@ export function createApp({
     if (!isOurHost(host ?? event.url.host)) throw new ServeError(403, "Host not allowed");
     checkPath(event.url.pathname);
     enterBase?.(event);
+    record?.readAddress(event.url);
+    event.context[requestRecord] = record;
     return event;
   }
 
   async function upgrade(request: Request, requestId: string): ReturnType<App["upgrade"]> {
-    const event = toEvent(request);
+    if (!activity.isOn()) return open(request, requestId);
+    const record = new RequestRecord("GET", requestId);
+    const log = (status: number): void => record.log(activity, { status, isStream: false });
+    try {
+      const opened = await open(request, requestId, record);
+      const { status = 101 } = opened.hooks as Partial<Response>; // the host may have refused it
+      log(status);
+      return opened;
+    } catch (error) {
+      log(error instanceof ServeError ? error.status : 500);
+      throw error;
+    }
+  }
+
+  async function open(request: Request, requestId: string, record?: RequestRecord): ReturnType<App["upgrade"]> {
+    const event = toEvent(request, record);
     const origin = request.headers.get("origin");
     if (origin !== null && !isOwn(origin, event.url)) checkOrigin(origin);
     const match = table.find("GET", event.url.pathname);
@@ -251,7 +278,8 @@ export function createApp({
 }
 
 function matched({ context }: H3Event, match: Match<BuiltInRoute> | undefined): void {
-  context[builtInRoute] = match?.route;
+  const record = context[requestRecord];
+  if (record) record.route = match?.route;
 }
 
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];

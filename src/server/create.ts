@@ -3,6 +3,7 @@ import { limitRequestBody } from "srvx/body-limit";
 import { createAgents } from "../agents/agents.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import type { Config } from "../config/define.ts";
+import { createPlaceFinder } from "../config/find-place.ts";
 import { toProject, type Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
 import { ByteBudget } from "../core/byte-budget.ts";
@@ -11,6 +12,7 @@ import { shuttingDown } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
 import { requestIdHeader } from "../core/request-id.ts";
 import type { OpenOptions, Program } from "../engine/backend.ts";
+import { createExecutionLog } from "../engine/execution-log.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import { createStreams } from "../http/sse.ts";
@@ -50,6 +52,8 @@ export interface ServerParts {
   readonly logger?: Logger;
   /** True to print JSON lines to the terminal. */
   readonly json?: boolean | undefined;
+  /** True to print whole stacks in `dev`. */
+  readonly debug?: boolean | undefined;
   /** Replaces the log, so that a benchmark can measure its cost. */
   readonly logs?: Logs;
   /** Replaces the tracer, so that a benchmark can measure its cost. */
@@ -106,23 +110,42 @@ export function toRoutes(project: Project): ListedRoute[] {
 
 /** Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. */
 function assemble(project: Project, parts: ServerParts, isServing: boolean) {
-  const { mode, logger: own, json, extraRoutes, file, clock } = parts;
+  const { mode, logger: own, json, debug, extraRoutes, file, clock } = parts;
   const { config, root } = project;
   const { limits } = config.server;
-  const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput =>
-    theirs ? toHost(theirs, onDropped) : terminal;
   const metrics = createMetrics();
   const { counters } = metrics;
   const onDropped = (count: number): void => void (counters.totals.droppedLogs += count);
-  const terminal = toTerminal({ json, onDropped });
+  const findPlace = mode === "dev" ? createPlaceFinder(root) : undefined;
+  const terminal = toTerminal({ json, debug, findPlace, onDropped });
+  const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput => {
+    if (own) return toPlain(own);
+    return theirs ? toHost(theirs, onDropped) : terminal;
+  };
   let output = toLogOutput(project);
-  const logOutput: LogOutput = own ? toPlain(own) : (...entry) => output(...entry);
-  const logs = parts.logs ?? createLogs({ ...limits, clock, output: logOutput, onDropped });
+  const logs =
+    parts.logs ??
+    createLogs({
+      ...limits,
+      clock,
+      output: (...entry) => output(...entry),
+      onDropped,
+      activityLevel: mode === "dev" ? "info" : "debug",
+      takesDebug: () => output !== terminal,
+    });
   const traces = parts.traces ?? createTraces();
-  const { logger } = logs;
+  const { logger, activity } = logs;
   const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const { engine, conversations } = config.backend.open({ ...limits, root, file, logger, metrics: counters, clock });
+  const { engine, conversations } = config.backend.open({
+    ...limits,
+    root,
+    file,
+    logger,
+    metrics: counters,
+    clock,
+    onSettled: createExecutionLog(activity),
+  });
   const agents = createAgents({ conversations, limits, logger, tracer, metrics: counters, clock, root });
   let problem: Problem | undefined;
   const isDev = mode === "dev";
@@ -172,6 +195,7 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
       streams,
       mode,
       logger,
+      activity,
       tracer,
       counters,
       budget,

@@ -44,7 +44,7 @@ export function createMiddlewareAnswer(
     const isAsking = isPreflight(request);
     const method = isAsking ? request.headers.get("access-control-request-method")! : request.method;
     const match = table.find(method, url.pathname);
-    parts.matched(event, match);
+    if (!isAsking) parts.matched(event, match);
     let identity: Identity = unchecked;
     let refusal: unknown;
     try {

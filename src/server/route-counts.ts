@@ -3,7 +3,7 @@ import type { Counters, RouteCounts } from "../observability/metrics/counters.ts
 import type { BuiltInRoute } from "./built-in-routes.ts";
 
 /** A route of the table, or of h3. h3 has no method for a route of all methods. */
-interface AnyRoute {
+export interface MatchedRoute {
   readonly method?: string | undefined;
   readonly path?: string | undefined;
   readonly route?: string | undefined;
@@ -13,9 +13,11 @@ interface AnyRoute {
 export function createRouteCounts(
   table: Table<BuiltInRoute>,
   counters: Counters,
-): (route: AnyRoute | undefined) => RouteCounts {
+): (route: MatchedRoute | undefined) => RouteCounts {
   const { otherRoute } = counters;
-  const known = new Map<AnyRoute, RouteCounts>(table.routes.map((route) => [route, counters.route(toLabel(route))]));
+  const known = new Map<MatchedRoute, RouteCounts>(
+    table.routes.map((route) => [route, counters.route(toLabel(route))]),
+  );
   return (route) => {
     if (!route) return otherRoute;
     const counts = known.get(route) ?? counters.route(toLabel(route));
@@ -24,4 +26,4 @@ export function createRouteCounts(
   };
 }
 
-const toLabel = ({ method, path, route }: AnyRoute): string => `${method || "ALL"} ${path ?? route}`;
+const toLabel = ({ method, path, route }: MatchedRoute): string => `${method || "ALL"} ${path ?? route}`;

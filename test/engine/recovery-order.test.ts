@@ -115,7 +115,7 @@ it("waits for a retry that is further away than a timer can be set, without waki
     { headers: { prefer: "respond-async" } },
   );
   await vi.waitFor(
-    () => expect(server.logs.some(({ message }) => message.startsWith("Step failed"))).toBe(true),
+    () => expect(server.logs.some(({ message }) => message === "Step attempt failed")).toBe(true),
     patience,
   );
   await vi.waitFor(() => {

@@ -40,6 +40,10 @@ export function run(command: string, args: string[], options: SpawnOptions = {})
   return { process: child, output: () => ({ ...text }), waitFor, ended };
 }
 
+/** The lines of stderr that are not records of requests and executions, which `dev` logs as JSON. */
+export const withoutActivity = (stderr: string): string =>
+  stderr.replace(/^\{.*"message":"(Request|Execution) \w+".*\}\n/gm, "");
+
 /** Starts `agentserve`, as built. */
 export const agentserve = (args: string[], options?: SpawnOptions): Child =>
   run(process.execPath, [bin, ...args], options);

@@ -19,8 +19,10 @@ export interface TestServer extends Client {
   readonly target: Target;
   /** The address of the server. Nothing listens there in process. */
   readonly url: string;
-  /** Every record that the server has logged. */
+  /** Every record that the server has logged, except those about requests and executions. */
   readonly logs: LogRecord[];
+  /** The records about requests and executions. */
+  readonly activity: LogRecord[];
   /** Sends a request without checking its answer. */
   readonly send: Send;
   /** Sends bytes over a socket of their own; resolves when the server has answered or closed. */
@@ -62,8 +64,9 @@ export function describeServer(title: string, options: Options, suite: (server: 
 export async function startServer(target: Target, options: Options = {}): Promise<TestServer> {
   const { config = {}, rows = [], backend = chosenBackend } = options;
   const logs: LogRecord[] = [];
+  const activity: LogRecord[] = [];
   const mode = target === "dev" ? "dev" : "start";
-  const parts = { mode, extraRoutes: rows, logger: createTestLogger(logs) } as const;
+  const parts = { mode, extraRoutes: rows, logger: createTestLogger(logs, activity) } as const;
   const replicas = await backend.createReplicas?.();
   const backends = replicas?.backends ?? [backend.create()];
   const servers = backends.map((one) => openServer(toProject({ backend: one, ...config }), parts));
@@ -86,6 +89,7 @@ export async function startServer(target: Target, options: Options = {}): Promis
     target,
     url: base,
     logs,
+    activity,
     send,
     // To a server itself: a proxy would answer for it what it cannot parse.
     raw: (text) => sendRaw(urls[0] ?? base, text),
@@ -99,11 +103,16 @@ export async function startServer(target: Target, options: Options = {}): Promis
   };
 }
 
-export function createTestLogger(logs: LogRecord[]): Logger {
+/** Whether a message is that of a record about a request or an execution. */
+const isActivity = (message: string): boolean =>
+  /^(Request completed|Execution (suspended|completed|failed|cancelled))$/.test(message);
+
+export function createTestLogger(logs: LogRecord[], activity: LogRecord[] = []): Logger {
   const levels: LogLevel[] = ["trace", "debug", "info", "warn", "error", "fatal"];
   const entries = levels.map((level) => [
     level,
-    (message: string, data?: Record<string, unknown>) => void logs.push({ level, message, data }),
+    (message: string, data?: Record<string, unknown>) =>
+      void (isActivity(message) ? activity : logs).push({ level, message, data }),
   ]);
   return Object.fromEntries(entries) as Logger;
 }

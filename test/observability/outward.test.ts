@@ -47,12 +47,17 @@ describe("a logger of the host's own", () => {
       [50, "error it is"],
       [60, "fatal it is"],
       [50, "Step failed"],
+      [20, "Execution failed"],
+      [20, "Request completed"],
     ]);
     expect(lines[0]).toMatchObject({ ...common, data: { n: 1, token: "[redacted]" } });
-    expect(lines.at(-1)).toMatchObject({
+    expect(lines[6]).toMatchObject({
       ...common,
       error: expect.stringMatching(/TypeError: at the end[^]*the cause/),
     });
+    expect(lines[7]).toMatchObject({ ...common, error: "at the end", data: { ms: expect.any(Number) } });
+    const request = { method: "POST", route: "/workflows/:id/execute", status: 500, ms: expect.any(Number) };
+    expect(lines[8]).toMatchObject({ requestId: expect.any(String), data: request });
   });
 
   it("may be winston, which knows fewer levels", async () => {
@@ -67,6 +72,8 @@ describe("a logger of the host's own", () => {
       ["error", "error it is"],
       ["error", "fatal it is"],
       ["error", "Step failed"],
+      ["debug", "Execution failed"],
+      ["debug", "Request completed"],
     ]);
     expect(lines[0]).toMatchObject({ ...common, data: { n: 1, token: "[redacted]" } });
   });
@@ -110,7 +117,9 @@ describe.each(["dev", "start"])("the log of agentserve %s", (command) => {
     const headers = { "content-type": "application/json" };
     await fetch(`${base}/workflows/talk/execute`, { method: "POST", headers, body: '{"input":{}}' });
     const kept = (await (await fetch(`${base}/api/logs`)).json()) as { data: { message: string }[] };
-    expect(kept.data.map(({ message }) => message)).toEqual(["Quiet", "Saying", "Step failed"]);
+    const isDev = command === "dev";
+    const request = isDev ? ["Request completed"] : [];
+    expect(kept.data.map(({ message }) => message)).toEqual(["Quiet", "Saying", "Step failed", ...request]);
     child.process.kill("SIGTERM");
     const { stderr } = await child.ended;
     const records = stderr
@@ -120,6 +129,7 @@ describe.each(["dev", "start"])("the log of agentserve %s", (command) => {
     expect(records).toMatchObject([
       { level: "info", message: "Saying", workflowId: "talk", data: { key: "[redacted]", header: "[redacted]" } },
       { level: "error", message: "Step failed", error: expect.stringContaining("with [redacted]") },
+      ...(isDev ? [{ data: { route: "/workflows/:id/execute" } }, { data: { route: "/api/logs" } }] : []),
     ]);
     expect(stderr + JSON.stringify(kept)).not.toContain("not-like-any-other-key");
   });

@@ -1,6 +1,6 @@
 import { toContextMap, type CallContext } from "../../core/caller.ts";
 import type { Clock } from "../../core/clock.ts";
-import { clientLeft, type ServeError } from "../../core/error.ts";
+import { clientLeft, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import { withData, withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
@@ -131,11 +131,13 @@ export class Operation {
   async fail(sdk: Sdk, thrown: unknown): Promise<ServeError> {
     const error = this.#failure ?? thrown;
     this.span?.end(error);
-    const shown = toServeError(sdk, error);
+    let shown = toServeError(sdk, error);
     if (shown.status >= 500 && shown !== error) {
       // An error in the author's code keeps its stack.
       const cause = shown.status === 500 ? shown.cause : toLogged(shown.cause);
-      this.context.logger.error(shown.message, { error: cause });
+      shown = new ServeError(shown.status, shown.message, { cause });
+      // The error of a step is logged by the step, which may try again.
+      this.context.logger[this.isStep ? "debug" : "error"](shown.message, { error: cause });
     }
     const heard = this.hook("onError", { error }).catch((hookError: unknown) =>
       this.context.logger.error("onError failed", { error: hookError }),

@@ -9,6 +9,7 @@ import { hasSameSteps } from "../../engine/compare-steps.ts";
 import { toEvent, type LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
 import { countStart, countStates } from "../../engine/runs/count-states.ts";
+import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
@@ -29,6 +30,7 @@ export interface RunsOptions {
   readonly metrics?: Metrics | undefined;
   /** @default the clock of the machine */
   readonly clock?: Clock | undefined;
+  readonly onSettled?: OnSettled | undefined;
 }
 
 export type EmbeddedRun = Run<StoredState>;
@@ -50,6 +52,7 @@ export class Runs implements RunHost<StoredState> {
   readonly #store: Store;
   readonly #logger: Logger;
   readonly #metrics: Metrics | undefined;
+  readonly #onSettled: OnSettled;
   readonly executionBytes: number;
   readonly clock: Clock;
   readonly #runs = new Map<string, EmbeddedRun>();
@@ -65,6 +68,7 @@ export class Runs implements RunHost<StoredState> {
     this.#store = store;
     this.#logger = logger;
     this.#metrics = metrics;
+    this.#onSettled = options.onSettled ?? (() => {});
     this.readers = new Readers(sseBufferBytes);
     this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions, bytes: maxRunningBytes() });
     this.writer = new Writer({
@@ -268,16 +272,20 @@ export class Runs implements RunHost<StoredState> {
   publish(run: EmbeddedRun, change: Change, commit: Commit<StoredState>): void {
     if (change.row?.body) this.slots.grow(run, toWeight(change.row.body));
     if (this.#watchers.size > 0) this.#watchers.get(run.execution.id)?.();
-    this.#publish(run.execution.id, change, commit);
+    this.#publish(run.execution.id, change, commit, run.failedStep);
   }
 
-  #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>): void {
+  #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>, failure?: FailedStep): void {
     if (this.readers.has(id)) {
       const first = seq - events.length + 1;
       for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
     }
     countStates(this.#metrics, states);
-    for (const state of states) if (state.status !== "running") this.waiters.notify(id, state);
+    for (const state of states) {
+      if (state.status === "running") continue;
+      this.waiters.notify(id, state);
+      this.#onSettled(state, failure);
+    }
   }
 
   publishLive(event: LiveEvent): void {

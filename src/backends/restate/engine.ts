@@ -9,6 +9,7 @@ import type { Engine, EngineLoad, ListFilter, ListPage, OpenOptions, Program, Re
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { countStart } from "../../engine/runs/count-states.ts";
+import type { OnSettled } from "../../engine/execution-log.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots } from "../../engine/runs/slots.ts";
@@ -44,6 +45,7 @@ export interface RestateEngineOptions extends RestateSettings {
   readonly executionBytes: number;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
+  readonly onSettled?: OnSettled | undefined;
 }
 
 /** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
@@ -99,6 +101,7 @@ export class RestateEngine implements Engine {
       settled: this.#settled,
       interruptions: this.#interruptions,
       closing,
+      onSettled: options.onSettled,
     });
   }
 
@@ -255,6 +258,7 @@ export class RestateEngine implements Engine {
     if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
     if (!state) return false;
     this.#settled.notify(state);
+    if (state.status !== "running") this.#options.onSettled?.(state);
     return state;
   }
 

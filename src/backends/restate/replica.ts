@@ -4,6 +4,7 @@ import type { Program } from "../../engine/backend.ts";
 import type { LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../engine/execution.ts";
 import { countStates } from "../../engine/runs/count-states.ts";
+import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
 import type { Admissible, Slots } from "../../engine/runs/slots.ts";
 import type { Arrivals } from "./arrivals.ts";
@@ -32,6 +33,7 @@ interface ReplicaParts {
   readonly settled: SettledStates;
   readonly interruptions: Interruptions;
   readonly closing: AbortSignal;
+  readonly onSettled: OnSettled | undefined;
 }
 
 /** This replica as its drives see it. */
@@ -70,6 +72,9 @@ export class Replica implements DriveHost, RescueHost {
     if (!isReplay) countStates(metrics, states);
     if (readers.has(id)) for (const event of toEvents(id, row)) readers.publish(id, event);
     for (const state of states) settled.notify(state);
+  }
+  settled(state: ExecutionState, failure: FailedStep | undefined): void {
+    this.#parts.onSettled?.(state, failure);
   }
   publishLive(event: LiveEvent): void {
     this.#parts.readers.publish(event.executionId, event);

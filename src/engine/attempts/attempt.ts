@@ -9,11 +9,13 @@ import { validate, type Schema } from "../../core/schema.ts";
 import { runOutOfScope } from "../../core/scope.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { Agent, AskAgent, AskOptions, Prompt } from "../ask.ts";
-import type { CodeTools, StepCode } from "../definition.ts";
+import { toDelay, type TableCode } from "../code-table.ts";
+import type { CodeTools } from "../definition.ts";
 import type { Execution, StoredError } from "../execution.ts";
 import type { StepContext } from "../step-context.ts";
 import { toText, type Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult } from "../walk/decision.ts";
+import type { LoggedFailures } from "./logged-failures.ts";
 import type { WalkSpans } from "./spans.ts";
 import type { WalkHost } from "./walk.ts";
 
@@ -22,6 +24,7 @@ export interface AttemptHost extends WalkHost {
   readonly execution: Execution;
   readonly logger: Logger;
   readonly spans: WalkSpans;
+  readonly failures: LoggedFailures;
   readonly ask: AskAgent;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
@@ -33,13 +36,13 @@ export interface AttemptHost extends WalkHost {
 export class Attempt implements CodeTools {
   readonly host: AttemptHost;
   readonly plan: AttemptPlan;
-  readonly code: StepCode;
+  readonly code: TableCode;
   #ended: ((result: AttemptResult) => void) | undefined;
   #timer: ClockTimer | undefined;
   #controller: AbortController | undefined;
   #abortReason: string | undefined;
 
-  constructor(host: AttemptHost, plan: AttemptPlan, code: StepCode) {
+  constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode) {
     this.host = host;
     this.plan = plan;
     this.code = code;
@@ -262,13 +265,25 @@ function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt):
 }
 
 function toStoredError(error: unknown, attempt: Attempt): StoredError {
-  attempt.host.spans.failed(attempt.plan.path, error);
-  const { attempts = 1 } = attempt.code.retry ?? {};
-  const number = attempt.plan.attempt;
-  if (attempt.isAborted) toStepLogger(attempt).debug("Step aborted", { error, attempt: number });
-  else if (number < attempts)
-    toStepLogger(attempt).warn("Step failed, will retry", { error, attempt: number, attempts });
-  else toStepLogger(attempt).error("Step failed", { error, attempt: number });
+  const { path } = attempt.plan;
   const message = toErrorMessage(error);
+  attempt.host.spans.failed(path, error);
+  logFailure(error, attempt, message);
   return error instanceof ServeError ? { message, shown: true } : { message };
+}
+
+/** Logs the failure of an attempt, once: as a warning if it is retried, at `debug` if its result is not needed. */
+function logFailure(error: unknown, attempt: Attempt, message: string): void {
+  const { host, code, plan } = attempt;
+  const logger = toStepLogger(attempt);
+  const { attempt: number, path } = plan;
+  const { retry, isTolerated } = code;
+  const { attempts } = retry;
+  if (attempt.isAborted) return logger.debug("Step aborted", { error, attempt: number });
+  if (number < attempts) {
+    const delayMs = toDelay(retry, number + 1);
+    return logger.warn("Step attempt failed", { error, attempt: number, attempts, delayMs });
+  }
+  logger.error("Step failed", { error, attempt: number, ...(isTolerated && { isTolerated }) });
+  if (!isTolerated) host.failures.add(path, message);
 }

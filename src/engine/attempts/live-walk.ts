@@ -6,10 +6,12 @@ import type { Program } from "../backend.ts";
 import { findCode, toCodeTable, type CodeTable } from "../code-table.ts";
 import { listSteps } from "../compare-steps.ts";
 import type { WorkflowDefinition } from "../definition.ts";
-import type { Execution, Position } from "../execution.ts";
+import type { Execution, Position, StoredError } from "../execution.ts";
+import type { FailedStep } from "../execution-log.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import { Interpreter } from "../walk/interpreter.ts";
 import { Attempt, type AttemptHost } from "./attempt.ts";
+import { LoggedFailures } from "./logged-failures.ts";
 import { WalkSpans } from "./spans.ts";
 import type { Walk, WalkHost } from "./walk.ts";
 
@@ -57,7 +59,9 @@ class LiveWalk implements Walk {
     this.#interpreter = interpreter;
     this.#codes = codes;
     this.#spans = spans;
-    this.#host = { execution, logger, spans, ask, stepTimeoutMs, stepValueBytes, readRow, publishLive, clock, output };
+    const failures = new LoggedFailures();
+    const limits = { stepTimeoutMs, stepValueBytes };
+    this.#host = { execution, logger, spans, failures, ask, ...limits, readRow, publishLive, clock, output };
     this.#letGo = hold();
     this.#counts = metrics?.workflow(workflow.id).attempts;
   }
@@ -80,6 +84,11 @@ class LiveWalk implements Walk {
 
   position(): Position {
     return this.#interpreter.position();
+  }
+
+  failedStep({ message }: StoredError): FailedStep {
+    const path = this.#host.failures.find(message);
+    return { stepId: path ?? this.position().stepId, isLogged: path !== undefined };
   }
 
   start(plan: AttemptPlan, ended: (result: AttemptResult) => void): void {

@@ -1,6 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
 import type { LiveEvent } from "../events.ts";
-import type { Execution, Position } from "../execution.ts";
+import type { Execution, Position, StoredError } from "../execution.ts";
+import type { FailedStep } from "../execution-log.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import type { ReadRow } from "../walk/value.ts";
 
@@ -17,6 +18,8 @@ export interface Walk {
   isWaitingFor(key: string): boolean;
   /** The step in flight, else the next one. */
   position(): Position;
+  /** The step whose error ends the execution. */
+  failedStep(error: StoredError): FailedStep;
   /** Runs the code of an attempt. Calls `ended` once, and never synchronously. */
   start(plan: AttemptPlan, ended: (result: AttemptResult) => void): void;
   /** The number of attempts that run. */

@@ -4,6 +4,7 @@ import type { JsonText } from "../../core/json.ts";
 import type { CreateWalk, Walk } from "../attempts/walk.ts";
 import type { EventBody, LiveEvent } from "../events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Position, Transition } from "../execution.ts";
+import type { FailedStep } from "../execution-log.ts";
 import { inputRow, type Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
 import { fromRow, textOf, toCommand, toCommandRow, toEntryResult, toEntryRow, type JournalRow } from "./journal-row.ts";
@@ -303,5 +304,10 @@ export class Run<State extends ExecutionState = ExecutionState> {
   }
   get position(): Position {
     return this.#walk.position();
+  }
+  /** The step whose failure has ended the execution. */
+  get failedStep(): FailedStep | undefined {
+    const { last } = this.#committed;
+    return last && "error" in last ? this.#walk.failedStep(last.error) : undefined;
   }
 }

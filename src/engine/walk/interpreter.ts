@@ -1,5 +1,5 @@
 import type { Branch, EntryInput, Outcome, Step, StepRunner, WorkflowDefinition } from "../definition.ts";
-import { findCode, type CodeTable } from "../code-table.ts";
+import { findCode, toDelay, type CodeTable } from "../code-table.ts";
 import type { EventBody } from "../events.ts";
 import type { Execution, ParkedBranch, Position, Transition } from "../execution.ts";
 import { Fibers, StepFailure } from "./fibers.ts";
@@ -179,20 +179,19 @@ export class Interpreter {
   }
 
   *#runEntry(path: string, input: Value, { suffix = "", data, argument, resumed: first }: EntryInput): Branch {
-    const { attempts, delay = 0, backoff = 1 } = findCode(this.#codes, path, suffix).retry;
+    const { retry } = findCode(this.#codes, path, suffix);
     const stableKey = toStableKey(path, suffix, this.#generation);
     const idempotencyKey = toIdempotencyKey(this.#executionId, stableKey);
     const position = { stepIndex: this.#topIndex, stepId: path };
     let resumed = first;
     for (let attempt = 1; ;) {
       const key = toEntryKey(stableKey, this.#count(stableKey));
-      const wait = attempt === 1 ? 0 : delay * backoff ** (attempt - 2);
       const plan: AttemptPlan = {
         key,
         path,
         suffix,
         attempt,
-        delay: wait,
+        delay: toDelay(retry, attempt),
         idempotencyKey,
         data,
         argument,
@@ -206,7 +205,7 @@ export class Interpreter {
         attempt = 1;
       } else if (!("error" in result)) {
         return { value: result.value, attempt };
-      } else if (attempt++ >= attempts) {
+      } else if (attempt++ >= retry.attempts) {
         throw new StepFailure(result.error);
       }
     }

@@ -128,7 +128,7 @@ export async function openWorldOn(
     runnable,
     book,
     durable,
-    complaints: () => logs.filter(({ message }) => !/^Step (failed|aborted)/.test(message)),
+    complaints: () => logs.filter(({ message }) => !/^Step (attempt failed|failed|aborted)/.test(message)),
     held: () => held.size,
     async close(drainMs) {
       await engine.close({ drainMs });
@@ -210,6 +210,7 @@ function watched(createWalk: CreateWalk, book: Book, durable: Extents): CreateWa
           ended(result);
         });
       },
+      failedStep: (error) => walk.failedStep(error),
       position: () => walk.position(),
       confirmTransition: () => walk.confirmTransition(),
       release: (reason) => walk.release(reason),

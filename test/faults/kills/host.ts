@@ -48,7 +48,7 @@ async function start({ folder, life, cluster }: Start): Promise<void> {
 function createLogger(): Logger {
   const nothing = (): void => {};
   const complain = (message: string, data?: Record<string, unknown>): void => {
-    if (!message.startsWith("Step failed"))
+    if (!message.startsWith("Step "))
       write(`complaint ${message} ${String((data?.["error"] as Error)?.stack)}`.replaceAll("\n", " "));
   };
   return { trace: nothing, debug: nothing, info: nothing, warn: complain, error: complain, fatal: complain };

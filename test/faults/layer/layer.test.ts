@@ -34,7 +34,7 @@ const beside = 2;
 const timeout = bySize(600_000, 7_200_000);
 
 /** What a server may log while it is treated like this. */
-const expected = /^(Step (failed|aborted)|The store cannot be written|Model call)/;
+const expected = /^(Step (attempt failed|failed|aborted)|The store cannot be written|Model call)/;
 
 describe("a server whose model, store and sockets fail every tenth time", () => {
   it(`keeps every promise, and ends everything once the faults stop (${seeds} seeds)`, { timeout }, async () => {

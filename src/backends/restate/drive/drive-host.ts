@@ -1,6 +1,7 @@
 import type { Program } from "../../../engine/backend.ts";
 import type { LiveEvent } from "../../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../../engine/execution.ts";
+import type { FailedStep } from "../../../engine/execution-log.ts";
 import type { Admissible } from "../../../engine/runs/slots.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { LocalDrive } from "./drives.ts";
@@ -32,6 +33,8 @@ export interface DriveHost {
    */
   publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay?: boolean): void;
   publishLive(event: LiveEvent): void;
+  /** A drive of this replica has made a transition. Not called again when the drive is repeated. */
+  settled(state: ExecutionState, failure: FailedStep | undefined): void;
   /** Ends a drive that cannot continue. Another one continues from the rows. */
   rescue(input: RescueInput, id: string): void;
   /** Asks a drive of this replica to get a register. */

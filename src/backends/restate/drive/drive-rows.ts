@@ -2,6 +2,7 @@ import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { JsonText } from "../../../core/json.ts";
 import { toTransitionEvent, type EventBody } from "../../../engine/events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
+import type { FailedStep } from "../../../engine/execution-log.ts";
 import { textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import type { AttemptResult } from "../../../engine/walk/decision.ts";
 import { inputRow } from "../../../engine/walk/value.ts";
@@ -78,11 +79,12 @@ export class DriveRows {
   }
 
   /** Stores the row of an end, and publishes it once Restate has it: code of tomorrow could lead to another end. */
-  async storeEnd({ stored, transitions }: NextRow): Promise<void> {
-    const isReplay = isReplaying(this.#context);
+  async storeEnd({ stored, transitions }: NextRow, failure: FailedStep | undefined): Promise<void> {
+    const isRepeated = isReplaying(this.#context);
     const states = this.#set(stored, transitions);
     await this.flush();
-    this.#host.publish(this.#execution.id, stored, states, isReplay);
+    this.#host.publish(this.#execution.id, stored, states, isRepeated);
+    if (!isRepeated) this.#host.settled(states.at(-1)!, failure);
   }
 
   /** Resolves when Restate has all changes: it answers in order. The answer for a key is kept, so each time it is another one. */
@@ -99,13 +101,15 @@ export class DriveRows {
   }
 
   /** Asks the register for a transition, and stores its row. Returns false when a command was first, and is on its way. */
-  async settle(link: RegisterLink, next: Transition, { made, notMade, onMade }: Outcomes): Promise<boolean> {
+  async settle(link: RegisterLink, next: Transition, { made, notMade, onMade, failure }: Outcomes): Promise<boolean> {
     keepPending(this.#context, made.stored);
     const isMade = await link.settle(next, made.stored.epoch - 1);
+    const isRepeated = isReplaying(this.#context); // the row is in Restate's journal
     if (isMade) onMade?.();
     const row = isMade ? made : notMade;
     if (row) this.store(row.stored, row.transitions);
     dropPending(this.#context);
+    if (isMade && !isRepeated) this.#host.settled(this.#toState(next, made.stored.epoch), failure);
     return isMade;
   }
 
@@ -157,6 +161,7 @@ interface Outcomes {
   readonly made: NextRow;
   readonly notMade?: NextRow;
   readonly onMade?: () => void;
+  readonly failure?: FailedStep | undefined;
 }
 /** The row that comes next, with its transitions. */
 export interface NextRow {

@@ -211,13 +211,14 @@ export class Drive implements LocalDrive, Admissible {
     const { stored, transitions } = toRow([...commands, next]);
     const made = { stored: { ...stored, moved: true }, transitions };
     const onMade = (): void => this.#walk.confirmTransition();
+    const failure = "error" in next ? this.#walk.failedStep(next.error) : undefined;
     if (this.#solo?.canEnd(next)) {
       onMade();
       this.#solo.end(next, made.stored);
-      await this.#rows.storeEnd(made);
+      await this.#rows.storeEnd(made, failure);
       return true;
     }
-    const isMade = await this.#rows.settle(this.#link, next, { made, notMade: toRow(commands), onMade });
+    const isMade = await this.#rows.settle(this.#link, next, { made, notMade: toRow(commands), onMade, failure });
     if (this.#solo) forgetSolo(this.#context);
     this.#solo = undefined;
     return isMade;

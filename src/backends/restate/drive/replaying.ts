@@ -5,7 +5,10 @@ class ReplayProbe {
   isReplaying = false;
 }
 
-/** Whether the attempt of a handler repeats an earlier one. The SDK says so only to its logger. Ask before anything else. */
+/**
+ * Whether the next call of a handler is in Restate's journal: an earlier attempt has made it. Before the first call: whether
+ * the attempt repeats an earlier one. The SDK says so only to its logger.
+ */
 export function isReplaying(context: Context): boolean {
   const probe = new ReplayProbe();
   context.console.debug(probe);
