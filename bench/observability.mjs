@@ -14,6 +14,7 @@ const noTraces = {
   ready: Promise.resolve(),
   tracer: { isOn: () => false, start() {} },
   rootOf() {},
+  async flush() {},
   listen: () => () => {},
 };
 

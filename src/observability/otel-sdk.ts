@@ -12,12 +12,13 @@ import {
 } from "@opentelemetry/api";
 import manifest from "../../package.json" with { type: "json" };
 import { toSpanIds, type SpanIds } from "../core/trace.ts";
-import type { OtelSdk } from "./otel.ts";
+import { within } from "../core/within.ts";
+import type { CleanAttributes, OtelSdk } from "./otel.ts";
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
 
 /** Creates our spans as spans of the SDK that the application has registered. */
-export function createOtelSdk(): OtelSdk {
+export function createOtelSdk(clean: CleanAttributes): OtelSdk {
   const tracer = trace.getTracer("agentserve", manifest.version);
   const open = new Map<string, OtelSpan>();
 
@@ -34,16 +35,16 @@ export function createOtelSdk(): OtelSdk {
       const active = trace.getSpanContext(context.active());
       return active && fromSpanContext(active);
     },
-    start({ name, kind, parent, attributes = {}, links = [] }) {
+    start({ name, kind, parent, attributes, links = [] }) {
       const linked = links.map((ids) => ({ context: toSpanContext(ids) }));
-      const options = { kind: kinds[kind], attributes: attributes as Theirs, links: linked };
+      const options = { kind: kinds[kind], attributes: clean(attributes) as Theirs, links: linked };
       const span = tracer.startSpan(name, options, toContext(parent));
       const ids = fromSpanContext(span.spanContext());
       const { spanId } = ids;
       open.set(spanId, span);
       return {
         ...ids,
-        set: (more) => void span.setAttributes(more as Theirs),
+        set: (more) => void span.setAttributes(clean(more) as Theirs),
         end(error) {
           open.delete(spanId);
           if (error === undefined) span.setStatus({ code: SpanStatusCode.OK });
@@ -53,7 +54,28 @@ export function createOtelSdk(): OtelSdk {
         enter: (run) => context.with(trace.setSpan(context.active(), span), run),
       };
     },
+    isPaused: () => false,
+    async flush(ms) {
+      const flushed = findProvider().forceFlush?.();
+      await within(ms, Promise.resolve(flushed), {
+        onLate() {
+          throw new Error("the OpenTelemetry SDK did not export them in time");
+        },
+      });
+    },
   };
+}
+
+/** A provider of the SDK. `forceFlush` is not part of the API. */
+interface FlushableProvider {
+  forceFlush?(): Promise<void>;
+  getDelegate?(): FlushableProvider;
+}
+
+/** Returns the provider behind the proxy that the API has registered for it. */
+function findProvider(): FlushableProvider {
+  const provider = trace.getTracerProvider() as FlushableProvider;
+  return provider.getDelegate?.() ?? provider;
 }
 
 // A sampler of the SDK follows the flag of the parent, unless the application has chosen another sampler.

@@ -1,7 +1,7 @@
 import type { Attributes, SpanIds, SpanOptions } from "../core/trace.ts";
 
-/** A span of the OpenTelemetry SDK that the application has registered. */
-interface SdkSpan extends SpanIds {
+/** A span of an exporter: of the OpenTelemetry SDK that the application has registered, or of our own export. */
+export interface SdkSpan extends SpanIds {
   set(attributes: Attributes): void;
   /** Ends the span, with a message if it failed. */
   end(error: string | undefined): void;
@@ -12,4 +12,11 @@ export interface OtelSdk {
   /** Returns the active span of the application's own code. */
   active(): SpanIds | undefined;
   start(options: SpanOptions): SdkSpan;
+  /** Returns true while spans would only be dropped: none should be created, because each costs some microseconds. */
+  isPaused(): boolean;
+  /** Exports the spans that have ended, within a time. Rejects if that fails. */
+  flush(ms: number): Promise<void>;
 }
+
+/** Redacts and shortens the attributes of a span. */
+export type CleanAttributes = (attributes: Attributes | undefined) => Record<string, Attributes[string]>;

@@ -1,6 +1,7 @@
-import { randomBytes } from "node:crypto";
 import { attempt } from "../core/attempt.ts";
 import { toErrorMessage } from "../core/error.ts";
+import type { Logger } from "../core/log.ts";
+import type { Totals } from "../core/metrics.ts";
 import { runOutOfScope } from "../core/scope.ts";
 import {
   currentSpan,
@@ -12,8 +13,9 @@ import {
   type Tracer,
 } from "../core/trace.ts";
 import { findSdk } from "./find-sdk.ts";
-import type { OtelSdk } from "./otel.ts";
+import type { CleanAttributes, OtelSdk } from "./otel.ts";
 import { createRedactor } from "./redact.ts";
+import { newSpanId, newTraceId } from "./span-ids.ts";
 
 /** The subject of a trace: the first agent or workflow in it. */
 export interface Entity {
@@ -46,32 +48,38 @@ type SpanListener = (notices: readonly SpanNotice[]) => void;
 
 export interface Traces {
   readonly tracer: Tracer;
-  /** Resolves when an SDK that is already registered receives spans. */
+  /** Resolves when an SDK that is already registered, or our own export, receives spans. */
   readonly ready: Promise<unknown>;
+  /** Exports the spans that have ended, within a time. Never rejects. */
+  flush(ms: number): Promise<void>;
   /** Returns the entity of a recent trace. */
   rootOf(traceId: string | undefined): Entity | undefined;
   /** Calls the listener with the span events of one turn of the event loop. Returns a function that removes it. */
   listen(listener: SpanListener): () => void;
 }
 
-export function createTraces(): Traces {
+interface TracesOptions {
+  readonly logger: Pick<Logger, "warn">;
+  readonly totals: Totals;
+}
+
+export function createTraces({ logger, totals }: TracesOptions): Traces {
   const listeners = new Set<SpanListener>();
-  const found = findSdk();
   const redact = createRedactor(process.env);
   const shorten = (text: string): string => redact.text(text.slice(0, mostLetters));
-  const clean = (attributes: Attributes = {}): Record<string, Attributes[string]> => {
+  const clean: CleanAttributes = (attributes = {}) => {
     const entries = Object.entries(attributes).filter(([, value]) => value !== undefined);
     return Object.fromEntries(
       entries.map(([name, value]) => [name, typeof value === "string" ? shorten(value) : value]),
     );
   };
+  const found = findSdk({ clean, logger, totals });
   /** The entities of recent traces, by trace id. */
   const roots = new Map<string, Entity>();
   let notices: SpanNotice[] = [];
 
   function tell(type: SpanEvent["type"], span: SpanView): void {
-    if (listeners.size === 0) return;
-    const copy = { ...span, attributes: { ...span.attributes } };
+    const copy = { ...span, attributes: clean(span.attributes) };
     const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
     // Listeners are called after the current work, once per turn of the event loop.
     if (notices.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
@@ -93,42 +101,36 @@ export function createTraces(): Traces {
   function start(options: SpanOptions, sdk: OtelSdk | undefined): Span {
     const { name, kind, links } = options;
     const parent = options.parent ?? currentSpan() ?? sdk?.active();
-    const attributes = clean(options.attributes);
+    const attributes: Record<string, Attributes[string]> = { ...options.attributes };
     // An error in the SDK of the application must not affect the traced work.
     const theirs = sdk && attempt(() => sdk.start({ name, kind, links, parent, attributes }));
-    const traceId = theirs?.traceId ?? parent?.traceId ?? randomBytes(16).toString("hex");
-    const spanId = theirs?.spanId ?? randomBytes(8).toString("hex");
+    const traceId = theirs?.traceId ?? parent?.traceId ?? newTraceId();
+    const spanId = theirs?.spanId ?? newSpanId();
     // Without an SDK, the flag of the caller is passed on.
     const sampled = theirs ? theirs.sampled : parent?.sampled;
-    know(traceId, attributes);
-    const startTime = new Date().toISOString();
-    const view = {
-      traceId,
-      spanId,
-      parentSpanId: parent?.spanId,
-      name,
-      kind,
-      startTime,
-      attributes,
-      links,
-      events: [],
-    };
-    tell("span:start", { ...view, status: { code: "unset" } });
+    if (listeners.size > 0) know(traceId, attributes);
+    const startedAt = Date.now();
+    function toView(status: SpanView["status"], endTime?: string): SpanView {
+      const startTime = new Date(startedAt).toISOString();
+      const { spanId: parentSpanId } = parent ?? {};
+      return { traceId, spanId, parentSpanId, name, kind, startTime, endTime, attributes, status, links, events: [] };
+    }
+    if (listeners.size > 0) tell("span:start", toView({ code: "unset" }));
     let isOpen = true;
     return {
       ...toSpanIds(traceId, spanId, sampled),
       set(more) {
-        const cleaned = clean(more);
-        Object.assign(attributes, cleaned);
-        attempt(() => theirs?.set(cleaned));
+        Object.assign(attributes, more);
+        attempt(() => theirs?.set(more));
       },
       end(error) {
         if (!isOpen) return;
         isOpen = false;
-        const message = shorten(toErrorMessage(error));
-        attempt(() => theirs?.end(error === undefined ? undefined : message));
-        const status = error === undefined ? ({ code: "ok" } as const) : ({ code: "error", message } as const);
-        tell("span:end", { ...view, endTime: new Date().toISOString(), status });
+        const message = error === undefined ? undefined : shorten(toErrorMessage(error));
+        attempt(() => theirs?.end(message));
+        if (listeners.size === 0) return;
+        const status = message === undefined ? ({ code: "ok" } as const) : ({ code: "error", message } as const);
+        tell("span:end", toView(status, new Date().toISOString()));
       },
       enter: (run) => (theirs ? theirs.enter(run) : run()),
     };
@@ -136,11 +138,18 @@ export function createTraces(): Traces {
 
   return {
     ready: found.ready,
+    async flush(ms) {
+      await found.flush(ms).catch((error: unknown) => {
+        logger.warn("Spans were lost at shutdown", { reason: toErrorMessage(error).slice(0, 200) });
+      });
+    },
     tracer: {
-      isOn: () => listeners.size > 0 || found.get() !== undefined,
+      isOn: () => listeners.size > 0 || found.get()?.isPaused() === false,
       start(options) {
         const sdk = found.get();
-        return sdk || listeners.size > 0 ? start(options(), sdk) : undefined;
+        if (listeners.size > 0 || sdk?.isPaused() === false) return start(options(), sdk);
+        if (sdk) totals.droppedSpans++;
+        return undefined;
       },
     },
     rootOf: (traceId) => roots.get(traceId ?? ""),

@@ -32,6 +32,7 @@ import { answerMs, type ListeningServer, type ListenOptions } from "./network/li
 import { toListener } from "./network/listener.ts";
 import { openStoreAndPort } from "./open.ts";
 import { listCustomRoutes, type ListedRoute } from "./listing.ts";
+import { createReplacedNotice } from "./replaced-notice.ts";
 import { findWeakSecret } from "./risks.ts";
 import type { StoreGate } from "./store-gate.ts";
 import { createVersions } from "./versions.ts";
@@ -133,7 +134,7 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
       activityLevel: mode === "dev" ? "info" : "debug",
       takesDebug: () => output !== terminal,
     });
-  const traces = parts.traces ?? createTraces();
+  const traces = parts.traces ?? createTraces({ logger: logs.logger, totals: counters.totals });
   const { logger, activity } = logs;
   const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
@@ -209,19 +210,19 @@ function assemble(project: Project, parts: ServerParts, isServing: boolean) {
   function complain(next: Problem | undefined): void {
     problem = next;
   }
-  return { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traced: traces.ready };
+  return { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traces };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode, heldMs } = parts;
   const { server } = project.config;
   const assembled = assemble(project, parts, true);
-  const { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traced } = assembled;
+  const { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traces } = assembled;
   const versions = createVersions(toApp(project), { logger, heldMs });
   const { current } = versions;
   let opening: Promise<void> | undefined;
   const open = (options?: OpenOptions): Promise<void> =>
-    (opening ??= traced
+    (opening ??= traces.ready
       .then(() => engine.open(options))
       .catch((error: unknown) => {
         opening = recovering = undefined; // the next call tries again: the store may be free by then
@@ -327,19 +328,12 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     // A caller of `fetch` that never reads the response would hold its version for ever.
     const rest = Math.max(answerMs, until - performance.now());
     await within(rest, versions.close(), { onLate: () => {} });
+    await traces.flush(Math.min(flushMs, Math.max(drainMs, answerMs)));
     metrics.close();
   }
 }
 
-const toEntry = ({ method, path }: BuiltInRoute): string => `${method} ${path}`;
+/** The time to export the last spans, within another `drainMs`. */
+const flushMs = 3_000;
 
-/** Logs each route that `configureApp` replaces, once. */
-function createReplacedNotice(logger: Logger): (replaced: Iterable<string>) => void {
-  const said = new Set<string>();
-  return (replaced) => {
-    for (const entry of replaced) {
-      if (!said.has(entry)) logger.info(`configureApp replaces the built-in route ${entry}`);
-      said.add(entry);
-    }
-  };
-}
+const toEntry = ({ method, path }: BuiltInRoute): string => `${method} ${path}`;

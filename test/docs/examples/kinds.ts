@@ -40,11 +40,6 @@ const kinds: readonly Kind[] = [
     run: runBadSave,
   },
   { name: "ini, a unit", is: ({ language, text }) => language === "ini" && text.includes("[Service]"), run: runUnit },
-  {
-    name: "nginx",
-    is: ({ language }) => language === "nginx",
-    run: async () => console.log("nginx: run by test/hosts/nginx"),
-  },
   { name: "dockerfile", is: ({ language }) => language === "dockerfile", run: runDockerfile },
   {
     name: "json, a log record",
@@ -64,13 +59,6 @@ const kinds: readonly Kind[] = [
   },
 ];
 
-/** Examples that need a Restate server. `test/restate/docs.test.ts` executes them. */
-const onRestate: Kind = {
-  name: "on Restate, taken by name",
-  is: ({ file }) => file === "docs/scale-out.md",
-  run: async ({ language }) => expect(["sh", "ts", "toml", "haproxy"]).toContain(language),
-};
-
 /** Examples that run inside of other frameworks. `test/hosts` executes them. */
 export const onHosts: Kind = {
   name: "on another host, taken by name",
@@ -78,16 +66,34 @@ export const onHosts: Kind = {
   run: async (block) => expect(block.language === "sh" || toFileName(block) !== undefined).toBe(true),
 };
 
-/** A part of a config of nginx. `test/browser/prefix.browser.ts` executes it. */
-const onNginx: Kind = {
-  name: "nginx",
-  is: ({ language }) => language === "nginx",
-  run: async ({ text }) => expect(text).toMatch(/^location /),
-};
+/** Examples that other tests execute, because they need large packages. */
+const elsewhere: readonly Kind[] = [
+  {
+    name: "on Restate, taken by name", // test/restate/docs.test.ts
+    is: ({ file }) => file === "docs/scale-out.md",
+    run: async ({ language }) => expect(["sh", "ts", "toml", "haproxy"]).toContain(language),
+  },
+  {
+    name: "with OpenTelemetry, in order", // test/hosts/opentelemetry/docs.test.ts
+    is: ({ file, text }) => file === "docs/observability.md" && /OTEL_|@opentelemetry\//.test(text),
+    run: async ({ language }) => expect(["sh", "js"]).toContain(language),
+  },
+  {
+    name: "with Prometheus", // test/observability/metrics/load.test.ts
+    is: ({ text }) => text.startsWith("# prometheus.yml"),
+    run: async ({ language }) => expect(language).toBe("yaml"),
+  },
+  onHosts,
+  {
+    name: "with nginx", // test/browser/prefix.browser.ts, test/hosts/nginx
+    is: ({ language }) => language === "nginx",
+    run: async ({ text }) => expect(text).toMatch(/^(location|upstream) /),
+  },
+];
 
 export function toKind(block: Block): Kind {
-  const elsewhere = [onRestate, onHosts, onNginx].find((kind) => kind.is(block));
-  const found = elsewhere ? [elsewhere] : kinds.filter((kind) => kind.is(block));
+  const others = elsewhere.filter((kind) => kind.is(block));
+  const found = others.length > 0 ? others : kinds.filter((kind) => kind.is(block));
   if (found.length === 1) return found[0]!;
   const names = found.map(({ name }) => name).join(" and ");
   throw new Error(
