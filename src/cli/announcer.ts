@@ -36,7 +36,7 @@ function toPerson(server: OpenServer): Announcer {
       const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
       const took = colors.dim(`ready in ${Math.round(ms)} ms`);
       print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${took}`);
-      print(colors.dim(`  ${served}  ·  ${url}/ui  ·  ${url}/doc`));
+      print(colors.dim(`  ${served}  ·  ${url}/ui  ·  /doc`));
       print(colors.dim(`  ${countRoutes(server.routes())}  ·  list them with "agentserve routes"`));
     },
     portMoved: (from, to) => print(`${colors.yellow("!")} port ${from} is in use ${colors.dim(`· using ${to}`)}`),

@@ -192,7 +192,7 @@ export default defineConfig({ workflows: [hello], server: { basePath: "/api/ai" 
   expect(paths.filter((path) => !path.startsWith("/api/ai"))).toEqual([]);
   const child = agentserve(["start", "--port", "0", "--data", ":memory:"], { cwd });
   const [url] = await child.waitFor(/http:\/\/\S+:\d+\/api\/ai/);
-  await child.waitFor(new RegExp(`${url}/ui  ·  ${url}/doc`));
+  await child.waitFor(new RegExp(`${url}/ui  ·  /doc`));
   const called = await agentserve(["call", "workflow", "hello", "{}", "--url", url, "--json"], { cwd }).ended;
   expect([called.code, called.stdout]).toEqual([0, expect.stringContaining("hi")]);
 });
