@@ -14,7 +14,7 @@ export function createPlaceFinder(root: string) {
     if (!(error instanceof Error)) return undefined;
     const [inner, ...outer] = placesOf(error, root)
       .slice(0, mostCalls + 1)
-      .map(toSource);
+      .map((place) => toSource(place, root));
     if (!inner) return depth < mostCauses ? findPlace(error.cause, columns, depth + 1) : undefined;
     const calls = outer.map((call) => (call.name ? `${call.name} (${showPlace(call)})` : showPlace(call)));
     return { at: showPlace(inner), frame: toFrame(inner, columns), calls };

@@ -77,7 +77,7 @@ const endings = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "json"].f
 /** Returns the innermost place of a stack that is in the user's own code. */
 function placeOf(error: Error, root: string): Place | undefined {
   const [place] = placesOf(error, root);
-  return place && toSource(place);
+  return place && toSource(place, root);
 }
 
 export const showPlace = ({ file, line, column }: Place): string => `${show(file)}:${line}:${column}`;

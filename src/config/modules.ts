@@ -1,6 +1,7 @@
-import { existsSync, statSync, type Stats } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { createJiti, type Jiti } from "jiti";
+import { toCacheFolder } from "./cache-folder.ts";
 import { ConfigError } from "./error.ts";
 import { show, toLoadError } from "./load-error.ts";
 import { isOwnFile } from "./own-file.ts";
@@ -23,7 +24,8 @@ export function createModules(config: string, own: OwnModules): Modules {
   const jiti: Jiti = createJiti(config, {
     interopDefault: false,
     virtualModules: own,
-    fsCache: cacheFolder(root),
+    fsCache: toCacheFolder(root),
+    sourceMaps: true, // read by `toSource`
   });
   // Node's cache of CommonJS modules. jiti stores its modules there as well.
   const others = new Set(Object.keys(jiti.cache));
@@ -44,16 +46,3 @@ export function createModules(config: string, own: OwnModules): Modules {
     },
   };
 }
-
-/** Compiled files are code: they are cached beside the packages, never in a folder that other users can write to. */
-function cacheFolder(root: string): string | false {
-  for (let folder = root; ; folder = dirname(folder)) {
-    const packages = join(folder, "node_modules");
-    const found = statSync(packages, { throwIfNoEntry: false });
-    if (found) return isPrivate(found) && join(packages, ".cache", "agentserve");
-    if (folder === dirname(folder)) return false;
-  }
-}
-
-const isPrivate = ({ uid, mode }: Stats): boolean =>
-  process.getuid === undefined || ([0, process.getuid()].includes(uid) && (mode & 0o002) === 0);

@@ -2,39 +2,41 @@ import { readFileSync } from "node:fs";
 import { SourceMap, type SourceMapPayload } from "node:module";
 import { createJiti } from "jiti";
 import { attempt } from "../core/attempt.ts";
+import { toCacheFolder } from "./cache-folder.ts";
 import type { Place } from "./error.ts";
 
 /**
  * Converts a place in the code that jiti has compiled to the place in its source. The lines are the same, but types and
- * imports move the columns. The file is compiled again for this, because jiti's code has no source map that Node reads.
+ * imports move the columns. Node does not read the source maps of jiti. They are in its cache; without a cache, the file is
+ * compiled again.
  */
-export function toSource<P extends Place>(place: P): P {
+export function toSource<P extends Place>(place: P, root: string): P {
   const { file, line, column } = place;
   if (column === undefined || !/\.[cm]?[jt]sx?$/.test(file)) return place;
-  const found = attempt(() => mapOf(file)?.findOrigin(line, column));
+  const found = attempt(() => mapOf(file, root)?.findOrigin(line, column));
   return found && "lineNumber" in found ? { ...place, line: found.lineNumber, column: found.columnNumber } : place;
 }
 
 /** The last files that had an error, by their text: the same error may occur often. */
-const kept = new Map<string, { source: string; map: SourceMap | undefined }>();
-const mostKept = 8;
+export const keptMaps: Map<string, { source: string; map: SourceMap | undefined }> = new Map();
+export const mostKeptMaps = 8;
 
-function mapOf(file: string): SourceMap | undefined {
+function mapOf(file: string, root: string): SourceMap | undefined {
   const source = readFileSync(file, "utf8");
-  const known = kept.get(file);
+  const known = keptMaps.get(file);
   if (known?.source === source) return known.map;
-  const map = attempt(() => compile(file, source));
-  kept.delete(file);
-  kept.set(file, { source, map });
-  for (const oldest of kept.keys()) if (kept.size > mostKept) kept.delete(oldest);
+  const map = attempt(() => compile(file, source, root));
+  keptMaps.delete(file);
+  keptMaps.set(file, { source, map });
+  for (const oldest of keptMaps.keys()) if (keptMaps.size > mostKeptMaps) keptMaps.delete(oldest);
   return map;
 }
 
-function compile(filename: string, source: string): SourceMap | undefined {
-  const jiti = createJiti(filename, { interopDefault: false, fsCache: false, sourceMaps: true });
+function compile(filename: string, source: string, root: string): SourceMap | undefined {
+  const jiti = createJiti(filename, { interopDefault: false, fsCache: toCacheFolder(root), sourceMaps: true });
   const ts = /\.[cm]?tsx?$/.test(filename);
   const code = jiti.transform({ source, filename, ts, async: true, retainLines: true });
-  const [, encoded] = /\/\/# sourceMappingURL=data:[^,]*;base64,(\S+)\s*$/.exec(code) ?? [];
+  const [, encoded] = /\/\/# sourceMappingURL=data:[^,]*;base64,([\w+/=]+)/.exec(code) ?? [];
   if (!encoded) return undefined;
   return new SourceMap(JSON.parse(Buffer.from(encoded, "base64").toString()) as SourceMapPayload);
 }

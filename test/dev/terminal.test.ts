@@ -132,6 +132,26 @@ it.each([80, 120])("prints the error of a step once, at its place in the source,
   ]);
 });
 
+it("cuts the code of a mistake in the config to the width, and keeps the mistake in sight", async () => {
+  const name = "x".repeat(100);
+  const cwd = createProject({
+    "agents.config.ts": `import { defineConfig } from "agentserve";
+export default defineConfig({ workflows: [/* ${name} */], server: { prot: 1, host: "127.0.0.1" } }); // ${name}
+`,
+  });
+  const command = `stty cols 80 rows 50; exec ${process.execPath} ${bin} dev --port 0 --data :memory:`;
+  const { stdout } = await run("script", ["-qec", command, "/dev/null"], { cwd }).ended;
+  const lines = stripVTControlCharacters(stdout).replaceAll("\r", "").split("\n");
+  expect(lines.slice(0, 4)).toEqual([
+    "error agents.config.ts: server.prot: unknown key; did you mean port?",
+    '  1 | import { defineConfig } from "agentserve";',
+    expect.stringMatching(/^> 2 \| …x+ \*\/\], server: \{ prot: 1, host: "127\.0\.0\.1" \}.*…$/),
+    expect.stringMatching(/^ {4}\| +\^$/),
+  ]);
+  expect(lines[2]!.indexOf("prot")).toBe(lines[3]!.indexOf("^"));
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+});
+
 it("prints the whole stack with --debug", async () => {
   const { execute } = await openTerminal(120, "--debug");
   const lines = await execute("approval", "e", { amount: 101 });
