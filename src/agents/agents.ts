@@ -153,6 +153,6 @@ export function createAgents(given: AgentsOptions): Agents {
 }
 
 const toFailure = async (operation: Operation, error: unknown): Promise<ServeError> =>
-  operation.fail(await loadSdk(), error);
+  operation.fail(await loadSdk().catch(() => undefined), error);
 /** The time in milliseconds that aborted calls have to send their error. */
 const lastWordMs = 100;

@@ -6,7 +6,15 @@ import { closeOnSignal } from "../server/shutdown.ts";
 import { createAnnouncer } from "./announcer.ts";
 import { openBrowser } from "./browser.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import { findIgnoredData, openWithPlace, refuseData, risksOf, toSettings, type ServeFlags } from "./serving.ts";
+import {
+  findIgnoredData,
+  modelProblemsOf,
+  openWithPlace,
+  refuseData,
+  risksOf,
+  toSettings,
+  type ServeFlags,
+} from "./serving.ts";
 
 /** Serves a project and reloads it on save, until a signal ends the process. */
 export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean }): Promise<void> {
@@ -35,7 +43,8 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   announcer.started({ mode, url, ms: performance.now() - began });
   if (port === undefined && listening.port !== defaultPort) announcer.portMoved(defaultPort, listening.port);
   let risks = risksOf(server, project, host);
-  announcer.warn([...risks, ...findIgnoredData(project)]);
+  let problems = modelProblemsOf(project);
+  announcer.warn([...risks, ...problems, ...findIgnoredData(project)]);
   if (flags.open) openBrowser(`${url.replace("//0.0.0.0", "//127.0.0.1")}/`);
 
   const { createReload } = await import("../dev/reload.ts"); // after the server is ready
@@ -56,6 +65,9 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
         const before = new Set(risks.map(({ name }) => name));
         risks = risksOf(server, next, host);
         announcer.warn(risks.filter(({ name }) => !before.has(name)));
+        const known = new Set(problems.map(({ message }) => message));
+        problems = modelProblemsOf(next);
+        announcer.warn(problems.filter(({ message }) => !known.has(message)));
       },
     },
   });

@@ -1,4 +1,6 @@
 import { findSource } from "../agents/models/find-model.ts";
+import { findModelProblems } from "../agents/models/model-problems.ts";
+import type { AgentDefinition } from "../agents/define.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import { show } from "../config/load-error.ts";
 import { dispose, type Project } from "../config/load.ts";
@@ -52,21 +54,25 @@ export async function examine(flags: { config?: string; data?: string }): Promis
 
 const noValues = "(names only, from the environment and .env)";
 
-/** Checks that a model named by a string can be loaded. */
+/** Checks that the models can answer, as far as that is known without a call. */
 function examineModels({ agents, root }: Project): Finding[] {
-  return agents.map(({ value: { id, model } }): Finding => {
-    if (typeof model !== "string") {
-      const name = toVisible(`${id}: ${model.provider}/${model.modelId}`, { most: 200 });
-      return { name: "model", status: "ok", message: name };
-    }
-    try {
-      const source = findSource(model, root);
-      const from = source === "gateway" ? "the AI gateway" : source.packageName;
-      return { name: "model", status: "ok", message: toVisible(`${id}: ${model} from ${from}`, { most: 200 }) };
-    } catch (error) {
-      return toFailure("model", error);
-    }
-  });
+  const all = agents.map(({ value }) => value);
+  const problems = findModelProblems(all, root);
+  const isReady = ({ id }: AgentDefinition): boolean =>
+    problems.every(({ agentId }) => agentId !== undefined && agentId !== id);
+  return [
+    ...problems.map(({ message, hint }): Finding => ({ name: "model", status: "failed", message, hint })),
+    ...all.filter(isReady).map(({ id, model }): Finding => {
+      const message = toVisible(`agent ${id}: ${toSourceName(model, root)}`, { most: 200 });
+      return { name: "model", status: "ok", message };
+    }),
+  ];
+}
+
+function toSourceName(model: AgentDefinition["model"], root: string): string {
+  if (typeof model !== "string") return `${model.provider}/${model.modelId}`;
+  const source = findSource(model, root);
+  return `${model} from ${source === "gateway" ? "the AI gateway" : source.packageName}`;
 }
 
 async function examineStore(project: Project, data: string | undefined): Promise<Finding> {

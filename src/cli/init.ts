@@ -98,7 +98,7 @@ function toManifest(folder: string): string {
     private: true,
     type: "module",
     scripts: { dev: "agentserve dev", start: "agentserve start", typecheck: "tsc" },
-    dependencies: { agentserve: `^${version}`, valibot: `^${dependencies.valibot}` },
+    dependencies: { agentserve: `^${version}`, ai: "^7.0.0", valibot: `^${dependencies.valibot}` },
     devDependencies: {
       "@types/node": `^${devDependencies["@types/node"]}`,
       typescript: `^${devDependencies.typescript}`,

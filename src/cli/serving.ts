@@ -1,3 +1,4 @@
+import { findModelProblems, type ModelProblem } from "../agents/models/model-problems.ts";
 import { withPlace } from "../config/load-error.ts";
 import type { Loader, Project } from "../config/load.ts";
 import { cut } from "../core/cut.ts";
@@ -59,6 +60,13 @@ export function openWithPlace(project: Project, loader: Loader, parts: ServerPar
     throw withPlace(error, loader.file, project.root);
   }
 }
+
+/** The agents of a project that cannot answer. */
+export const modelProblemsOf = ({ agents, root }: Project): ModelProblem[] =>
+  findModelProblems(
+    agents.map(({ value }) => value),
+    root,
+  );
 
 export const risksOf = (server: OpenServer, { config }: Project, host: string, isStrict?: boolean): Risk[] =>
   findRisks({ config, host, routes: server.routes(), isStrict });

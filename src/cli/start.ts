@@ -3,7 +3,15 @@ import { findWeakSecret } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { createAnnouncer } from "./announcer.ts";
 import { loadVisibly, openLoader } from "./project.ts";
-import { findIgnoredData, openWithPlace, refuseData, risksOf, toSettings, type ServeFlags } from "./serving.ts";
+import {
+  findIgnoredData,
+  modelProblemsOf,
+  openWithPlace,
+  refuseData,
+  risksOf,
+  toSettings,
+  type ServeFlags,
+} from "./serving.ts";
 
 const noHttps = {
   message: "server.https works only in dev: serving plain HTTP",
@@ -42,5 +50,10 @@ export async function start(flags: StartFlags): Promise<void> {
     announcer,
   );
   announcer.started({ mode, url, ms: performance.now() - began });
-  announcer.warn([...risks, ...findIgnoredData(project), ...(project.config.server.https ? [noHttps] : [])]);
+  announcer.warn([
+    ...risks,
+    ...modelProblemsOf(project),
+    ...findIgnoredData(project),
+    ...(project.config.server.https ? [noHttps] : []),
+  ]);
 }

@@ -8,6 +8,7 @@ import { defineAgent, defineTool } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import { EventShapes } from "../../src/agents/shapes.ts";
 import { startServer } from "../harness/server.ts";
+import { isLowestSdk } from "./lowest-sdk.ts";
 
 const section = /## Events of `stream`\n([^]*?)\n## /.exec(readFileSync("docs/agents.md", "utf8"))![1]!;
 const rows = [...section.matchAll(/^\| `([\w-]+)` \|(.*)\|$/gm)];
@@ -42,7 +43,7 @@ const script: LanguageModelV4StreamPart[][] = [
   [
     { type: "stream-start", warnings: [{ type: "other", message: "careful" }] },
     { type: "response-metadata", id: "r1", timestamp: new Date(0), modelId: "big" },
-    { type: "ping" },
+    ...(isLowestSdk ? [] : [{ type: "ping" as const }]),
     { type: "reasoning-start", id: "r", providerMetadata },
     { type: "reasoning-delta", id: "r", delta: "hm", providerMetadata },
     { type: "reasoning-end", id: "r", providerMetadata },
@@ -134,7 +135,8 @@ it("every event of a stream is one that the docs list, with the fields that they
     const required = [...listed!].filter(([, always]) => always).map(([name]) => name);
     for (const name of required) expect(fields, `${type} without ${name}`).toHaveProperty(name);
   }
-  expect(new Set(events.map(({ type }) => type))).toEqual(new Set(documented.keys()));
+  const sent = new Set([...events.map(({ type }) => type), ...(isLowestSdk ? ["ping"] : [])]);
+  expect(sent).toEqual(new Set(documented.keys()));
   for (const { text } of [first, second, third]) expect(text).not.toContain("SENTINEL");
 
   // What they say.

@@ -89,7 +89,7 @@ describe("agentserve doctor", () => {
     const report = await examine({ "agents.config.ts": toConfig(`agents: [${agent('"openai/gpt-5"')}]`) });
     expect(report.code).toBe(1);
     expect(found("model", report)).toMatchObject([
-      { status: "failed", message: expect.stringContaining("npm install @ai-sdk/openai") },
+      { status: "failed", hint: expect.stringContaining("npm install @ai-sdk/openai") },
     ]);
   });
 

@@ -76,7 +76,7 @@ Then, in a second terminal, make a first call:
       private: true,
       type: "module",
       scripts: { dev: "agentserve dev", start: "agentserve start", typecheck: "tsc" },
-      dependencies: { agentserve: `^${manifest.version}`, valibot: `^${manifest.dependencies.valibot}` },
+      dependencies: { agentserve: `^${manifest.version}`, ai: "^7.0.0", valibot: `^${manifest.dependencies.valibot}` },
       devDependencies: {
         "@types/node": `^${manifest.devDependencies["@types/node"]}`,
         typescript: `^${manifest.devDependencies.typescript}`,

@@ -5,9 +5,9 @@ import { loadSdk } from "../sdk.ts";
 
 /** Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. */
 export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator<UIMessageChunk> {
-  const sdk = await loadSdk();
   const first = await parts.next(); // an error thrown here becomes an error response
   if (first.done) return;
+  const sdk = await loadSdk();
   const messageId = first.value.type === "start" ? first.value.messageId : undefined;
   const source = toSdkParts(first.value, parts);
   const stream = new ReadableStream<never>(

@@ -10,7 +10,6 @@ export async function* toObjectEvents(
   parts: AsyncGenerator<StreamPart>,
   schema: JsonSchema,
 ): AsyncGenerator<Record<string, unknown>> {
-  const { parsePartialJson } = await loadSdk();
   let text = "";
   let next = 0;
   let last: string | undefined;
@@ -22,6 +21,7 @@ export async function* toObjectEvents(
       text += part.text;
       if (text.length < next) continue;
       next = text.length + text.length / 64; // parsing everything for each word would take quadratic time
+      const { parsePartialJson } = await loadSdk();
       const { value } = await parsePartialJson(text);
       const object = unwrap(schema, value);
       if (isDeeper(object, maxDepth)) continue; // reported when the complete object is validated

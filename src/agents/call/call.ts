@@ -5,6 +5,7 @@ import { newId } from "../../core/id.ts";
 import type { Conversations } from "../../engine/conversations.ts";
 import type { AgentDefinition } from "../define.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
+import type { Sdk } from "../sdk.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
@@ -77,7 +78,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
   try {
     const settings = await toSdkSettings(parts.agent, parts.operation, turn.prompt, shape);
     let result: SdkResult | undefined;
-    const { stream: answer } = parts.agent.sdk.experimental_streamTextLowMemory({
+    const { stream: answer } = toStreamText(parts.agent.sdk)({
       ...settings,
       onEnd: (event) => void (result = event),
       onError: () => {}, // without a callback, the SDK prints the error
@@ -94,6 +95,15 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
     turn.close();
   }
 }
+
+/**
+ * Returns the SDK's function that streams. The one with low memory does not copy the stream, but is experimental: some
+ * versions of the SDK do not have it.
+ */
+function toStreamText(sdk: Partial<Pick<Sdk, LowMemory>> & Omit<Sdk, LowMemory>): Sdk[LowMemory] {
+  return sdk.experimental_streamTextLowMemory ?? sdk.streamText;
+}
+type LowMemory = "experimental_streamTextLowMemory";
 
 interface HeldTurn extends OpenTurn {
   /** Generated on the first call. */

@@ -3,9 +3,10 @@ import { badRequest, ServeError } from "../../core/error.ts";
 import { isModelError, ModelTimeout } from "../models/guarded-model.ts";
 import type { Sdk } from "../sdk.ts";
 
-/** Converts an error of an agent call to one that is safe to send to the caller. */
-export function toServeError(sdk: Sdk, error: unknown): ServeError {
+/** Converts an error of an agent call to one that is safe to send to the caller. `sdk` is undefined if it cannot be loaded. */
+export function toServeError(sdk: Sdk | undefined, error: unknown): ServeError {
   if (error instanceof ServeError) return error;
+  if (!sdk) return new ServeError(502, "Model call failed", { cause: error });
   if (sdk.RetryError.isInstance(error)) return toServeError(sdk, error.lastError);
   if (error instanceof ModelTimeout) return new ServeError(504, "Model call timed out", { cause: error });
   const rejected = clientErrors.map((name) => sdk[name]).find((type) => type.isInstance(error));

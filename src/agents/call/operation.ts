@@ -128,7 +128,7 @@ export class Operation {
   }
 
   /** Handles a failure: logs an internal error, calls `onError`, and returns an error that is safe for the caller. */
-  async fail(sdk: Sdk, thrown: unknown): Promise<ServeError> {
+  async fail(sdk: Sdk | undefined, thrown: unknown): Promise<ServeError> {
     const error = this.#failure ?? thrown;
     this.span?.end(error);
     let shown = toServeError(sdk, error);

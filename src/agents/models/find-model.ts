@@ -13,21 +13,31 @@ export async function findModel(sdk: Sdk, name: string, root: string): Promise<E
   const [, provider = "", modelId = ""] = /^([^/]+)\/(.+)$/.exec(name) ?? [];
   const source = findSource(name, root);
   if (source === "gateway") return sdk.gateway.languageModel(name);
-  const module = await import(pathToFileURL(source.file).href);
-  return toProvider(module, provider, source.packageName).languageModel(modelId);
+  const { packageName, file } = source;
+  if (file === undefined) {
+    // Node remembers that it did not find a package, so a running server does not see one that is installed later.
+    throw new Error(
+      `model "${name}": run "npm install ${packageName}" and set the API key of ${provider}, or set AI_GATEWAY_API_KEY; then restart the server`,
+    );
+  }
+  const module = await import(pathToFileURL(file).href);
+  return toProvider(module, provider, packageName).languageModel(modelId);
 }
 
-/** Finds the source of a model named by a string. If there is none, the error says what to install or set. */
-export function findSource(name: string, root: string): { packageName: string; file: string } | "gateway" {
+/** The package of a provider. `file` is undefined if the project does not have it. */
+interface ProviderPackage {
+  readonly provider: string;
+  readonly packageName: string;
+  readonly file: string | undefined;
+}
+
+/** Finds the source of a model named by a string. */
+export function findSource(name: string, root: string): ProviderPackage | "gateway" {
   const [provider = ""] = name.split("/");
   const packageName = `@ai-sdk/${provider}`;
   const file = resolve(packageName, root);
-  if (file) return { packageName, file };
-  if (process.env["AI_GATEWAY_API_KEY"] || process.env["VERCEL_OIDC_TOKEN"]) return "gateway";
-  // Node remembers that it did not find a package, so a running server does not see one that is installed later.
-  throw new Error(
-    `model "${name}": run "npm install ${packageName}" and set the API key of ${provider}, or set AI_GATEWAY_API_KEY; then restart the server`,
-  );
+  const hasGateway = process.env["AI_GATEWAY_API_KEY"] || process.env["VERCEL_OIDC_TOKEN"];
+  return file === undefined && hasGateway ? "gateway" : { provider, packageName, file };
 }
 
 /** Returns the file of a package, or undefined if it is not installed or the name is not valid. */

@@ -1,0 +1,48 @@
+import { createRequire } from "node:module";
+import { attempt } from "../../core/attempt.ts";
+import { toVisible } from "../../core/visible.ts";
+import type { AgentDefinition } from "../define.ts";
+import { missingSdk } from "../sdk.ts";
+import { findSource } from "./find-model.ts";
+import { findMissingVariables } from "./provider-keys.ts";
+
+/** The reason why agents cannot answer. */
+export interface ModelProblem {
+  /** Undefined: no agent can answer. */
+  readonly agentId?: string;
+  readonly message: string;
+  /** The package to install, or the variable to set. */
+  readonly hint: string;
+}
+
+/**
+ * Finds agents whose model cannot answer, without calling it. Only a model that is named by a string is checked: an
+ * object of a provider package does not say how it gets its key.
+ */
+export function findModelProblems(agents: readonly AgentDefinition[], root: string): ModelProblem[] {
+  if (agents.length === 0) return [];
+  if (!hasSdk()) return [missingSdk];
+  return agents.map((agent) => findModelProblem(agent, root)).filter((problem) => problem !== undefined);
+}
+
+function findModelProblem({ id, model }: AgentDefinition, root: string): ModelProblem | undefined {
+  if (typeof model !== "string") return undefined;
+  const needs = (what: string): string => toVisible(`agent ${id}: the model ${model} needs ${what}`, { most: 200 });
+  const source = findSource(model, root);
+  if (source === "gateway") return undefined;
+  const { packageName, provider, file } = source;
+  if (file === undefined) {
+    return {
+      agentId: id,
+      message: needs(`the package ${packageName}`),
+      hint: toVisible(`npm install ${packageName}, or set AI_GATEWAY_API_KEY to use the AI gateway`, { most: 200 }),
+    };
+  }
+  const missing = findMissingVariables(provider);
+  if (missing.length === 0) return undefined;
+  const names = missing.join(" and ");
+  const unset = missing.length === 1 ? "which is not set" : "which are not set";
+  return { agentId: id, message: needs(`${names}, ${unset}`), hint: `set ${names} in .env or in the environment` };
+}
+
+const hasSdk = (): boolean => attempt(() => createRequire(import.meta.url).resolve("ai")) !== undefined;
