@@ -17,7 +17,7 @@ const isolated = [
   "test/engine/walk/memory.test.ts",
   "test/faults/**/*.test.ts",
   "test/load/**/*.test.ts",
-  "test/observability/{broken-sdk,otlp,spans}.test.ts",
+  "test/observability/{broken-sdk,otlp,otlp-export,spans}.test.ts",
   "test/workflows/space.test.ts",
 ];
 

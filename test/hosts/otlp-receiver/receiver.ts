@@ -51,7 +51,10 @@ export async function startReceiver(): Promise<Receiver> {
   function fromJson(body: Buffer): any {
     const text = body.toString();
     if (!Buffer.from(text).equals(body)) throw new Error("it is not UTF-8");
-    const json = JSON.parse(text, (key, value) => (isId(key) ? Buffer.from(value, "hex").toString("base64") : value));
+    const json = JSON.parse(text, (key, value) => {
+      if (isId(key)) return Buffer.from(value, "hex").toString("base64");
+      return Array.isArray(value) && value.length === 0 ? undefined : value; // an empty list is the same as none
+    });
     const message = Request.fromObject(json);
     const again = Request.toObject(message, toPlain);
     if (!isDeepStrictEqual(again, json)) throw new Error(`it has unknown fields: ${text}`);

@@ -1,8 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { andAgent, andThen, defineAgent, defineWorkflow, type Config } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { chosenBackend } from "../../harness/backends.ts";
 import { createGates } from "../../harness/gates.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
@@ -263,6 +265,16 @@ describe("the text of GET /metrics", () => {
   it.skipIf(!isThere("promtool", "--version"))("passes promtool check metrics", async () => {
     const { status, stdout, stderr } = spawnSync("promtool", ["check", "metrics"], { input: await readText() });
     expect([status, String(stdout), String(stderr)]).toEqual([0, "", ""]);
+  });
+
+  it.skipIf(!isThere("promtool", "--version"))("is scraped by the configuration of docs/observability.md", () => {
+    const [, yaml = ""] = /```yaml\n(# prometheus\.yml\n[^]*?)```/.exec(readFileSync("docs/observability.md", "utf8"))!;
+    const folder = mkdtempSync(join(tmpdir(), "agentserve-prometheus-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    writeFileSync(join(folder, "agentserve.token"), "token");
+    writeFileSync(join(folder, "prometheus.yml"), yaml.replace("/etc/prometheus", folder));
+    const { status, stderr } = spawnSync("promtool", ["check", "config", join(folder, "prometheus.yml")]);
+    expect([status, String(stderr)]).toEqual([0, ""]);
   });
 
   it.skipIf(!isThere("python3", "-c", "import prometheus_client"))("is read by prometheus_client", async () => {
