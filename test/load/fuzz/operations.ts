@@ -16,16 +16,19 @@ export interface Operation {
 
 export const nameOf = ({ method, path }: Operation): string => `${method} ${path}`;
 
+/** Returns the operations of the server. Those of custom routes have no description of their answers. */
 export function readOperations(doc: OpenApi): Operation[] {
   return Object.entries(doc.paths).flatMap(([path, methods]) =>
-    Object.entries(methods as Record<string, Json>).map(([method, operation]) => ({
-      method: method.toUpperCase(),
-      path,
-      query: (operation["parameters"] ?? []).filter((parameter: Json) => parameter["in"] === "query"),
-      body: operation["requestBody"]?.content["application/json"].schema,
-      example: operation["requestBody"]?.content["application/json"].example ?? exampleOf(path),
-      responses: resolveAll(operation["responses"], doc),
-    })),
+    Object.entries(methods as Record<string, Json>)
+      .filter(([, { tags }]) => tags[0] !== "Your routes")
+      .map(([method, operation]) => ({
+        method: method.toUpperCase(),
+        path,
+        query: (operation["parameters"] ?? []).filter((parameter: Json) => parameter["in"] === "query"),
+        body: operation["requestBody"]?.content["application/json"].schema,
+        example: operation["requestBody"]?.content["application/json"].example ?? exampleOf(path),
+        responses: resolveAll(operation["responses"], doc),
+      })),
   );
 }
 
