@@ -20,6 +20,14 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     );
   });
 
+  it("describes each operation, in more words than its summary", async () => {
+    const { body: doc } = await server.get("/doc");
+    for (const { operationId, summary, description } of operationsOf(doc)) {
+      expect(description, operationId).toMatch(/\S/);
+      expect(description, operationId).not.toBe(summary);
+    }
+  });
+
   it("refers only to whole components", async () => {
     const { body: doc } = await server.get("/doc");
     for (const ref of expectResolved(doc)) expect(ref).toMatch(/^#\/components\/(schemas|responses)\/\w+$/);

@@ -35,6 +35,7 @@ export function createMetrics(): ServerMetrics {
         method: "GET",
         path: "/metrics",
         summary: "Numbers of the server in the Prometheus text format",
+        description: "Requests, executions, model calls, tokens, storage and the event loop.",
         access: "protected",
         yields: true,
         responses: { 200: page("text/plain") },
