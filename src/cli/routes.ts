@@ -1,4 +1,4 @@
-import { toRoutes } from "../server/create.ts";
+import { toRoutes } from "../server/assemble.ts";
 import type { ListedRoute } from "../server/listing.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";

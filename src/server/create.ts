@@ -1,40 +1,22 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { limitRequestBody } from "srvx/body-limit";
-import { createAgents } from "../agents/agents.ts";
-import { embedded } from "../backends/embedded/define.ts";
 import type { Config } from "../config/define.ts";
-import { createPlaceFinder } from "../config/find-place.ts";
 import { toProject, type Project } from "../config/load.ts";
-import { createSnapshot, type Snapshot } from "../config/snapshot.ts";
-import { ByteBudget } from "../core/byte-budget.ts";
-import type { Clock } from "../core/clock.ts";
+import type { Snapshot } from "../config/snapshot.ts";
 import { shuttingDown } from "../core/error.ts";
-import { withIds, type Logger } from "../core/log.ts";
+import type { Logger } from "../core/log.ts";
 import { requestIdHeader } from "../core/request-id.ts";
 import type { OpenOptions, Program } from "../engine/backend.ts";
-import { createExecutionLog } from "../engine/execution-log.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
-import { createStreams } from "../http/sse.ts";
-import { createTable } from "../http/table.ts";
-import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
-import { createLogs, type Logs } from "../observability/logs.ts";
-import { createMetrics } from "../observability/metrics/metrics.ts";
-import { createTraces, type Traces } from "../observability/tracer.ts";
 import type { Problem } from "../pages/problem.ts";
-import { createApp, type App, type Mode, type RequestReport } from "./app.ts";
-import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
-import { createCustomApp } from "./custom.ts";
+import { assemble, type ServerParts } from "./assemble.ts";
 import { toHostResponse } from "./host-response.ts";
-import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
-import { createKeyWarnings } from "./key-warnings.ts";
 import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { toListener } from "./network/listener.ts";
 import { openStoreAndPort } from "./open.ts";
-import { listCustomRoutes, type ListedRoute } from "./listing.ts";
-import { createReplacedNotice } from "./replaced-notice.ts";
+import type { ListedRoute } from "./listing.ts";
 import { findWeakSecret } from "./risks.ts";
-import type { StoreGate } from "./store-gate.ts";
 import { createVersions } from "./versions.ts";
 
 /** A server made by `createServer()`. */
@@ -45,29 +27,6 @@ export interface Server {
   listen(options?: { port?: number | undefined; host?: string | undefined }): Promise<ListeningServer>;
   /** Ends streams and sockets, lets requests finish within `limits.drainMs`, then disposes of the config. */
   close(): Promise<void>;
-}
-
-export interface ServerParts {
-  readonly mode: Mode;
-  /** Gets every log record, in place of the logger of the config and of the terminal. */
-  readonly logger?: Logger;
-  /** True to print JSON lines to the terminal. */
-  readonly json?: boolean | undefined;
-  /** True to print whole stacks in `dev`. */
-  readonly debug?: boolean | undefined;
-  /** Replaces the log, so that a benchmark can measure its cost. */
-  readonly logs?: Logs;
-  /** Replaces the tracer, so that a benchmark can measure its cost. */
-  readonly traces?: Traces;
-  /** The file of the embedded store. Overrides the config. */
-  readonly file?: string | undefined;
-  /** False to leave the executions that were running when the last process ended as they are. @default true */
-  readonly recovery?: boolean | undefined;
-  /** @default the clock of the machine */
-  readonly clock?: Clock | undefined;
-  readonly extraRoutes?: readonly BuiltInRoute[];
-  /** Time after which a warning is logged about an older config that is still in use. @default 300000, 5 minutes */
-  readonly heldMs?: number;
 }
 
 /** Creates a server from a config, without files and without the command line. */
@@ -100,117 +59,6 @@ export interface OpenServer extends Server {
   close(options?: { noticeMs?: number; drainMs?: number }): Promise<void>;
   /** Sets the problem that the landing page shows about a version that cannot be served. Undefined clears it. */
   complain(problem: Problem | undefined): void;
-}
-
-/** Returns the routes of a config. The configured backend is not opened. */
-export function toRoutes(project: Project): ListedRoute[] {
-  const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
-  const { toApp } = assemble({ ...project, config }, { mode: "start" }, false);
-  return toApp(project).routes();
-}
-
-/** Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. */
-function assemble(project: Project, parts: ServerParts, isServing: boolean) {
-  const { mode, logger: own, json, debug, extraRoutes, file, clock } = parts;
-  const { config, root } = project;
-  const { limits } = config.server;
-  const metrics = createMetrics();
-  const { counters } = metrics;
-  const onDropped = (count: number): void => void (counters.totals.droppedLogs += count);
-  const findPlace = mode === "dev" ? createPlaceFinder(root) : undefined;
-  const terminal = toTerminal({ json, debug, findPlace, onDropped });
-  const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput => {
-    if (own) return toPlain(own);
-    return theirs ? toHost(theirs, onDropped) : terminal;
-  };
-  let output = toLogOutput(project);
-  const logs =
-    parts.logs ??
-    createLogs({
-      ...limits,
-      clock,
-      output: (...entry) => output(...entry),
-      onDropped,
-      activityLevel: mode === "dev" ? "info" : "debug",
-      takesDebug: () => output !== terminal,
-    });
-  const traces = parts.traces ?? createTraces({ logger: logs.logger, totals: counters.totals });
-  const { logger, activity } = logs;
-  const { tracer } = traces;
-  const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const { engine, conversations } = config.backend.open({
-    ...limits,
-    root,
-    file,
-    logger,
-    metrics: counters,
-    clock,
-    onSettled: createExecutionLog(activity),
-  });
-  const agents = createAgents({ conversations, limits, logger, tracer, metrics: counters, clock, root });
-  let problem: Problem | undefined;
-  const isDev = mode === "dev";
-  const draining = { isDraining: false };
-  const store: StoreGate = { opening: undefined };
-  const readiness: Readiness = {
-    isDraining: () => draining.isDraining,
-    isRecovered: () => engine.isRecovered(),
-    isWritable: () => engine.isWritable(),
-  };
-  const builtIn = createBuiltInRoutes({ engine, agents, logs, traces, limits, isDev, problem: () => problem }, [
-    ...healthRoutes(readiness),
-    metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),
-    ...(extraRoutes ?? []),
-  ]);
-  const withoutHealth = createTable(builtIn.routes.filter((route) => !healthEntries.includes(toEntry(route))));
-  const reportRequest: RequestReport = (error, requestId) =>
-    withIds(logger, { requestId }).error("Request failed", { error });
-  const sayReplaced = createReplacedNotice(logger);
-  const streams = createStreams({ ...limits, report });
-  const unknownKey = createKeyWarnings(logger);
-  const budget = new ByteBudget(limits.inFlightBytes);
-
-  function toApp(next: Project): App {
-    // The limits of the first version apply throughout: backend, streams and port are opened once, with these limits.
-    const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
-    const { configureApp, server } = version.config;
-    const table = server.health === false ? withoutHealth : builtIn;
-    const { custom, table: served } = createCustomApp({
-      configureApp,
-      basePath: server.basePath,
-      table,
-      report: reportRequest,
-    });
-    const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
-    if (isServing) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
-    const open = healthEntries.filter((entry) => !replaced.has(entry));
-    const customRoutes = listCustomRoutes(custom);
-    const shared = { logger, tracer, metrics: counters, ask: agents.ask };
-    const snapshot = createSnapshot(version, { ...shared, open, replaced, customRoutes });
-    counters.register({ workflows: snapshot.workflows.keys(), agents: snapshot.agents.keys() });
-    const app = createApp({
-      snapshot,
-      table: served,
-      custom,
-      report: reportRequest,
-      streams,
-      mode,
-      logger,
-      activity,
-      tracer,
-      counters,
-      budget,
-      clock,
-      unknownKey,
-      store,
-    });
-    output = toLogOutput(next);
-    return app;
-  }
-  function complain(next: Problem | undefined): void {
-    problem = next;
-  }
-  return { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traces };
 }
 
 export function openServer(project: Project, parts: ServerParts): OpenServer {
@@ -335,5 +183,3 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
 
 /** The time to export the last spans, within another `drainMs`. */
 const flushMs = 3_000;
-
-const toEntry = ({ method, path }: BuiltInRoute): string => `${method} ${path}`;

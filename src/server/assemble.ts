@@ -1,0 +1,178 @@
+import { createAgents, type Agents } from "../agents/agents.ts";
+import { embedded } from "../backends/embedded/define.ts";
+import { createPlaceFinder } from "../config/find-place.ts";
+import type { Project } from "../config/load.ts";
+import { createSnapshot } from "../config/snapshot.ts";
+import { ByteBudget } from "../core/byte-budget.ts";
+import type { Clock } from "../core/clock.ts";
+import { withIds, type Logger } from "../core/log.ts";
+import type { Engine } from "../engine/backend.ts";
+import { createExecutionLog } from "../engine/execution-log.ts";
+import { createStreams, type Streams } from "../http/sse.ts";
+import { createTable } from "../http/table.ts";
+import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
+import { createLogs, type Logs } from "../observability/logs.ts";
+import { createMetrics, type ServerMetrics } from "../observability/metrics/metrics.ts";
+import { createTraces, type Traces } from "../observability/tracer.ts";
+import type { Problem } from "../pages/problem.ts";
+import { createApp, type App, type Mode, type RequestReport } from "./app.ts";
+import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
+import { createCustomApp } from "./custom.ts";
+import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
+import { createKeyWarnings } from "./key-warnings.ts";
+import { listCustomRoutes, type ListedRoute } from "./listing.ts";
+import { createReplacedNotice } from "./replaced-notice.ts";
+import type { StoreGate } from "./store-gate.ts";
+
+export interface ServerParts {
+  readonly mode: Mode;
+  /** Gets every log record, in place of the logger of the config and of the terminal. */
+  readonly logger?: Logger;
+  /** True to print JSON lines to the terminal. */
+  readonly json?: boolean | undefined;
+  /** True to print whole stacks in `dev`. */
+  readonly debug?: boolean | undefined;
+  /** Replaces the log, so that a benchmark can measure its cost. */
+  readonly logs?: Logs;
+  /** Replaces the tracer, so that a benchmark can measure its cost. */
+  readonly traces?: Traces;
+  /** The file of the embedded store. Overrides the config. */
+  readonly file?: string | undefined;
+  /** False to leave the executions that were running when the last process ended as they are. @default true */
+  readonly recovery?: boolean | undefined;
+  /** @default the clock of the machine */
+  readonly clock?: Clock | undefined;
+  readonly extraRoutes?: readonly BuiltInRoute[];
+  /** Time after which a warning is logged about an older config that is still in use. @default 300000, 5 minutes */
+  readonly heldMs?: number;
+}
+
+/** The parts of a server that all versions of its config share. */
+export interface Assembly {
+  readonly engine: Engine;
+  readonly agents: Agents;
+  readonly streams: Streams;
+  readonly metrics: ServerMetrics;
+  readonly traces: Traces;
+  readonly logger: Logger;
+  readonly store: StoreGate;
+  readonly draining: { isDraining: boolean };
+  /** Creates the app of a version. */
+  toApp(next: Project): App;
+  complain(problem: Problem | undefined): void;
+  /** Logs an error of a connection. */
+  report(error: unknown): void;
+}
+
+/** Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. */
+export function assemble(project: Project, parts: ServerParts, isServing: boolean): Assembly {
+  const { mode, logger: own, json, debug, extraRoutes, file, clock } = parts;
+  const { config, root } = project;
+  const { limits } = config.server;
+  const metrics = createMetrics();
+  const { counters } = metrics;
+  const onDropped = (count: number): void => void (counters.totals.droppedLogs += count);
+  const findPlace = mode === "dev" ? createPlaceFinder(root) : undefined;
+  const terminal = toTerminal({ json, debug, findPlace, onDropped });
+  const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput => {
+    if (own) return toPlain(own);
+    return theirs ? toHost(theirs, onDropped) : terminal;
+  };
+  let output = toLogOutput(project);
+  const logs =
+    parts.logs ??
+    createLogs({
+      ...limits,
+      clock,
+      output: (...entry) => output(...entry),
+      onDropped,
+      activityLevel: mode === "dev" ? "info" : "debug",
+      takesDebug: () => output !== terminal,
+    });
+  const traces = parts.traces ?? createTraces({ logger: logs.logger, totals: counters.totals });
+  const { logger, activity } = logs;
+  const { tracer } = traces;
+  const report = (error: unknown): void => logger.error("Connection failed", { error });
+  const { engine, conversations } = config.backend.open({
+    ...limits,
+    root,
+    file,
+    logger,
+    metrics: counters,
+    clock,
+    onSettled: createExecutionLog(activity),
+  });
+  const agents = createAgents({ conversations, limits, logger, tracer, metrics: counters, clock, root });
+  let problem: Problem | undefined;
+  const isDev = mode === "dev";
+  const draining = { isDraining: false };
+  const store: StoreGate = { opening: undefined };
+  const readiness: Readiness = {
+    isDraining: () => draining.isDraining,
+    isRecovered: () => engine.isRecovered(),
+    isWritable: () => engine.isWritable(),
+  };
+  const builtIn = createBuiltInRoutes({ engine, agents, logs, traces, limits, isDev, problem: () => problem }, [
+    ...healthRoutes(readiness),
+    metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),
+    ...(extraRoutes ?? []),
+  ]);
+  const withoutHealth = createTable(builtIn.routes.filter((route) => !healthEntries.includes(toEntry(route))));
+  const reportRequest: RequestReport = (error, requestId) =>
+    withIds(logger, { requestId }).error("Request failed", { error });
+  const sayReplaced = createReplacedNotice(logger);
+  const streams = createStreams({ ...limits, report });
+  const unknownKey = createKeyWarnings(logger);
+  const budget = new ByteBudget(limits.inFlightBytes);
+
+  function toApp(next: Project): App {
+    // The limits of the first version apply throughout: backend, streams and port are opened once, with these limits.
+    const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
+    const { configureApp, server } = version.config;
+    const table = server.health === false ? withoutHealth : builtIn;
+    const { custom, table: served } = createCustomApp({
+      configureApp,
+      basePath: server.basePath,
+      table,
+      report: reportRequest,
+    });
+    const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
+    if (isServing) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
+    const open = healthEntries.filter((entry) => !replaced.has(entry));
+    const customRoutes = listCustomRoutes(custom);
+    const shared = { logger, tracer, metrics: counters, ask: agents.ask };
+    const snapshot = createSnapshot(version, { ...shared, open, replaced, customRoutes });
+    counters.register({ workflows: snapshot.workflows.keys(), agents: snapshot.agents.keys() });
+    const app = createApp({
+      snapshot,
+      table: served,
+      custom,
+      report: reportRequest,
+      streams,
+      mode,
+      logger,
+      activity,
+      tracer,
+      counters,
+      budget,
+      clock,
+      unknownKey,
+      store,
+    });
+    output = toLogOutput(next);
+    return app;
+  }
+  function complain(next: Problem | undefined): void {
+    problem = next;
+  }
+  return { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traces };
+}
+
+/** Returns the routes of a config. The configured backend is not opened. */
+export function toRoutes(project: Project): ListedRoute[] {
+  const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
+  const { toApp } = assemble({ ...project, config }, { mode: "start" }, false);
+  return toApp(project).routes();
+}
+
+const toEntry = ({ method, path }: BuiltInRoute): string => `${method} ${path}`;
