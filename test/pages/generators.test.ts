@@ -56,6 +56,17 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     expect(await Promise.all(statuses)).toEqual([200, 200, 400, 400, 400, 400, 400]);
   });
 
+  it("declares the Last-Event-ID that the server reads", async () => {
+    const { body } = await server.post("/workflows/w1/execute", { input: { n: 1 } });
+    const path = `/workflows/w1/executions/${body.data.executionId}/stream`;
+    const seqOf = async (id: string) => (await server.get(path, { headers: { "last-event-id": id } })).events[0]?.seq;
+    expect([await seqOf("2"), await seqOf("")]).toEqual([3, 1]);
+    expect(await server.get(path, { headers: { "last-event-id": "x" } })).toMatchObject({
+      status: 400,
+      body: { error: "Invalid Last-Event-ID: expected the seq of an event" },
+    });
+  });
+
   it("has Prefer where it is understood, and nowhere else", async () => {
     const { body: doc } = await server.get("/doc");
     const ids = operationsOf(doc)

@@ -16,7 +16,7 @@ export interface Components {
   convert(schema: GenericSchema, side: Side): Json;
   /** Adds a schema of the author. Returns a reference to it. */
   adopt(schema: Json, wanted: string): Json;
-  /** Adds a schema without references of its own kind. Returns a reference to it. */
+  /** Adds a schema whose references are components already. Returns a reference to it. */
   add(schema: Json, wanted: string): Json;
   /** Returns the schema that a reference leads to. */
   resolve(schema: Json): Json;

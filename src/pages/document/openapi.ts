@@ -51,7 +51,6 @@ export function toOpenApi(routes: readonly AnyRoute[], parts: DocumentParts): Op
   return {
     openapi: "3.1.0",
     info: { title: "agentserve", version, description: "Agents and workflows, served by agentserve." },
-    servers: [{ url: ".", description: "This server" }], // relative to the URL of the document, which may have a prefix
     security: [],
     tags: tags.filter(({ name }) => used.has(name)),
     paths,
