@@ -248,8 +248,7 @@ export function createApp({
     const log = (status: number): void => record.log(activity, { status, isStream: false });
     try {
       const opened = await open(request, requestId, record);
-      const { status = 101 } = opened.hooks as Partial<Response>; // the host may have refused it
-      log(status);
+      log(opened.refusal?.status ?? 101);
       return opened;
     } catch (error) {
       log(error instanceof ServeError ? error.status : 500);
@@ -262,6 +261,7 @@ export function createApp({
     const origin = request.headers.get("origin");
     if (origin !== null && !isOwn(origin, event.url)) checkOrigin(origin);
     const match = table.find("GET", event.url.pathname);
+    matched(event, match);
     const identity = await identify(event, "GET", match, true);
     if (match?.route.type === "socket") {
       return { hooks: toHooks(match.route, event.url.searchParams, identity), isBuiltIn: true };
