@@ -7,6 +7,7 @@ import { runCommands } from "./commands.ts";
 import { runDockerfile } from "./docker.ts";
 import { runFile } from "./files.ts";
 import { runPage, runProgram } from "./programs.ts";
+import { runLogLines } from "./log-lines.ts";
 import { runRecord } from "./record.ts";
 import { runSession } from "./session.ts";
 import { isPartOfConfig } from "./sources.ts";
@@ -39,6 +40,7 @@ const kinds: readonly Kind[] = [
     is: ({ language, text }) => language === "text" && text.startsWith("error "),
     run: runBadSave,
   },
+  { name: "text, a log", is: ({ language, text }) => language === "text" && /^\d\d:/.test(text), run: runLogLines },
   { name: "ini, a unit", is: ({ language, text }) => language === "ini" && text.includes("[Service]"), run: runUnit },
   { name: "dockerfile", is: ({ language }) => language === "dockerfile", run: runDockerfile },
   {
