@@ -168,7 +168,12 @@ describe("a receiver in trouble", () => {
       const tcp = createTcpServer((socket) => onTestFinished(() => void socket.destroy()));
       const url = await listen(tcp);
       if (how === "refuses connections") tcp.close();
-      const env = { OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_BSP_MAX_QUEUE_SIZE: "30", OTEL_BSP_SCHEDULE_DELAY: "1" };
+      const env = {
+        OTEL_EXPORTER_OTLP_ENDPOINT: url,
+        OTEL_EXPORTER_OTLP_TIMEOUT: "3600000",
+        OTEL_BSP_MAX_QUEUE_SIZE: "30",
+        OTEL_BSP_SCHEDULE_DELAY: "1",
+      };
       const server = await serve(env);
       for (let n = 0; n < 30; n++) expect((await execute(server)).status).toBe(200);
       // 30 spans wait. At least as many requests were not traced as come after the queue is full.

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { Exposition } from "../../../src/observability/metrics/exposition.ts";
 import { parseExposition } from "./exposition.ts";
 
 const head = "# HELP a_total Help.\n# TYPE a_total counter\n";
@@ -26,4 +27,13 @@ it.each([
   ["a lone surrogate", `${head}a_total{x="\uD800"} 1\n`],
 ])("the strict parser refuses %s", (_, text) => {
   expect(() => parseExposition(text)).toThrow();
+});
+
+it("any text can be a label", () => {
+  const out = new Exposition();
+  const texts = ['"', "\\", "\n", "\\n", 'a"}', "\ud800", "😀", ""];
+  const { sample } = out.metric("a_total", "counter", "Help.");
+  for (const [index, text] of texts.entries()) sample(index, [["route", text]]);
+  const { samples } = parseExposition(out.toString()).get("a_total")!;
+  expect(samples.map(({ labels }) => labels["route"])).toEqual(texts.map((text) => text.toWellFormed()));
 });
