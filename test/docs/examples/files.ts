@@ -41,6 +41,20 @@ const proofs: readonly Proof[] = [
     },
   },
   {
+    of: /server: \{ trustedProxies: /,
+    async show({ url }) {
+      const document = await fetch(`${url}/doc`, { headers: { "x-forwarded-prefix": "/ai" } });
+      expect(await document.json()).toMatchObject({ servers: [{ url: "/ai" }] });
+    },
+  },
+  {
+    of: /basePath: "\/api\/ai"/,
+    async show({ url }) {
+      expect((await ask(`${url}/api/ai/workflows`))[0]).toBe(200);
+      expect((await ask(`${url}/workflows`))[0]).toBe(404);
+    },
+  },
+  {
     of: /defineAgent\([^]*tools: /,
     async show({ url, text }) {
       const [, id] = /defineAgent\(\{\s*id: "(.+?)"/.exec(text)!;
