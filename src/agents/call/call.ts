@@ -75,15 +75,17 @@ export async function generate(parts: CallParts, question: Question): Promise<An
 export async function* stream(parts: CallParts, question: Question): AsyncGenerator<AnswerPart> {
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
+  const left = new AbortController();
+  let result: SdkResult | undefined;
   try {
     const settings = await toSdkSettings(parts.agent, parts.operation, turn.prompt, shape);
-    let result: SdkResult | undefined;
     const { stream: answer } = toStreamText(parts.agent.sdk)({
       ...settings,
+      abortSignal: AbortSignal.any([parts.operation.signal, left.signal]),
       onEnd: (event) => void (result = event),
       onError: () => {}, // without a callback, the SDK prints the error
     });
-    for await (const part of answer) {
+    for await (const part of readParts(answer)) {
       if (part.type === "error") throw part.error;
       if (part.type === "abort") throw new Error(part.reason);
       if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
@@ -92,6 +94,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
     if (!result) throw new Error("The model's answer ended without a finish part");
     yield { type: "finish", answer: await finish(parts, shape, turn, result) };
   } finally {
+    if (!result) left.abort(); // ends the request to the model
     turn.close();
   }
 }
@@ -104,6 +107,16 @@ function toStreamText(sdk: Partial<Pick<Sdk, LowMemory>> & Omit<Sdk, LowMemory>)
   return sdk.experimental_streamTextLowMemory ?? sdk.streamText;
 }
 type LowMemory = "experimental_streamTextLowMemory";
+
+/** Reads a stream. A reader that leaves does not wait for its end: one that the SDK has copied ends only with the model. */
+async function* readParts<T>(answer: ReadableStream<T>): AsyncGenerator<T> {
+  const reader = answer.getReader();
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+  } finally {
+    void reader.cancel().catch(() => {});
+  }
+}
 
 interface HeldTurn extends OpenTurn {
   /** Generated on the first call. */
