@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { andThen, andWhen, defineWorkflow } from "agentserve";
 import { stepTypes } from "../../src/engine/definition.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
+import { readPackageTypes } from "./package-types.ts";
 
 const page = readFileSync("docs/workflows.md", "utf8");
 /** The rows of all tables of a section, cell by cell. */
@@ -119,7 +120,7 @@ describe("docs/workflows.md", () => {
   });
 
   it("lists every field of the step context, and no other", () => {
-    const types = readFileSync("dist/index.d.mts", "utf8");
+    const types = readPackageTypes();
     const [, body] = /\ninterface StepContext<[^]*?> \{\n([^]*?)\n\}/.exec(types)!;
     const fields = [...body!.matchAll(/^ {2}readonly (\w+):/gm)].map(([, name]) => name);
     const documented = readRows("The step context")
@@ -129,7 +130,7 @@ describe("docs/workflows.md", () => {
   });
 
   it("lists every option of defineWorkflow, and no other", () => {
-    const types = readFileSync("dist/index.d.mts", "utf8");
+    const types = readPackageTypes();
     const [, body] = /\ninterface DefineWorkflowOptions<[^]*?> \{\n([^]*?)\n\}/.exec(types)!;
     const options = [...body!.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name]) => name);
     const documented = readRows("The chain and its types")

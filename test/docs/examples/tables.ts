@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
+import { readPackageTypes } from "../package-types.ts";
 
 /** `GET /agents`, as `/doc` would write it, of each row of the table of endpoints. */
 export function readEndpoints(): string[] {
@@ -31,8 +32,8 @@ function toNumber(text: string): number {
 export const readKeys = (): string[] => readRows("Configuration", /^`/).flatMap(([cell]) => toNames(cell!));
 
 /** The keys of an interface that the package exports. */
-export function readInterface(name: string, file = "dist/index.d.mts"): string[] {
-  const types = readFileSync(file, "utf8");
+export function readInterface(name: string): string[] {
+  const types = readPackageTypes();
   const [, body] = new RegExp(`\\ninterface ${name} \\{\\n([^]*?)\\n\\}`).exec(types)!;
   return [...body!.matchAll(/^ {2}(\w+)\??[:(]/gm)].map(([, key]) => key!);
 }
