@@ -43,7 +43,8 @@ export function watchedBackend(): NonNullable<Config["backend"]> {
       const { engine, conversations } = backend.open(parts);
       const proxy = new Proxy(engine, {
         get(target, key: keyof typeof engine) {
-          const member = Reflect.get(target, key) as (...args: unknown[]) => unknown; // it has nothing but methods
+          if (key === "clock") return target.clock;
+          const member = target[key] as (...args: unknown[]) => unknown; // everything else is a method
           return (...args: unknown[]) => {
             if (watched.has(key)) note(`engine.${key}`);
             return member.apply(target, args);
