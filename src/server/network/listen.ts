@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -57,22 +58,23 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   async function openListhen(): Promise<HttpServer> {
     const { listen: listhen } = await import("listhen"); // takes 55 ms, which `start` saves
     const port = await freePort(options);
-    const opened = await listhen(listener, {
-      port,
-      hostname: host,
-      showURL: false,
-      autoClose: false,
-      isProd: false,
-      https: options.https ?? false,
-      // listhen calls it with (req, socket, head), but declares fewer parameters.
-      ws: upgrade.handle as never,
-    });
-    if (port !== 0 && opened.address.port !== port) {
-      await opened.close(); // another process was faster, and listhen has chosen a different port
-      if (options.mayMove) return openListhen();
-      throw portTaken(port);
-    }
-    return opened.server as HttpServer;
+    const open = (): ReturnType<typeof listhen> =>
+      listhen(listener, {
+        port,
+        hostname: host,
+        showURL: false,
+        autoClose: false,
+        isProd: false,
+        https: options.https ?? false,
+        // listhen calls it with (req, socket, head), but declares fewer parameters.
+        ws: upgrade.handle as never,
+      });
+    const opened = await unlessTaken(port, open);
+    if (opened && (port === 0 || opened.address.port === port)) return opened.server as HttpServer;
+    // Another process was faster. If listhen has noticed, it has chosen a different port.
+    await opened?.close();
+    if (options.mayMove) return openListhen();
+    throw portTaken(port);
   }
 
   async function openNode(): Promise<HttpServer> {
@@ -107,6 +109,30 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
     over.abort();
   }
 }
+
+/**
+ * Runs a function that opens a server at a port. Resolves to undefined if the port is in use: listhen does not handle
+ * that error of its server, so it would be an uncaught exception.
+ */
+async function unlessTaken<T>(port: number, open: () => Promise<T>): Promise<T | undefined> {
+  const failed = Promise.withResolvers<undefined>();
+  const onError = (error: NodeJS.ErrnoException): void =>
+    error.code === "EADDRINUSE" ? failed.resolve(undefined) : failed.reject(error);
+  const servers: HttpServer[] = [];
+  const onListen = (message: unknown): void => {
+    const { server, options } = message as { server: HttpServer; options?: { port?: number } };
+    // A server without a request listener is a probe of the port.
+    if (options?.port === port && server.listenerCount("request") > 0) servers.push(server.once("error", onError));
+  };
+  subscribe(listenChannel, onListen);
+  try {
+    return await Promise.race([open(), failed.promise]);
+  } finally {
+    unsubscribe(listenChannel, onListen);
+    for (const server of servers) server.off("error", onError);
+  }
+}
+const listenChannel = "tracing:net.server.listen:asyncStart";
 
 /** Closes further connections at once. Logs that at most once a minute. */
 function limitConnections(server: HttpServer, maxConnections: number, warn: ListenOptions["warn"]): void {
