@@ -20,6 +20,7 @@ const config: typeof base = (env) => {
   const include = ["test/agents/**/*.test.ts", "test/hosts/ai-range/suites/*.test.ts"];
   // The processes that check schemas do not use the SDK.
   const exclude = [...configDefaults.exclude, "test/agents/schemas/{attacks,survival,idle-workers}.test.ts"];
-  return { ...rest, plugins: [otherSdk], test: { ...test, include, exclude } };
+  // The cache would keep the version of an earlier run.
+  return { ...rest, plugins: [otherSdk], test: { ...test, include, exclude, fsModuleCache: false } };
 };
 export default config;
