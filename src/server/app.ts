@@ -22,15 +22,15 @@ import { countResponse, type Counters } from "../observability/metrics/counters.
 import type { Upgraded } from "../sockets/upgrade.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
 import { innerHandler, type InnerHandler } from "./custom.ts";
-import { createHostCheck, createHostReader } from "./hosts.ts";
+import { createHostCheck, createHostReader } from "./requests/hosts.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
-import { createMiddlewareAnswer } from "./middleware-answer.ts";
-import { createOriginCheck, isForeign, isOwn } from "./origins.ts";
+import { createMiddlewareAnswer } from "./requests/middleware-answer.ts";
+import { createOriginCheck, isForeign, isOwn } from "./requests/origins.ts";
 import type { StoreGate } from "./store-gate.ts";
-import { RequestRecord, toOutcome } from "./request-record.ts";
-import { answerInScope } from "./request-span.ts";
-import { createRouteCounts } from "./route-counts.ts";
-import { toHooks } from "./socket-hooks.ts";
+import { RequestRecord, toOutcome } from "./requests/request-record.ts";
+import { answerInScope } from "./requests/request-span.ts";
+import { createRouteCounts } from "./requests/route-counts.ts";
+import { toHooks } from "./requests/socket-hooks.ts";
 
 declare module "h3" {
   interface H3EventContext {

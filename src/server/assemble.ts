@@ -19,7 +19,7 @@ import { createApp, type App, type Mode, type RequestReport } from "./app.ts";
 import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
 import { createCustomApp } from "./custom.ts";
 import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
-import { createKeyWarnings } from "./key-warnings.ts";
+import { createKeyWarnings } from "./requests/key-warnings.ts";
 import { listCustomRoutes, type ListedRoute } from "./listing.ts";
 import { createReplacedNotice } from "./replaced-notice.ts";
 import type { StoreGate } from "./store-gate.ts";

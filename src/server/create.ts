@@ -11,7 +11,7 @@ import { within } from "../core/within.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import type { Problem } from "../pages/problem.ts";
 import { assemble, type ServerParts } from "./assemble.ts";
-import { toHostResponse } from "./host-response.ts";
+import { toHostResponse } from "./requests/host-response.ts";
 import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { toListener } from "./network/listener.ts";
 import { openStoreAndPort } from "./open.ts";

@@ -7,7 +7,7 @@ import { isClientAbort } from "../http/client-abort.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
 import { createTable, type Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
-import { isCrossOrigin } from "./origins.ts";
+import { isCrossOrigin } from "./requests/origins.ts";
 
 declare module "h3" {
   interface H3EventContext {

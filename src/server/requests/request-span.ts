@@ -1,7 +1,7 @@
-import { ServeError } from "../core/error.ts";
-import type { LogIds } from "../core/scope.ts";
-import { fromTraceparent, runInSpan, type Attributes, type Tracer } from "../core/trace.ts";
-import type { Answer } from "../http/envelope.ts";
+import { ServeError } from "../../core/error.ts";
+import type { LogIds } from "../../core/scope.ts";
+import { fromTraceparent, runInSpan, type Attributes, type Tracer } from "../../core/trace.ts";
+import type { Answer } from "../../http/envelope.ts";
 
 export interface RequestSpanOptions {
   readonly request: Request;

@@ -1,10 +1,10 @@
 import type { H3Event } from "h3";
-import { unchecked, type Caller, type Identity } from "../core/caller.ts";
-import { isPreflight } from "../http/cors.ts";
-import { toErrorEnvelope, toWebResponse, type Answer, type HeaderPairs } from "../http/envelope.ts";
-import type { Match, Table } from "../http/table.ts";
-import type { BuiltInRoute } from "./built-in-routes.ts";
-import { methodNotAllowed, type InnerHandler } from "./custom.ts";
+import { unchecked, type Caller, type Identity } from "../../core/caller.ts";
+import { isPreflight } from "../../http/cors.ts";
+import { toErrorEnvelope, toWebResponse, type Answer, type HeaderPairs } from "../../http/envelope.ts";
+import type { Match, Table } from "../../http/table.ts";
+import type { BuiltInRoute } from "../built-in-routes.ts";
+import { methodNotAllowed, type InnerHandler } from "../custom.ts";
 import { isCrossOrigin } from "./origins.ts";
 
 /** The parts of an app that respond inside the host's middleware. */

@@ -1,4 +1,4 @@
-import { toWebResponse, type Answer } from "../http/envelope.ts";
+import { toWebResponse, type Answer } from "../../http/envelope.ts";
 
 /** Completes a response for the caller of `fetch`: a HEAD has no body, and a stream holds the snapshot until it ends. */
 export async function toHostResponse(answer: Answer, method: string, release: () => void): Promise<Response> {

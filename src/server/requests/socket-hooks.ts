@@ -1,8 +1,8 @@
 import type { Hooks } from "crossws";
-import type { Identity } from "../core/caller.ts";
-import { ServeError } from "../core/error.ts";
-import { check, toRecord } from "../http/route.ts";
-import type { Connection, SocketRoute } from "../sockets/socket.ts";
+import type { Identity } from "../../core/caller.ts";
+import { ServeError } from "../../core/error.ts";
+import { check, toRecord } from "../../http/route.ts";
+import type { Connection, SocketRoute } from "../../sockets/socket.ts";
 
 /**
  * Returns the crossws hooks of a built-in socket. An invalid query is answered by a message and a close frame: a

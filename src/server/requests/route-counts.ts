@@ -1,6 +1,6 @@
-import type { Table } from "../http/table.ts";
-import type { Counters, RouteCounts } from "../observability/metrics/counters.ts";
-import type { BuiltInRoute } from "./built-in-routes.ts";
+import type { Table } from "../../http/table.ts";
+import type { Counters, RouteCounts } from "../../observability/metrics/counters.ts";
+import type { BuiltInRoute } from "../built-in-routes.ts";
 
 /** A route of the table, or of h3. h3 has no method for a route of all methods. */
 export interface MatchedRoute {

@@ -1,6 +1,6 @@
-import type { AuthProvider } from "../auth/provider.ts";
-import { ServeError } from "../core/error.ts";
-import type { Cors } from "../http/cors.ts";
+import type { AuthProvider } from "../../auth/provider.ts";
+import { ServeError } from "../../core/error.ts";
+import type { Cors } from "../../http/cors.ts";
 
 /**
  * Returns true for a request from a foreign origin that may change data. A browser sends some of them without a

@@ -1,7 +1,7 @@
-import type { Activity } from "../core/activity.ts";
-import { runInScope, type Scope } from "../core/scope.ts";
+import type { Activity } from "../../core/activity.ts";
+import { runInScope, type Scope } from "../../core/scope.ts";
 import type { MatchedRoute } from "./route-counts.ts";
-import { Envelope, type Answer } from "../http/envelope.ts";
+import { Envelope, type Answer } from "../../http/envelope.ts";
 
 /** The facts about one request for the log and the metrics. The log has the pattern of the route, never the path or the query. */
 export class RequestRecord {
