@@ -118,7 +118,7 @@ function hasNginx(): boolean {
 async function startNginx(target: string): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-nginx-"));
   const [block] = toBlocks("docs/deployment.md", readFileSync("docs/deployment.md", "utf8")).filter(
-    ({ language }) => language === "nginx",
+    ({ language, text }) => language === "nginx" && text.startsWith("location "),
   );
   const port = await findPort();
   const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
