@@ -7,7 +7,7 @@ export type CodeTable = ReadonlyMap<string, TableCode>;
 /** The code of a step with the defaults of the workflow that it is in. */
 export interface TableCode extends StepCode {
   readonly retry: Retry;
-  /** Whether the workflow may continue after a failure: the code is a side effect, or in a branch of a race. */
+  /** True if the workflow may continue after a failure: the code is a side effect, or in a branch of a race. */
   readonly isTolerated: boolean;
 }
 

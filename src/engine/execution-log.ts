@@ -7,7 +7,7 @@ export type OnSettled = (state: ExecutionState, failure?: FailedStep) => void;
 /** The step whose failure has ended an execution. */
 export interface FailedStep {
   readonly stepId: string;
-  /** Whether the log has the error already, with its stack. */
+  /** True if the log has the error already, with its stack. */
   readonly isLogged: boolean;
 }
 

@@ -18,7 +18,7 @@ export interface LogsOptions extends RingLimits {
   readonly onDropped?: OnDropped | undefined;
   /** The level of the records of requests and executions. @default "debug" */
   readonly activityLevel?: "info" | "debug" | undefined;
-  /** Whether the output takes records below `info`. @default false */
+  /** Returns true if the output takes records below `info`. @default false */
   readonly takesDebug?: (() => boolean) | undefined;
 }
 

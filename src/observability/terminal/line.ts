@@ -7,7 +7,7 @@ import { dim, plain, type Part, type Style } from "./text.ts";
 export interface Line {
   readonly parts: readonly Part[];
   readonly text?: string | undefined;
-  /** Whether `data` is part of the line. */
+  /** True if `data` is part of the line. */
   readonly hasData: boolean;
 }
 

@@ -49,7 +49,7 @@ function toHead(record: LogRecord, problem: ErrorText | undefined, lead: Part[],
   const data = hasData ? [] : toData(record.data, columns);
   if (text === undefined) return [fit(head, columns)];
   const room = columns - widthOfParts(head);
-  // Behind long ids, the text begins on a line of its own.
+  // After long ids, the text begins on a new line.
   const lines =
     room < leastRoom
       ? ["", ...wrap(text.trimStart(), columns - indent.length)]

@@ -12,7 +12,7 @@ export class RequestRecord {
   scope: Scope;
   /** The route, if one has matched. */
   route: MatchedRoute | undefined;
-  /** Whether it is logged at `debug`: a probe, a preflight or a file of a page. */
+  /** True for a request that is logged at `debug`: a probe, a preflight or a file of a page. */
   isQuiet = false;
 
   constructor(method: string, requestId: string) {

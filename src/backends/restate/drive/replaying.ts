@@ -6,7 +6,7 @@ class ReplayProbe {
 }
 
 /**
- * Whether the next call of a handler is in Restate's journal: an earlier attempt has made it. Before the first call: whether
+ * Returns true if the next call of a handler is in Restate's journal: an earlier attempt has made it. Before the first call: if
  * the attempt repeats an earlier one. The SDK says so only to its logger.
  */
 export function isReplaying(context: Context): boolean {
