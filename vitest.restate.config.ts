@@ -2,13 +2,21 @@ import { configDefaults, type ViteUserConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
 /** Suites that any backend must pass. Files that need the embedded one say so by name. */
-const suites = ["test/{workflows,agents,auth,observability}/**/*.test.ts"];
+const suites = ["test/{workflows,agents,auth,observability,runtime}/**/*.test.ts", "test/schedules/access.test.ts"];
 /** Tests with a limit on time, or with processes that take all of a machine: they run after the others, one file at a time. */
-const timed = ["test/restate/{cluster,kill,outage,suspended}.test.ts"];
+const timed = ["test/restate/{cluster,kill,outage,sleepers,suspended}.test.ts"];
 /** Suites of the engine, at a reduced size. */
 const engine = ["test/faults/code-changes.test.ts", "test/engine/model/*.test.ts", "test/restate/engine/*.test.ts"];
 /** Suites that are also run on three replicas behind a proxy that sends each request to the next one. */
-const replicated = ["test/workflows/{spec,races,streams}.test.ts", "test/agents/chat/*.test.ts"];
+const replicated = [
+  "test/workflows/{spec,races,streams,attach,retry,fork,steps/steps}.test.ts",
+  "test/workflows/concurrency/{concurrency,waits}.test.ts",
+  "test/workflows/loops/{for-each,for-each-waits,do-branch-map}.test.ts",
+  "test/workflows/waits/real-clock.test.ts",
+  "test/agents/chat/*.test.ts",
+  "test/runtime/custom-routes.test.ts",
+  "test/schedules/access.test.ts",
+];
 
 // Separate from the other tests, because they need restate-server: `npm run test:restate`.
 const config: typeof base = (env) => {

@@ -1,5 +1,12 @@
 // The config
-export { defineConfig, type Config, type CustomApp, type ExactConfig, type ServerOptions } from "./config/define.ts";
+export {
+  defineConfig,
+  type AppTools,
+  type Config,
+  type CustomApp,
+  type ExactConfig,
+  type ServerOptions,
+} from "./config/define.ts";
 export type { Limits } from "./config/limits.ts";
 export type { CorsOptions } from "./http/cors.ts";
 export type { RateLimitOptions } from "./http/rate-limit.ts";
@@ -10,6 +17,7 @@ export type { Backend } from "./engine/backend.ts";
 // Authentication and access
 export { createToken, jwtAuth, type CreateTokenOptions, type JwtAlgorithm, type JwtAuthOptions } from "./auth/jwt.ts";
 export type { AccessOptions, AuthProvider } from "./auth/provider.ts";
+export type { Action, Authorize, AuthorizeExecution, AuthorizeRequest, AuthorizeSuspension } from "./core/authorize.ts";
 export type { Caller } from "./core/caller.ts";
 
 // Agents
@@ -55,13 +63,42 @@ export {
   type InputSchemaCheck,
   type Workflow,
 } from "./workflows/define.ts";
-export type { TypedWorkflow } from "./workflows/steps/and-workflow.ts";
-export type { Retry, WorkflowDefinition } from "./engine/definition.ts";
+export type {
+  ConcurrencyContext,
+  ConcurrencyOptions,
+  Retry,
+  TypedWorkflow,
+  WorkflowDefinition,
+} from "./engine/definition.ts";
 
 // Steps
 export { andAgent, type AgentOptions as AndAgentOptions, type PromptContext } from "./workflows/steps/and-agent.ts";
 export { andAll, type BranchOptions, type OutputsOf } from "./workflows/steps/and-all.ts";
+export { andBranch, type BranchesOptions, type ConditionalBranch } from "./workflows/steps/and-branch.ts";
+export { andDoUntil, andDoWhile, type BodyCheck, type DoOptions, type DoRules } from "./workflows/steps/and-do.ts";
+export {
+  andForEach,
+  type DataLoop,
+  type ForEachOptions,
+  type ForEachOutput,
+  type ForEachRules,
+  type ItemOf,
+  type ItemResult,
+  type ItemsLoop,
+  type LoopContext,
+  type MapLoop,
+} from "./workflows/steps/and-for-each.ts";
+export type { InnerSteps, LastOutput, StepRow } from "./workflows/steps/inner.ts";
+export { andMap, type Mapped, type MapOptions, type MapSource } from "./workflows/steps/and-map.ts";
 export { andRace } from "./workflows/steps/and-race.ts";
+export {
+  andSleep,
+  andSleepUntil,
+  type SleepOptions,
+  type SleepUntilOptions,
+  type WaitOptions,
+} from "./workflows/steps/and-sleep.ts";
+export { andWaitFor, type WaitForOptions, type WaitForOutput } from "./workflows/steps/and-wait-for.ts";
 export { andTap, type TapOptions as AndTapOptions } from "./workflows/steps/and-tap.ts";
 export { andThen, type Returns as ThenReturn, type ThenOptions as AndThenOptions } from "./workflows/steps/and-then.ts";
 export { andWhen, type WhenOptions as AndWhenOptions } from "./workflows/steps/and-when.ts";
@@ -78,13 +115,47 @@ export type {
 } from "./workflows/steps/step.ts";
 export type { Step, StepType } from "./engine/definition.ts";
 export type { StepContext } from "./engine/step-context.ts";
-export type { Agent, Prompt } from "./engine/ask.ts";
+export type { Agent, Prompt, WorkflowReference } from "./engine/reference.ts";
+
+// Schedules
+export {
+  defineSchedule,
+  type DefineScheduleOptions,
+  type ScheduleDefinition,
+  type ScheduleInput,
+  type ScheduleOptions,
+  type ScheduleTick,
+  type ScheduleTimes,
+} from "./schedules/define.ts";
+
+// Starting workflows and asking agents from code
+export type {
+  AgentId,
+  Cancellation,
+  ChildOptions,
+  EventToSend,
+  ExecutionFilter,
+  ExecutionHandle,
+  ExecutionOutcome,
+  Executions,
+  ExecutionView,
+  QuestionOptions,
+  Registry,
+  ResultOf,
+  Runtime,
+  RuntimeUser,
+  StartOf,
+  StartOptions,
+  StepRuntime,
+  SystemRuntime,
+  WorkflowId,
+} from "./engine/runtime.ts";
 
 // Schemas
 export type { InputOf, OutputOf, Schema } from "./core/schema.ts";
 
 // Errors and loggers
-export { ServeError, type ServeErrorOptions } from "./core/error.ts";
+export { AgentError, ServeError, type ServeErrorOptions } from "./core/error.ts";
 export type { Logger, LogLevel } from "./core/log.ts";
 export type { HostLogger } from "./observability/log-output.ts";
 

@@ -7,7 +7,7 @@ import type { AskAgent } from "../engine/ask.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { createAsk } from "./call/ask.ts";
 import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
-import { Operation } from "./call/operation.ts";
+import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import type { AgentDefinition } from "./define.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
@@ -28,6 +28,7 @@ export interface AgentsOptions {
   readonly clock?: Clock | undefined;
   /** The folder from which the provider package of a model named by a string is resolved. */
   readonly root: string;
+  readonly createRuntime: CreateCallRuntime;
 }
 
 /** The agents of one server and the calls in flight. */
@@ -47,7 +48,7 @@ export interface Agents {
 }
 
 export function createAgents(given: AgentsOptions): Agents {
-  const { conversations, limits, logger, tracer, metrics, root, clock = systemClock } = given;
+  const { conversations, limits, logger, tracer, metrics, root, createRuntime, clock = systemClock } = given;
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
   /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
@@ -65,12 +66,24 @@ export function createAgents(given: AgentsOptions): Agents {
     return preparing;
   }
 
-  function begin({ agent, options = {}, callContext, signal, isStep = false }: AgentCall): Operation {
+  function begin({ agent, options = {}, callContext, signal, step }: AgentCall): Operation {
+    const isStep = step !== undefined;
     if (closing && !isStep) throw shuttingDown();
     if (!isStep && requests.size >= limits.agentCalls) {
       throw busy("Too many agent calls in flight", 1);
     }
-    const operation = new Operation({ agent, options, callContext, logger, tracer, metrics, clock, signal, isStep });
+    const operation = new Operation({
+      agent,
+      options,
+      callContext,
+      logger,
+      tracer,
+      metrics,
+      clock,
+      createRuntime,
+      signal,
+      step,
+    });
     (isStep ? steps : requests).add(operation);
     return operation;
   }

@@ -1,7 +1,9 @@
 import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolSet } from "ai";
+import type { Authorize } from "../core/authorize.ts";
 import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
-import type { Agent } from "../engine/ask.ts";
+import type { Agent } from "../engine/reference.ts";
+import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
 import type { AnyTool } from "./tool.ts";
 
@@ -52,6 +54,11 @@ export interface DefineAgentOptions<Id extends string = string> extends ModelSet
   maxRetries?: number;
   /** Callbacks that run at the stages of a call. */
   hooks?: AgentHooks;
+  /**
+   * Decides who may call this agent: the action `agent.call`. Needs an authentication provider.
+   * @default `authorize` of the config
+   */
+  authorize?: Authorize | undefined;
 }
 
 /** The options that `agent.with()` can replace: all but the id. `undefined` restores the default of an option. */
@@ -61,6 +68,8 @@ export interface AgentOverrides extends Partial<Omit<DefineAgentOptions, "id">> 
 export interface AgentEvent {
   agent: AgentDefinition;
   context: AgentContext;
+  /** Starts workflows, asks agents and sends events, for the user of the call. */
+  runtime: Runtime;
 }
 /** The event of `onStart`. */
 export interface AgentStartEvent extends AgentEvent {
@@ -135,6 +144,7 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
   /** The number of retries. Undefined for the default of the AI SDK. */
   readonly maxRetries: number | undefined;
   readonly hooks: AgentHooks;
+  readonly authorize: Authorize | undefined;
   readonly settings: ModelSettings;
   /**
    * Returns a new agent of the same id with these options replaced, for example the model in a test. Options are replaced,
@@ -146,7 +156,7 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
 /** Defines an agent. Throws a `TypeError` if an option is invalid. */
 export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
   const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
-  const { memory = true, maxRetries, hooks = {}, ...rest } = options;
+  const { memory = true, maxRetries, hooks = {}, authorize, ...rest } = options;
   if (!isId(id)) throw new TypeError(`defineAgent: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   const expect = (key: string, isRight: boolean, expected: string): void => {
     if (!isRight) throw new TypeError(`agent ${id}: ${key}: expected ${expected}`);
@@ -168,11 +178,12 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   expect("hooks", isRecord(hooks) && Object.values(hooks).every(isOptionalFunction), "an object of functions by name");
   const noHook = Object.keys(hooks).find((key) => !hookNames.includes(key as keyof AgentHooks));
   expect(`hooks.${noHook}`, noHook === undefined, `one of ${hookNames.join(", ")}`);
+  expect("authorize", isOptionalFunction(authorize), "a function");
   for (const key of settingNames) expect(key, isSetting(key, options[key]), settingTypes[key] ?? "a number");
   const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
   if (unknown !== undefined) throw new TypeError(`agent ${id}: unknown option "${cut(unknown)}"`);
   const settings = toModelSettings(options);
-  const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks };
+  const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks, authorize };
   return Object.freeze({
     type: "agent",
     ...own,

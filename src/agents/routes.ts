@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
 import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
@@ -18,7 +19,7 @@ import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
 /** The part of a snapshot that the routes read. */
-export interface AgentsOfSnapshot {
+export interface AgentsOfSnapshot extends Authorized {
   readonly agents: ReadonlyMap<string, RegisteredAgent>;
 }
 export interface RegisteredAgent {
@@ -105,7 +106,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: DetailShape },
       errors: { 404: errors[404] },
       handle({ params, snapshot, identity }) {
-        const { instructions, ...detail } = withStatus(findRegistered(snapshot, params.id).detail);
+        const { instructions, ...detail } = withStatus(findAgent(snapshot, params.id).detail);
         return showInstructions || identity.caller ? { ...detail, instructions } : detail;
       },
     }),
@@ -115,11 +116,13 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       summary: "Generate text",
       description: "Waits for the whole answer, including the tools that the model calls.",
       access: "protected",
+      action: "agent.call",
       body: InputBody,
       responses: { 200: TextShape },
       errors,
-      handle: async ({ params, body, identity, request, snapshot }) => {
-        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
+      find: findCallable,
+      handle: async ({ found: agent, body, identity, request }) => {
+        const call = toCall(agent, body.options, identity);
         return toTextResult(
           await agents.generate({ ...call, question: { input: body.input }, signal: request.signal }),
         );
@@ -131,11 +134,13 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       summary: "Generate an object that matches a JSON Schema",
       description: "The answer of the model is checked against `schema`.",
       access: "protected",
+      action: "agent.call",
       body: ObjectBody,
       responses: { 200: v.union([AnyObject, v.array(v.unknown())]) },
       errors: objectErrors,
-      handle: async ({ params, body, identity, request, snapshot }) => {
-        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
+      find: findCallable,
+      handle: async ({ found: agent, body, identity, request }) => {
+        const call = toCall(agent, body.options, identity);
         const question = { input: body.input, toShape: () => toShape(body.schema) };
         const { object } = await agents.generate({ ...call, question, signal: request.signal });
         return object as unknown[]; // or an object, depending on the schema
@@ -147,11 +152,13 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       summary: "Generate an answer and stream it part by part",
       description: "The events are parts of the answer: text, tool calls, their results, and the end of each step.",
       access: "protected",
+      action: "agent.call",
       body: InputBody,
       responses: { 200: events(StreamEventShape) },
       errors,
-      handle({ params, body, identity, snapshot }) {
-        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
+      find: findCallable,
+      handle({ found: agent, body, identity }) {
+        const call = toCall(agent, body.options, identity);
         return new EventStream(
           async function* (signal) {
             const parts = agents.stream({ ...call, question: { input: body.input }, signal });
@@ -168,11 +175,13 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       summary: "Generate an object and stream it: partial objects, then the final object",
       description: "The final object is checked against `schema`.",
       access: "protected",
+      action: "agent.call",
       body: ObjectBody,
       responses: { 200: events(ObjectEventShape) },
       errors: objectErrors,
-      handle({ params, body, identity, snapshot }) {
-        const call = toCall(findAgent(snapshot, params.id), body.options, identity);
+      find: findCallable,
+      handle({ found: agent, body, identity }) {
+        const call = toCall(agent, body.options, identity);
         const question = { input: body.input, toShape: () => toShape(body.schema) };
         return new EventStream(
           (signal) => toObjectEvents(agents.stream({ ...call, question, signal }), body.schema),
@@ -189,14 +198,16 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       summary: "Chat with an agent: a UI message stream for useChat",
       description: "Takes the body that `useChat` sends. The stream ends with `[DONE]`.",
       access: "protected",
+      action: "agent.call",
       body: ChatBody,
       responses: { 200: events(ChatChunk) },
       errors,
-      handle({ params, body, identity, snapshot }) {
+      find: findCallable,
+      handle({ found: agent, body, identity }) {
         const sent = body.input ?? body.messages;
         if (!sent) throw invalid("input", "expected an array of messages");
         const conversationId = body.options?.conversationId ?? body.id;
-        const call = toCall(findAgent(snapshot, params.id), { ...body.options, conversationId }, identity);
+        const call = toCall(agent, { ...body.options, conversationId }, identity);
         const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
         const question = { input: sent, field: body.input ? "input" : "messages", regenerate };
         return new EventStream(
@@ -224,11 +235,15 @@ function toCall(agent: AgentDefinition, options: AgentCallOptions & Claims = {},
   return { agent, options, callContext: applyIdentity(options, identity) };
 }
 
-function findAgent(snapshot: AgentsOfSnapshot, agentId: string): AgentDefinition {
-  return findRegistered(snapshot, agentId).definition;
+/** Returns an agent that the caller may call. Throws or rejects with 403 if `authorize` refuses it. */
+function findCallable(
+  request: ActionRequest & { readonly params: { readonly id: string }; readonly snapshot: AgentsOfSnapshot },
+): AgentDefinition | Promise<AgentDefinition> {
+  const { id: agentId } = request.params;
+  return admit(request, findAgent(request.snapshot, agentId).definition, { agentId });
 }
 
-function findRegistered({ agents }: AgentsOfSnapshot, agentId: string): RegisteredAgent {
+export function findAgent({ agents }: AgentsOfSnapshot, agentId: string): RegisteredAgent {
   const agent = agents.get(agentId);
   if (!agent) throw notFound(`Agent ${cut(agentId)} not found`);
   return agent;

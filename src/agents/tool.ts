@@ -1,5 +1,6 @@
 import type { Schema as SdkSchema, Tool as SdkTool } from "ai";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../core/schema.ts";
+import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
 
 /** A schema of valibot, zod, arktype or another Standard Schema library, or `jsonSchema()` of the AI SDK. */
@@ -13,6 +14,8 @@ export type ToolReturn<S> = S extends Schema ? InputOf<S, unknown> | Promise<Inp
 export interface ToolExecution {
   /** The context of the agent call. */
   readonly context: AgentContext;
+  /** Starts workflows, asks agents and sends events, for the user of the call. */
+  readonly runtime: Runtime;
   /** Aborted when the agent call is aborted. */
   readonly signal: AbortSignal;
   /** The id of the tool call, as the model sent it. */

@@ -1,4 +1,5 @@
 import type { Identity } from "../core/caller.ts";
+import type { Clock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { within } from "../core/within.ts";
 import type { AccessRequest, Policy } from "./policy.ts";
@@ -9,9 +10,17 @@ import { toCaller } from "./user.ts";
 /** Returns the identity of a request. Throws if a required caller is missing. Otherwise ignores an invalid token. */
 export type Gate = (request: Request, asked: AccessRequest & { readonly search: URLSearchParams }) => Promise<Identity>;
 
-/** Creates a gate. `report` gets faults of the provider itself, at most one a second, as text without the token. */
-export function createGate(provider: AuthProvider, policy: Policy, report: (error: string) => void): Gate {
-  const anonymous: Identity = { checked: true, ownership: provider.ownership === true, caller: undefined };
+export interface GateOptions {
+  readonly policy: Policy;
+  /** True if an execution is visible only to the user who started it. */
+  readonly ownership: boolean;
+  /** Gets faults of the provider itself, at most one a second, as text without the token. */
+  readonly report: (error: string) => void;
+  readonly clock?: Clock | undefined;
+}
+
+export function createGate(provider: AuthProvider, { policy, ownership, report, clock }: GateOptions): Gate {
+  const anonymous: Identity = { checked: true, ownership, caller: undefined };
   let quietUntil = 0;
   function reportFault(error: Error, token: string | undefined): void {
     if (performance.now() < quietUntil) return;
@@ -21,6 +30,12 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
     report(redact((error.stack ?? error.message) + because, token));
   }
 
+  function verified(user: PromiseLike<unknown>): Promise<unknown> {
+    const verifying = within(verifyMs, user, { onLate: refuseLate });
+    clock?.hold?.(verifying);
+    return verifying;
+  }
+
   return async function admit(request, asked) {
     const isNeeded = policy.decide(asked).access === "protected";
     let token: string | undefined;
@@ -28,10 +43,7 @@ export function createGate(provider: AuthProvider, policy: Policy, report: (erro
       token = asked.isUpgrade ? extractSocketToken(provider, request, asked.search) : extractToken(provider, request);
       if (token !== undefined) {
         const user = provider.verifyToken(token, request);
-        return {
-          ...anonymous,
-          caller: toCaller(isThenable(user) ? await within(verifyMs, user, { onLate: refuseLate }) : user),
-        };
+        return { ...anonymous, caller: toCaller(isThenable(user) ? await verified(user) : user) };
       }
     } catch (error) {
       if (error instanceof Error && isFault(error)) reportFault(error, token);

@@ -1,4 +1,5 @@
 import type { Caller } from "../core/caller.ts";
+import { deepFreeze } from "../core/freeze.ts";
 import { isObject } from "../core/json.ts";
 
 const made = new WeakSet<object>();
@@ -10,7 +11,7 @@ const made = new WeakSet<object>();
 export function toUser(user: unknown): Caller["user"] {
   if (!isObject(user)) throw new Error("the provider returned no user");
   if (made.has(user)) return user;
-  const copy = freeze(JSON.parse(JSON.stringify(user)) as Caller["user"]);
+  const copy = deepFreeze(JSON.parse(JSON.stringify(user)) as Caller["user"]);
   made.add(copy);
   return copy;
 }
@@ -20,16 +21,14 @@ export function toCaller(given: unknown): Caller {
   return { user, userId: toUserId(user["id"]) };
 }
 
-/** Accepts numbers, because many databases use them as ids. Unsafe integers could give two users the same id. */
 function toUserId(id: unknown): string | undefined {
   if (id === undefined || id === null) return undefined;
-  // A lone surrogate cannot be stored: two such ids would become the same one.
-  if (typeof id === "string" && id !== "" && id.isWellFormed()) return id;
-  if (Number.isSafeInteger(id)) return String(id);
+  if (isUserId(id)) return String(id);
   throw new Error("the id of the user must be a non-empty string or a safe integer");
 }
 
-function freeze<T>(value: T): T {
-  if (typeof value === "object" && value !== null) Object.values(Object.freeze(value)).forEach(freeze);
-  return value;
+/** Accepts numbers, because many databases use them as ids. Unsafe integers could give two users the same id. */
+export function isUserId(id: unknown): id is string | number {
+  // A lone surrogate cannot be stored: two such ids would become the same one.
+  return typeof id === "string" ? id !== "" && id.isWellFormed() : Number.isSafeInteger(id);
 }

@@ -32,8 +32,12 @@ export function createAnnouncer(server: OpenServer, { json }: { json?: boolean |
 function toPerson(server: OpenServer): Announcer {
   return {
     started({ mode, url, ms }) {
-      const { agents, workflows } = server.snapshot;
-      const served = [counted(agents.size, "agent"), counted(workflows.size, "workflow")].join(", ");
+      const { agents, workflows, schedules } = server.snapshot;
+      const served = [
+        counted(agents.size, "agent"),
+        counted(workflows.size, "workflow"),
+        ...(schedules.size > 0 ? [counted(schedules.size, "schedule")] : []),
+      ].join(", ");
       const took = colors.dim(`ready in ${Math.round(ms)} ms`);
       print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${took}`);
       print(colors.dim(`  ${served}  ·  ${url}/ui  ·  /doc`));
@@ -61,8 +65,9 @@ function toPerson(server: OpenServer): Announcer {
 function toLog({ logger, snapshot }: OpenServer): Announcer {
   return {
     started({ mode, url, ms }) {
-      const { agents, workflows } = snapshot;
-      const data = { mode, url, agents: agents.size, workflows: workflows.size, ms: Math.round(ms) };
+      const { agents, workflows, schedules } = snapshot;
+      const sizes = { agents: agents.size, workflows: workflows.size, schedules: schedules.size };
+      const data = { mode, url, ...sizes, ms: Math.round(ms) };
       logger.info("Server started", data);
     },
     portMoved: (from, to) => logger.warn(`Port ${from} is in use`, { port: to }),

@@ -49,9 +49,21 @@ const ofEveryPackage = ["package.json", "tsconfig.json", "README.md", ".gitignor
 const templates = {
   starter: {
     about: "an agent with a tool, a workflow that waits for approval, optional auth",
-    question: "What is the weather in Berlin?",
+    call: ["agent", "assistant", "What is the weather in Berlin?"],
   },
-  minimal: { about: "one file with one agent", question: "Hello" },
+  minimal: { about: "one file with one agent", call: ["agent", "assistant", "Hello"] },
+  pipeline: {
+    about: "a document pipeline: a loop over pages, approval with a deadline, a wait of two days, a page",
+    call: ["workflow", "document", '{"title":"Notes","text":"One page."}'],
+  },
+  webhook: {
+    about: "a signed webhook that answers 202, a nightly schedule, an approval by a manager",
+    call: [
+      "workflow",
+      "order",
+      '{"number":"A-1","requestedBy":"ada","items":[{"name":"lamp","price":40,"quantity":2}]}',
+    ],
+  },
 } as const;
 type Template = keyof typeof templates;
 
@@ -197,7 +209,7 @@ function describe(root: string, template: Template, paths: readonly string[], ke
     kept.length > 0 ? "npm install agentserve valibot" : "npm install",
     "npx agentserve dev",
   ];
-  const first = `npx agentserve call agent assistant ${toPortableWord(toVisible(templates[template].question))}`;
+  const first = ["npx agentserve call", ...templates[template].call.map(toPortableWord)].join(" ");
   const lines = [
     `${colors.green("agentserve")} init  ${colors.cyan(toVisible(root))}  ${colors.dim(`template ${template}`)}`,
     ...paths.map((path) => colors.dim(`  ${path}`)),

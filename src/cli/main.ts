@@ -1,6 +1,20 @@
 import { Command, CommanderError, Option } from "commander";
 import manifest from "../../package.json" with { type: "json" };
 import { exitCodes, fail } from "./fail.ts";
+import {
+  callExamples,
+  devExamples,
+  doctorExamples,
+  examples,
+  initExamples,
+  logsExamples,
+  routesExamples,
+  runsExamples,
+  schedulesExamples,
+  startExamples,
+  tokenExamples,
+  typesExamples,
+} from "./help.ts";
 import { ignoreLostReaders, leave } from "./output.ts";
 import { runInChild } from "./result.ts";
 import { UsageError } from "./usage.ts";
@@ -55,7 +69,9 @@ export async function main(argv: string[]): Promise<void> {
     .command("init")
     .description("create a new project")
     .argument("[dir]", "the folder to create it in (default: the current folder)")
-    .addOption(new Option("--template <name>", "the template to use").choices(["starter", "minimal"]))
+    .addOption(
+      new Option("--template <name>", "the template to use").choices(["starter", "minimal", "pipeline", "webhook"]),
+    )
     .addHelpText("after", initExamples)
     .action(async (dir, options) => {
       const { init } = await import("./init.ts");
@@ -112,37 +128,113 @@ export async function main(argv: string[]): Promise<void> {
       await routes(options);
     });
 
+  program
+    .command("types")
+    .description("write agentserve-env.d.ts, so that runtime.start() knows the workflows by their ids")
+    .option("--config <file>", "the config to read (default: agents.config.ts)")
+    .option("--check", "write nothing, and fail if the file is out of date")
+    .addHelpText("after", typesExamples)
+    .action(async (options) => {
+      const { types } = await import("./types.ts");
+      await types(options);
+    });
+
   const runs = program
     .command("runs")
-    .description("list, show and cancel executions in the data file of a stopped server")
+    .description("list, show and repair executions of a running server, or of a data file")
     .addHelpText("after", runsExamples);
-  const offline = (name: string, summary: string): Command =>
+  const onRuns = (name: string, summary: string, isDefault = false): Command =>
     runs
-      .command(name)
+      .command(name, { isDefault })
       .description(summary)
-      .option(
-        "--data <file>",
-        "the file that holds executions and conversations (default: $AGENTSERVE_DATA, or .agentserve/data.db)",
-      );
-  offline("list", "list the newest executions")
-    .option("--status <status>", "running, suspended, completed or error (default: all)")
+      .option("--url <url>", "the URL of the server (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
+      .option("--token <jwt>", "the bearer token (default: AGENTSERVE_TOKEN)")
+      .option("--data <file>", "the data file of a stopped server: list, show and cancel only")
+      .option("--json", "print JSON");
+  onRuns("list", "list the newest executions", true)
+    .option("--status <status>", "running, suspended, completed or error, several with commas (default: all)")
+    .option("--workflow <id>", "only executions of this workflow")
+    .option("--kind <kind>", "only executions that wait for a person or request, or that the system suspended")
+    .option("--user <id>", "only executions of this user")
     .option("--limit <number>", "the most executions to list (default: 50)")
-    .option("--json", "print JSON")
     .action(async (options) => {
-      const { listRuns } = await import("./runs.ts");
+      const { listRuns } = await import("./runs/runs.ts");
       await listRuns(options);
     });
-  offline("show <id>", "show an execution and its events")
-    .option("--json", "print JSON")
-    .action(async (id, options) => {
-      const { showRun } = await import("./runs.ts");
-      await showRun(id, options);
+  onRuns("show <id>", "show an execution and its steps, with times, values and errors").action(async (id, options) => {
+    const { showRun } = await import("./runs/runs.ts");
+    await showRun(id, options);
+  });
+  onRuns("retry <id>", "retry a failed execution: the steps that failed run again").action(async (id, options) => {
+    const { retryRun } = await import("./runs/act.ts");
+    await retryRun(id, options);
+  });
+  onRuns("resume <id> [data]", "resume a suspended execution with JSON, or - to read stdin")
+    .option("--step <id>", "the step to continue, or an earlier one to go back to")
+    .action(async (id, data, options) => {
+      const { resumeRun } = await import("./runs/act.ts");
+      await resumeRun(id, data, options);
     });
-  offline("cancel <id>", "cancel an execution, so that the next start does not continue it")
+  onRuns("fork <id>", "start a new execution with the results of this one")
+    .option("--from <step>", "the first step that runs (default: the one that failed or waits)")
+    .option("--input <json>", "another input; the new execution begins with the first step")
+    .action(async (id, options) => {
+      const { forkRun } = await import("./runs/act.ts");
+      await forkRun(id, options);
+    });
+  onRuns("cancel <id>", "cancel an execution; it cannot be resumed")
     .option("--reason <text>", "the reason to store")
     .action(async (id, options) => {
-      const { cancelRun } = await import("./runs.ts");
+      const { cancelRun } = await import("./runs/act.ts");
       await cancelRun(id, options);
+    });
+
+  const schedules = program
+    .command("schedules")
+    .description("list, trigger, pause and resume schedules of a running server")
+    .addHelpText("after", schedulesExamples);
+  const onSchedules = (name: string, summary: string, isDefault = false): Command =>
+    schedules
+      .command(name, { isDefault })
+      .description(summary)
+      .option("--url <url>", "the URL of the server (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
+      .option("--token <jwt>", "the bearer token (default: AGENTSERVE_TOKEN)")
+      .option("--json", "print JSON");
+  onSchedules("list", "list the schedules with their times", true).action(async (options) => {
+    const { listSchedules } = await import("./schedules/schedules.ts");
+    await listSchedules(options);
+  });
+  onSchedules("trigger <id>", "start an execution of a schedule now").action(async (id, options) => {
+    const { triggerSchedule } = await import("./schedules/schedules.ts");
+    await triggerSchedule(id, options);
+  });
+  onSchedules("pause <id>", "pause a schedule: it starts no executions until it is resumed").action(
+    async (id, options) => {
+      const { pauseSchedule } = await import("./schedules/schedules.ts");
+      await pauseSchedule(id, options);
+    },
+  );
+  onSchedules("resume <id>", "resume a paused schedule").action(async (id, options) => {
+    const { resumeSchedule } = await import("./schedules/schedules.ts");
+    await resumeSchedule(id, options);
+  });
+
+  program
+    .command("logs")
+    .description("print the newest log records of a running server")
+    .option("-f, --follow", "keep printing new records; reconnects if the connection is lost")
+    .option("--level <level>", "the lowest level: trace, debug, info, warn, error or fatal (default: all)")
+    .option("--workflow <id>", "only records of this workflow")
+    .option("--agent <id>", "only records of this agent")
+    .option("--execution <id>", "only records of this execution")
+    .option("--limit <number>", "the most records to begin with, up to 1000 (default: 100)")
+    .option("--url <url>", "the URL of the server (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
+    .option("--token <jwt>", "the bearer token (default: AGENTSERVE_TOKEN)")
+    .option("--json", "print one JSON record per line")
+    .addHelpText("after", logsExamples)
+    .action(async (options) => {
+      const { logs } = await import("./logs.ts");
+      await logs(options);
     });
 
   program
@@ -189,60 +281,3 @@ function misused(error: CommanderError, argv: readonly string[], program: Comman
   const hint = meant ? `${meant.replace(/^\(D(.*)\)$/, "d$1")} Or ${help}` : help;
   fail(new UsageError(what, { hint }));
 }
-
-const examples = `
-Examples:
-  $ npx agentserve init my-app              create a project; no API key needed
-  $ npx agentserve dev                      serve agents.config.ts, reload on save
-  $ npx agentserve call agent assistant "What is the weather in Berlin?"
-  $ npx agentserve token --sub ada          create a token for a user
-  $ PORT=8080 npx agentserve start          serve the same project in production
-
-Exit codes:
-  0  success, or stopped by SIGINT or SIGTERM
-  1  failure; the last lines show the error and a hint
-  2  invalid command line
-  3  call: the workflow is suspended and waits for an answer`;
-const devExamples = `
-Examples:
-  $ npx agentserve dev
-  $ npx agentserve dev --open --port 8080
-  $ npx agentserve dev --config apps/support --https`;
-const startExamples = `
-Examples:
-  $ npx agentserve start --strict
-  $ PORT=8080 HOST=0.0.0.0 npx agentserve start --data /var/lib/my-app/data.db`;
-const initExamples = `
-Existing files are never overwritten.
-
-Examples:
-  $ npx agentserve init my-app
-  $ npx agentserve init --template minimal`;
-const callExamples = `
-Examples:
-  $ npx agentserve call agent assistant "What is the weather in Berlin?"
-  $ npx agentserve call workflow approval '{"amount":500,"reason":"a chair"}'
-  $ npx agentserve call workflow approval '{"amount":500,"reason":"a chair"}' --resume '{"approved":true}' --json
-  $ npx agentserve call agent assistant - < question.txt`;
-const routesExamples = `
-Example:
-  $ npx agentserve routes --json | jq '.[] | select(.access == "public").path'`;
-const runsExamples = `
-The server must be stopped. To start one without continuing any execution: agentserve start --no-recovery
-
-Examples:
-  $ npx agentserve runs list --status running
-  $ npx agentserve runs cancel chair-1 --data /srv/my-app/data.db`;
-const doctorExamples = `
-Exits with code 1 if a check fails.
-
-Examples:
-  $ npx agentserve doctor
-  $ npx agentserve doctor --json | jq .memory`;
-const tokenExamples = `
-Prints the token to stdout and its details to stderr.
-
-Examples:
-  $ npx agentserve token --sub ada
-  $ npx agentserve token --sub ada --claim 'roles=["admin"]' --claim tier=gold --expires 7d
-  $ curl -H "Authorization: Bearer $(npx agentserve token --sub ada)" http://127.0.0.1:3141/agents`;

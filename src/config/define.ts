@@ -4,15 +4,18 @@ import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import { findProviderMistakes } from "../auth/options.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { embedded } from "../backends/embedded/define.ts";
+import type { Authorize } from "../core/authorize.ts";
 import { explain } from "../core/explain.ts";
 import type { Logger } from "../core/log.ts";
 import type { Backend } from "../engine/backend.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { Runtime, SystemRuntime } from "../engine/runtime.ts";
 import { basePathRule, isBasePath } from "../http/base-path.ts";
 import { isProxy, proxyRule } from "../http/client-address.ts";
 import type { CorsOptions } from "../http/cors.ts";
 import { toWindowMs, type RateLimitOptions } from "../http/rate-limit.ts";
 import type { HostLogger } from "../observability/log-output.ts";
+import { isSchedule, type ScheduleDefinition } from "../schedules/define.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
 import { findKey } from "./frame.ts";
@@ -28,21 +31,39 @@ export interface Config {
   workflows?: readonly WorkflowDefinition[];
   /** A folder of files. Every workflow that they export is served. @default "workflows", if it exists */
   workflowsDir?: string;
+  /** The schedules to follow, in addition to those in `schedulesDir`. @default [] */
+  schedules?: readonly ScheduleDefinition[];
+  /** A folder of files. Every schedule that they export is followed. @default "schedules", if it exists */
+  schedulesDir?: string;
   /** The options of the HTTP server. @default {} */
   server?: ServerOptions;
   /** The authentication provider. @default none: anyone may call every route */
   auth?: AuthProvider | undefined;
+  /**
+   * Decides who may do what: call agents, start workflows, read and change executions, read logs and metrics. It replaces
+   * `ownership`. Needs `auth`. A workflow or agent with an `authorize` in its definition uses that one.
+   * @default none: `auth` and its `ownership` decide
+   */
+  authorize?: Authorize | undefined;
   /** The logger to write to, such as pino, winston or consola. `/api/logs` works with any. @default the terminal */
   logger?: HostLogger;
   /** The store of executions and conversations. @default embedded() */
   backend?: Backend;
-  /** Adds custom routes, groups and middleware to an H3 app. Built-in routes take precedence, except `GET /health` and `GET /ready`. */
-  configureApp?: (app: CustomApp) => void;
+  /**
+   * Adds custom routes, groups and middleware to an H3 app. Built-in routes take precedence, except `GET /health` and
+   * `GET /ready`. `runtime` acts for the server itself; `event.context.runtime` of a route acts for its caller.
+   */
+  configureApp?: (app: CustomApp, tools: AppTools) => void;
   /** Called when this version of the config is no longer in use. */
   onDispose?: () => void | Promise<void>;
 }
 /** The H3 app of `configureApp`. A named interface, so that the type of a config can be written without h3. */
 export interface CustomApp extends H3 {}
+/** The second argument of `configureApp`. */
+export interface AppTools {
+  /** Starts workflows, asks agents and sends events, for no user or for the user that `as` names. */
+  readonly runtime: SystemRuntime;
+}
 declare module "h3" {
   /** The context of a custom route: `event.context`. */
   interface H3EventContext {
@@ -52,6 +73,8 @@ declare module "h3" {
     requestId?: string;
     /** A logger that adds the ids of the request and its user to every record. */
     logger?: Logger;
+    /** Starts workflows, asks agents and sends events, for the caller of the request. */
+    runtime: Runtime;
   }
 }
 /** The options of the HTTP server. */
@@ -93,6 +116,7 @@ export interface ServerOptions {
 export interface ResolvedConfig extends Omit<Config, "server"> {
   agents: AgentDefinition[];
   workflows: WorkflowDefinition[];
+  schedules: ScheduleDefinition[];
   backend: Backend;
   server: Omit<ServerOptions, "limits" | "allowedHosts" | "trustedProxies"> & {
     allowedHosts: string[];
@@ -120,11 +144,16 @@ export function parseConfig(config: unknown, origin: string, file?: string): Res
   const mistakes = parsed.issues?.map((issue) => explain(ConfigSchema, issue)) ?? [];
   if (parsed.success && parsed.output.auth !== undefined)
     mistakes.push(...findProviderMistakes(parsed.output.auth, "auth"));
+  if (parsed.success && parsed.output.authorize && parsed.output.auth === undefined)
+    mistakes.push(`authorize: ${noProvider}`);
   if (parsed.success && mistakes.length === 0) return parsed.output;
   const [path = ""] = mistakes[0]!.split(": ");
   const place = file === undefined ? undefined : findKey(file, path.split("."));
   throw new ConfigError(mistakes.map((mistake) => `${origin}: ${mistake}`).join("\n"), { place });
 }
+
+/** The mistake of a config, a workflow or an agent with `authorize` in a project without a provider. */
+export const noProvider = "needs an authentication provider: set auth, for example auth: jwtAuth({ secret })";
 
 // The message of each schema names the expected value. `explain` adds the path and the actual value.
 const text = (what: string) => v.pipe(v.string(what), v.nonEmpty(what));
@@ -232,8 +261,17 @@ const ConfigSchema = object(
       [],
     ),
     workflowsDir: v.optional(text("a folder path")),
+    schedules: v.optional(
+      v.array(
+        v.custom<ScheduleDefinition>(isSchedule, "a schedule created by defineSchedule()"),
+        "an array of schedules",
+      ),
+      [],
+    ),
+    schedulesDir: v.optional(text("a folder path")),
     server: v.optional(Server, {}),
     auth: v.optional(v.custom<AuthProvider>(() => true)), // findProviderMistakes() checks it and does not print secrets
+    authorize: v.optional(fn<Authorize>("a function")),
     logger: v.optional(v.custom<HostLogger>(isLogger, "a logger with info(), warn() and error()")),
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function that takes the app")),

@@ -14,8 +14,18 @@ export const defaultLimits = {
   runningExecutions: 256,
   /** The most executions in the queue. Exceeded: 503. @default 1024 */
   queuedExecutions: 1_024,
+  /** The most executions that wait for the `concurrency` of their workflow. Exceeded: 503. @default 100000 */
+  waitingExecutions: 100_000,
   /** The time limit of one attempt of a step, after which the attempt fails. 0 means no limit. @default 900000 */
   stepTimeoutMs: 900_000,
+  /** The most items of one `andForEach`. Exceeded: the step fails. @default 100000 */
+  loopItems: 100_000,
+  /** The most items of one `andForEach` that are in progress at the same time. @default 1000 */
+  loopConcurrency: 1_000,
+  /** The longest sleep during which an execution stays running; it is suspended for longer ones. @default 5000 */
+  inlineSleepMs: 5_000,
+  /** The most events that are kept for `andWaitFor`. Exceeded: 503. @default 100000 */
+  storedEvents: 100_000,
   /** The most agent calls at the same time, without those inside workflows. Exceeded: 503. @default 2000 */
   agentCalls: 2_000,
   /**

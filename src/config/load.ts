@@ -2,25 +2,30 @@ import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
+import { isSchedule, type ScheduleDefinition } from "../schedules/define.ts";
 import { isWorkflow } from "../workflows/define.ts";
-import { parseConfig, type ResolvedConfig } from "./define.ts";
+import { noProvider, parseConfig, type ResolvedConfig } from "./define.ts";
 import { createEnv } from "./env.ts";
 import { ConfigError } from "./error.ts";
+import { findId } from "./frame.ts";
 import { show } from "./load-error.ts";
 import { createModules, type Modules, type OwnModules } from "./modules.ts";
 
-/** A config, with the agents and workflows of its project. */
+/** A config, with the agents, workflows and schedules of its project. */
 export interface Project {
   /** The folder to which the paths of the config are relative. */
   readonly root: string;
   readonly config: ResolvedConfig;
   readonly agents: readonly ProjectEntry<AgentDefinition>[];
   readonly workflows: readonly ProjectEntry<WorkflowDefinition>[];
+  readonly schedules: readonly ProjectEntry<ScheduleDefinition>[];
 }
 export interface ProjectEntry<T> {
   readonly value: T;
-  /** The file that defines it. */
+  /** The file that defines it, as it is shown. */
   readonly origin: string;
+  /** The file that exports it, and by which name. Undefined if only the config lists it. */
+  readonly exported?: { readonly file: string; readonly name: string } | undefined;
 }
 
 const names = ["agents.config.ts", "agents.config.mts", "agents.config.js", "agents.config.mjs"];
@@ -51,7 +56,7 @@ export interface Loader {
   beganAt(): number;
   /** The project's own files that the last load has read. */
   files(): string[];
-  /** The folders of agents and workflows, from the last config that was valid. */
+  /** The folders of agents, workflows and schedules, from the last config that was valid. */
   folders(): string[];
 }
 
@@ -98,7 +103,7 @@ export async function dispose({ onDispose }: ResolvedConfig): Promise<void> {
   }
 }
 
-const whats = ["agents", "workflows"] as const;
+const whats = ["agents", "workflows", "schedules"] as const;
 
 /** Creates a project from a config object, without a file. */
 export function toProject(config: unknown): Project {
@@ -112,18 +117,33 @@ export function toProject(config: unknown): Project {
   return createProject(process.cwd(), resolved, "config", []);
 }
 
-/** Combines the lists of the config with the exports of the files. Any file may export agents and workflows. */
+/** Combines the lists of the config with the exports of the files. Any file may export any of them. */
 function createProject(
   root: string,
   config: ResolvedConfig,
   origin: string,
   exported: ProjectEntry<unknown>[],
 ): Project {
-  const listed = [...config.agents, ...config.workflows].map((value): ProjectEntry<unknown> => ({ value, origin }));
+  const values = whats.flatMap((what): readonly unknown[] => config[what]);
+  const listed = values.map((value): ProjectEntry<unknown> => ({ value, origin }));
   const all = [...listed, ...exported];
   const isA = <T>(is: (value: unknown) => value is T): ProjectEntry<T>[] =>
     all.filter((one): one is ProjectEntry<T> => is(one.value));
-  return { root, config, agents: isA(isAgent), workflows: isA(isWorkflow) };
+  const project = { root, config, agents: isA(isAgent), workflows: isA(isWorkflow), schedules: isA(isSchedule) };
+  if (!config.auth) checkUnguarded(project);
+  return project;
+}
+
+/** Refuses a workflow or agent with an `authorize` in a project without a provider: every caller would be anonymous. */
+function checkUnguarded({ agents, workflows }: Pick<Project, "agents" | "workflows">): void {
+  for (const [what, entries] of Object.entries({ agent: agents, workflow: workflows })) {
+    const one = entries.find(({ value }) => value.authorize !== undefined);
+    if (!one) continue;
+    const { origin, value } = one;
+    throw new ConfigError(`${origin}: ${what} ${value.id}: authorize: ${noProvider}`, {
+      place: findId(resolve(origin), value.id),
+    });
+  }
 }
 
 /** Returns every export of every file in a folder. */
@@ -142,13 +162,13 @@ async function discover(
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).toSorted()) {
     if (!isModule(name)) continue;
     const file = join(folder, name);
-    const exports = Object.values(await modules.import(file));
-    for (const value of exports) found.push({ value, origin: show(file) });
+    const exports = Object.entries(await modules.import(file));
+    for (const [own, value] of exports) found.push({ value, origin: show(file), exported: { file, name: own } });
   }
   return found;
 }
 
-/** Returns true for a file that is loaded from a folder of agents or workflows. */
+/** Returns true for a file that is loaded from a folder of agents, workflows or schedules. */
 export function isModule(name: string): boolean {
   const isCode = /\.m?[jt]s$/.test(name) && !/\.(d|test|spec)\.m?[jt]s$/.test(name);
   return (

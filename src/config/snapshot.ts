@@ -3,11 +3,14 @@ import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/routes.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { AccessOptions } from "../auth/provider.ts";
+import { createAuthorizer, type Authorizer } from "../core/authorizer.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
+import type { StepCaller, StepRuntime } from "../engine/runtime.ts";
 import { createProgram } from "../engine/attempts/live-walk.ts";
+import type { ScheduleDefinition } from "../schedules/define.ts";
 import type { RegisteredWorkflow } from "../workflows/find.ts";
 import { describeResult, describeWorkflow } from "../workflows/describe.ts";
 import type { ResolvedConfig } from "./define.ts";
@@ -23,6 +26,9 @@ export interface Snapshot {
   readonly config: ResolvedConfig;
   readonly agents: ReadonlyMap<string, RegisteredAgent>;
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
+  readonly schedules: ReadonlyMap<string, ScheduleDefinition>;
+  /** Asks `authorize`. Undefined if the config, its workflows and its agents have none. */
+  readonly authorizer: Authorizer | undefined;
   /** The access policy. Undefined without an authentication provider. */
   readonly policy: Policy | undefined;
   /** The built-in routes that this version does not serve, such as `GET /health`. */
@@ -45,6 +51,8 @@ export interface SnapshotParts {
   readonly metrics?: Metrics | undefined;
   /** Calls an agent from a step. */
   readonly ask: AskAgent;
+  /** Creates the runtime of a step. */
+  readonly createRuntime: (caller: StepCaller, snapshot: Snapshot) => StepRuntime;
   /** The entries that `publicRoutes` begins with. @default [] */
   readonly open?: readonly string[];
   /** The built-in routes that are not served. @default none */
@@ -62,7 +70,7 @@ export interface CustomRoute {
 }
 
 export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot {
-  const { logger, tracer, metrics, ask, open = [], replaced = new Set(), customRoutes = [] } = parts;
+  const { logger, tracer, metrics, ask, createRuntime, open = [], replaced = new Set(), customRoutes = [] } = parts;
   const { config } = project;
   const warn = (message: string): void => logger.warn(message);
   const agents = new Map<string, RegisteredAgent>();
@@ -79,11 +87,15 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
       tracer,
       metrics,
       ask,
+      createRuntime: (caller) => createRuntime(caller, snapshot),
       hold: () => hold("execution"), // an execution ends on the code that it started with
     });
     const resultSchema = describeResult(definition, warn);
     workflows.set(definition.id, { definition, detail, resultSchema, ...program });
   }
+
+  const schedules = new Map(unique(project.schedules, "schedules").map((one) => [one.id, one]));
+  checkSchedules(project, workflows);
 
   const holders = new Map<Holder, number>();
   const free = Promise.withResolvers<void>();
@@ -105,10 +117,17 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
     else holders.set(by, count);
   }
 
-  return {
+  const snapshot: Snapshot = {
     config,
     agents,
     workflows,
+    schedules,
+    authorizer: createAuthorizer({
+      authorize: config.authorize,
+      workflows: [...workflows.values()].map(({ definition }) => definition),
+      agents: [...agents.values()].map(({ definition }) => definition),
+      logger,
+    }),
     policy: config.auth && toPolicy(config.auth, open),
     replaced,
     customRoutes,
@@ -120,6 +139,7 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
       return retired;
     },
   };
+  return snapshot;
 
   async function dispose(): Promise<void> {
     try {
@@ -133,6 +153,18 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
 /** Reads the options one by one: a provider may be a class instance. */
 function toPolicy({ defaultPrivate, publicRoutes = [], protect, webSockets }: AccessOptions, open: readonly string[]) {
   return createPolicy({ defaultPrivate, protect, webSockets, publicRoutes: [...open, ...publicRoutes] });
+}
+
+/** Refuses a schedule whose workflow is not served. */
+function checkSchedules({ schedules }: Project, workflows: ReadonlyMap<string, unknown>): void {
+  for (const { value, origin } of schedules) {
+    const { id, workflowId } = value;
+    if (workflows.has(workflowId)) continue;
+    throw new ConfigError(`${origin}: schedule ${id}: there is no workflow ${workflowId}`, {
+      hint: "export it from a file in workflows/, or list it in the config",
+      place: findId(resolve(origin), id),
+    });
+  }
 }
 
 /** Removes duplicates of the same object. Two objects with the same id are an error that names both places. */

@@ -10,13 +10,15 @@ export interface Caller {
 export interface Identity {
   /** True if there is an authentication provider. `user` and `userId` in a request body are then ignored. */
   readonly checked: boolean;
-  /** True if an execution is visible only to the user who started it. */
+  /** True if an execution is visible only to the user who started it, unless the `authorize` of its workflow decides. */
   readonly ownership: boolean;
   /** Undefined for an anonymous request. */
   readonly caller: Caller | undefined;
 }
 
 export const unchecked: Identity = { checked: false, ownership: false, caller: undefined };
+/** The identity of a request that was refused before its caller was known. */
+export const anonymous: Identity = { checked: true, ownership: true, caller: undefined };
 
 /** Returns the context map of steps, tools and hooks. Each call returns a new copy. */
 export function toContextMap({ context, userId, conversationId, user }: CallContext): Map<string, unknown> {

@@ -4,9 +4,11 @@ export interface Clock {
   now(): number;
   /** Milliseconds since some fixed moment: for intervals. It never jumps. */
   monotonic(): number;
-  /** Calls a function once, after some milliseconds. */
-  setTimeout(callback: () => void, ms: number): ClockTimer;
+  /** Calls a function once, after some milliseconds. A lazy call may be late: a clock that tests move makes few of them. */
+  setTimeout(callback: () => void, ms: number, options?: { readonly isLazy?: boolean }): ClockTimer;
   clearTimeout(timer: ClockTimer | undefined): void;
+  /** Calls a function soon after the wall clock has jumped. Returns the end of that. */
+  watchJumps?(callback: () => void): () => void;
   /** Announces work that uses no timer, such as loading a module. A clock that tests move does not move before its end. */
   hold?(work: PromiseLike<unknown>): void;
 }
@@ -17,10 +19,28 @@ export interface ClockTimer {
   unref(): this;
 }
 
+/** The time within which a jump of the wall clock is noticed, and the least difference that is one. */
+const watchMs = 1_000;
+const jumpMs = 50;
+
+const toOffset = (): number => Date.now() - performance.now();
+
+function watchJumps(callback: () => void): () => void {
+  let last = toOffset();
+  const timer = setInterval(() => {
+    const now = toOffset();
+    if (Math.abs(now - last) <= jumpMs) return;
+    last = now;
+    callback();
+  }, watchMs).unref();
+  return () => clearInterval(timer);
+}
+
 /** The clock of the machine. The globals are looked up with each call, so that fake timers of a test apply. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   setTimeout: (callback, ms) => setTimeout(callback, ms),
   clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined), // made by `setTimeout` above
+  watchJumps,
 };

@@ -4,6 +4,11 @@ import { cut } from "./cut.ts";
 export interface ServeErrorOptions extends ErrorOptions {
   /** Headers to add to the response, for example `["retry-after", "5"]`. @default [] */
   headers?: [name: string, value: string][];
+  /**
+   * The rule for a step that throws the error: true to retry the step as its `retry` says, false to fail at once.
+   * @default false for a status from 400 to 499 other than 408, 425 and 429, otherwise true
+   */
+  retry?: boolean;
 }
 
 /**
@@ -11,21 +16,67 @@ export interface ServeErrorOptions extends ErrorOptions {
  * without details.
  */
 export class ServeError extends Error {
-  override readonly name = "ServeError";
+  override readonly name: string = "ServeError";
   /** The status of the response, from 400 to 599. */
   readonly status: number;
   /** Headers to add to the response. */
   readonly headers: [name: string, value: string][];
+  /** True if a step that throws the error is retried. */
+  readonly retry: boolean;
 
   constructor(status: number, message: string, options: ServeErrorOptions = {}) {
     super(message, options);
-    if (!(status >= 400 && status <= 599))
+    if (!Number.isInteger(status) || status < 400 || status > 599)
       throw new RangeError(`ServeError: ${status} is not an error status (400–599)`);
     this.status = status;
     this.headers = options.headers ?? [];
+    this.retry = options.retry ?? isPassing(status);
   }
 }
 
+/**
+ * An error of an agent, as it reaches the step that calls the agent. Its status and message are not sent to callers.
+ * `retry` is true for a rate limit, a failure of the model, a time-out and a broken stream. It is false for a request that
+ * the model does not accept, such as one with a wrong key or a prompt that is too long.
+ */
+export class AgentError extends ServeError {
+  override readonly name: string = "AgentError";
+}
+
+/** The fields of an error body beside `error`. */
+export interface ErrorFields {
+  /** The execution that the error is about. It has begun. */
+  readonly executionId: string;
+  /** The text of an error that `error` hides. Only `dev` sends it. */
+  readonly detail?: string | undefined;
+}
+
+/**
+ * An error with fields for the body of its response. Authors cannot create one: the fields of a body are those of the
+ * server. An error that callers may not see stays hidden.
+ */
+export class DetailedError extends ServeError {
+  readonly fields: ErrorFields;
+
+  constructor(error: unknown, fields: ErrorFields, headers: ServeError["headers"]) {
+    const { status, message, headers: own, retry } = isShown(error) ? error : internalError;
+    super(status, message, { cause: error, headers: [...own, ...headers], retry });
+    this.fields = fields;
+  }
+}
+
+/** Returns false for the status of a request that would be refused again. */
+export const isPassing = (status: number): boolean => status < 400 || status > 499 || passing.has(status);
+const passing = new Set([408, 425, 429]);
+
+/** Returns true if a step that throws the error is retried. */
+export const isRetryable = (error: unknown): boolean => !(error instanceof ServeError) || error.retry;
+
+/** Returns true if the message is sent to callers. */
+export const isShown = (error: unknown): error is ServeError =>
+  error instanceof ServeError && !(error instanceof AgentError);
+
+export const internalError: ServeError = new ServeError(500, "Internal server error");
 export const badRequest = (message: string, cause?: unknown): ServeError => new ServeError(400, message, { cause });
 /** The response to a client that has closed its connection. It is never read. */
 export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");

@@ -20,6 +20,9 @@ export function toWeight(text: string): number {
 const openBrace = 123;
 const openBracket = 91;
 
+/** The weight of a byte of values that are not loaded. */
+export const unknownDensity = 2;
+
 /** The heap that values in use may take by default: a quarter of the limit of the process. */
 export const quarterOfHeap = (): number => {
   const limit = getHeapStatistics().heap_size_limit;

@@ -1,4 +1,5 @@
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+const longPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,159}$/;
 
 /** Checks an execution, workflow, agent or step id. Ids are part of URLs, journal keys and idempotency keys. */
 export function isId(value: unknown): value is string {
@@ -6,6 +7,14 @@ export function isId(value: unknown): value is string {
 }
 
 export const idRule = "1 to 128 characters (A-Z a-z 0-9 . _ : -), starting with a letter or digit";
+
+/** Checks the id of an execution that is looked up: those that the server gives may be longer than those of clients. */
+export const isExecutionId = (value: unknown): value is string => typeof value === "string" && longPattern.test(value);
+
+/** The beginnings of the ids that only the server gives to executions: to children, and to those of schedules. */
+const reserved = ["child:", "schedule:"];
+export const isReserved = (id: string): boolean => reserved.some((prefix) => id.startsWith(prefix));
+export const reservedRule: string = `expected an id that does not begin with ${reserved.join(" or ")}`;
 
 /** Returns a UUIDv7: consecutive ids are adjacent in an index. 74 of its bits are random. */
 export function newId(): string {

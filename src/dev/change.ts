@@ -21,6 +21,7 @@ export function describeChange({ before, after, files, config }: Change): string
   for (const [what, was, is] of [
     ["agent", before.agents, after.agents],
     ["workflow", before.workflows, after.workflows],
+    ["schedule", before.schedules, after.schedules],
   ] as const) {
     const [old, now] = [toOrigins(was), toOrigins(is)];
     for (const id of new Set([...now.keys(), ...old.keys()])) {

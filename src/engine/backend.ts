@@ -5,10 +5,16 @@ import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { SpanIds } from "../core/trace.ts";
 import type { CreateWalk } from "./attempts/walk.ts";
+import type { Concurrency } from "./concurrency.ts";
 import type { Conversations } from "./conversations.ts";
 import type { LiveEvent, StoredEvent } from "./events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, StepPlace } from "./execution.ts";
 import type { OnSettled } from "./execution-log.ts";
+import type { ForkSource } from "./fork.ts";
+import type { HistoryRow } from "./history.ts";
+import type { ScheduleStore } from "./schedules.ts";
+import type { SentEvent, Sending } from "./sent-event.ts";
+import type { SuspensionKind } from "./suspension.ts";
 
 /** A place for executions and conversations, as a config describes it. Inert until it is opened. */
 export interface Backend {
@@ -37,6 +43,7 @@ export interface Inspection {
 interface OpenBackend {
   readonly engine: Engine;
   readonly conversations: Conversations;
+  readonly schedules: ScheduleStore;
 }
 interface BackendParts {
   /** The folder of the config. */
@@ -46,7 +53,11 @@ interface BackendParts {
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
+  /** The most executions that wait for the `concurrency` of their workflow. Restate: of each key, and 1,000 at most. */
+  readonly waitingExecutions: number;
   readonly executionBytes: number;
+  /** The most events that are kept for waits that begin later. Restate: of each name and key, and 1,000 at most. @default 100000 */
+  readonly storedEvents?: number | undefined;
   /** Beyond these, new work is refused with 507. Restate: its own server has such limits. @default 0: no limit */
   readonly storeBytes?: number | undefined;
   readonly storeFreeBytes?: number | undefined;
@@ -65,6 +76,8 @@ export interface Program {
   readonly createWalk: CreateWalk;
   /** The treatment of an execution that was running when the process died. */
   readonly recovery: "resume" | "fail";
+  /** The most executions that run at the same time. Restate: a virtual object for each key, over all replicas. */
+  readonly concurrency?: Concurrency | undefined;
 }
 
 /**
@@ -91,7 +104,12 @@ export interface Engine {
    * is `fresh`, and `awaited` if the caller gets it with the result. Restate: the register's `begin`; a drive without a
    * register if the id is awaited.
    */
-  begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<{ created: boolean }>;
+  begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<Begun>;
+  /**
+   * Starts an execution with results of another one, which fit the program.
+   * Restate: the first drive reads them from the drive of the original.
+   */
+  fork(execution: Execution, program: Program, source: ForkSource): Promise<Begun>;
   /** Restate: a shared handler of the register. */
   state(id: string): Promise<ExecutionState | undefined>;
   /** A page of executions, newest first, with markers for long values (`listed-value`). Restate: SQL over one small state key. */
@@ -104,24 +122,50 @@ export interface Engine {
   settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState>;
   /**
    * The events of an execution from `afterSeq` on: stored ones, then live ones; ends after the event of the next suspension or
-   * end. It listens from the call on: called before `begin`, it misses nothing.
-   * Restate: rows of the drive, and an awakeable that the drive resolves at its next row.
+   * end. It listens from the call on: called before `begin`, it misses nothing. With `until: "end"` it waits through
+   * suspensions; meanwhile it holds nothing but its place.
+   * Restate: rows of the drive, and an awakeable that the drive resolves at its next row, or the register at the next resume.
    */
-  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent>;
+  events(
+    id: string,
+    afterSeq: number,
+    signal: AbortSignal,
+    options?: EventsOptions,
+  ): AsyncGenerator<StoredEvent | LiveEvent>;
   /**
-   * These three resolve to the new state, or to false when another transition was first or the status does not allow it.
-   * Restate: the register's compare-and-set; the drive hears of it by a named signal.
+   * The starts and transitions of executions, from the call on, each once it is durable. Ends when the reader is too slow.
+   * Restate: those that this replica drives or has answered.
+   */
+  changes(filter: Pick<ListFilter, "workflowId" | "userId">, signal: AbortSignal): AsyncGenerator<ExecutionChange>;
+  /**
+   * These four resolve to the new state, or to false when another transition was first or the status does not allow it.
+   * Restate: the register's compare-and-set; the drive hears of it by a named signal. What ends a wait by itself is a scheduled
+   * call of the register, or of an event's object to it.
    */
   suspend(id: string, reason: string): Promise<ExecutionState | false>;
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
+  /** Continues a failed execution: the entries that failed, and those that were aborted because of it, run again. */
+  retry(id: string, epoch: number, how: Retry, program: Program): Promise<ExecutionState | false>;
   cancel(id: string, reason: string): Promise<ExecutionState | false>;
+  /**
+   * Stores an event and hands it to the executions that wait for it, now or later. Durable when it resolves.
+   * Restate: a virtual object for each name and key keeps it, and knows the registers that wait. An id is unique in it only.
+   */
+  send(event: SentEvent): Promise<Sending>;
+  /**
+   * The journal of an execution, a page at a time; the first row is its start. Values over 1 KB are not loaded.
+   * Restate: the rows of its drive.
+   */
+  history(id: string): AsyncIterable<readonly HistoryRow[]>;
+  /** Returns the text of a row that `history` has not loaded. Restate: from the row. */
+  rowText(id: string, row: number): Promise<JsonText | undefined>;
   /**
    * The paths of the steps that have started; undefined while the execution is driven, because it continues on its own code.
    * Restate: from the rows.
    */
   startedSteps(id: string): Promise<ReadonlySet<string> | undefined>;
-  /** The number of executions of a workflow that this process drives. Restate: this replica only. */
-  running(workflowId: string): number;
+  /** Returns whether executions of a workflow are running, also if they wait for a retry. Restate: on this replica only. */
+  isRunning(workflowId: string): boolean;
   /** Returns the load of this process, for `GET /metrics`. Restate: this replica, without suspended executions. */
   load(workflowIds: Iterable<string>): Promise<EngineLoad>;
   /** Returns whether the store can be written, as far as is known; false before `open` has resolved. Restate: its last answer. */
@@ -131,6 +175,13 @@ export interface Engine {
    * the same time. Restate: moves the rest to another replica.
    */
   close(options: { drainMs: number; beside?: Promise<unknown> }): Promise<void>;
+}
+
+export interface Begun {
+  /** False when the id exists. */
+  readonly created: boolean;
+  /** True if it waits for the `concurrency` of its workflow, and none of its values are in memory. */
+  readonly isWaiting?: boolean;
 }
 
 export interface OpenOptions {
@@ -152,22 +203,54 @@ export interface EngineLoad {
   readonly suspended?: ReadonlyMap<string, number> | undefined;
 }
 
+export interface EventsOptions {
+  /** `end`: events end with the execution only. @default with the next suspension as well */
+  readonly until?: "end" | undefined;
+}
 export interface Resume {
   readonly data?: JsonText | undefined;
   readonly stepId?: string | undefined;
+  /**
+   * The key of the branch that is meant. The resume succeeds while that branch waits and the execution is suspended, also
+   * if another branch has run and ended meanwhile.
+   */
+  readonly branch?: string | undefined;
   readonly by?: Caller | undefined;
   readonly trace?: SpanIds | undefined;
+}
+/** A retry of a failed execution. */
+export type Retry = Pick<Resume, "by" | "trace">;
+/** A start or a transition of an execution. */
+export interface ExecutionChange {
+  readonly executionId: string;
+  readonly workflowId: string;
+  /** The user who started it. */
+  readonly userId?: string | undefined;
+  readonly status: ExecutionStatus;
+  /** The kind of a suspension. */
+  readonly kind?: SuspensionKind | undefined;
 }
 export interface ListPage {
   /** At most `limit`, and at least one if there are any. */
   readonly states: readonly ExecutionState[];
   readonly hasMore: boolean;
 }
+/** The executions of a list: those that fit every field. */
 export interface ListFilter {
-  readonly workflowId: string;
-  readonly status?: ExecutionStatus | undefined;
+  /** @default all workflows */
+  readonly workflowId?: string | undefined;
+  /** Any of these. @default every status */
+  readonly status?: readonly ExecutionStatus[] | undefined;
+  /** Suspended for any of these reasons. @default also executions that are not suspended */
+  readonly kind?: readonly SuspensionKind[] | undefined;
   /** Only executions that this user started. */
   readonly userId?: string | undefined;
+  /** The beginning of the id. */
+  readonly idPrefix?: string | undefined;
+  readonly isCancelled?: boolean | undefined;
+  /** The earliest and the latest start, inclusive. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
   readonly limit: number;
   /** Only executions that started before this one. */
   readonly before?: { readonly startAt: number; readonly id: string } | undefined;

@@ -1,5 +1,5 @@
 import type { Schema } from "../core/schema.ts";
-import type { StepCode, Retry, Step, WorkflowDefinition } from "./definition.ts";
+import { loopTypes, type StepCode, type Retry, type Step, type WorkflowDefinition } from "./definition.ts";
 import type { EntrySuffix } from "./walk/journal-keys.ts";
 
 /** The user's code of a whole workflow, by path and suffix. It is made once for each version of the config. */
@@ -9,11 +9,15 @@ export interface TableCode extends StepCode {
   readonly retry: Retry;
   /** True if the workflow may continue after a failure: the code is a side effect, or in a branch of a race. */
   readonly isTolerated: boolean;
+  /** True if error messages must not show its results. */
+  readonly isRedacted: boolean;
+  /** True if error messages must not show its `data`, which comes from a redacted step. */
+  readonly isInputRedacted: boolean;
 }
 
 export function toCodeTable(workflow: WorkflowDefinition): CodeTable {
   const table = new Map<string, TableCode>();
-  addWorkflow(table, workflow, { prefix: "", isTolerated: false });
+  addWorkflow(table, workflow, { prefix: "", isTolerated: false, isRedacted: false, isSecret: false });
   return table;
 }
 
@@ -23,49 +27,65 @@ export function findCode(table: CodeTable, path: string, suffix: EntrySuffix): T
   return code;
 }
 
-/** The delay before an attempt, in milliseconds. */
-export function toDelay({ delay = 0, backoff = 1 }: Retry, attempt: number): number {
-  return attempt === 1 ? 0 : delay * backoff ** (attempt - 2);
-}
-
-/** The place of steps: the prefix of their paths, and whether the workflow may continue after a failure there. */
+/** The place of steps: the prefix of their paths, and the rules that the steps around them make. */
 interface CodePlace {
   readonly prefix: string;
   readonly isTolerated: boolean;
+  readonly isRedacted: boolean;
+  /** Whether the `data` of the first of them has values of a redacted step. */
+  readonly isSecret: boolean;
 }
 
-function addWorkflow(table: Map<string, TableCode>, workflow: WorkflowDefinition, place: CodePlace): void {
-  const { prefix, isTolerated } = place;
-  if (workflow.resultSchema) table.set(`${prefix}>`, toCheck(workflow.resultSchema, isTolerated));
-  addSteps(table, workflow.steps, workflow, place);
+/** Returns whether the result has values of a redacted step. */
+function addWorkflow(table: Map<string, TableCode>, workflow: WorkflowDefinition, place: CodePlace): boolean {
+  let isSecret = place.isSecret;
+  for (const step of workflow.steps) isSecret = addStep(table, step, workflow, { ...place, isSecret });
+  if (workflow.resultSchema) table.set(`${place.prefix}>`, toCheck(workflow.resultSchema, { ...place, isSecret }));
+  return isSecret;
 }
 
-function addSteps(
-  table: Map<string, TableCode>,
-  steps: readonly Step[],
-  workflow: WorkflowDefinition,
-  { prefix, isTolerated: isOuter }: CodePlace,
-): void {
-  for (const { id, type, codes, steps: inner = [], workflow: sub } of steps) {
-    const path = prefix + id;
-    const isTolerated = isOuter || type === "andTap" || type === "andRace";
-    for (const [suffix, code] of Object.entries(codes)) {
-      const retry = code.retry ?? (suffix === "" ? (workflow.retry ?? once) : once);
-      const suspendSchema = code.suspendSchema ?? workflow.suspendSchema;
-      table.set(path + suffix, { ...code, retry, suspendSchema, isTolerated });
-    }
-    if (!sub) {
-      addSteps(table, inner, workflow, { prefix, isTolerated });
-      continue;
-    }
-    if (sub.inputSchema) table.set(`${path}<`, toCheck(sub.inputSchema, isTolerated));
-    addWorkflow(table, sub, { prefix: `${path}/`, isTolerated });
+/** Returns whether the output has values of a redacted step. */
+function addStep(table: Map<string, TableCode>, step: Step, workflow: WorkflowDefinition, outer: CodePlace): boolean {
+  const { id, type, codes, steps = [], workflow: sub, redact } = step;
+  const path = outer.prefix + id;
+  const isTolerated = outer.isTolerated || type === "andTap" || type === "andRace";
+  const isRedacted = outer.isRedacted || redact === true;
+  const place: CodePlace = { ...outer, isTolerated, isRedacted };
+  for (const [suffix, code] of Object.entries<StepCode | undefined>(codes)) {
+    if (!code) continue;
+    const retry = code.retry ?? (suffix === "" ? (workflow.retry ?? once) : once);
+    const suspendSchema = code.suspendSchema ?? workflow.suspendSchema;
+    const isInputRedacted = isRedacted || outer.isSecret;
+    table.set(path + suffix, { ...code, retry, suspendSchema, isTolerated, isRedacted, isInputRedacted });
   }
+  if (sub) {
+    if (sub.inputSchema) table.set(`${path}<`, toCheck(sub.inputSchema, place));
+    const isSecret = addWorkflow(table, sub, { ...place, prefix: `${path}/` });
+    return isRedacted || (isSecret && !codes[">"]);
+  }
+  const inside = loopTypes.has(type) ? { ...place, prefix: `${path}/` } : place;
+  if (loopTypes.has(type)) return addLoop(table, step, workflow, inside) || isRedacted;
+  const inner = steps.map((one) => addStep(table, one, workflow, inside));
+  return isRedacted || (passesOn.has(type) && outer.isSecret) || inner.includes(true);
+}
+
+/** The steps whose output is their `data`, or may be. */
+const passesOn: ReadonlySet<string> = new Set(["andTap", "andWhen", "andSleep", "andSleepUntil"]);
+
+/** Adds the steps of a loop, which run one after the other. Returns whether the last output has values of a redacted step. */
+function addLoop(table: Map<string, TableCode>, step: Step, workflow: WorkflowDefinition, place: CodePlace): boolean {
+  const { type, steps = [] } = step;
+  let { isSecret } = place;
+  for (const one of steps) isSecret = addStep(table, one, workflow, { ...place, isSecret });
+  // An iteration gets the output of the one before.
+  const isFed = type !== "andForEach" && isSecret && !place.isSecret;
+  return isFed ? addLoop(table, step, workflow, { ...place, isSecret }) : isSecret;
 }
 
 /** The code that checks a value against a schema. */
-function toCheck(outputSchema: Schema, isTolerated: boolean): TableCode {
-  return { execute: identity, outputSchema, retry: once, isTolerated };
+function toCheck(outputSchema: Schema, { isTolerated, ...place }: CodePlace): TableCode {
+  const isRedacted = place.isRedacted || place.isSecret;
+  return { execute: identity, outputSchema, retry: once, isTolerated, isRedacted, isInputRedacted: isRedacted };
 }
 
 const once: Retry = { attempts: 1 };

@@ -1,4 +1,4 @@
-import type { Step } from "./definition.ts";
+import { forkTypes, loopTypes, type Step } from "./definition.ts";
 import type { StepPlace } from "./execution.ts";
 
 /**
@@ -22,6 +22,10 @@ export function findMismatch(
   return undefined;
 }
 
+/** The message about a row of a journal that the code does not lead to. */
+export const toRowMismatch = (key: string): string =>
+  `the journal has a result for ${key} that this version does not produce`;
+
 export function hasSameSteps(before: readonly StepPlace[], after: readonly StepPlace[]): boolean {
   return before.length === after.length && before.every((step, index) => !describe(step, after[index]));
 }
@@ -34,7 +38,7 @@ function outermostFork(steps: readonly StepPlace[], of: number): number | undefi
     const [, type, own] = steps[index]!;
     if (own >= depth) continue;
     depth = own;
-    if (type === "andAll" || type === "andRace") found = index;
+    if (forkTypes.has(type)) found = index;
   }
   return found;
 }
@@ -53,10 +57,13 @@ function describe([path, type, depth]: StepPlace, now: StepPlace | undefined): s
 }
 
 /** The steps of a definition as they are compared: in order, nested steps behind the step that contains them. */
-export function listSteps(steps: readonly Step[], prefix = "", depth = 0): StepPlace[] {
+export function listSteps(steps: readonly Step[], prefix = "", depth = 0, isRedacted = false): StepPlace[] {
   return steps.flatMap((step) => {
     const path = prefix + step.id;
-    const inner = listSteps(step.steps ?? [], step.workflow ? `${path}/` : prefix, depth + 1);
-    return [[path, step.type, depth] as const, ...inner];
+    const isOwn = isRedacted || step.redact === true;
+    const hasPrefix = step.workflow !== undefined || loopTypes.has(step.type);
+    const inner = listSteps(step.steps ?? [], hasPrefix ? `${path}/` : prefix, depth + 1, isOwn);
+    const place: StepPlace = isOwn ? [path, step.type, depth, "redacted"] : [path, step.type, depth];
+    return [place, ...inner];
   });
 }

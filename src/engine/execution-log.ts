@@ -1,6 +1,7 @@
 import type { Activity } from "../core/activity.ts";
 import { runInScope } from "../core/scope.ts";
 import type { ExecutionState, Transition } from "./execution.ts";
+import { toSuspension } from "./suspension.ts";
 
 /** Called at each suspension and each end, once it is durable. A replay does not call it. */
 export type OnSettled = (state: ExecutionState, failure?: FailedStep) => void;
@@ -33,10 +34,10 @@ interface Description {
 function describe(last: Exclude<Transition, { to: "running" }>, failure: FailedStep | undefined): Description {
   if (last.to === "completed") return { message: "Execution completed" };
   if (last.to === "suspended") {
-    const { reason, kind, pending, position } = last;
-    const { stepId } = pending[0] ?? position ?? {};
-    const data = { reason, ...(kind && { kind }), ...(pending.length > 1 && { waiting: pending.length }) };
-    return { message: "Execution suspended", stepId, data };
+    const { reason, kind, stepId, wakeAt, deadline, event, pending = [], pendingCount } = toSuspension(last);
+    const waiting = pendingCount ?? pending.length;
+    const when = { ...(wakeAt && { wakeAt }), ...(deadline && { deadline }), ...(event && { event }) };
+    return { message: "Execution suspended", stepId, data: { reason, kind, ...when, ...(waiting > 1 && { waiting }) } };
   }
   if ("cancellation" in last) return { message: "Execution cancelled", data: { reason: last.cancellation.reason } };
   return { message: "Execution failed", stepId: failure?.stepId, data: { error: last.error.message } };

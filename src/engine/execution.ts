@@ -15,22 +15,33 @@ export interface Execution {
   readonly context: Readonly<Record<string, unknown>>;
   readonly userId?: string | undefined;
   readonly conversationId?: string | undefined;
+  /** The key that it shares the `concurrency.limit` of its workflow with; undefined without such a limit. Not shown to clients. */
+  readonly concurrencyKey?: string | undefined;
   /** The authenticated user who started it. */
   readonly user?: Caller["user"] | undefined;
   /** The span in which it was started. */
   readonly trace?: SpanIds | undefined;
   readonly startAt: number;
+  /** The execution that it was forked from, and the index of the step that it began with. */
+  readonly fork?: { readonly from: string; readonly stepIndex: number } | undefined;
+  /** The execution whose step has started it, and whether a cancel of that one cancels this one. */
+  readonly parent?: { readonly id: string; readonly cancels?: true | undefined } | undefined;
   /** The steps of the definition that it runs on. */
   readonly steps: readonly StepPlace[];
 }
 
-/** A step as definitions are compared by: in order, nested steps behind the step that contains them. */
-export type StepPlace = readonly [path: string, type: string, depth: number];
+/**
+ * A step as definitions are compared by: in order, nested steps behind the step that contains them. The mark of a redacted step
+ * is not compared.
+ */
+export type StepPlace = readonly [path: string, type: string, depth: number, mark?: "redacted"];
 
 /** An error as it is stored. Only the message of a `ServeError` is `shown` to every caller. */
 export interface StoredError {
   readonly message: string;
   readonly shown?: boolean | undefined;
+  /** The status of a `ServeError` from 400 to 499 that a step threw: the workflow refuses the request. */
+  readonly status?: number | undefined;
 }
 
 /** A place in a workflow. */
@@ -39,10 +50,42 @@ export interface Position {
   readonly stepIndex: number;
   readonly stepId: string;
 }
-/** A branch that waits for a resume. */
+/** A branch that waits: for a person who resumes it, for a time, or for an event. */
 export interface ParkedBranch<V = JsonText | undefined> extends Position {
+  /** What it waits for. @default "person" */
+  readonly kind?: "person" | "timer" | "event" | undefined;
+  /** The journal key of what ends the wait by itself. Executions that were suspended by an older version have none. */
+  readonly key?: string | undefined;
   readonly reason: string;
   readonly data?: V | undefined;
+  /** The time at which the wait ends by itself. */
+  readonly due?: Due | undefined;
+  readonly event?: EventFilter | undefined;
+  /** The longest wait without a suspension, in milliseconds; 0 for a person. */
+  readonly inlineMs?: number | undefined;
+  /** Whether a resume may end a wait that is not for a person. */
+  readonly isSkippable?: true | undefined;
+}
+
+/** A time at which something happens. */
+export interface Due {
+  /** In milliseconds since 1970. */
+  readonly at: number;
+  /** The end of a duration. Within the life of a process it is measured by the monotonic clock, so it does not follow jumps. */
+  readonly isElapsed?: true | undefined;
+}
+
+/** The events that a branch waits for. */
+export interface EventFilter {
+  /** The path of the step without the numbers of iterations, whose schema the data must match. */
+  readonly step: string;
+  readonly name: string;
+  /** @default "" */
+  readonly key?: string | undefined;
+  /** Events that are older than the execution count as well. */
+  readonly isAnyAge?: true | undefined;
+  /** Only events that were sent by code. */
+  readonly isFromCode?: true | undefined;
 }
 
 /**
@@ -55,13 +98,25 @@ export type Transition<V = JsonText | undefined> = { readonly at: number } & (
       /** `system`: suspended by the server, because the code does not fit or the process crashed repeatedly. */
       readonly kind?: "system";
       readonly reason: string;
-      /** The branches that wait; empty for a suspension from outside. */
+      /** The first of the branches that wait; empty for a suspension from outside. */
       readonly pending: readonly ParkedBranch<V>[];
+      /** The kinds of the branches that wait, each once; that of the first one first. @default only `person` */
+      readonly kinds?: readonly ("person" | "timer" | "event")[];
+      /** The number of branches that wait, if not all of them are in `pending`. */
+      readonly pendingCount?: number;
+      /** The first time at which one of the waits ends by itself, of each clock. */
+      readonly wake?: readonly Due[];
+      /** The events that the branches wait for. */
+      readonly events?: readonly EventFilter[];
       /** The place of the walk at a suspension from outside. */
       readonly position?: Position | undefined;
     }
   | {
       readonly to: "running";
+      /** A retry of a failed execution; else a resume, or a wake. */
+      readonly isRetry?: true;
+      /** A wait has ended by itself. */
+      readonly isWake?: true;
       readonly data?: V | undefined;
       readonly stepId?: string | undefined;
       readonly by?: Caller | undefined;
@@ -73,12 +128,18 @@ export type Transition<V = JsonText | undefined> = { readonly at: number } & (
   | { readonly to: "error"; readonly cancellation: { readonly reason: string } }
 );
 
+/** Returns true for the retry of a failed execution. */
+export const isRetry = (next: Transition): next is Transition & { readonly to: "running" } =>
+  next.to === "running" && next.isRetry === true;
+
 export interface ExecutionState {
   readonly execution: Execution;
   readonly status: ExecutionStatus;
   /** The number of the last transition; 0 before the first. */
   readonly epoch: number;
   readonly last?: Transition | undefined;
+  /** The caller of the last retry. */
+  readonly retriedBy?: Caller | undefined;
 }
 
 /** The same transition with texts in place of references. */

@@ -6,14 +6,17 @@ import { isObject } from "../core/json.ts";
 export interface RetentionOptions {
   /** Ended executions, from their end on. @default "7d" */
   executions?: string | false;
-  /** Suspended executions, from their suspension on. @default false */
+  /** Suspended executions, from their suspension on, except those that continue by themselves at some time. @default false */
   suspended?: string | false;
+  /** Events that were sent, for waits that begin later. @default "1d" */
+  events?: string;
 }
 
 /** The times for which executions are kept; undefined for ever. */
 export interface Retention {
   readonly endedMs: number | undefined;
   readonly suspendedMs: number | undefined;
+  readonly eventsMs: number;
 }
 
 /** Checks the option `retention` of a backend. */
@@ -25,9 +28,17 @@ export function toRetention(backend: string, retention: string | false | Retenti
     const found = cut(JSON.stringify(time) ?? String(time));
     throw new TypeError(`${backend}({ ${key} }): expected false or ${durationRule}, found ${found}`);
   };
-  if (!isObject(retention)) return { endedMs: toMs("retention", retention), suspendedMs: undefined };
-  const { executions = "7d", suspended = false, ...unknown } = retention;
+  if (!isObject(retention))
+    return { endedMs: toMs("retention", retention), suspendedMs: undefined, eventsMs: fromDuration("1d")! };
+  const { executions = "7d", suspended = false, events = "1d", ...unknown } = retention;
   const [key] = Object.keys(unknown);
   if (key !== undefined) throw new TypeError(`${backend}({ retention }): unknown option ${JSON.stringify(key)}`);
-  return { endedMs: toMs("retention.executions", executions), suspendedMs: toMs("retention.suspended", suspended) };
+  const eventsMs = toMs("retention.events", events);
+  if (eventsMs === undefined)
+    throw new TypeError(`${backend}({ retention.events }): expected ${durationRule}, found false`);
+  return {
+    endedMs: toMs("retention.executions", executions),
+    suspendedMs: toMs("retention.suspended", suspended),
+    eventsMs,
+  };
 }

@@ -1,5 +1,16 @@
 import type { Caller } from "../core/caller.ts";
 import type { Logger } from "../core/log.ts";
+import type { StepRuntime } from "./runtime.ts";
+import type { Duration } from "./until.ts";
+
+/** The options of `suspend()`. */
+export interface SuspendOptions {
+  /**
+   * Milliseconds, a duration such as `"2d"`, or a date, after which the step runs again with `timedOut`. @default it waits
+   * without a limit
+   */
+  timeout?: Duration | Date;
+}
 
 /** The argument of a step's code. */
 export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, Suspend = never> {
@@ -8,7 +19,9 @@ export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, 
   /** The workflow's input. */
   readonly input: Input;
   /** Suspends the execution until it is resumed. Never returns: after the resume the step runs again, with `resumeData`. */
-  readonly suspend: (reason?: string, data?: Suspend) => Promise<never>;
+  readonly suspend: (reason?: string, data?: Suspend, options?: SuspendOptions) => Promise<never>;
+  /** True if the time of the last suspension is over and nobody has resumed it. Then `resumeData` is undefined. */
+  readonly timedOut: boolean;
   /** The data of the resume; undefined in the first run. */
   readonly resumeData: Resume | undefined;
   /** The authenticated caller of the resume. */
@@ -26,6 +39,11 @@ export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, 
   /** Aborted by a cancel, a time-out, a lost race, a failed sibling, a resume at an earlier step and the end of the server. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
+  /**
+   * Starts workflows, asks agents and sends events, for the user of the execution. A child that this step starts again,
+   * after a crash or a retry, is the same one.
+   */
+  readonly runtime: StepRuntime;
   /** Publishes an event of your own on the live stream. The server sets `executionId`, `from` and `timestamp`, and removes `seq`. */
   readonly emit: (event: { type: string; [key: string]: unknown }) => void;
 }

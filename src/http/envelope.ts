@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { FastResponse } from "srvx";
 import { cut } from "../core/cut.ts";
-import { mostOfMessage, ServeError } from "../core/error.ts";
+import { DetailedError, internalError, isShown, mostOfMessage, ServeError, type ErrorFields } from "../core/error.ts";
 
 export type HeaderPairs = [name: string, value: string][];
 
@@ -60,11 +60,11 @@ export function toEnvelope(value: unknown, extra: HeaderPairs): Envelope {
 
 /** Converts an error to a response. No other place does. `report` gets the errors that are hidden from the caller. */
 export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (error: unknown) => void): Envelope {
-  const shown = toServeError(error);
-  if (!shown) report(isWrapped(error) ? error.cause : error);
-  const { status, message, headers } = shown ?? internalError;
+  const { cause, fields } = error instanceof DetailedError ? error : { cause: error };
+  if (!toServeError(cause)) report(isWrapped(cause) ? cause.cause : cause);
+  const { status, message, headers } = toServeError(error) ?? internalError;
   // Our own messages are shorter. An error of the host's code may have any length.
-  return new Envelope(status, json.concat(headers, extra), errorBody(cut(message, mostOfMessage)));
+  return new Envelope(status, json.concat(headers, extra), errorBody(cut(message, mostOfMessage), fields));
 }
 
 export const toPage = (text: string, type: string): Page => new Page(text, { "content-type": type });
@@ -85,10 +85,9 @@ const isGlobal = (value: object): boolean => value instanceof Response;
 export const isResponse = (value: unknown): value is Response =>
   Object.prototype.toString.call(value) === "[object Response]";
 
-const errorBody = (message: string): string => JSON.stringify({ success: false, error: message });
+const errorBody = (message: string, fields?: ErrorFields): string =>
+  JSON.stringify({ success: false, error: message, ...fields });
 const successBody = (data: unknown): string => JSON.stringify({ success: true, data: data ?? null });
-
-const internalError = new ServeError(500, "Internal server error");
 
 /** True for an unknown error that h3 has wrapped. */
 function isWrapped(error: unknown): error is Error {
@@ -97,7 +96,7 @@ function isWrapped(error: unknown): error is Error {
 
 /** Returns the error to show to the caller, or undefined if it must stay hidden. */
 function toServeError(error: unknown): ServeError | undefined {
-  if (error instanceof ServeError) return error;
+  if (isShown(error)) return error;
   // h3's HTTPError and srvx's BodyTooLargeError have a name and a status in common, but not a class.
   if (!(error instanceof Error) || error.name !== "HTTPError") return;
   const { status, unhandled, cause, headers } = error as Error & {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Action } from "../core/authorize.ts";
 import type { Reservation } from "../core/byte-budget.ts";
 import type { Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
@@ -15,7 +16,7 @@ type ValueSchema = v.GenericSchema;
 type ObjectSchema = v.GenericSchema<object>;
 type HeaderSchemas = Readonly<Record<string, ValueSchema>>;
 
-/** The schemas of `data` by status. `events()` marks a stream, `page()` any body outside the envelope. */
+/** The schemas of `data` by status. `events()` marks a stream, `page()` any body outside the envelope, `nothing` none. */
 export type Responses = Record<number, ValueSchema | Media>;
 export interface Media {
   media: string;
@@ -23,6 +24,8 @@ export interface Media {
 }
 export const events = (schema: ValueSchema): Media => ({ media: "text/event-stream", schema });
 export const page = (media: string): Media => ({ media });
+/** Marks a response without a body. */
+export const nothing: Media = { media: "" };
 
 /** One endpoint. It is the only source for the router, the policy, OpenAPI and the test client. */
 export interface Route<Snapshot> {
@@ -33,6 +36,8 @@ export interface Route<Snapshot> {
   /** More about the route than its summary says, as Markdown. */
   readonly description?: string;
   readonly access: Access;
+  /** The action that `authorize` is asked about. @default none: `authorize` is not asked */
+  readonly action?: Action;
   /** True if a route of `configureApp` with the same method and path replaces this one. @default false */
   readonly yields?: boolean;
   /** False if the route answers while the store is not open yet. @default true */
@@ -76,27 +81,39 @@ type HeaderValues<H> = { readonly [Name in keyof H]: SchemaOutput<H[Name]> };
 type Data<R extends Responses> = R[200] extends ValueSchema ? v.InferInput<R[200]> : never;
 type HandlerResult<R extends Responses> = Data<R> | Reply | EventStream | Page;
 
-interface RouteOptions<Snapshot, Path extends string, H, Q, B, R extends Responses> extends Omit<
+/** The part of a request that is known before its body is read. */
+interface RequestHead<Snapshot, Path extends string, H, Q, A> {
+  /** The action of the route. */
+  action: A;
+  params: Record<ParamsOf<Path>, string>;
+  headers: HeaderValues<H>;
+  query: SchemaOutput<Q>;
+  identity: Identity;
+  request: Request;
+  requestId: string;
+  snapshot: Snapshot;
+}
+interface RouteOptions<Snapshot, Path extends string, H, Q, B, R extends Responses, Found, A> extends Omit<
   Route<Snapshot>,
-  "type" | "path" | "headers" | "query" | "body" | "responses" | "run"
+  "type" | "path" | "action" | "headers" | "query" | "body" | "responses" | "run"
 > {
   path: Path;
+  action?: A;
   headers?: H;
   query?: Q;
   body?: B;
   responses: R;
-  handle(input: {
-    params: Record<ParamsOf<Path>, string>;
-    headers: HeaderValues<H>;
-    query: SchemaOutput<Q>;
-    body: SchemaOutput<B>;
-    identity: Identity;
-    request: Request;
-    requestId: string;
-    snapshot: Snapshot;
-    /** Counts the body as data in flight for longer than the response. */
-    hold: Reservation["hold"];
-  }): HandlerResult<R> | Promise<HandlerResult<R>>;
+  /** Finds what the request is about, and throws if the caller may not do this to it. It runs before the body is read. */
+  find?(head: RequestHead<Snapshot, Path, H, Q, A>): Found | Promise<Found>;
+  handle(
+    input: RequestHead<Snapshot, Path, H, Q, A> & {
+      body: SchemaOutput<B>;
+      /** The result of `find`. */
+      found: Found;
+      /** Counts the body as data in flight for longer than the response. */
+      hold: Reservation["hold"];
+    },
+  ): HandlerResult<R> | Promise<HandlerResult<R>>;
 }
 
 export function defineRoute<
@@ -106,17 +123,21 @@ export function defineRoute<
   Q extends ObjectSchema | undefined = undefined,
   B extends ObjectSchema | undefined = undefined,
   H extends HeaderSchemas = Readonly<Record<never, ValueSchema>>,
->({ handle, ...route }: RouteOptions<Snapshot, Path, H, Q, B, R>): Route<Snapshot> {
-  const { headers, query, body } = route;
+  Found = undefined,
+  const A extends Action | undefined = undefined,
+>({ find, handle, ...route }: RouteOptions<Snapshot, Path, H, Q, B, R, Found, A>): Route<Snapshot> {
+  const { action, headers, query, body } = route;
   return {
     ...route,
     type: "route",
     run({ request, params, search, identity, requestId, snapshot, limits, reservation, unknownKey }) {
       const checked = {
+        action,
         params,
         headers: headers && readHeaders(headers, request),
         query: query && check(query, toRecord(search), "query"),
         body: undefined as unknown,
+        found: undefined as unknown,
         identity,
         request,
         requestId,
@@ -125,14 +146,19 @@ export function defineRoute<
       };
       // The schemas produced these values, and the path named the params. The generics hide that from TypeScript.
       type Input = Parameters<typeof handle>[0];
-      if (!body) return handle(checked as Input);
-      return readJson(request, limits, reservation).then((json) => {
-        inspect(body, json, "", unknownKey);
-        checked.body = check(body, json, "request body");
-        const release = reservation.hold(); // the handler may outlast a client that leaves
-        if (!release) return handle(checked as Input);
-        return (async () => handle(checked as Input))().finally(release);
-      });
+      const proceed = (found: unknown): unknown => {
+        checked.found = found;
+        if (!body) return handle(checked as Input);
+        return readJson(request, limits, reservation).then((json) => {
+          inspect(body, json, "", unknownKey);
+          checked.body = check(body, json, "request body");
+          const release = reservation.hold(); // the handler may outlast a client that leaves
+          if (!release) return handle(checked as Input);
+          return (async () => handle(checked as Input))().finally(release);
+        });
+      };
+      const found = find?.(checked as Input);
+      return found instanceof Promise ? found.then(proceed) : proceed(found);
     },
   };
 }

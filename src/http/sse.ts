@@ -1,5 +1,6 @@
 import { FastResponse } from "srvx";
-import { busy, shuttingDown } from "../core/error.ts";
+import { busy, DetailedError, shuttingDown, type ErrorFields } from "../core/error.ts";
+import { within } from "../core/within.ts";
 import type { HeaderPairs } from "./envelope.ts";
 
 /**
@@ -18,6 +19,23 @@ export class EventStream {
     this.options = options;
   }
 }
+/** An event whose `id:` is not its `seq`. */
+export class EventWithId {
+  readonly event: unknown;
+  /** A text without line breaks. */
+  readonly id: string;
+
+  constructor(event: unknown, id: string) {
+    this.event = event;
+    this.id = id;
+  }
+}
+/** Yielded in place of the first event: the response is a 204 without a body, after which an `EventSource` stays closed. */
+export const noContent: unique symbol = Symbol("noContent");
+
+/** Yielded in place of an event: sent as a comment, which a client ignores. As the first one it begins the response. */
+export const comment: unique symbol = Symbol("comment");
+
 export interface EventStreamOptions {
   /** True to send `seq` as the `id:` of an event, so that a reader can resume with `Last-Event-ID`. @default false */
   readonly ids?: boolean;
@@ -25,6 +43,15 @@ export interface EventStreamOptions {
   readonly last?: string;
   /** True if the stream ends by itself when the server closes. Others are cut: readers can reconnect. @default false */
   readonly drains?: boolean;
+  /**
+   * True if the stream reads nothing of the config: it does not hold the version of the config under which it was opened.
+   * @default false
+   */
+  readonly isDetached?: boolean;
+  /** True if the response begins after a second, also without an event. Errors from then on end the stream. @default false */
+  readonly beginsEarly?: boolean;
+  /** The fields of the 503 that replaces the first event during shutdown. @default none */
+  readonly fields?: ErrorFields;
 }
 
 export interface StreamsOptions {
@@ -50,12 +77,23 @@ export const sseHeaders: HeaderPairs = [
   ["x-accel-buffering", "no"],
 ];
 const encoder = new TextEncoder();
-/** Encodes an event as one frame. JSON escapes line breaks, and an id is a number: data cannot end the frame. */
-function encode(event: unknown, ids = false): Uint8Array {
-  const { seq } = (event ?? {}) as { seq?: unknown };
-  const id = ids && Number.isSafeInteger(seq) && Number(seq) > 0 ? `id: ${String(seq)}\n` : "";
-  return encoder.encode(`${id}data: ${JSON.stringify(event ?? null)}\n\n`);
+/** Encodes an event as one frame. JSON escapes line breaks, and an id begins with a number: data cannot end the frame. */
+function encode(value: unknown, ids = false): Uint8Array {
+  const { event, id } = value instanceof EventWithId ? value : { event: value, id: toSeq(value) };
+  const line = ids && id !== undefined ? `id: ${id}\n` : "";
+  return encoder.encode(`${line}data: ${JSON.stringify(event ?? null)}\n\n`);
 }
+function toSeq(event: unknown): string | undefined {
+  const { seq } = (event ?? {}) as { seq?: unknown };
+  return Number.isSafeInteger(seq) && Number(seq) > 0 ? String(seq) : undefined;
+}
+/** Returns the frame of the next event; undefined at the end. */
+function toFrame({ value, done }: IteratorResult<unknown>, ids: boolean | undefined): Uint8Array | undefined {
+  if (done || value === noContent) return undefined;
+  return value === comment ? heartbeat : encode(value, ids);
+}
+/** The time after which a response begins without an event. */
+const beginMs = 1_000;
 const heartbeat = encoder.encode(":\n\n");
 
 // Streams share a time budget per turn of the event loop. A generator whose next event is always ready would otherwise
@@ -109,12 +147,18 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     const events = generate(leaving.signal);
     try {
       // Awaited before the headers are sent: an error up to here becomes a plain error response.
-      const first = await events.next();
+      const coming = events.next();
+      const first = options.beginsEarly ? await within(beginMs, coming, { onLate: () => undefined }) : await coming;
       const isCut = closed && !options.drains;
       if (isCut) void events.return(undefined).catch(report);
-      if (isCut) throw shuttingDown(headers);
-      const frame = first.done ? undefined : encode(first.value, options.ids);
-      return new FastResponse(toBody(frame, options, events, leave), { headers: [...sseHeaders, ...headers] });
+      if (isCut)
+        throw options.fields ? new DetailedError(shuttingDown(), options.fields, headers) : shuttingDown(headers);
+      if (first?.value === noContent) {
+        leave();
+        return new FastResponse(null, { status: 204, headers });
+      }
+      const body = toBody(first ? { frame: toFrame(first, options.ids) } : { coming }, options, events, leave);
+      return new FastResponse(body, { headers: [...sseHeaders, ...headers] });
     } catch (error) {
       leave();
       throw error;
@@ -125,12 +169,14 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
 
   /** The body pulls an event only after the socket has accepted the last one: a stalled reader holds one event here. */
   function toBody(
-    first: Uint8Array | undefined,
+    first: { frame: Uint8Array | undefined } | { coming: Promise<IteratorResult<unknown>> },
     { ids, last, drains = false }: EventStreamOptions,
     events: AsyncGenerator<unknown>,
     leave: () => void,
   ): ReadableStream {
-    let next = first;
+    // Without an event, a comment begins the response.
+    let next = "frame" in first ? first.frame : heartbeat;
+    let coming = "coming" in first ? first.coming : undefined;
     let self: OpenStream;
     function forget(): boolean {
       if (!streams.delete(self)) return false;
@@ -151,8 +197,8 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       async pull(controller) {
         try {
           await pause();
-          const frame =
-            next ?? (await events.next().then(({ value, done }) => (done ? undefined : encode(value, ids))));
+          const frame = next ?? toFrame(await (coming ?? events.next()), ids);
+          if (!next) coming = undefined;
           next = undefined;
           if (!streams.has(self)) return;
           if (!frame && last !== undefined) controller.enqueue(encoder.encode(`data: ${last}\n\n`));

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { logLevels, type LogLevel } from "../core/log.ts";
+import { Time } from "../http/time.ts";
 import { wholeNumber } from "../http/whole-number.ts";
 import type { LogEntry } from "./record.ts";
 
@@ -18,31 +19,14 @@ export interface LogFilter {
 }
 type LogQueryInput = { readonly [K in keyof LogFilter]?: string | undefined };
 
-const timeRule = "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970";
-const isoTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-function toTime(text: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text);
-  if (!isoTime.test(text)) return NaN;
-  // `Date` parses February 30 as a day in March.
-  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
-  return Number.isNaN(day.valueOf()) || day.toISOString().slice(0, 10) !== text.slice(0, 10) ? NaN : Date.parse(text);
-}
-const time = v.optional(
-  v.pipe(
-    v.string(),
-    v.check((text) => !Number.isNaN(toTime(text)), timeRule),
-    v.transform(toTime),
-  ),
-);
-
 /** The query parameters of `/api/logs` and `/ws/logs`. */
 export const LogQuery: v.GenericSchema<LogQueryInput, LogFilter> = v.object({
   level: v.optional(v.picklist(logLevels, `expected one of ${logLevels.join(", ")}`)),
   agentId: v.optional(v.string()),
   workflowId: v.optional(v.string()),
   executionId: v.optional(v.string()),
-  since: time,
-  until: time,
+  since: v.optional(Time),
+  until: v.optional(Time),
   limit: v.optional(wholeNumber(1, 1_000, "expected 1 to 1000")),
 });
 export const defaultLimit = 100;

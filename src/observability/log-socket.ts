@@ -13,6 +13,7 @@ export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes
     path: "/ws/logs",
     summary: "Log stream: the newest matching records, then new ones as they are logged",
     description: "A WebSocket, with the filters of `GET /api/logs`.",
+    action: "log.read",
     query: LogQuery,
     connect(peer, { query, identity }) {
       const matches = toFinder({ identity, filter: query });

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { admit, type Authorized } from "../core/authorizer.ts";
 import { logLevels } from "../core/log.ts";
 import { logIds } from "../core/scope.ts";
 import { toPage } from "../http/envelope.ts";
@@ -25,7 +26,7 @@ const RecordShape = v.pipe(
 /** The most bytes of records in one response. The oldest records are left out. */
 const mostBytes = 2_097_152;
 
-export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
+export function logRoutes({ ring }: Logs): readonly Route<Authorized>[] {
   return [
     defineRoute({
       method: "GET",
@@ -33,8 +34,10 @@ export function logRoutes({ ring }: Logs): readonly Route<unknown>[] {
       summary: "List the newest matching log records, oldest first",
       description: "A record must match every filter. The response has at most 2 MiB of records.",
       access: "public",
+      action: "log.read",
       query: LogQuery,
       responses: { 200: v.array(RecordShape) },
+      find: (head) => admit(head, undefined),
       handle({ query, identity }) {
         const matching = ring.newest(toFinder({ identity, filter: query }), query.limit ?? defaultLimit);
         const found = fitting(matching, mostBytes);

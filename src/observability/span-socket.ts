@@ -23,6 +23,7 @@ export function spanSocket(
     path: "/ws/observability",
     summary: "Stream spans and log records as they happen",
     description: "A WebSocket. `entityType` and `entityId` select an agent or a workflow.",
+    action: "log.read",
     query: EntityQuery,
     connect(peer, { query, identity }) {
       const { entityType, entityId } = query;

@@ -10,6 +10,8 @@ export interface Catalog {
   readonly agents: ReadonlyMap<string, { readonly detail: AgentEntry }>;
   readonly workflows: ReadonlyMap<string, { readonly detail: WorkflowEntry; readonly resultSchema?: Json | undefined }>;
   readonly policy: Policy | undefined;
+  /** Undefined if there is no `authorize`. */
+  readonly authorizer: object | undefined;
   readonly config: {
     readonly auth?: { readonly extractToken?: unknown } | undefined;
     readonly server: {

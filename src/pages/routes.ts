@@ -120,7 +120,7 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
   function toDocument(snapshot: Catalog, isKnown: boolean): Document {
     const routes = [...others, route].filter(({ method, path }) => !snapshot.replaced.has(`${method} ${path}`));
     const { workflows = [], agents = [] } = toVisibleEntries(snapshot, toNeedsToken(routes, snapshot), isKnown);
-    const { policy, config } = snapshot;
+    const { policy, config, authorizer } = snapshot;
     const { openapi, info, ...rest } = toOpenApi(routes, {
       version,
       policy,
@@ -129,6 +129,7 @@ export function docRoute(others: readonly AnyRoute[], version: string): Route<Ca
       customRoutes: toVisibleRoutes(snapshot, isKnown),
       isLimited: config.server.rateLimit !== undefined,
       refusesOrigins: mayRefuseOrigin(config),
+      isAuthorized: authorizer !== undefined,
     });
     return { head: JSON.stringify({ openapi, info }).slice(0, -1), rest: JSON.stringify(rest).slice(1) };
   }

@@ -4,15 +4,17 @@ import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import type { Activity } from "../core/activity.ts";
 import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
-import { unchecked, type Caller, type Identity } from "../core/caller.ts";
+import { admit } from "../core/authorizer.ts";
+import { unchecked, type Identity } from "../core/caller.ts";
 import type { Clock } from "../core/clock.ts";
-import { badRequest, notFound, ServeError } from "../core/error.ts";
+import { badRequest, isShown, notFound, ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
 import { currentScope, runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
 import { createCors } from "../http/cors.ts";
 import { createRateLimit } from "../http/rate-limit.ts";
+import type { Runtime } from "../engine/runtime.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
 import { createEnterBase } from "../http/base-path.ts";
 import { checkPath } from "../http/path-bounds.ts";
@@ -35,11 +37,13 @@ import { toHooks } from "./requests/socket-hooks.ts";
 declare module "h3" {
   interface H3EventContext {
     [whenEnded]?: OnEnded;
+    [releaseSnapshot]?: () => void;
     [requestRecord]?: RequestRecord | undefined;
   }
 }
 const requestRecord: unique symbol = Symbol("requestRecord");
 const whenEnded: unique symbol = Symbol("whenEnded");
+const releaseSnapshot: unique symbol = Symbol("releaseSnapshot");
 
 export type Mode = "dev" | "start";
 /** Gets the errors that are hidden from the caller. */
@@ -61,12 +65,17 @@ export interface AppOptions {
   /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
   readonly store: StoreGate;
+  /** Returns the runtime that acts for a caller. */
+  readonly runtimeFor: (identity: Identity) => Runtime;
 }
 /** An app that serves one snapshot of the config. */
 export interface App {
   readonly snapshot: Snapshot;
-  /** Answers a request. Never rejects. `onEnded` registers callbacks for the end of the response. */
-  answer(request: Request, onEnded: OnEnded): Promise<Answer>;
+  /**
+   * Answers a request. Never rejects. `onEnded` registers callbacks for the end of the response. `release` is called if the
+   * rest of the response needs nothing of the snapshot.
+   */
+  answer(request: Request, onEnded: OnEnded, release: () => void): Promise<Answer>;
   /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
   upgrade(request: Request, requestId: string): Promise<Upgraded & { isBuiltIn: boolean }>;
   /** Returns every route, built-in and custom. */
@@ -89,6 +98,7 @@ export function createApp({
   clock,
   unknownKey,
   store,
+  runtimeFor,
 }: AppOptions): App {
   const { server, auth } = snapshot.config;
   const { cors: corsOptions, allowedHosts, basePath, limits, rateLimit, trustedProxies } = server;
@@ -102,26 +112,37 @@ export function createApp({
   const gate =
     auth &&
     policy &&
-    createGate(auth, policy, (error) => logger.error("The authentication provider failed", { error }));
+    createGate(auth, {
+      policy,
+      ownership: auth.ownership === true && !snapshot.authorizer?.isGlobal,
+      report: (error) => logger.error("The authentication provider failed", { error }),
+      clock,
+    });
   const answerInMiddleware = createMiddlewareAnswer({ table, matched, identify, answerBuiltIn, askCustom, report });
 
   const countsOf = createRouteCounts(table, counters);
 
-  async function answer(request: Request, onEnded: OnEnded): Promise<Answer> {
+  async function answer(request: Request, onEnded: OnEnded, release: () => void): Promise<Answer> {
     const record = new RequestRecord(request.method, nextRequestId());
-    const response = await respond(request, onEnded, record);
+    const response = await respond(request, onEnded, release, record);
     countResponse(countsOf(record.route), response.status, record.ms() / 1_000);
     if (activity.isOn()) record.log(activity, toOutcome(response));
     return response;
   }
 
-  async function respond(request: Request, onEnded: OnEnded, record: RequestRecord): Promise<Answer> {
+  async function respond(
+    request: Request,
+    onEnded: OnEnded,
+    release: () => void,
+    record: RequestRecord,
+  ): Promise<Answer> {
     const { requestId } = record;
     const id: HeaderPairs = [requestIdHeader(requestId)];
     let headers = id;
     try {
       const event = toEvent(request, record);
       event.context[whenEnded] = onEnded;
+      event.context[releaseSnapshot] = release;
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), id);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
@@ -133,7 +154,7 @@ export function createApp({
       const identity =
         gate || rate ? await runInScope({ requestId }, () => identify(event, request.method, match)) : unchecked;
       if (match) return await answerBuiltIn(match, event, identity, requestId, headers);
-      return withHeaders(await askCustom(event, requestId, identity.caller), headers);
+      return withHeaders(await askCustom(event, requestId, identity), headers);
     } catch (error) {
       return toErrorEnvelope(error, headers, (hidden) => report(hidden, requestId));
     }
@@ -159,10 +180,12 @@ export function createApp({
   async function askCustom(
     { req, context }: H3Event,
     requestId: string,
-    caller: Caller | undefined,
+    identity: Identity,
     inner?: InnerHandler,
   ): Promise<Response> {
-    Object.assign(context, { requestId, logger, authenticatedUser: caller?.user, [innerHandler]: inner });
+    const { caller } = identity;
+    const runtime = runtimeFor(identity);
+    Object.assign(context, { requestId, logger, runtime, authenticatedUser: caller?.user, [innerHandler]: inner });
     const ids = { requestId, userId: caller?.userId };
     if (store.opening && !inner) await store.opening;
     // A built-in route starts a span itself.
@@ -191,7 +214,8 @@ export function createApp({
       if (store.opening && match.route.needsStore !== false) await store.opening;
       const record = event.context[requestRecord];
       if (record) record.scope = currentScope()!;
-      return toAnswer(await run(match, event, identity, requestId), request, headers, identity);
+      const release = event.context[releaseSnapshot]!;
+      return toAnswer(await run(match, event, identity, requestId), request, headers, identity, release);
     });
   }
 
@@ -215,13 +239,17 @@ export function createApp({
     request: Request,
     headers: HeaderPairs,
     { caller }: Identity,
+    release: () => void,
   ): Answer | Promise<Answer> {
     // A shared cache does not store responses to an Authorization header. It may store those to a cookie or an API key.
     const own: HeaderPairs = caller ? headers.concat(uncached) : headers;
     if (!(value instanceof EventStream)) return toEnvelope(value, own);
     if (request.method === "HEAD")
       return new Response(null, { headers: [...sseHeaders, ...value.headers, ...headers] });
-    return streams.open(value, request.signal).then((response) => withHeaders(response, headers));
+    return streams.open(value, request.signal).then((response) => {
+      if (value.options.isDetached) release();
+      return withHeaders(response, headers);
+    });
   }
 
   /** Returns h3's view of the request. Its URL has the path that both routers read, with needless escapes decoded. */
@@ -251,7 +279,7 @@ export function createApp({
       log(opened.refusal?.status ?? 101);
       return opened;
     } catch (error) {
-      log(error instanceof ServeError ? error.status : 500);
+      log(isShown(error) ? error.status : 500);
       throw error;
     }
   }
@@ -264,17 +292,22 @@ export function createApp({
     matched(event, match);
     const identity = await identify(event, "GET", match, true);
     if (match?.route.type === "socket") {
+      const { action } = match.route;
+      if (action) await runInScope({ requestId }, () => admit({ action, identity, snapshot }, undefined));
       return { hooks: toHooks(match.route, event.url.searchParams, identity), isBuiltIn: true };
     }
     if (match) throw notFound();
-    const response = await askCustom(event, requestId, identity.caller);
+    const response = await askCustom(event, requestId, identity);
     // Not response.crossws: middleware that sets a header drops it.
     const hooks = getWebSocketHooks(request);
     if (!hooks && response.ok) throw badRequest("Not a WebSocket route");
     return { ...(hooks ? { hooks } : { refusal: response }), isBuiltIn: false };
   }
 
-  return { snapshot, answer, upgrade, routes: () => listRoutes({ table, custom, policy, basePath }) };
+  const { authorizer } = snapshot;
+  const ownership = auth?.ownership === true;
+  const routes = () => listRoutes({ table, custom, policy, authorizer, ownership, basePath });
+  return { snapshot, answer, upgrade, routes };
 }
 
 function matched({ context }: H3Event, match: Match<BuiltInRoute> | undefined): void {

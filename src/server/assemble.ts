@@ -2,12 +2,14 @@ import { createAgents, type Agents } from "../agents/agents.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import { createPlaceFinder } from "../config/find-place.ts";
 import type { Project } from "../config/load.ts";
-import { createSnapshot } from "../config/snapshot.ts";
+import { createSnapshot, type Snapshot, type SnapshotParts } from "../config/snapshot.ts";
 import { ByteBudget } from "../core/byte-budget.ts";
 import type { Clock } from "../core/clock.ts";
+import { ServeError } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
 import type { Engine } from "../engine/backend.ts";
 import { createExecutionLog } from "../engine/execution-log.ts";
+import type { SystemRuntime } from "../engine/runtime.ts";
 import { createStreams, type Streams } from "../http/sse.ts";
 import { createTable } from "../http/table.ts";
 import { toHost, toPlain, toTerminal, type LogOutput } from "../observability/log-output.ts";
@@ -15,6 +17,8 @@ import { createLogs, type Logs } from "../observability/logs.ts";
 import { createMetrics, type ServerMetrics } from "../observability/metrics/metrics.ts";
 import { createTraces, type Traces } from "../observability/tracer.ts";
 import type { Problem } from "../pages/problem.ts";
+import { Scheduler } from "../schedules/scheduler.ts";
+import { startExecution, toTickId } from "../schedules/start.ts";
 import { createApp, type App, type Mode, type RequestReport } from "./app.ts";
 import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
 import { createCustomApp } from "./custom.ts";
@@ -22,6 +26,7 @@ import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
 import { createKeyWarnings } from "./requests/key-warnings.ts";
 import { listCustomRoutes, type ListedRoute } from "./listing.ts";
 import { createReplacedNotice } from "./replaced-notice.ts";
+import { actingFor, createRuntime, type RuntimeParts } from "./runtime.ts";
 import type { StoreGate } from "./store-gate.ts";
 
 export interface ServerParts {
@@ -51,6 +56,9 @@ export interface ServerParts {
 export interface Assembly {
   readonly engine: Engine;
   readonly agents: Agents;
+  readonly scheduler: Scheduler;
+  /** Acts for the server itself. */
+  readonly runtime: SystemRuntime;
   readonly streams: Streams;
   readonly metrics: ServerMetrics;
   readonly traces: Traces;
@@ -64,8 +72,19 @@ export interface Assembly {
   report(error: unknown): void;
 }
 
-/** Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. */
-export function assemble(project: Project, parts: ServerParts, isServing: boolean): Assembly {
+/** What the parts of a server need to know of it. */
+export interface Serving {
+  /** Opens the store, if it is not open yet. */
+  open(): Promise<void>;
+  /** The version of the config that is served now. */
+  current(): Snapshot;
+}
+
+/**
+ * Creates the parts of a server, and a function from a version of the config to its app. Opens no file or port. Without
+ * `serving` the routes are only listed.
+ */
+export function assemble(project: Project, parts: ServerParts, serving: Serving | undefined): Assembly {
   const { mode, logger: own, json, debug, extraRoutes, file, clock } = parts;
   const { config, root } = project;
   const { limits } = config.server;
@@ -93,7 +112,7 @@ export function assemble(project: Project, parts: ServerParts, isServing: boolea
   const { logger, activity } = logs;
   const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const { engine, conversations } = config.backend.open({
+  const { engine, conversations, schedules } = config.backend.open({
     ...limits,
     root,
     file,
@@ -102,7 +121,37 @@ export function assemble(project: Project, parts: ServerParts, isServing: boolea
     clock,
     onSettled: createExecutionLog(activity),
   });
-  const agents = createAgents({ conversations, limits, logger, tracer, metrics: counters, clock, root });
+  const current = (): Snapshot => serving!.current();
+  const agents = createAgents({
+    conversations,
+    limits,
+    logger,
+    tracer,
+    metrics: counters,
+    clock,
+    root,
+    createRuntime: (call, signal, within) =>
+      createRuntime(runtimeParts, { actor: actingFor(call), snapshot: current, signal, within }),
+  });
+  const ready = serving ? () => serving.open() : () => Promise.reject(new ServeError(503, "The server is not started"));
+  const runtimeParts: RuntimeParts = { engine, agents, ready, stepValueBytes: limits.stepValueBytes };
+  const runtime = createRuntime(runtimeParts, { actor: "system", snapshot: current });
+  const scheduler = new Scheduler({
+    engine,
+    store: schedules,
+    logger,
+    catchesUp: mode === "start",
+    async start(id, at) {
+      const snapshot = current();
+      const schedule = snapshot.schedules.get(id);
+      const release = snapshot.hold("request");
+      try {
+        if (schedule) await startExecution(engine, snapshot, schedule, { executionId: toTickId(id, at), at });
+      } finally {
+        release();
+      }
+    },
+  });
   let problem: Problem | undefined;
   const isDev = mode === "dev";
   const draining = { isDraining: false };
@@ -112,11 +161,14 @@ export function assemble(project: Project, parts: ServerParts, isServing: boolea
     isRecovered: () => engine.isRecovered(),
     isWritable: () => engine.isWritable(),
   };
-  const builtIn = createBuiltInRoutes({ engine, agents, logs, traces, limits, isDev, problem: () => problem }, [
-    ...healthRoutes(readiness),
-    metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),
-    ...(extraRoutes ?? []),
-  ]);
+  const builtIn = createBuiltInRoutes(
+    { engine, schedules, agents, logs, traces, limits, isDev, problem: () => problem },
+    [
+      ...healthRoutes(readiness),
+      metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),
+      ...(extraRoutes ?? []),
+    ],
+  );
   const withoutHealth = createTable(builtIn.routes.filter((route) => !healthEntries.includes(toEntry(route))));
   const reportRequest: RequestReport = (error, requestId) =>
     withIds(logger, { requestId }).error("Request failed", { error });
@@ -132,15 +184,22 @@ export function assemble(project: Project, parts: ServerParts, isServing: boolea
     const table = server.health === false ? withoutHealth : builtIn;
     const { custom, table: served } = createCustomApp({
       configureApp,
+      runtime,
       basePath: server.basePath,
       table,
       report: reportRequest,
     });
     const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
-    if (isServing) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
+    if (serving) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
     const open = healthEntries.filter((entry) => !replaced.has(entry));
     const customRoutes = listCustomRoutes(custom);
-    const shared = { logger, tracer, metrics: counters, ask: agents.ask };
+    const shared: SnapshotParts = {
+      logger,
+      tracer,
+      metrics: counters,
+      ask: agents.ask,
+      createRuntime: (actor, theirs) => createRuntime(runtimeParts, { actor, snapshot: () => theirs }),
+    };
     const snapshot = createSnapshot(version, { ...shared, open, replaced, customRoutes });
     counters.register({ workflows: snapshot.workflows.keys(), agents: snapshot.agents.keys() });
     const app = createApp({
@@ -158,6 +217,7 @@ export function assemble(project: Project, parts: ServerParts, isServing: boolea
       clock,
       unknownKey,
       store,
+      runtimeFor: (actor) => createRuntime(runtimeParts, { actor, snapshot: () => snapshot }),
     });
     output = toLogOutput(next);
     return app;
@@ -165,13 +225,27 @@ export function assemble(project: Project, parts: ServerParts, isServing: boolea
   function complain(next: Problem | undefined): void {
     problem = next;
   }
-  return { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traces };
+  return {
+    engine,
+    agents,
+    scheduler,
+    runtime,
+    streams,
+    toApp,
+    complain,
+    report,
+    logger,
+    draining,
+    metrics,
+    store,
+    traces,
+  };
 }
 
 /** Returns the routes of a config. The configured backend is not opened. */
 export function toRoutes(project: Project): ListedRoute[] {
   const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
-  const { toApp } = assemble({ ...project, config }, { mode: "start" }, false);
+  const { toApp } = assemble({ ...project, config }, { mode: "start" }, undefined);
   return toApp(project).routes();
 }
 

@@ -14,16 +14,19 @@ import type { Problem } from "../pages/problem.ts";
 import { docRoute, pageRoutes } from "../pages/routes.ts";
 import { echoSocket } from "../sockets/echo.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
+import type { ScheduleStore } from "../engine/schedules.ts";
+import { scheduleRoutes } from "../schedules/routes.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
 
 export type BuiltInRoute = Route<Snapshot> | SocketRoute;
 
 export interface BuiltInRoutesOptions {
   readonly engine: Engine;
+  readonly schedules: ScheduleStore;
   readonly agents: Agents;
   readonly logs: Logs;
   readonly traces: Traces;
-  readonly limits: { readonly socketBufferBytes: number };
+  readonly limits: { readonly socketBufferBytes: number; readonly stepValueBytes: number };
   /** True if responses include details for the author: instructions of agents, messages of errors. */
   readonly isDev: boolean;
   /** Returns the reason why the last saved config is not served. */
@@ -32,12 +35,13 @@ export interface BuiltInRoutesOptions {
 
 /** Creates the table of all built-in endpoints, including their OpenAPI document. */
 export function createBuiltInRoutes(
-  { engine, agents, logs, traces, limits, isDev, problem }: BuiltInRoutesOptions,
+  { engine, schedules, agents, logs, traces, limits, isDev, problem }: BuiltInRoutesOptions,
   more: readonly BuiltInRoute[] = [],
 ): Table<BuiltInRoute> {
   const called: readonly BuiltInRoute[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
-    ...workflowRoutes({ engine, showErrors: isDev }),
+    ...workflowRoutes({ engine, showErrors: isDev, stepValueBytes: limits.stepValueBytes }),
+    ...scheduleRoutes({ engine, store: schedules }),
     ...logRoutes(logs),
     echoSocket,
     logSocket(logs, limits),

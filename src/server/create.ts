@@ -7,6 +7,7 @@ import { shuttingDown } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { requestIdHeader } from "../core/request-id.ts";
 import type { OpenOptions, Program } from "../engine/backend.ts";
+import type { SystemRuntime } from "../engine/runtime.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import type { Problem } from "../pages/problem.ts";
@@ -23,6 +24,13 @@ import { createVersions } from "./versions.ts";
 export interface Server {
   /** Answers a request, as a web-standard handler. For embedding and tests. */
   fetch(request: Request): Promise<Response>;
+  /** Starts workflows, asks agents and sends events, for no user or for the user that `as` names. */
+  readonly runtime: SystemRuntime;
+  /**
+   * Opens the store, continues executions and begins schedules, as `listen()` and the first `fetch()` do. For a program that
+   * calls neither at its start.
+   */
+  ready(): Promise<void>;
   /** Listens on a port. @default the port and host of the config, or else port 3141 on 127.0.0.1 */
   listen(options?: { port?: number | undefined; host?: string | undefined }): Promise<ListeningServer>;
   /** Ends streams and sockets, lets requests finish within `limits.drainMs`, then disposes of the config. */
@@ -64,10 +72,9 @@ export interface OpenServer extends Server {
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode, heldMs } = parts;
   const { server } = project.config;
-  const assembled = assemble(project, parts, true);
-  const { engine, agents, streams, toApp, complain, report, logger, draining, metrics, store, traces } = assembled;
-  const versions = createVersions(toApp(project), { logger, heldMs });
-  const { current } = versions;
+  const assembled = assemble(project, parts, { open: openOrRefuse, current: () => current().snapshot });
+  const { engine, agents, scheduler, streams, toApp, complain, report, logger, draining, metrics, store, traces } =
+    assembled;
   let opening: Promise<void> | undefined;
   const open = (options?: OpenOptions): Promise<void> =>
     (opening ??= traces.ready
@@ -80,7 +87,11 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   /** Continues the executions that were running when the last process ended. */
   const recover = (): Promise<void> => {
     if (recovering) return recovering;
-    recovering = open().then(() => engine.recover(parts.recovery === false ? undefined : programOf));
+    recovering = open().then(() =>
+      engine
+        .recover(parts.recovery === false ? undefined : programOf)
+        .finally(() => void (closing || scheduler.open(current().snapshot.schedules.values()))),
+    );
     parts.clock?.hold?.(recovering);
     return recovering;
   };
@@ -93,26 +104,38 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   let listening: Promise<ListeningServer> | undefined;
   let closing: Promise<void> | undefined;
   let noticed: Promise<void> | undefined;
+  const versions = createVersions(toApp(project), { logger, heldMs });
+  const { current } = versions;
 
   return {
     get snapshot() {
       return current().snapshot;
     },
     logger,
+    runtime: assembled.runtime,
     complain,
+    async ready() {
+      if (closing) throw shuttingDown();
+      await recover();
+    },
     routes: () => current().routes(),
-    swap: (next) => versions.swap(toApp(next)),
+    swap(next) {
+      versions.swap(toApp(next));
+      scheduler.update(current().snapshot.schedules.values());
+    },
     async fetch(request) {
       if (closing) return toErrorEnvelope(shuttingDown(), [requestIdHeader()], report).toResponse();
       const app = current();
-      const releases = [app.snapshot.hold("request")];
+      const releaseSnapshot = app.snapshot.hold("request");
+      const releases = [releaseSnapshot];
       const release = (): void => releases.forEach((one) => one());
       await recover().catch((error: unknown) => {
         release();
         throw error;
       });
       const limited = limitRequestBody(request, server.limits.bodyBytes);
-      return toHostResponse(await app.answer(limited, (one) => releases.push(one)), request.method, release);
+      const answer = await app.answer(limited, (one) => releases.push(one), releaseSnapshot);
+      return toHostResponse(answer, request.method, release);
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
       if (listening) throw new Error("This server is already listening");
@@ -155,8 +178,15 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     },
   };
 
+  /** Opens the store for code. A server that does not listen, and so has no other start, continues its executions too. */
+  async function openOrRefuse(): Promise<void> {
+    if (closing) throw shuttingDown();
+    await (listening ? open() : recover());
+  }
+
   async function close(drainMs: number): Promise<void> {
     streams.close();
+    scheduler.close();
     const until = performance.now() + drainMs;
     const grace = { drainMs: Math.max(drainMs / 2, drainMs - answerMs) };
     const beside = agents.close(grace);

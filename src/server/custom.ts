@@ -1,7 +1,9 @@
 import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
 import { compareRoutes } from "rou3";
+import type { Config } from "../config/define.ts";
 import { ConfigError } from "../config/error.ts";
 import { clientLeft, notFound, ServeError, toErrorMessage } from "../core/error.ts";
+import type { SystemRuntime } from "../engine/runtime.ts";
 import { createEnterBase } from "../http/base-path.ts";
 import { isClientAbort } from "../http/client-abort.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
@@ -22,7 +24,8 @@ export interface InnerHandler {
 export const innerHandler: unique symbol = Symbol("innerHandler");
 
 export interface CustomAppOptions {
-  readonly configureApp: ((app: H3) => void) | undefined;
+  readonly configureApp: Config["configureApp"];
+  readonly runtime: SystemRuntime;
   readonly basePath: string | undefined;
   readonly table: Table<BuiltInRoute>;
   readonly report: (error: unknown, requestId: string | undefined) => void;
@@ -35,10 +38,16 @@ export interface CustomParts {
 }
 
 /** Creates the H3 app for `configureApp`: custom routes, middleware and error handler, with errors in our envelope. */
-export function createCustomApp({ configureApp, basePath, table: all, report }: CustomAppOptions): CustomParts {
+export function createCustomApp({
+  configureApp,
+  runtime,
+  basePath,
+  table: all,
+  report,
+}: CustomAppOptions): CustomParts {
   const app = new H3({ silent: true }); // h3 would print every error; `report` gets each hidden one once
   sparePaths(app);
-  configure(app, configureApp);
+  configure(app, configureApp, runtime);
   const table = withoutReplaced(all, app);
   for (const { method = "", route = "" } of app["~routes"]) {
     const builtIn = table.hides(method, route);
@@ -128,10 +137,10 @@ function sparePaths(app: H3): void {
   };
 }
 
-function configure(app: H3, configureApp: CustomAppOptions["configureApp"]): void {
+function configure(app: H3, configureApp: Config["configureApp"], runtime: SystemRuntime): void {
   let returned: unknown;
   try {
-    returned = configureApp?.(app);
+    returned = configureApp?.(app, { runtime });
   } catch (cause) {
     throw new ConfigError(`configureApp: ${toErrorMessage(cause)}`, { cause });
   }

@@ -1,6 +1,8 @@
 import type { H3 } from "h3";
 import type { Policy } from "../auth/policy.ts";
 import type { CustomRoute } from "../config/snapshot.ts";
+import type { Action } from "../core/authorize.ts";
+import type { Authorizer } from "../core/authorizer.ts";
 import type { Access } from "../http/route.ts";
 import type { Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
@@ -15,6 +17,12 @@ export interface ListedRoute {
   readonly why: string;
   /** The entries of `publicRoutes` or `protect` that make an exception for some of its paths. */
   readonly except: readonly string[];
+  /** The action that `authorize` is asked about. Undefined if it is never asked about this route. */
+  readonly action?: Action | undefined;
+  /** The callers that may use it, of those that `access` admits. */
+  readonly allows: "any caller" | "owner only" | "by authorize";
+  /** The ids of the workflows or agents for which `authorize` of their definition decides instead. */
+  readonly authorizedBy: readonly string[];
   readonly from: "agentserve" | "configureApp";
 }
 
@@ -22,19 +30,38 @@ export interface ListingParts {
   readonly table: Table<BuiltInRoute>;
   readonly custom: H3;
   readonly policy: Policy | undefined;
+  readonly authorizer: Authorizer | undefined;
+  /** True if the provider has `ownership`. */
+  readonly ownership: boolean;
   readonly basePath: string | undefined;
 }
 
-export function listRoutes({ table, custom, policy, basePath = "" }: ListingParts): ListedRoute[] {
+export function listRoutes(parts: ListingParts): ListedRoute[] {
+  const { table, custom, policy, basePath = "" } = parts;
   function list(method: string, path: string, route: BuiltInRoute | undefined): ListedRoute {
     const decision = policy?.describe({ method, path, route, isUpgrade: route?.type === "socket" }) ?? open;
-    return { method: method || "ALL", path: toListed(path), ...decision, from: route ? "agentserve" : "configureApp" };
+    const rule = toRule(route?.action, parts);
+    const from = route ? "agentserve" : "configureApp";
+    return { method: method || "ALL", path: toListed(path), ...decision, ...rule, from };
   }
   const toListed = (path: string): string => (basePath !== "" && path === "/" ? basePath : basePath + path);
   return [
     ...table.routes.map((route) => list(route.method, route.path, route)),
     ...listCustomRoutes(custom).map(({ method, path }) => list(method, path, undefined)),
   ];
+}
+
+function toRule(
+  action: Action | undefined,
+  { authorizer, ownership }: ListingParts,
+): Pick<ListedRoute, "action" | "allows" | "authorizedBy"> {
+  const [noun] = action?.split(".") ?? [];
+  const isOwned = ownership && noun === "execution";
+  const allows = action && authorizer?.isGlobal ? "by authorize" : isOwned ? "owner only" : "any caller";
+  const { workflows = [], agents = [] } = authorizer?.own ?? {};
+  const authorizedBy =
+    noun === "agent" ? agents : noun === "workflow" || noun === "execution" || noun === "schedule" ? workflows : [];
+  return { action, allows, authorizedBy };
 }
 
 /** Returns the routes of `configureApp` and of the apps that it mounts. */

@@ -5,7 +5,7 @@ import type { ListedRoute } from "./listing.ts";
 
 /** A setting that is safe on a laptop but may be unsafe elsewhere. */
 export interface Risk {
-  readonly name: "weak-secret" | "no-provider" | "public-resume" | "all-origins" | "backend";
+  readonly name: "weak-secret" | "no-provider" | "public-resume" | "foreign-executions" | "all-origins" | "backend";
   readonly message: string;
   /** The way to remove the risk. */
   readonly hint: string;
@@ -33,11 +33,17 @@ export function findRisks({ config, host, routes, isStrict }: RiskOptions): Risk
     });
   }
   const resume = routes.find(({ method, path }) => method === "POST" && path.endsWith("/resume"));
-  if (auth && !auth.ownership && resume?.access === "public") {
+  if (auth && resume?.access === "public" && resume.allows === "any caller") {
     risks.push({
       name: "public-resume",
       message: "Anyone who knows the id of an execution can read, suspend and resume it",
-      hint: 'set ownership: true in the auth provider, or protect: ["ALL /workflows/:id/executions/*"]',
+      hint: 'set ownership: true in the auth provider, or authorize, or protect: ["ALL /workflows/:id/executions/*"]',
+    });
+  } else if (isStrict && auth && resume?.allows === "any caller") {
+    risks.push({
+      name: "foreign-executions",
+      message: "Every authenticated caller can list and read the executions of other users",
+      hint: "set ownership: true in the auth provider, or authorize",
     });
   }
   if (server.cors === undefined || (server.cors && server.cors.origin === undefined)) {

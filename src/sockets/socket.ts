@@ -1,5 +1,6 @@
 import type { Peer } from "crossws";
 import type { GenericSchema, InferOutput } from "valibot";
+import type { Action } from "../core/authorize.ts";
 import type { Identity } from "../core/caller.ts";
 
 /** The subprotocol that a browser offers before the token: it cannot set headers on a WebSocket. */
@@ -14,6 +15,8 @@ export interface SocketRoute {
   /** More about the route than its summary says, as Markdown. */
   readonly description?: string;
   readonly access: "public";
+  /** The action that `authorize` is asked about before the connection opens. @default none */
+  readonly action?: Action | undefined;
   readonly yields?: false;
   readonly needsStore?: false;
   readonly query?: GenericSchema<object> | undefined;
@@ -33,7 +36,7 @@ export const toMessage = (type: string, data: unknown): string => JSON.stringify
 type QueryOutput<Q> = Q extends GenericSchema ? InferOutput<Q> : undefined;
 
 export function defineSocket<Q extends GenericSchema<object> | undefined = undefined>(
-  route: Pick<SocketRoute, "path" | "summary" | "description"> & {
+  route: Pick<SocketRoute, "path" | "summary" | "description" | "action"> & {
     query?: Q;
     connect: (peer: Peer, asked: { query: QueryOutput<Q>; identity: Identity }) => Connection;
   },

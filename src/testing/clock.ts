@@ -1,5 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
-import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock, ClockTimer } from "../core/clock.ts";
 import { cut } from "../core/cut.ts";
 import { durationRule, fromDuration } from "../core/duration.ts";
@@ -12,6 +12,11 @@ export interface TestClock extends Clock {
    * it waits for the clock again, or has ended. Work that waits for a network, a file or another process is not awaited.
    */
   advance(by: number | string): Promise<void>;
+  /**
+   * Moves the wall clock alone, forward or back, as when the clock of a machine is set. Dates follow it, durations do not.
+   * Resolves when the work that it has started has ended, or waits for the clock.
+   */
+  jump(by: number | string): Promise<void>;
 }
 
 export interface ClockOptions {
@@ -28,24 +33,26 @@ export function createClock({ now = Date.now() }: ClockOptions = {}): TestClock 
 
 interface PendingCall extends ClockTimer {
   readonly due: number;
+  readonly isLazy: boolean;
   readonly run: () => void;
 }
 
 /** The turns of the event loop without a use of the clock after which everything waits. */
 const quietTurns = 20;
-/** The longest computation off the event loop that a request needs before it reaches its handler: to verify a token. */
-const requestMs = 2;
+/** The lazy calls of one timer in one `advance`, at most. */
+const mostLazyCalls = 50;
 
-export class ManualClock implements TestClock {
-  readonly #start: number;
+class ManualClock implements TestClock {
+  /** The wall clock at the time 0 of the monotonic clock. */
+  #start: number;
   #elapsed = 0;
+  readonly #watchers = new Set<() => void>();
   /** In the order in which they were set. */
   readonly #calls = new Set<PendingCall>();
   readonly #held = new Set<PromiseLike<unknown>>();
-  #requests = 0;
   /** The number of uses of the clock. It changes while there is work. */
   #uses = 0;
-  #advancing: Promise<void> = Promise.resolve();
+  #moving: Promise<void> = Promise.resolve();
 
   constructor(start: number) {
     this.#start = start;
@@ -61,11 +68,16 @@ export class ManualClock implements TestClock {
     return this.#elapsed;
   }
 
-  setTimeout(callback: () => void, ms: number): ClockTimer {
+  watchJumps(callback: () => void): () => void {
+    this.#watchers.add(callback);
+    return () => void this.#watchers.delete(callback);
+  }
+
+  setTimeout(callback: () => void, ms: number, { isLazy = false }: { isLazy?: boolean } = {}): ClockTimer {
     this.#uses++;
     // Like a timer of Node, it is called in the async context of its creation.
     const run = AsyncResource.bind(callback);
-    const call: PendingCall = { due: this.#elapsed + Math.max(0, ms), run, unref: () => call };
+    const call: PendingCall = { due: this.#elapsed + Math.max(0, ms), isLazy, run, unref: () => call };
     this.#calls.add(call);
     return call;
   }
@@ -81,41 +93,50 @@ export class ManualClock implements TestClock {
     work.then(end, end);
   }
 
-  /** Counts a request until its response. */
-  async follow<T>(response: Promise<T>): Promise<T> {
-    this.#requests++;
-    try {
-      return await response;
-    } finally {
-      this.#requests--;
-    }
+  advance(by: number | string): Promise<void> {
+    const ms = toMs(by);
+    if (!(ms >= 0)) throw refusal("advance", by);
+    return this.#inOrder(() => this.#advance(ms));
   }
 
-  advance(by: number | string): Promise<void> {
-    const ms = typeof by === "number" ? by : fromDuration(by);
-    if (ms === undefined || !(ms >= 0 && ms < Infinity))
-      throw new TypeError(`advance(): expected milliseconds or ${durationRule}, found ${cut(String(by))}`);
-    const advanced = this.#advancing.then(() => this.#advance(ms));
-    this.#advancing = advanced.catch(() => {});
-    return advanced;
+  jump(by: number | string): Promise<void> {
+    const isBack = typeof by === "string" && by.startsWith("-");
+    const ms = isBack ? -toMs(by.slice(1)) : toMs(by);
+    if (Number.isNaN(ms)) throw refusal("jump", by);
+    return this.#inOrder(() => this.#jump(ms));
+  }
+
+  #inOrder(move: () => Promise<void>): Promise<void> {
+    const moved = this.#moving.then(move);
+    this.#moving = moved.catch(() => {});
+    return moved;
   }
 
   async #advance(ms: number): Promise<void> {
     await this.#settle();
     const end = this.#elapsed + ms;
-    for (let call = this.#next(end); call; call = this.#next(end)) {
+    const slack = ms / mostLazyCalls;
+    const dueOf = ({ due, isLazy }: PendingCall): number => (isLazy && due <= end ? Math.min(end, due + slack) : due);
+    for (let call = this.#next(end, dueOf); call; call = this.#next(end, dueOf)) {
       this.#calls.delete(call);
-      this.#elapsed = Math.max(this.#elapsed, call.due);
+      this.#elapsed = Math.max(this.#elapsed, dueOf(call));
       call.run();
       await this.#settle();
     }
     this.#elapsed = end;
   }
 
+  async #jump(ms: number): Promise<void> {
+    await this.#settle();
+    this.#start += ms;
+    for (const watcher of this.#watchers) watcher();
+    await this.#settle();
+  }
+
   /** The earliest call that is due by `end`; the one that was set first, of several. */
-  #next(end: number): PendingCall | undefined {
+  #next(end: number, dueOf: (call: PendingCall) => number): PendingCall | undefined {
     let next: PendingCall | undefined;
-    for (const call of this.#calls) if (call.due <= end && (!next || call.due < next.due)) next = call;
+    for (const call of this.#calls) if (dueOf(call) <= end && (!next || dueOf(call) < dueOf(next))) next = call;
     return next;
   }
 
@@ -124,10 +145,13 @@ export class ManualClock implements TestClock {
       seen = this.#uses;
       await Promise.allSettled(this.#held);
       for (let turn = 0; turn < quietTurns && seen === this.#uses; turn++) await nextTurn();
-      if (this.#requests > 0 && seen === this.#uses) {
-        await sleep(requestMs);
-        await nextTurn();
-      }
     }
   }
 }
+
+const toMs = (by: number | string): number => {
+  const ms = typeof by === "number" ? by : (fromDuration(by) ?? Number.NaN);
+  return Number.isFinite(ms) ? ms : Number.NaN;
+};
+const refusal = (call: string, by: unknown): TypeError =>
+  new TypeError(`${call}(): expected milliseconds or ${durationRule}, found ${cut(String(by))}`);

@@ -5,7 +5,6 @@ import type { Clock } from "../core/clock.ts";
 import { createLogs } from "../observability/logs.ts";
 import type { LogRecord } from "../observability/record.ts";
 import { openServer, type Server } from "../server/create.ts";
-import { ManualClock } from "./clock.ts";
 
 export interface TestServerOptions {
   /**
@@ -31,10 +30,12 @@ export function createServer(config: Config, { clock }: TestServerOptions = {}):
   if (clock && backend.type !== "embedded")
     throw new TypeError(`createServer(config, { clock }): expected an embedded backend, found ${backend.type}`);
   const logs = createLogs({ ...server.limits, clock, output: () => {} });
-  const { fetch, listen, close } = openServer(project, { mode: "start", clock, logs });
+  const { fetch, listen, ready, close, runtime } = openServer(project, { mode: "start", clock, logs });
   return {
-    fetch: (request) => (clock instanceof ManualClock ? clock.follow(fetch(request)) : fetch(request)),
+    fetch,
+    runtime,
     listen,
+    ready,
     close: () => close(),
     logs: () => logs.ring.newest(() => true, Infinity).map(({ text }) => JSON.parse(text) as LogRecord), // as `toEntry` wrote it
   };

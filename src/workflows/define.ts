@@ -1,14 +1,26 @@
+import type { Authorize } from "../core/authorize.ts";
 import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
 import type { InputOf, OutputOf, Schema } from "../core/schema.ts";
-import type { Retry, Step, WorkflowDefinition } from "../engine/definition.ts";
+import { checkConcurrency } from "../engine/concurrency.ts";
+import type { ConcurrencyOptions, Retry, Step, TypedWorkflow, WorkflowDefinition } from "../engine/definition.ts";
+import type { Duration } from "../engine/until.ts";
 import { andAgent, type AgentOptions } from "./steps/and-agent.ts";
 import { andAll, type BranchOptions, type OutputsOf } from "./steps/and-all.ts";
+import { andBranch, type BranchesOptions } from "./steps/and-branch.ts";
+import { andDoUntil, andDoWhile, type DoOptions } from "./steps/and-do.ts";
+import { andForEach, type ForEachOptions, type ForEachOutput, type ItemOf } from "./steps/and-for-each.ts";
+import type { LastOutput } from "./steps/inner.ts";
+import { andMap, type Mapped, type MapOptions, type MapSource } from "./steps/and-map.ts";
 import { andRace } from "./steps/and-race.ts";
+import { andSleep, andSleepUntil, type SleepOptions, type SleepUntilOptions } from "./steps/and-sleep.ts";
+import { andWaitFor, type WaitForOptions, type WaitForOutput } from "./steps/and-wait-for.ts";
 import { andTap, type TapOptions } from "./steps/and-tap.ts";
 import { andThen, type ThenOptions } from "./steps/and-then.ts";
 import { andWhen, type WhenOptions } from "./steps/and-when.ts";
-import { andWorkflow, type TypedWorkflow, type WorkflowOptions } from "./steps/and-workflow.ts";
+import { andWorkflow, type WorkflowOptions } from "./steps/and-workflow.ts";
+import { checkRetry } from "./steps/retry.ts";
+import { checkStepSources } from "./steps/step-sources.ts";
 import { checkSchemas, type MaybeSchema, type OutputOfStep, type StepIn } from "./steps/step.ts";
 
 /** The options of `defineWorkflow()`. */
@@ -42,6 +54,13 @@ export interface DefineWorkflowOptions<
    * @default "resume"
    */
   recovery?: "resume" | "fail";
+  /**
+   * Decides who may start this workflow, and who may do what to its executions. Needs an authentication provider.
+   * @default `authorize` of the config
+   */
+  authorize?: Authorize | undefined;
+  /** The most executions that run at the same time, of the workflow or of each key. Further ones wait. @default no limit */
+  concurrency?: ConcurrencyOptions<OutputOf<In, AnyInput>>;
 }
 
 /** The input of a workflow without an input schema. */
@@ -68,16 +87,23 @@ export function defineWorkflow<
   Out,
   Id
 > {
-  const { id, name = id, purpose = "", recovery = "resume", retry, suspendSchema, resumeSchema } = options;
+  const { id, name = id, purpose = "", recovery = "resume" } = options;
+  const { retry, suspendSchema, resumeSchema, authorize, concurrency } = options;
   if (!isId(id))
     throw new TypeError(`defineWorkflow: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   checkSchemas(options, `Workflow ${id}`);
+  checkConcurrency(concurrency, id);
+  if (authorize !== undefined && typeof authorize !== "function")
+    throw new TypeError(`Workflow ${id}: authorize: expected a function`);
+  checkRetry(options, `Workflow ${id}`);
   return new Workflow({
     type: "workflow",
     id,
     name,
     purpose,
     recovery,
+    authorize,
+    concurrency,
     retry,
     suspendSchema,
     resumeSchema,
@@ -111,6 +137,8 @@ export class Workflow<
   declare readonly resumeSchema: Schema | undefined;
   declare readonly retry: Retry | undefined;
   declare readonly recovery: "resume" | "fail";
+  declare readonly authorize: Authorize | undefined;
+  declare readonly concurrency: WorkflowDefinition["concurrency"];
   declare readonly steps: readonly Step[];
   declare readonly "~types"?: ((start: Start) => OutputOf<Out, Data>) | undefined;
 
@@ -173,12 +201,78 @@ export class Workflow<
     return this.#with(andWorkflow(options));
   }
 
+  /** Runs a step for each item of an array. The next `data` is the array of the outputs, in the order of the items. */
+  andForEach<
+    Item = ItemOf<Data>,
+    Each = never,
+    Output = never,
+    const Rest extends readonly unknown[] = [],
+    OnError extends "fail" | "collect" = "fail",
+  >(
+    options: ForEachOptions<Data, Input, Resume, Suspend, Item, Each, Output, Rest, OnError>,
+  ): Workflow<Start, Input, ForEachOutput<LastOutput<Output, Rest>, OnError>, Resume, Suspend, Out, Id> {
+    return this.#with(andForEach<Data, Input, Resume, Suspend, Item, Each, Output, Rest, OnError>(options));
+  }
+
+  /** Runs a step at least once, and again while a condition is true. */
+  andDoWhile<Output = never, const Rest extends readonly unknown[] = []>(
+    options: DoOptions<Data, Input, Resume, Suspend, Output, Rest>,
+  ): Workflow<Start, Input, LastOutput<Output, Rest>, Resume, Suspend, Out, Id> {
+    return this.#with(andDoWhile<Data, Input, Resume, Suspend, Output, Rest>(options));
+  }
+
+  /** Runs a step at least once, and again until a condition is true. */
+  andDoUntil<Output = never, const Rest extends readonly unknown[] = []>(
+    options: DoOptions<Data, Input, Resume, Suspend, Output, Rest>,
+  ): Workflow<Start, Input, LastOutput<Output, Rest>, Resume, Suspend, Out, Id> {
+    return this.#with(andDoUntil<Data, Input, Resume, Suspend, Output, Rest>(options));
+  }
+
+  /** Runs every branch whose condition is true. The next `data` is an array in the order of the branches. */
+  andBranch<const Outputs extends readonly unknown[]>(
+    options: BranchesOptions<Data, Input, Resume, Suspend, Outputs>,
+  ): Workflow<Start, Input, (Outputs[number] | null)[], Resume, Suspend, Out, Id> {
+    return this.#with(andBranch<Data, Input, Resume, Suspend, Outputs>(options));
+  }
+
+  /** Makes an object of parts of what is known: values, `data`, the input, outputs of steps, the context. */
+  andMap<
+    Fields extends Record<string, MapSource<Data, Input, Resume, Suspend>>,
+    StepOut extends MaybeSchema = undefined,
+  >(
+    options: MapOptions<Data, Input, Resume, Suspend, Fields, StepOut>,
+  ): Workflow<Start, Input, OutputOf<StepOut, Mapped<Fields>>, Resume, Suspend, Out, Id> {
+    return this.#with(andMap<Data, Input, Resume, Suspend, Fields, StepOut>(options));
+  }
+
+  /** Waits for some time. `data` does not change. */
+  andSleep(
+    options: SleepOptions<Data, Input, Resume, Suspend>,
+  ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
+    return this.#with(andSleep(options));
+  }
+
+  /** Waits until a date. `data` does not change. */
+  andSleepUntil(
+    options: SleepUntilOptions<Data, Input, Resume, Suspend>,
+  ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
+    return this.#with(andSleepUntil(options));
+  }
+
+  /** Waits for an event that is sent to `POST /events`. Its data is the next `data`. */
+  andWaitFor<EventSchema extends MaybeSchema = undefined, Timeout extends Duration | undefined = undefined>(
+    options: WaitForOptions<Data, Input, Resume, Suspend, EventSchema, Timeout>,
+  ): Workflow<Start, Input, WaitForOutput<EventSchema, Timeout>, Resume, Suspend, Out, Id> {
+    return this.#with(andWaitFor(options));
+  }
+
   #with<Next>(step: Step): Workflow<Start, Input, Next, Resume, Suspend, Out, Id> {
     const taken = new Set(this.steps.flatMap(idsOf));
     for (const id of idsOf(step)) {
       if (taken.has(id)) throw new TypeError(`Workflow ${this.id}: two steps have the id ${id}`);
       taken.add(id);
     }
+    checkStepSources(this.id, this.steps, step);
     return new Workflow({ ...this, steps: [...this.steps, step] });
   }
 }

@@ -1,14 +1,17 @@
+import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
 import type { Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
-import type { Engine, ListFilter, ListPage } from "../engine/backend.ts";
+import type { Engine, ListFilter } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
+import { mayAct, type Visible } from "./access.ts";
 import type { WorkflowDetail } from "./describe.ts";
 import type { Runnable } from "./executions.ts";
+import { listReadable, type ReadablePage } from "./readable-page.ts";
 
 /** The part of a snapshot that the routes read. */
-export interface Workflows {
+export interface Workflows extends Authorized {
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
 }
 export interface RegisteredWorkflow extends Runnable {
@@ -18,12 +21,11 @@ export interface RegisteredWorkflow extends Runnable {
 }
 
 /** The part of a request that says which workflow is meant, and who asks. */
-interface WorkflowRequest {
+interface WorkflowRequest extends ActionRequest {
   readonly params: { readonly id: string };
-  readonly identity: Identity;
   readonly snapshot: Workflows;
 }
-interface ExecutionRequest extends WorkflowRequest {
+export interface ExecutionRequest extends WorkflowRequest {
   readonly params: { readonly id: string; readonly executionId: string };
 }
 
@@ -33,43 +35,47 @@ export function findWorkflow({ workflows }: Workflows, id: string): RegisteredWo
   return workflow;
 }
 
+/** Returns a workflow that the caller may start. Throws or rejects with 403 if `authorize` refuses it. */
+export function findStartable(request: WorkflowRequest): RegisteredWorkflow | Promise<RegisteredWorkflow> {
+  const { id } = request.params;
+  return admit(request, findWorkflow(request.snapshot, id), { workflowId: id });
+}
+
 /**
- * Returns the state of an execution of this workflow that the caller may see. Executions outlive their workflow, so an
- * unknown workflow is an error only if the execution is not found.
+ * Returns the state of an execution of this workflow, if the caller may do the action of the route to it. Executions
+ * outlive their workflow, so an unknown workflow is an error only if the execution is not found.
  */
-export async function findExecution(
-  engine: Engine,
-  { params, identity, snapshot }: ExecutionRequest,
-): Promise<ExecutionState> {
-  const { id, executionId } = params;
+export async function findExecution(engine: Engine, request: ExecutionRequest): Promise<ExecutionState> {
+  const { id, executionId } = request.params;
   const state = await engine.state(executionId);
-  if (state?.execution.workflowId === id && isVisible(state, identity)) return state;
-  findWorkflow(snapshot, id);
+  if (state?.execution.workflowId === id) {
+    const allowed = mayAct(request, state);
+    if (allowed === true || (allowed !== false && (await allowed))) return state;
+  }
+  findWorkflow(request.snapshot, id);
   throw notFound(`Execution ${cut(executionId)} not found`);
 }
 
-/** An execution without a user has no owner. */
-function isVisible({ execution }: ExecutionState, { ownership, caller }: Identity): boolean {
-  return !ownership || (caller?.userId !== undefined && caller.userId === execution.userId);
-}
-
-type Filter = Omit<ListFilter, "workflowId" | "userId">;
-
-/** Returns a page of the executions that the caller may see. An unknown workflow is an error only if it has none. */
+/** Returns a page of the executions that the caller may read. An unknown workflow is an error only if it has none. */
 export async function listExecutions(
   engine: Engine,
-  { params, identity, snapshot }: WorkflowRequest,
-  filter: Filter,
-): Promise<ListPage> {
+  request: WorkflowRequest,
+  filter: Omit<ListFilter, "workflowId" | "userId">,
+): Promise<ReadablePage> {
+  const { params, snapshot } = request;
+  const visible = toVisible(request.identity);
   const page = await list(filter);
-  const isKnown = page.states.length > 0 || snapshot.workflows.has(params.id);
+  const isKnown = page.states.length > 0 || page.next !== undefined || snapshot.workflows.has(params.id);
   if (!isKnown && (await list({ limit: 1 })).states.length === 0) findWorkflow(snapshot, params.id);
   return page;
 
-  async function list(by: Filter): Promise<ListPage> {
-    if (!identity.ownership) return engine.list({ ...by, workflowId: params.id });
-    const userId = identity.caller?.userId;
-    if (userId === undefined) return { states: [], hasMore: false };
-    return engine.list({ ...by, workflowId: params.id, userId });
+  function list(by: typeof filter): Promise<ReadablePage> {
+    return listReadable(request, { ...by, workflowId: params.id }, visible, (asked) => engine.list(asked));
   }
+}
+
+/** The executions of a workflow that the caller may list where no `authorize` decides. */
+function toVisible({ ownership, caller }: Identity): Visible {
+  if (!ownership) return { userId: undefined };
+  return caller?.userId === undefined ? undefined : { userId: caller.userId };
 }

@@ -3,6 +3,7 @@ import { fromJsonText } from "../core/json.ts";
 import { toCancellation } from "../engine/events.ts";
 import { toSuspension, type Suspension } from "../engine/suspension.ts";
 import type { ExecutionState, StoredError } from "../engine/execution.ts";
+import type { Cancellation, ExecutionView } from "../engine/runtime.ts";
 import type { StoredEvent, LiveEvent } from "../engine/events.ts";
 
 /** True to show the message of every error, false to show only that of a `ServeError`. */
@@ -20,7 +21,7 @@ export interface ExecutionResult {
   status: ExecutionState["status"];
   result: unknown;
   suspension?: Omit<Suspension, "stepIndex"> & { suspendedStepIndex: number };
-  cancellation?: { cancelledAt: string; reason: string };
+  cancellation?: Cancellation;
 }
 
 export function toResult(state: ExecutionState): ExecutionResult {
@@ -47,25 +48,11 @@ export interface SuspendResult {
   suspension: { suspendedAt: string; reason: string };
 }
 
-/** The state of an execution, as returned by the state route and the list. */
-export interface StateView {
-  executionId: string;
-  workflowId: string;
-  status: ExecutionState["status"];
-  startAt: string;
-  endAt: string | null;
-  input: unknown;
-  context: Record<string, unknown>;
-  suspension?: Suspension;
-  result?: unknown;
-  error?: string;
-  cancellation?: { cancelledAt: string; reason: string };
-}
-
-export function toStateView(state: ExecutionState, showErrors: ShowErrors): StateView {
+/** `isInspector`: the caller may see the values of steps. */
+export function toStateView(state: ExecutionState, showErrors: ShowErrors, isInspector = false): ExecutionView {
   const { execution, status, last } = state;
   const { userId, conversationId } = execution;
-  const view: StateView = {
+  const view: ExecutionView = {
     executionId: execution.id,
     workflowId: execution.workflowId,
     status,
@@ -82,7 +69,19 @@ export function toStateView(state: ExecutionState, showErrors: ShowErrors): Stat
   if (last?.to === "completed") view.result = fromJsonText(last.result) ?? null;
   if (last && "error" in last) view.error = toError(last.error, showErrors);
   if (last && "cancellation" in last) view.cancellation = toCancellation(last);
+  if (execution.fork) view.forkedFrom = execution.fork.from;
+  if (isInspector && state.retriedBy) view.retriedBy = state.retriedBy;
   return view;
+}
+
+/** An execution in the list of all workflows: its values are shown on request only. */
+export type ItemView = Omit<ExecutionView, "input" | "context"> & Partial<Pick<ExecutionView, "input" | "context">>;
+
+export function toItemView(state: ExecutionState, showErrors: ShowErrors, hasValues: boolean): ItemView {
+  const view = toStateView(state, showErrors);
+  if (hasValues) return view;
+  const { input: _input, context: _context, result: _result, ...item } = view;
+  return item;
 }
 
 /** Converts an event for a client. */
@@ -117,5 +116,5 @@ export function toResultEvent(state: ExecutionState, showErrors: ShowErrors, now
   };
 }
 
-const toError = ({ message, shown }: StoredError, showErrors: ShowErrors): string =>
+export const toError = ({ message, shown }: StoredError, showErrors: ShowErrors): string =>
   shown || showErrors ? message : failed;

@@ -1,8 +1,13 @@
 import * as v from "valibot";
+import type { ExecutionChange } from "../engine/backend.ts";
 import { stepTypes } from "../engine/definition.ts";
 import { executionStatuses, type ExecutionStatus } from "../engine/execution.ts";
+import type { ExecutionView } from "../engine/runtime.ts";
+import { suspensionKinds } from "../engine/suspension.ts";
+import { stepStatuses } from "../engine/steps/step-record.ts";
 import type { StepDetail, WorkflowDetail, WorkflowSummary } from "./describe.ts";
-import type { ExecutionResult, StateView, SuspendResult } from "./results.ts";
+import type { ExecutionResult, ItemView, SuspendResult } from "./results.ts";
+import type { StepView } from "./step-views.ts";
 
 const Time = v.pipe(v.string(), v.isoTimestamp());
 const Count = v.pipe(v.number(), v.integer(), v.minValue(0));
@@ -43,12 +48,34 @@ export const DetailShape: v.GenericSchema<WorkflowDetail> = v.pipe(
 );
 
 const Position = { stepIndex: Count, stepId: v.string() };
-const Waiting = { reason: v.string(), data: v.optional(v.unknown()) };
-const pending = v.optional(v.array(v.pipe(v.object({ ...Position, ...Waiting }), v.title("PendingBranch"))));
-const kind = v.optional(v.literal("system"));
-const SuspensionShape = v.pipe(
-  v.object({ suspendedAt: Time, ...Waiting, ...Position, kind, pending }),
-  v.title("Suspension"),
+const Pending = {
+  reason: v.string(),
+  data: v.optional(v.unknown()),
+  kind: v.picklist(suspensionKinds),
+  wakeAt: v.optional(Time),
+  deadline: v.optional(Time),
+  event: v.optional(v.string()),
+  key: v.optional(v.string()),
+};
+const All = {
+  pending: v.optional(v.array(v.pipe(v.object({ ...Position, ...Pending }), v.title("PendingBranch")))),
+  pendingCount: v.optional(Count),
+};
+const SuspensionShape = v.pipe(v.object({ suspendedAt: Time, ...Pending, ...Position, ...All }), v.title("Suspension"));
+const optionalKind = v.optional(Pending.kind);
+/** A suspension in an event. Those of the first release have no kinds. */
+const EventSuspension = v.pipe(
+  v.object({
+    suspendedAt: Time,
+    ...Pending,
+    ...Position,
+    ...All,
+    kind: optionalKind,
+    pending: v.optional(
+      v.array(v.pipe(v.object({ ...Position, ...Pending, kind: optionalKind }), v.title("EventBranch"))),
+    ),
+  }),
+  v.title("EventSuspension"),
 );
 const Cancellation = v.pipe(v.object({ cancelledAt: Time, reason: v.string() }), v.title("Cancellation"));
 export const ResultShape: v.GenericSchema<ExecutionResult> = v.pipe(
@@ -62,11 +89,10 @@ export const ResultShape: v.GenericSchema<ExecutionResult> = v.pipe(
       v.pipe(
         v.object({
           suspendedAt: Time,
-          ...Waiting,
+          ...Pending,
           suspendedStepIndex: Count,
           stepId: v.string(),
-          kind,
-          pending,
+          ...All,
         }),
         v.title("ResultSuspension"),
       ),
@@ -83,21 +109,69 @@ export const SuspendedShape: v.GenericSchema<SuspendResult> = v.pipe(
   }),
   v.title("SuspendResult"),
 );
-export const StateShape: v.GenericSchema<StateView> = v.pipe(
+const item = {
+  executionId: v.string(),
+  workflowId: v.string(),
+  status: Status,
+  startAt: Time,
+  endAt: v.nullable(Time),
+  suspension: v.optional(SuspensionShape),
+  result: v.optional(v.unknown()),
+  error: v.optional(v.string()),
+  cancellation: v.optional(Cancellation),
+  forkedFrom: v.optional(v.string()),
+};
+const Caller = v.pipe(v.object({ user: AnyObject, userId: v.optional(v.string()) }), v.title("Caller"));
+export const StateShape: v.GenericSchema<ExecutionView> = v.pipe(
+  v.object({ ...item, input: v.unknown(), context: AnyObject, retriedBy: v.optional(Caller) }),
+  v.title("ExecutionState"),
+);
+export const ItemShape: v.GenericSchema<ItemView> = v.pipe(
+  v.object({ ...item, input: v.optional(v.unknown()), context: v.optional(AnyObject) }),
+  v.title("ListedExecution"),
+);
+/** An event of `GET /executions/stream`. */
+export const ChangeShape: v.GenericSchema<Omit<ExecutionChange, "userId"> & { type: "execution" }> = v.pipe(
   v.object({
+    type: v.literal("execution"),
     executionId: v.string(),
     workflowId: v.string(),
     status: Status,
-    startAt: Time,
-    endAt: v.nullable(Time),
-    suspension: v.optional(SuspensionShape),
-    input: v.unknown(),
-    context: AnyObject,
-    result: v.optional(v.unknown()),
-    error: v.optional(v.string()),
-    cancellation: v.optional(Cancellation),
+    kind: v.optional(v.picklist(suspensionKinds)),
   }),
-  v.title("ExecutionState"),
+  v.title("ExecutionChange"),
+);
+const NullableTime = v.nullable(Time);
+const counts = v.entriesFromList(stepStatuses, v.optional(Count));
+const IterationCount = v.pipe(v.object({ total: Count, ...counts }), v.title("IterationCount"));
+export const StepViewShape: v.GenericSchema<StepView> = v.pipe(
+  v.object({
+    path: v.string(),
+    stepId: v.string(),
+    type: v.string(),
+    status: v.picklist(stepStatuses),
+    startAt: Time,
+    endAt: NullableTime,
+    attempts: v.array(
+      v.pipe(
+        v.object({ attempt: Count, startAt: Time, endAt: NullableTime, error: v.optional(v.string()) }),
+        v.title("StepAttempt"),
+      ),
+    ),
+    input: v.optional(v.unknown()),
+    output: v.optional(v.unknown()),
+    suspension: v.optional(
+      v.pipe(
+        v.object({ suspendedAt: Time, ...Pending, kind: v.picklist(["person", "timer", "event"]) }),
+        v.title("StepSuspension"),
+      ),
+    ),
+    nextAttemptAt: v.optional(Time),
+    count: v.optional(IterationCount),
+    redacted: v.optional(v.literal(true)),
+    parent: v.nullable(v.string()),
+  }),
+  v.title("StepView"),
 );
 /** The fields of an event. An event published with `emit` has additional fields. */
 export const EventShape: v.GenericSchema<{ type: string; executionId: string; timestamp: string }> = v.pipe(
@@ -112,7 +186,7 @@ export const EventShape: v.GenericSchema<{ type: string; executionId: string; ti
       stepType: v.optional(v.picklist(stepTypes)),
       attempt: v.optional(Count),
       status: v.optional(v.picklist(["success", "skipped", ...executionStatuses])),
-      suspension: v.optional(SuspensionShape),
+      suspension: v.optional(EventSuspension),
       cancellation: v.optional(Cancellation),
       error: v.optional(v.string()),
       result: v.optional(v.unknown()),

@@ -31,6 +31,7 @@ describe("defineAgent", () => {
     ["a tool that is none", { tools: { x: 5 } }, "agent a: tools: expected"],
     ["no step at all", { maxSteps: 0 }, "agent a: maxSteps: expected a whole number of at least 1"],
     ["memory that is neither", { memory: "yes" }, "agent a: memory: expected true or false"],
+    ["an authorize that is no function", { authorize: true }, "agent a: authorize: expected a function"],
     ["a hook that is no function", { hooks: { onStart: 5 } }, "agent a: hooks: expected"],
     [
       "a hook with another name",

@@ -38,7 +38,7 @@ export function describeStage(
       const stage = { target, arrived: [] } as unknown as { -readonly [K in keyof Stage]: Stage[K] };
 
       beforeAll(async () => {
-        const browser = await (launched ??= launch());
+        const browser = await launchOnce();
         const pages = [await servePages(), await servePages()] as const;
         const server = await startServer(target, { config: toConfig(pages[0].origin) });
         const { origin, port } = new URL((await server.send("/doc", {})).url);
@@ -66,6 +66,8 @@ export function describeStage(
   }
 }
 
+/** The browser of all tests of a file. */
+export const launchOnce = (): Promise<Browser> => (launched ??= launch());
 let launched: Promise<Browser> | undefined;
 afterAll(async () => (await launched)?.close());
 

@@ -48,8 +48,63 @@ describe("agentserve routes", () => {
       access: "protected",
       why: "protected by default",
       except: ["POST /agents/open/*"],
+      action: "agent.call",
+      allows: "any caller",
+      authorizedBy: [],
       from: "agentserve",
     });
+  });
+
+  const provider = (more = "") => `auth: jwtAuth({ secret: "${strong}"${more} })`;
+  const files = {
+    "workflows/payout.ts": `import { defineWorkflow } from "agentserve";
+export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
+  };
+  const execute = "POST /workflows/:id/execute protected protected by default";
+  const resume = "POST /workflows/:id/executions/:executionId/resume public opt-in mode";
+  const state = "GET /workflows/:id/executions/:executionId/state public opt-in mode";
+  const text = "POST /agents/:id/text protected protected by default";
+  const logs = "GET /api/logs public opt-in mode";
+  const hello = "GET /hello public opt-in mode";
+  const metrics = "GET /metrics protected protected by default";
+
+  it.each<[string, string, Record<string, string>, string[]]>([
+    ["no rule", provider(), {}, [execute, resume, state, text, logs, metrics, hello]],
+    [
+      "ownership",
+      provider(", ownership: true"),
+      {},
+      [execute, `${resume}; owner only`, `${state}; owner only`, text, logs, metrics, hello],
+    ],
+    [
+      "authorize",
+      `${provider(", ownership: true")}, authorize: () => true`,
+      {},
+      [...[execute, resume, state, text, logs, metrics].map((line) => `${line}; by authorize`), hello],
+    ],
+    [
+      "authorize of a workflow",
+      provider(),
+      files,
+      [...[execute, resume, state].map((line) => `${line}; by authorize of payout`), text, logs, metrics, hello],
+    ],
+    [
+      "authorize of a workflow, and ownership",
+      provider(", ownership: true"),
+      files,
+      [
+        `${execute}; by authorize of payout`,
+        ...[resume, state].map((line) => `${line}; by authorize of payout; others owner only`),
+        text,
+        logs,
+      ],
+    ],
+  ])("says who may use a route: %s", async (_, body, more, expected) => {
+    const config = define(`${body}, configureApp(app) { app.get("/hello", () => 1); }`);
+    const { stdout } = await agentserve(["routes"], { cwd: createProject({ "agents.config.ts": config, ...more }) })
+      .ended;
+    const lines = stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 4).join(" "));
+    for (const line of expected) expect(lines).toContain(line);
   });
 
   it("runs beside a server that holds the store", async () => {
@@ -72,11 +127,11 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
 
   it("says how many routes are public and how many protected", async () => {
     const { stdout } = await serve(closed);
-    expect(stdout).toMatch(/^ {2}27 public routes, 0 protected/m);
+    expect(stdout).toMatch(/^ {2}37 public routes, 0 protected/m);
     const out = await serve(
       `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
     );
-    expect(out.stdout).toMatch(/^ {2}2 public routes, 25 protected/m);
+    expect(out.stdout).toMatch(/^ {2}2 public routes, 35 protected/m);
   });
 
   it.each<[string, string, string[], RegExp | false]>([
@@ -109,6 +164,12 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     [
       "nothing, with protect",
       `${closed}, auth: jwtAuth({ secret: "${strong}", protect: ["ALL /workflows/:id/executions/*"] })`,
+      [],
+      false,
+    ],
+    [
+      "nothing, with authorize",
+      `${closed}, auth: jwtAuth({ secret: "${strong}" }), authorize: ({ user }) => user !== undefined`,
       [],
       false,
     ],

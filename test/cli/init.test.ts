@@ -133,7 +133,11 @@ Then, in a second terminal, make a first call:
   it("refuses a template that there is not", async () => {
     const folder = createProject({});
     const { code, stderr } = await init(["--template", "full"], folder);
-    expect([code, stderr, filesOf(folder)]).toEqual([2, expect.stringContaining("starter, minimal"), []]);
+    expect([code, stderr, filesOf(folder)]).toEqual([
+      2,
+      expect.stringContaining("starter, minimal, pipeline, webhook"),
+      [],
+    ]);
   });
 });
 
@@ -281,6 +285,56 @@ it("closes the starter with one line in .env, to all who have no token", async (
   expect(await (await fetch(`${base}/hello`)).json()).toEqual({ hello: "world" });
   child.process.kill("SIGTERM");
   expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
+});
+
+it("lets a manager approve the starter's expense, and not the requester: start --strict, as its README has it", async () => {
+  const folder = createProject({});
+  await init([], folder);
+  writeFileSync(join(folder, ".env"), `JWT_SECRET=${"s".repeat(32)}\n`);
+  const child = agentserve(["start", "--strict", "--port", "0", "--data", ":memory:"], { cwd: folder });
+  const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
+  const toToken = async (...args: string[]) => (await agentserve(["token", ...args], { cwd: folder }).ended).stdout;
+  const [ada, bob, grace, max] = (
+    await Promise.all([
+      toToken("--sub", "ada"),
+      toToken("--sub", "bob"),
+      toToken("--sub", "grace", "--claim", "role=manager"),
+      toToken("--sub", "max", "--claim", "role=manager"),
+    ])
+  ).map((token) => ({ authorization: `Bearer ${token.trim()}` }));
+  const send = async (path: string, headers = {}, body?: object) => {
+    const posted = body && { method: "POST", body: JSON.stringify(body) };
+    const response = await fetch(`${base}${path}`, {
+      ...posted,
+      headers: { "content-type": "application/json", ...headers },
+    });
+    const { error, data } = (await response.json()) as { error?: string; data?: { status?: string } };
+    return [response.status, error ?? data?.status];
+  };
+  const request = async (id: string, by: object | undefined) => {
+    const body = { input: { amount: 500, reason: "a chair" }, options: { executionId: id } };
+    expect(await send("/workflows/approval/execute", by, body)).toEqual([200, "suspended"]);
+    const path = `/workflows/approval/executions/${id}`;
+    return {
+      approve: (who?: object) => send(`${path}/resume`, who, { resumeData: { approved: true } }),
+      read: (who?: object) => send(`${path}/state`, who),
+    };
+  };
+  const chair = await request("chair-1", ada);
+  expect(await chair.approve(ada)).toEqual([403, "Forbidden"]);
+  for (const who of [bob, undefined]) {
+    expect(await chair.approve(who)).toEqual([404, "Execution chair-1 not found"]);
+    expect(await chair.read(who)).toEqual([404, "Execution chair-1 not found"]);
+  }
+  expect(await chair.read(ada)).toEqual([200, "suspended"]);
+  expect(await chair.approve(grace)).toEqual([200, "completed"]);
+  const desk = await request("desk-1", grace);
+  expect(await desk.approve(grace)).toEqual([403, "Forbidden"]);
+  expect(await desk.approve(max)).toEqual([200, "completed"]);
+  for (const who of [bob, undefined]) expect(await send("/api/logs", who)).toEqual([403, "Forbidden"]);
+  expect((await send("/api/logs", grace))[0]).toBe(200);
+  child.process.kill("SIGTERM");
+  expect(await child.ended).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/warning|error/) });
 });
 
 it("does not open the starter to others while the line is missing: start --strict, as its README has it", async () => {

@@ -33,7 +33,8 @@ const post = (url: string, body: object, headers = {}) =>
     headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
-const runs = (cwd: string, ...args: string[]) => agentserve(["runs", ...args], { cwd }).ended;
+const runs = (cwd: string, ...args: string[]) =>
+  agentserve(["runs", ...args, ...(args.includes("--data") ? [] : ["--data", ".agentserve/data.db"])], { cwd }).ended;
 
 /** A project with an execution that has ended, and one whose step has ended the process. */
 async function createExited(): Promise<string> {
@@ -57,17 +58,26 @@ describe("agentserve runs, on the file of a stopped server", () => {
       [["execution", "workflow", "status"], ["exits", "exits", "running"], ["ended", "ends", "completed"], [""]],
     ]);
     expect(JSON.parse((await runs(cwd, "list", "--status", "completed", "--json")).stdout)).toMatchObject([
-      { id: "ended", workflowId: "ends", status: "completed" },
+      { executionId: "ended", workflowId: "ends", status: "completed" },
     ]);
+    for (const [flag, value, found] of [
+      ["--workflow", "exits", ["exits"]],
+      ["--user", "ada", []],
+      ["--status", "running,completed", ["exits", "ended"]],
+    ] as const) {
+      const some = JSON.parse((await runs(cwd, "list", flag, value, "--json")).stdout);
+      expect(some.map(({ executionId }: { executionId: string }) => executionId)).toEqual(found);
+    }
     const shown = JSON.parse((await runs(cwd, "show", "exits", "--json")).stdout);
     expect(shown).toMatchObject({ executionId: "exits", status: "running", input: {} });
-    expect(shown.events.map(({ type, from }: any) => [type, from])).toEqual([
-      ["workflow-start", undefined],
-      ["step-start", "first"],
-      ["step-complete", "first"],
-      ["step-start", "last"],
+    expect(shown.steps).toMatchObject([
+      { path: "first", status: "success", input: {}, output: 1 },
+      { path: "last", status: "running", input: 1 },
     ]);
-    expect((await runs(cwd, "show", "exits")).stdout).toMatch(/^executionId +exits\n[^]*step-start last\n$/);
+    const text = (await runs(cwd, "show", "ex")).stdout; // the beginning of an id
+    expect(text).toMatch(
+      /^execution +exits\n[^]*\n\n✓ first {2}andThen[^]*\n {4}in {4}\{\}\n {4}out {3}1\n▸ last {2}andThen\n/,
+    );
 
     const cancelled = await runs(cwd, "cancel", "exits", "--reason", "it ends the process");
     expect([cancelled.code, cancelled.stdout]).toEqual([0, "execution exits cancelled\n"]);
@@ -91,6 +101,9 @@ describe("agentserve runs, on the file of a stopped server", () => {
     for (const args of [
       ["list", "--status", "ended"],
       ["list", "--limit", "0"],
+      ["list", "--kind", "person"],
+      ["retry", "exits"],
+      ["show", "not an id"],
     ])
       expect((await runs(cwd, ...args)).code).toBe(2);
     const { child } = await start(cwd, "--no-recovery");
@@ -130,7 +143,7 @@ describe("agentserve runs, on the file of a stopped server", () => {
     child.process.kill("SIGKILL"); // its record is left behind
     await child.ended;
     writeFileSync(record, `${process.pid} ${hostname()}\n`);
-    expect(await runs(cwd, "list")).toMatchObject({ code: 0, stderr: "" });
+    expect(await runs(cwd, "list")).toMatchObject({ code: 0, stdout: "", stderr: "no executions found\n" });
   });
 });
 

@@ -301,6 +301,12 @@ describe("agentserve start --strict", () => {
       /Anyone who knows the id of an execution can/,
     ],
     [
+      "executions of other users for everybody with a token",
+      `${closed} auth: jwtAuth({ ${secret}, protect: ["ALL /workflows/:id/executions/*"] }),`,
+      [],
+      /Every authenticated caller can list and read the executions of other users/,
+    ],
+    [
       "a weak secret",
       `${closed} auth: jwtAuth({ secret: "x", ownership: true }),`,
       [],

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { agentserve, bin, run } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 
-const commands = ["dev", "start", "init", "call", "token", "routes", "doctor"];
+const commands = ["dev", "start", "init", "call", "token", "routes", "types", "runs", "schedules", "logs", "doctor"];
 
 describe("a command line that is wrong is said in two lines, and ends with 2", () => {
   it.each<[title: string, args: string[], error: RegExp, hint: string]>([
@@ -29,7 +29,7 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
     [
       "a choice that is none",
       ["init", "--template", "startr"],
-      /'startr' is invalid.*starter, minimal/,
+      /'startr' is invalid.*starter, minimal, pipeline, webhook/,
       "agentserve init --help",
     ],
     ["an empty command", [""], /unknown command ''/, "agentserve --help"],

@@ -8,6 +8,7 @@ import { createSnapshot } from "../../src/config/snapshot.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
+import { noRuntime } from "../harness/no-runtime.ts";
 import { noTracer } from "../harness/tracer.ts";
 
 const own = { agentserve: index, "agentserve/models": models };
@@ -26,6 +27,7 @@ async function mistake(files: Record<string, string>): Promise<{ message: string
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      createRuntime: noRuntime,
     });
   } catch (error) {
     const { name, message, hint } = error as { name: string; message: string; hint?: string };
@@ -64,7 +66,7 @@ describe("a config with a mistake gives one readable message with file and place
     [
       "an unknown key",
       `{ colour: 1 }`,
-      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, server, auth, logger, backend, configureApp, onDispose",
+      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, schedules, schedulesDir, server, auth, authorize, logger, backend, configureApp, onDispose",
     ],
     [
       "an unknown key under cors",
@@ -77,6 +79,12 @@ describe("a config with a mistake gives one readable message with file and place
       "workflows.0: expected a workflow created by defineWorkflow(), found an object",
     ],
     ["no function", `{ configureApp: "x" }`, `configureApp: expected a function that takes the app, found "x"`],
+    ["an authorize that is no function", `{ authorize: {} }`, "authorize: expected a function, found an object"],
+    [
+      "authorize without a provider",
+      `{ authorize: () => true }`,
+      "authorize: needs an authentication provider: set auth, for example auth: jwtAuth({ secret })",
+    ],
     ["no object at all", `3`, "expected an object created by defineConfig(), found 3"],
   ])("%s", async (_, body, message) => {
     expect(await mistake({ [one]: define(body) })).toEqual({ message: `${one}: ${message}` });
@@ -96,6 +104,24 @@ describe("a config with a mistake gives one readable message with file and place
   it("several at once: a line each", async () => {
     const { message } = await mistake({ [one]: define(`{ a: 1, server: { port: -1 } }`) });
     expect(message.split("\n")).toHaveLength(2);
+  });
+
+  it("authorize of a workflow or an agent without a provider, at the place that defines it", async () => {
+    const needs = "authorize: needs an authentication provider: set auth, for example auth: jwtAuth({ secret })";
+    const guarded = `import { defineWorkflow } from "agentserve";
+export const it = defineWorkflow({ id: "w", authorize: () => true });`;
+    const files = { [one]: define("{}"), "workflows/guarded.ts": guarded };
+    expect(await mistake(files)).toEqual({ message: `workflows/guarded.ts: workflow w: ${needs}` });
+    const folder = createProject(files);
+    const error: unknown = await createLoader(findConfig(undefined, folder), own)
+      .load()
+      .catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ place: { line: 2, column: 36 } });
+    const agent = `import { defineAgent } from "agentserve";\nimport { echoModel } from "agentserve/models";
+export const it = defineAgent({ id: "a", instructions: "", model: echoModel(), authorize: () => true });`;
+    expect(await mistake({ [one]: define("{}"), "agents/guarded.ts": agent })).toEqual({
+      message: `agents/guarded.ts: agent a: ${needs}`,
+    });
   });
 
   it("a missing default export", async () => {
@@ -249,6 +275,7 @@ describe("a project", () => {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      createRuntime: noRuntime,
     });
     expect([...workflows.keys()].toSorted()).toEqual(["a", "b", "c"]);
   });
@@ -265,6 +292,7 @@ describe("a project", () => {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      createRuntime: noRuntime,
     });
     expect([[...agents.keys()], [...workflows.keys()]]).toEqual([["a", "b"], ["w"]]);
   });
@@ -287,6 +315,7 @@ describe("a project", () => {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      createRuntime: noRuntime,
     });
     expect([...snapshot.workflows.keys()]).toEqual(["greeting"]);
     expect(snapshot.config.server).toMatchObject({ port: 3141, cors: { credentials: true } });

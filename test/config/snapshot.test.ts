@@ -4,6 +4,7 @@ import { toProject } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
 import { testRows } from "../harness/rows.ts";
 import { createTestLogger, startServer, type LogRecord } from "../harness/server.ts";
+import { noRuntime } from "../harness/no-runtime.ts";
 import { noTracer } from "../harness/tracer.ts";
 
 const setUp = (onDispose: () => void | Promise<void>) => {
@@ -14,6 +15,7 @@ const setUp = (onDispose: () => void | Promise<void>) => {
       logger: createTestLogger(logs),
       tracer: noTracer,
       ask: async () => "",
+      createRuntime: noRuntime,
     }),
   };
 };

@@ -115,7 +115,9 @@ export function writeFiles(folder: string, files: Files): void {
 /** Resolves once the kernel watches a project for this process. Elsewhere than on Linux nobody can tell. */
 async function isWatched(pid: number, folder: string): Promise<void> {
   if (!existsSync("/proc/self/fdinfo")) return;
-  const names = ["", "agents", "workflows"].map((name) => join(folder, name)).filter((name) => existsSync(name));
+  const names = ["", "agents", "workflows", "schedules"]
+    .map((name) => join(folder, name))
+    .filter((name) => existsSync(name));
   const nodes = names.map((name) => `ino:${statSync(name).ino.toString(16)} `);
   const watches = (): string => {
     const read = (name: string): string => {

@@ -142,6 +142,49 @@ describe("an execution that is running when the process crashes", () => {
     expect(await stateOf(fourth, suspect!)).toMatchObject({ status: "suspended", suspension: { kind: "system" } });
     await fourth.close();
   });
+
+  it("does not hold up its child after two crashes, while it waits for it", async () => {
+    const { start } = createProject();
+    const begun: string[] = [];
+    let isMended = false;
+    const hang = () => (isMended ? undefined : new Promise<never>(() => {}));
+    const child = defineWorkflow({ id: "child" }).andThen({
+      id: "works",
+      async execute({ executionId }) {
+        begun.push(executionId);
+        await hang();
+        return "done";
+      },
+    });
+    const parent = defineWorkflow({ id: "parent" }).andThen({
+      id: "waits",
+      async execute({ runtime, executionId }) {
+        const handle = await runtime.start(child, {});
+        begun.push(executionId);
+        await hang();
+        return handle.result();
+      },
+    });
+    const startFamily = () => start({ workflows: [parent, child] });
+    const first = await startFamily();
+    // Each of them would hold up its child for 30 s. The test has not the patience for both.
+    const ids = ["a", "b"];
+    for (const executionId of ids)
+      await first.post("/workflows/parent/execute", { input: {}, options: { executionId } }, later);
+    await vi.waitFor(() => expect(begun).toHaveLength(4), patience);
+    await crash(first);
+    const second = await startFamily();
+    await vi.waitFor(() => expect(begun).toHaveLength(8), patience);
+    await crash(second);
+
+    isMended = true;
+    const third = await startFamily();
+    await vi.waitFor(async () => {
+      const { body } = await third.get("/workflows/parent/executions?status=completed");
+      expect(body.data.items).toHaveLength(ids.length);
+    }, patience);
+    await third.close();
+  });
 });
 
 describe("executions that wait for their slot after a restart", () => {
@@ -204,7 +247,8 @@ describe("limits.executionBytes", () => {
       .andThen({ id: "one", execute: () => "x".repeat(3_000) })
       .andThen({ id: "ask", execute: ({ resumeData, suspend }) => resumeData ?? suspend("?") })
       .andThen({ id: "two", execute: () => "y".repeat(3_000) })
-      .andThen({ id: "three", execute: () => "z".repeat(3_000) });
+      .andThen({ id: "three", retry: { attempts: 3 }, execute: () => (runs++, "z".repeat(3_000)) });
+    let runs = 0;
     const config: Config = {
       workflows: [workflow],
       backend: embedded({ path: join(folder, "data.db") }),
@@ -226,5 +270,6 @@ describe("limits.executionBytes", () => {
     const { events } = await second.get("/workflows/w/executions/x/stream");
     const completed = events.filter(({ type }) => type === "step-complete").map(({ from }) => from);
     expect(completed).toEqual(["one", "ask", "two"]);
+    expect(runs, "the same value would be too large again").toBe(1);
   });
 });

@@ -7,7 +7,7 @@ import { unchecked } from "../../src/core/caller.ts";
 import { createProgram } from "../../src/engine/attempts/live-walk.ts";
 import { begin, type Runnable } from "../../src/workflows/executions.ts";
 import { createTestLogger } from "../harness/server.ts";
-import { programOptions } from "./trees/play.ts";
+import { programOptions } from "./trees/play/world.ts";
 
 it("keeps a cancelled execution ended, whatever is decided in the same turn of the event loop", async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-end-"));
@@ -18,7 +18,13 @@ it("keeps a cancelled execution ended, whatever is decided in the same turn of t
   });
   const logger = createTestLogger([]);
   const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000, executionBytes: 67_108_864 };
+  const limits = {
+    runningExecutions: 10,
+    queuedExecutions: 10,
+    waitingExecutions: 10,
+    sseBufferBytes: 1_000,
+    executionBytes: 67_108_864,
+  };
   const { engine } = embedded({ path: join(folder, "data.db") }).open({ root: "/", ...limits, logger });
   await engine.open();
   await engine.recover(() => runnable);
@@ -39,7 +45,7 @@ it("keeps a cancelled execution ended, whatever is decided in the same turn of t
     expect(await resumed).toBe(false);
     expect(await other).toBe(false);
     expect(await engine.state(id)).toMatchObject({ status: "error", last: { cancellation: { reason: "no more" } } });
-    expect(engine.running("ask")).toBe(0);
+    expect(engine.isRunning("ask")).toBe(false);
   }
 });
 
@@ -51,7 +57,13 @@ it("does not time a step out at once whose time limit is longer than a timer can
   });
   const logger = createTestLogger([]);
   const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000, executionBytes: 67_108_864 };
+  const limits = {
+    runningExecutions: 10,
+    queuedExecutions: 10,
+    waitingExecutions: 10,
+    sseBufferBytes: 1_000,
+    executionBytes: 67_108_864,
+  };
   const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
   await engine.open();
   await engine.recover(() => runnable);

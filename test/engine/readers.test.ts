@@ -43,7 +43,7 @@ it("shows live events to a reader that listened before the start, though the exe
     return { events: stored.slice(seq), last: { seq: stored.length, row } };
   };
   const seen: string[] = [];
-  for await (const { type } of readEvents({ read, isRunning: () => isRunning }, reader, 0)) seen.push(type);
+  for await (const { type } of readEvents({ read, isOpen: () => isRunning }, reader, 0)) seen.push(type);
   expect(seen).toEqual(["workflow-start", "noise", "workflow-complete"]);
 });
 
@@ -52,7 +52,7 @@ it("ends with the execution for a reader who claims to have read further", async
   const reader = readers.open("e", new AbortController().signal);
   let isRunning = true;
   const read = (): EventPage => ({ events: [], last: { seq: 99, row: 0 } });
-  const events = readEvents({ read, isRunning: () => isRunning }, reader, 99);
+  const events = readEvents({ read, isOpen: () => isRunning }, reader, 99);
   const next = events.next();
   await new Promise((resolve) => setImmediate(resolve));
   isRunning = false;

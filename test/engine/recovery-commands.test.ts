@@ -47,11 +47,12 @@ async function leaveRunning(...ids: string[]) {
     new EmbeddedEngine({
       path: file,
       durability: "normal",
-      retention: { endedMs: undefined, suspendedMs: undefined },
+      retention: { endedMs: undefined, suspendedMs: undefined, eventsMs: 86_400_000 },
       logger: createTestLogger([]),
       sseBufferBytes: 1_000,
       runningExecutions: 1,
       queuedExecutions: 10,
+      waitingExecutions: 10,
       executionBytes: 1_000,
     });
   return { file, begun, config, program, write, path, createEngine };
@@ -152,19 +153,19 @@ it("keeps a crash that is not counted yet when it is closed before it serves", a
   await expect(opening).rejects.toThrow();
   const store = new Store(file, "normal");
   store.startProcess();
-  expect(store.leftRunning()).toMatchObject([{ crashes: 1 }]);
+  expect((await store.leftRunning().next()).value).toMatchObject([{ crashes: 1 }]);
   store.close();
 });
 
 it("cancels an execution while those before it are being suspended, and gives its slot to the next one", async () => {
   const { begun, config, write, path } = await leaveRunning("poison", "b", "c");
   write(crashed(3, "poison"));
-  const { allEvents } = Store.prototype;
+  const { history } = Store.prototype;
   const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const reading = vi.spyOn(Store.prototype, "allEvents").mockImplementation(async function* (this: Store, id) {
+  const reading = vi.spyOn(Store.prototype, "history").mockImplementation(async function* (this: Store, id) {
     reached.resolve();
     await opened.promise;
-    yield* allEvents.call(this, id);
+    yield* history.call(this, id);
   });
   onTestFinished(() => reading.mockRestore());
   const server = await startServer("start", { config });
@@ -292,6 +293,6 @@ it("does not count the crash of a process that continued no execution", async ()
   await engine.recover(); // as with --no-recovery
   const next = new Store(file, "normal"); // as after a kill
   next.startProcess();
-  expect(next.leftRunning()).toMatchObject([{ crashes: 1 }]);
+  expect((await next.leftRunning().next()).value).toMatchObject([{ crashes: 1 }]);
   next.close();
 });

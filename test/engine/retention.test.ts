@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { startRetention } from "../../src/backends/embedded/retention.ts";
-import { Store, type Expiry } from "../../src/backends/embedded/store/store.ts";
+import { Store, type Expiry, type Swept } from "../../src/backends/embedded/store/store.ts";
 import type { Writer } from "../../src/backends/embedded/store/writer.ts";
 import type { Execution } from "../../src/engine/execution.ts";
 
@@ -16,13 +16,16 @@ let swept: number[] = [];
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: start });
   swept = [];
-  const sweep = (_: number, { ended }: Expiry): undefined => void swept.push(ended! + 7 * day - start);
+  const sweep = (_: number, { ended }: Expiry): Swept => {
+    swept.push(ended! + 7 * day - start);
+    return { next: undefined, waited: [] };
+  };
   // The parts that it calls.
-  const store = { sweep } as unknown as Store;
+  const store = { sweep, sentEvents: { removeBefore: () => 0 } } as unknown as Store;
   const writer = { write: ({ work, done }: any) => done(work()) } as Writer;
   stop = startRetention(
-    { endedMs: 7 * day, suspendedMs: undefined },
-    { store, writer, clock: systemClock, isDriven: () => false },
+    { endedMs: 7 * day, suspendedMs: undefined, eventsMs: 86_400_000 },
+    { store, writer, clock: systemClock, isDriven: () => false, onRemoved: () => {} },
   );
 });
 afterEach(() => {
@@ -73,7 +76,7 @@ it("removes executions behind one that was started by a clock that was ahead", (
   const now = start + 8 * day;
   const expiry: Expiry = { now, ended: now - 7 * day, suspended: undefined, isDriven: () => false };
   let next: number | undefined = 0;
-  while (next !== undefined) next = store.sweep(next, expiry, 1);
+  while (next !== undefined) next = store.sweep(next, expiry, 1).next;
   expect([store.state("e1")?.status, store.state("e2")?.status]).toEqual(["completed", undefined]);
   store.close();
 });

@@ -1,3 +1,4 @@
+import { unusedSlot } from "../../src/engine/attempts/walk.ts";
 import { readFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { defineWorkflow, embedded } from "agentserve";
@@ -14,7 +15,7 @@ import { Fibers } from "../../src/engine/walk/fibers.ts";
 import { Interpreter } from "../../src/engine/walk/interpreter.ts";
 import { begin, type Runnable } from "../../src/workflows/executions.ts";
 import { createTestLogger } from "../harness/server.ts";
-import { programOptions } from "./trees/play.ts";
+import { programOptions } from "./trees/play/world.ts";
 
 const guide = readFileSync("AGENTS.md", "utf8");
 const [, block = ""] = /\*\*One durable step\*\*[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
@@ -26,14 +27,20 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
     .andThen({ id: "second", execute: async ({ data }) => data + 1 });
   const logger = createTestLogger([]);
   const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = { runningExecutions: 10, queuedExecutions: 10, sseBufferBytes: 1_000, executionBytes: 67_108_864 };
+  const limits = {
+    runningExecutions: 10,
+    queuedExecutions: 10,
+    waitingExecutions: 10,
+    sseBufferBytes: 1_000,
+    executionBytes: 67_108_864,
+  };
   const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
   await engine.open();
   await engine.recover(() => runnable);
   onTestFinished(() => engine.close({ drainMs: 0 }));
 
   // Public methods are observed as they are called, private ones by V8's counts of calls.
-  const host = { readRow: () => undefined, publishLive: () => {}, clock: systemClock };
+  const host = { readRow: () => undefined, publishLive: () => {}, clock: systemClock, slot: unusedSlot };
   const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
   const LiveWalk = Object.getPrototypeOf(runnable.createWalk(execution, host)).constructor;
   const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Runs, Writer, Store };

@@ -3,7 +3,7 @@ import { Slots } from "../../src/engine/runs/slots.ts";
 
 const createSlots = () => {
   const admitted: string[] = [];
-  const slots = new Slots({ running: 1_000, queued: 1_000, bytes: 200 });
+  const slots = new Slots({ running: 1_000, queued: 1_000, bytes: 200 }, { waiting: 1_000, limitOf: () => 1 });
   slots.open();
   const enter = (name: string, bytes: number) => {
     const run = { admit: () => void admitted.push(name) };

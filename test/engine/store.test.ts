@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { Store } from "../../src/backends/embedded/store/store.ts";
-import type { Execution } from "../../src/engine/execution.ts";
+import { Store, type Expiry, type StoredState } from "../../src/backends/embedded/store/store.ts";
+import type { Execution, Transition } from "../../src/engine/execution.ts";
+import type { JournalRow } from "../../src/engine/runs/journal-row.ts";
+import type { Change } from "../../src/engine/runs/run.ts";
 
 const steps = [["a", "andThen", 0]] as const;
 const execution = (id: string): Execution => ({ id, workflowId: "w", input: "{}", context: {}, startAt: 1, steps });
@@ -19,6 +21,55 @@ it("finds an execution whose definition was first written in a transaction that 
   expect(() => store.transaction(failing)).toThrow("another job");
   store.transaction(() => store.insertExecution(1, execution("a"), [])); // the writer runs it again, alone
   expect(store.state("a")).toMatchObject({ execution: execution("a"), status: "running" });
+  store.close();
+});
+
+it("retries a failure once, and nothing else", () => {
+  const store = new Store(":memory:", "normal");
+  const failed: Transition = { at: 2, to: "error", error: { message: "broken" } };
+  const retry: Transition = { at: 3, to: "running", isRetry: true };
+  store.insertExecution(1, execution("failed"), []);
+  expect(store.move(1, 0, retry)).toBe(false); // it runs
+  store.move(1, 0, failed);
+  expect([store.move(1, 0, retry), store.move(1, 1, retry), store.move(1, 1, retry)]).toEqual([false, true, false]);
+  expect(store.state("failed")).toMatchObject({ status: "running", epoch: 2 });
+  // It fails again: a caller that has seen the first failure comes too late.
+  store.move(1, 2, failed);
+  expect([store.move(1, 1, retry), store.state("failed")?.status]).toEqual([false, "error"]);
+  store.insertExecution(2, execution("cancelled"), []);
+  store.move(2, 0, { at: 2, to: "error", cancellation: { reason: "no" } });
+  store.insertExecution(3, execution("completed"), []);
+  store.move(3, 0, { at: 2, to: "completed", result: "1" });
+  expect([store.move(2, 1, retry), store.move(3, 1, retry)]).toEqual([false, false]);
+  store.close();
+});
+
+it("writes nothing of a fork whose original was removed after its rows were read", () => {
+  const store = new Store(":memory:", "normal");
+  const row: JournalRow = { id: store.newRow(), key: "a#1", kind: "value", at: 1, body: "1" };
+  store.insertExecution(1, execution("original"), []);
+  store.add(1, row, 0, []);
+  store.move(1, 0, { at: 2, to: "completed", result: "1" });
+  const fork: Execution = { ...execution("fork"), fork: { from: "original", stepIndex: 1 } };
+  const copies = [{ row: { ...row, id: store.newRow() }, original: row.id }];
+  const change: Change = {
+    row: undefined,
+    at: 3,
+    copies,
+    events: [],
+    transitions: [],
+    epoch: 0,
+    seq: 0,
+    starts: [],
+    parks: [],
+  };
+  const state: StoredState = { number: 2, execution: fork, status: "running", epoch: 0 };
+  const save = (): unknown => store.transaction(() => store.save(state, change, () => undefined));
+  const expiry: Expiry = { now: 10, ended: 9, suspended: undefined, isDriven: () => false };
+  store.transaction(() => store.sweep(0, expiry, 1));
+  expect(store.state("original")).toBeUndefined();
+  expect(save).toThrow("Execution original not found");
+  expect(store.state("fork")).toBeUndefined();
   store.close();
 });
 

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import * as v from "valibot";
 import { andAll, andTap, andThen, andWhen, defineWorkflow } from "agentserve";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import { patienceMs } from "../harness/patience.ts";
@@ -122,6 +123,7 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
     if (resumed === "continues") expect(answer.body.data).toMatchObject({ status: "completed", result });
     else {
       expect(`${answer.status} ${answer.body.error}`).toBe(resumed);
+      expect(answer.body.executionId).toBe(answer.status === 409 ? "e" : undefined);
       expect(await stateOf(second)).toMatchObject({ status: "suspended", suspension: { reason: "Waits" } });
     }
     await second.close();
@@ -202,7 +204,7 @@ it("compares with the code that it went on with, not only with the first", async
   await fourth.close();
 });
 
-it("does not go on where the same steps would have gone another way", async () => {
+it("continues on code with fewer retries than the journal has attempts", async () => {
   const backend = await openPlace(join(folder, "retries.db"));
   let tries = 0;
   const flow = (attempts: number) =>
@@ -222,15 +224,55 @@ it("does not go on where the same steps would have gone another way", async () =
   await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
   await first.close();
   const second = await open(1);
+  const back = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  expect(back.body.data).toMatchObject({ status: "completed", result: "at last wait1" });
+  expect(tries, "a recorded attempt does not run again").toBe(3);
+  await second.close();
+});
+
+it("a failure that was final stays final on code with more retries", async () => {
+  const backend = await openPlace(join(folder, "more-retries.db"));
+  let tries = 0;
+  const flow = (attempts: number) => {
+    const fails = () => {
+      tries++;
+      throw new Error("Down");
+    };
+    const lost = andThen({ id: "lost", retry: { attempts }, execute: fails });
+    return workflow({ type: "andRace", id: "race", steps: [lost, wait()] });
+  };
+  const open = (attempts: number) => startServer("in process", { config: { workflows: [flow(attempts)], backend } });
+  const first = await open(1);
+  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
+  await first.close();
+  const second = await open(5);
+  const back = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  expect(back.body.data).toMatchObject({ status: "completed", result: "0 wait1" });
+  expect(tries).toBe(1);
+  await second.close();
+});
+
+it("does not continue where the same steps would have led elsewhere", async () => {
+  const backend = await openPlace(join(folder, "elsewhere.db"));
+  const flow = (schema?: ReturnType<typeof v.unknown>) => {
+    const inner = defineWorkflow({ id: "inner", ...(schema && { input: schema }) }).andThen(wait() as never);
+    return workflow({ type: "andWorkflow", id: "sub", workflow: inner });
+  };
+  const open = (definition: WorkflowDefinition) =>
+    startServer("in process", { config: { workflows: [definition], backend } });
+  const first = await open(flow(v.unknown()));
+  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
+  await first.close();
+  const second = await open(flow());
   const answer = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
   expect([answer.status, answer.body.error]).toEqual([
     409,
-    "Workflow changed: the journal has a result for flaky#2 that this version does not produce",
+    "Workflow changed: the journal has a result for sub<#1 that this version does not produce",
   ]);
   await second.close();
-  const third = await open(3);
+  const third = await open(flow(v.unknown()));
   const back = await third.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
-  expect(back.body.data).toMatchObject({ status: "completed", result: "at last wait1" });
+  expect(back.body.data).toMatchObject({ status: "completed", result: "0 wait1" });
   await third.close();
 });
 

@@ -180,7 +180,8 @@ async function learn(template: Template): Promise<void> {
   expect(found.map(({ id }) => id)).toEqual(template.begun.map(({ id }) => id));
   for (const { id, events, opened } of found) {
     template.events.set(id, events.filter(isOld(openedAt)));
-    expect(opened.status, id).toBe(statusOf(id));
+    const status = statusOf(id);
+    expect(status === "running" ? [status, "completed"] : [status], id).toContain(opened.status); // it continues at once
   }
 }
 const statuses = { suspended: "suspended", cancelled: "error", resumed: "completed" };
@@ -267,7 +268,8 @@ const askQuickly =
       return { status, body: undefined, events: parseEvents(text) };
     const body = JSON.parse(text);
     if (status !== 200) {
-      expect(body, path).toEqual({ success: false, error: expect.any(String) });
+      const { executionId: _, ...error } = body;
+      expect(error, path).toEqual({ success: false, error: expect.any(String) });
       problems.push(`${status} ${body.error}`);
     }
     return { status, body, events: [] };
@@ -413,7 +415,7 @@ it(
     const template = templates[512]!;
     const { wal } = template;
     const header = Array.from({ length: 32 }, (_, at) => at * 8 + (at % 8));
-    const flips = [...header, ...bits(wal, bySize(30, 500))];
+    const flips = [...header, ...bits(wal, bySize(15, 500))];
     const outcomes = await each(flips, (bit) => tryLog(template, flip(wal, bit)));
     const moments = new Set(outcomes).size;
     console.log(`${flips.length} flips in the log, seed ${seed}: ${moments} different moments`);
@@ -427,12 +429,12 @@ it(
   async () => {
     const { db } = closed;
     // The header and the beginning of every page, where its structure stands, then anywhere.
-    const header = bits(db.subarray(0, 100), bySize(20, 100));
-    const pages = bits(Buffer.alloc((db.length / 4096) * 12), bySize(20, 150)).map((bit) => {
+    const header = bits(db.subarray(0, 100), bySize(10, 100));
+    const pages = bits(Buffer.alloc((db.length / 4096) * 12), bySize(10, 150)).map((bit) => {
       const page = Math.floor(bit / 96);
       return page * 4096 * 8 + (page === 0 ? 800 : 0) + (bit % 96);
     });
-    const anywhere = bits(db, bySize(30, 500));
+    const anywhere = bits(db, bySize(15, 500));
     const all: string[] = [];
     for (const [where, flips] of Object.entries({ header, pages, anywhere })) {
       const outcomes = await each(flips, tryFlip);
@@ -450,7 +452,7 @@ const tryFlip = (bit: number): Promise<string> =>
   withFile({ db: flip(closed.db, bit), wal: closed.wal }, async (openedAt) => {
     const problems: string[] = [];
     const found = await lookAt(closed.begun, askQuickly(problems));
-    expect((await send("/workflows", {})).status).toBe(200);
+    expect((await send("/doc", {})).status, "what needs no file").toBe(200);
     // A flip in the header may make the file read-only. Then what runs waits for better days, and so do its readers.
     if (problems.some((problem) => problem.startsWith("503 "))) return "cannot be written";
     if (problems.length > 0) return problems.find(isSilence) ?? "an error was answered";
@@ -500,7 +502,7 @@ describe("agentserve start", () => {
   });
 
   it("refuses the database of another application, and leaves it as it is", async () => {
-    for (const version of [0, 7]) {
+    for (const version of [0, 4, 7, 8]) {
       const sql = `create table notes(text); insert into notes values('mine'); pragma user_version = ${version}`;
       const file = await expectRefusal(withDatabase(sql), /another|other|agentserve/i);
       const database = new DatabaseSync(file, { readOnly: true });

@@ -73,6 +73,7 @@ export function createClient(send: Send, doc: OpenApi) {
     const { content: contents } = resolve(declared);
     const media = headers.get("content-type")?.split(";")[0] ?? "";
     if (method === "HEAD") return expect(text, what).toBe("");
+    if (!contents && media === "") return expect(text, what).toBe("");
     const content = contents?.[media];
     if (!content) throw new Error(`${what} as ${media || "nothing"}, which /doc does not list`);
     for (const value of media === "text/event-stream" ? events : [body === undefined ? text : body]) {
@@ -134,7 +135,7 @@ export function parseEvents(text: string): any[] {
   if (frames.at(-1) === "data: [DONE]") frames.pop(); // of a chat
   const events = frames.filter((frame) => frame !== ":");
   return events.map((frame) => {
-    const [, json] = /^(?:id: \d+\n)?data: (.*)$/.exec(frame) ?? [];
+    const [, json] = /^(?:id: \d+(?:\.end)?\n)?data: (.*)$/.exec(frame) ?? [];
     if (json === undefined) throw new Error(`not a frame: ${JSON.stringify(frame)}`);
     return JSON.parse(json);
   });

@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { defineAgent, defineWorkflow } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { describeServer } from "../harness/server.ts";
@@ -15,6 +15,8 @@ describeServer("a number that is too large for JavaScript", { config: { workflow
   const send = (path: string, body: string) =>
     server.request(path, { method: "POST", body, headers: { "content-type": "application/json" } });
   const large = "the number is out of range (±1.8e308)";
+
+  beforeAll(() => server.post("/workflows/asks/execute", { input: {}, options: { executionId: "x" } }));
 
   it.each([
     ["/workflows/asks/execute", '{"input":{},"options":{"context":{"a":{"b":[1,1e999]}}}}', "options.context.a.b.1"],

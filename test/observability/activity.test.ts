@@ -148,7 +148,7 @@ describeServer("an execution", { config }, (server) => {
 
   it("is one record when it is suspended, and one when it has ended", async () => {
     await execute("approval", "e-1", { act: "wait" });
-    const suspended = [level, "Execution suspended", { stepId: "decide", reason: "Approve 500?" }];
+    const suspended = [level, "Execution suspended", { stepId: "decide", reason: "Approve 500?", kind: "person" }];
     await eventually(() => expect(of("e-1")).toEqual([suspended]));
     await server.post("/workflows/approval/executions/e-1/resume", { resumeData: { ok: true } });
     await eventually(() => expect(of("e-1")).toEqual([suspended, [level, "Execution completed", {}]]));

@@ -49,7 +49,9 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     const attach = doc.paths["/workflows/{id}/executions/{executionId}/stream"].get;
     expect(parameterOf(attach, "after").schema).toMatchObject({ type: "integer", minimum: 0 });
     expect(parameterOf(attach, "Last-Event-ID")).toMatchObject({ in: "header", required: false });
-    expect(parameterOf(attach, "Last-Event-ID").schema).toMatchObject({ type: "integer", minimum: 0 });
+    const [seq, end] = parameterOf(attach, "Last-Event-ID").schema.anyOf;
+    expect(seq).toMatchObject({ type: "integer", minimum: 0 });
+    expect(end).toMatchObject({ type: "string", pattern: String.raw`^\d{1,15}\.end$` });
     const statuses = ["1", "200", "0", "201", "1.5", "x", ""].map(
       async (limit) => (await server.get(`/workflows/w1/executions?limit=${limit}`)).status,
     );
@@ -72,9 +74,15 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     const ids = operationsOf(doc)
       .filter((one) => parameterOf(one, "Prefer"))
       .map(({ operationId }) => operationId);
-    expect(ids[0]).toBe("post-workflows-by-id-execute");
-    for (const id of ids.slice(1)) expect(id).toMatch(/^execute-workflow-/);
-    expect(ids.length).toBe(hostile.workflows.length + 1);
+    const own = ids.filter((id: string) => /^(execute|resume)-workflow-/.test(id));
+    const resumable = operationsOf(doc).filter(({ operationId }) => operationId.startsWith("resume-workflow-"));
+    expect(own.length).toBe(hostile.workflows.length + resumable.length);
+    expect(ids.filter((id: string) => !own.includes(id))).toEqual([
+      "post-workflows-by-id-execute",
+      "post-workflows-by-id-executions-by-executionId-resume",
+      "post-workflows-by-id-executions-by-executionId-retry",
+      "post-workflows-by-id-executions-by-executionId-fork",
+    ]);
   });
 
   it("has the result of a workflow, which is null until it has ended", async () => {

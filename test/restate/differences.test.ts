@@ -12,6 +12,7 @@ import type { Config } from "../../src/config/define.ts";
 import { parseEvents } from "../harness/client.ts";
 import { differences } from "../harness/differences.ts";
 import { createGates } from "../harness/gates.ts";
+import { patientTimeouts } from "../harness/patience.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { until } from "../harness/waiting.ts";
 import { PortProxy } from "./port-proxy.ts";
@@ -30,7 +31,7 @@ async function startTwo(
   const name = `test-${randomUUID()}`;
   const servers: TestServer[] = [];
   for (const port of ports) {
-    const create = () => restate({ ingress, admin, name, serve: { port, url: proxy.url } });
+    const create = () => restate({ ingress, admin, name, serve: { port, url: proxy.url }, timeouts: patientTimeouts });
     servers.push(await startServer("in process", { config, backend: { name: "restate", create } }));
   }
   onTestFinished(async () => {

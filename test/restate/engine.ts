@@ -6,11 +6,12 @@ import type { CreateWalk } from "../../src/engine/attempts/walk.ts";
 import type { Backend, Engine } from "../../src/engine/backend.ts";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import type { Runnable } from "../../src/workflows/executions.ts";
+import { noRuntime } from "../harness/no-runtime.ts";
 import { noTracer } from "../harness/tracer.ts";
 import { patientTimeouts } from "../harness/patience.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
-const limits = { runningExecutions: 256, queuedExecutions: 1_024, sseBufferBytes: 1_048_576 };
+const limits = { runningExecutions: 256, queuedExecutions: 1_024, waitingExecutions: 10, sseBufferBytes: 1_048_576 };
 const ignore = (): void => {};
 const logger = Object.fromEntries(
   ["trace", "debug", "info", "warn", "error", "fatal"].map((level) => [level, ignore]),
@@ -50,7 +51,11 @@ export async function openOn(
     logger,
     tracer: noTracer,
     ask: async () => "",
+    createRuntime: noRuntime,
     stepTimeoutMs: 60_000,
+    loopItems: 1_000,
+    loopConcurrency: 100,
+    inlineSleepMs: 5_000,
     stepValueBytes: 4_194_304,
     hold: () => () => {},
   });

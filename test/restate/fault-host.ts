@@ -4,7 +4,8 @@
 // - rescue                on the second version of the workflow: the old drive was killed, and there is no new one
 import { unchecked } from "../../src/core/caller.ts";
 import { Interruptions } from "../../src/backends/restate/drive/interruptions.ts";
-import { begin, resume } from "../../src/workflows/executions.ts";
+import { begin } from "../../src/workflows/executions.ts";
+import { resume } from "../../src/workflows/resume.ts";
 import { asking, openEngine } from "./engine.ts";
 
 const [name = "", port = "", fault = ""] = process.argv.slice(2);

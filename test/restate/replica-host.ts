@@ -1,14 +1,14 @@
 // A replica as a process: node replica-host.ts <settings as JSON>. It prints its address, and a line for each step that starts.
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineConfig, defineWorkflow } from "../../src/index.ts";
+import { andThen, defineConfig, defineSchedule, defineWorkflow } from "../../src/index.ts";
 import { restate } from "../../src/backends/restate/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import { openServer } from "../../src/server/create.ts";
 import type { ReplicaSettings } from "./replicas.ts";
 
 const settings = JSON.parse(process.argv[2]!) as ReplicaSettings;
-const { ingress, admin, name, port, url, stepMs, gate } = settings;
+const { ingress, admin, name, port, url, stepMs, gate, every } = settings;
 
 const report = (executionId: string, step: string): void => console.log(`step ${executionId} ${step} ${Date.now()}`);
 const step = (id: string, end: () => Promise<unknown> = () => sleep(stepMs)) => ({
@@ -30,6 +30,16 @@ const slow = defineWorkflow({ id: "slow" })
   .andThen(step("s5"));
 /** Waits in its second step until the gate is open. */
 const gated = defineWorkflow({ id: "gated" }).andThen(step("s1")).andThen(step("s2", untilOpen)).andThen(step("s3"));
+/** Two run at a time in the whole cluster, from the moment when the gate is open. */
+const limited = defineWorkflow({ id: "limited", concurrency: { limit: 2 } }).andThen({
+  id: "work",
+  execute: async ({ executionId }) => {
+    report(executionId, "begin");
+    await untilOpen();
+    await sleep(stepMs);
+    report(executionId, "end");
+  },
+});
 /** Suspends in its first step until it is resumed. */
 const ask = defineWorkflow({ id: "ask" })
   .andThen({
@@ -40,9 +50,78 @@ const ask = defineWorkflow({ id: "ask" })
     },
   })
   .andThen({ id: "finish", execute: ({ data }) => data });
+/** Sleeps for the milliseconds of its input, suspended. */
+const nap = defineWorkflow({ id: "nap" })
+  .andSleep({ id: "sleep", duration: ({ input }) => Number((input as { ms?: number }).ms) })
+  .andThen(step("end", async () => {}));
+/** Waits until the gate is open, then for two events. */
+const orders = defineWorkflow({ id: "orders" })
+  .andThen(step("gate", untilOpen))
+  .andWaitFor({ id: "first", event: "paid", key: ({ executionId }) => executionId })
+  .andThen({ id: "between", execute: ({ executionId, data }) => (report(executionId, "between"), data as unknown) })
+  .andWaitFor({ id: "second", event: "paid", key: ({ executionId }) => executionId })
+  .andThen({ id: "both", execute: ({ data, getStepData }) => [getStepData("between"), data] });
+/** One at a time in the whole cluster, except while it sleeps. */
+const turns = defineWorkflow({ id: "turns", concurrency: { limit: 1 } })
+  .andThen(turn("one"))
+  .andSleep({ id: "nap", duration: ({ input }) => Number((input as { ms?: number }).ms) })
+  .andThen(turn("two"));
+function turn(id: string) {
+  return {
+    id,
+    execute: async ({ executionId }: { executionId: string }) => {
+      report(executionId, `${id}-begin`);
+      await sleep(stepMs);
+      report(executionId, `${id}-end`);
+    },
+  };
+}
+/** Loops over 1,000 items, so many at a time. Each of them is reported. */
+const each = [1, 10].map((concurrency) =>
+  defineWorkflow({ id: `each${concurrency}` })
+    .andForEach({
+      id: "each",
+      items: () => Array.from({ length: 1_000 }, (_, index) => index),
+      concurrency,
+      step: andThen({
+        id: "pay",
+        execute: async ({ executionId, data }) => {
+          report(executionId, String(data));
+          await sleep(2); // so that some are in flight at any time
+          return 2 * (data as number);
+        },
+      }),
+    })
+    .andThen({ id: "end", execute: ({ data }) => data }),
+);
+/** Waits for a child that takes many short steps. */
+const child = defineWorkflow({ id: "child" })
+  .andForEach({
+    id: "each",
+    items: () => Array.from({ length: 150 }, (_, index) => index),
+    step: andThen({
+      id: "item",
+      execute: async ({ executionId, data }) => (report(executionId, String(data)), await sleep(50)),
+    }),
+  })
+  .andThen({ id: "end", execute: ({ data }) => data.length });
+const parent = defineWorkflow({ id: "parent" })
+  .andThen({
+    id: "waits",
+    async execute({ runtime, executionId }) {
+      const handle = await runtime.start(child, { of: executionId });
+      report(executionId, handle.executionId);
+      return handle.result();
+    },
+  })
+  .andThen({ id: "end", execute: ({ data }) => data });
+/** The workflow of the schedule. */
+const tick = defineWorkflow({ id: "tick" }).andThen(step("only", async () => {}));
 const backend = restate({ ingress, admin, name, serve: { port, url } });
-const limits = { runningExecutions: 1_000, queuedExecutions: 1_000 };
-const config = defineConfig({ workflows: [slow, gated, ask], backend, server: { limits } });
+const limits = { runningExecutions: 1_000, queuedExecutions: 1_000, inlineSleepMs: 1 };
+const workflows = [slow, gated, limited, ask, nap, orders, turns, child, parent, tick, ...each];
+const schedules = every === undefined ? [] : [defineSchedule({ id: "each", every, workflow: tick, overlap: "allow" })];
+const config = defineConfig({ workflows, schedules, backend, server: { limits } });
 const server = openServer(toProject(config), { mode: "start", logger: console as never });
 const { url: address } = await server.listen({ port: 0 });
 await server.fetch(new Request("http://localhost/doc"));

@@ -18,6 +18,8 @@ export interface ReplicaSettings {
   readonly stepMs: number;
   /** The file that opens the gate of the workflow `gated`. */
   readonly gate: string;
+  /** The interval of the schedule `each`. @default there is no schedule */
+  readonly every?: string | undefined;
 }
 
 /** A step that has started on a replica, and when. */
@@ -73,8 +75,8 @@ export class Replica {
   }
 
   /** Starts an execution without waiting for its end. Resolves to the HTTP status. */
-  async begin(workflow: string, executionId: string): Promise<number> {
-    const body = { input: {}, options: { executionId } };
+  async begin(workflow: string, executionId: string, input: object = {}): Promise<number> {
+    const body = { input, options: { executionId } };
     const response = await this.post(`/workflows/${workflow}/execute`, body, { prefer: "respond-async" });
     await response.text();
     return response.status;
@@ -84,6 +86,25 @@ export class Replica {
     const response = await this.get(`/workflows/${workflow}/executions/${id}/state`);
     return ((await response.json()) as { data?: { status: string } }).data;
   }
+}
+
+/** Asks again if a busy machine refuses the call, or its replica is gone. */
+export async function persist<T>(ask: () => Promise<T | undefined>): Promise<T> {
+  let answer: T | undefined;
+  await until(async () => (answer = await ask().catch(() => undefined)) !== undefined, "an answer");
+  return answer!;
+}
+
+/** Calls for each id, at most 20 at a time. */
+export async function forAll(
+  ids: readonly string[],
+  act: (id: string, index: number) => Promise<unknown>,
+): Promise<void> {
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let index = next++; index < ids.length; index = next++) await act(ids[index]!, index);
+  };
+  await Promise.all(Array.from({ length: 20 }, work));
 }
 
 export interface ReplicasOptions {
@@ -96,18 +117,39 @@ export interface ReplicasOptions {
   readonly prefersFirst?: boolean;
   /** The proxy in front of the Restate ports asks for the health of the replicas. */
   readonly checks?: boolean;
+  /** The interval of the schedule `each`. @default there is no schedule */
+  readonly every?: string;
 }
 
 /** Replicas of one server as processes, with a proxy in front of their Restate ports. */
 export class Replicas {
   readonly all: readonly Replica[];
   readonly proxy: PortProxy;
+  readonly name: string;
+  readonly #replicas: Replica[];
   readonly #folder: string;
+  readonly #start: (port: number) => Promise<Replica>;
 
-  private constructor(all: readonly Replica[], proxy: PortProxy, folder: string) {
-    this.all = all;
+  private constructor(
+    all: Replica[],
+    proxy: PortProxy,
+    { folder, name, start }: { folder: string; name: string; start: (port: number) => Promise<Replica> },
+  ) {
+    this.all = this.#replicas = all;
     this.proxy = proxy;
+    this.name = name;
     this.#folder = folder;
+    this.#start = start;
+  }
+
+  /** Kills a replica and starts another one in its place. Returns the steps that the killed one has started. */
+  async replace(index: number): Promise<readonly StartedStep[]> {
+    const { child, port, steps } = this.all[index]!;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await ended;
+    this.#replicas[index] = await this.#start(port);
+    return steps;
   }
 
   static async start(options: ReplicasOptions = {}): Promise<Replicas> {
@@ -121,10 +163,10 @@ export class Replicas {
     const folder = mkdtempSync(join(tmpdir(), "agentserve-replicas-"));
     const gate = join(folder, "gate");
     const start = (port: number): Promise<Replica> =>
-      Replica.start({ name, port, url: proxy.url, ingress, admin, stepMs, gate });
+      Replica.start({ name, port, url: proxy.url, ingress, admin, stepMs, gate, every: options.every });
     const started = await Promise.allSettled(ports.map(start));
     const all = started.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
-    const replicas = new Replicas(all, proxy, folder);
+    const replicas = new Replicas(all, proxy, { folder, name, start });
     const failed = started.find((result) => result.status === "rejected");
     if (failed) {
       replicas.close();

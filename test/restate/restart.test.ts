@@ -98,9 +98,9 @@ describe("a replica on Restate that is started again", () => {
     const backend = await createBackend({ retention: "1s" });
     const server = await startServer("start", { config: { workflows }, backend });
     gates.open("rs3");
-    await server.post("/workflows/gated/execute", { input: {}, options: { executionId: "rs3" } });
+    const ended = await server.post("/workflows/gated/execute", { input: {}, options: { executionId: "rs3" } });
+    expect(ended.body.data).toMatchObject({ status: "completed" });
     const status = async () => (await server.get("/workflows/gated/executions/rs3/state")).status;
-    expect(await status()).toBe(200);
     await expect.poll(status, { timeout: patience }).toBe(404);
     expect((await server.get("/workflows/gated/executions")).body.data).toMatchObject({ items: [] });
     await server.close();
@@ -116,6 +116,26 @@ describe("a replica on Restate that is started again", () => {
     await expect.poll(status, { timeout: patience }).toBe(404);
     await server.close();
   });
+
+  it(
+    "retention.suspended removes what waits for a person, and not what continues by itself",
+    { timeout: patience },
+    async () => {
+      const backend = await createBackend({ retention: { suspended: "1s" } });
+      const asks = defineWorkflow({ id: "asks" }).andThen({ id: "ask", execute: ({ suspend }) => suspend("Ok?") });
+      const sleeps = defineWorkflow({ id: "sleeps" }).andSleep({ id: "nap", duration: "4s" });
+      const config = { workflows: [asks, sleeps], server: { limits: { inlineSleepMs: 100 } } };
+      const server = await startServer("start", { config, backend });
+      for (const id of ["sleeps", "asks"])
+        await server.request(`/workflows/${id}/execute`, { ...async, body: toBody(`rs6-${id}`) });
+      const state = (id: string) => server.get(`/workflows/${id}/executions/rs6-${id}/state`);
+      await expect.poll(async () => (await state("asks")).status, { timeout: patience }).toBe(404);
+      const { data } = (await state("sleeps")).body;
+      expect(["suspended", "completed"]).toContain(data.status);
+      await expect.poll(async () => (await state("sleeps")).body.data.status, { timeout: patience }).toBe("completed");
+      await server.close();
+    },
+  );
 
   it("starts without Restate and answers 503", { timeout: patience }, async () => {
     const dead = `http://127.0.0.1:${await freePort()}`;

@@ -110,7 +110,7 @@ it(
         expect([refused.status, refused.body.error], id(kind)).toEqual([409, changed]);
       }
       const path = pathOf("later", id("suspended-later"));
-      expect((await request(replica, `${path}/resume`, { resumeData: 1 })).status).toBe(200);
+      expect((await request(replica, `${path}/resume`, { resumeData: 1 })).status).toBe(202);
       expect(await settled(replica, "later", id("suspended-later"))).toMatchObject({
         status: "completed",
         result: "first final",

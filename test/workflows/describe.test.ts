@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { andAll, andRace, andTap, andThen, andWhen, andWorkflow, defineWorkflow } from "agentserve";
-import type { Agent } from "../../src/engine/ask.ts";
+import type { Agent } from "../../src/engine/reference.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 
 const execute = () => 1;

@@ -69,9 +69,9 @@ describe("emit", () => {
         const lifecycle = events.filter(({ type }) => type !== "own" && type !== "workflow-result");
         expect(lifecycle.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
         expect(lifecycle.at(-1).type).toBe("workflow-complete");
-        const ids = [...text.matchAll(/^id: (.*)$/gm)].map(([, id]) => Number(id));
-        expect(ids).toEqual(index === 0 ? [] : [1, 2, 3, 4, 5, 6, 7, 8]);
-        for (const line of text.split(/\r\n|\n|\r/)) expect(line).toMatch(/^(id: \d+|data: \{.*\}|)$/);
+        const ids = [...text.matchAll(/^id: (.*)$/gm)].map(([, id]) => id);
+        expect(ids).toEqual(index === 0 ? [] : ["1", "2", "3", "4", "5", "6", "7", "8", "8.end"]);
+        for (const line of text.split(/\r\n|\n|\r/)) expect(line).toMatch(/^(id: \d+(\.end)?|data: \{.*\}|)$/);
         const shown = events.filter(({ type }) => type === "own");
         if (index === 0) expect(shown).toHaveLength(own.length * 2);
         for (const event of shown) {

@@ -62,6 +62,7 @@ const gated = defineWorkflow({ id: "gated" })
     id: "second",
     async execute(context) {
       count(context);
+      context.signal.addEventListener("abort", () => void gates.pass(`${context.executionId} aborted`));
       await gates.pass(context.executionId);
       if (context.input["fail"]) throw new Error("second failed");
       return "second";

@@ -1,5 +1,6 @@
 import { defineWorkflow } from "agentserve";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 
 describe("a value that JSON keeps", () => {
@@ -32,4 +33,31 @@ describe("a value that JSON keeps", () => {
     expect(body.data.result).toBeNull();
     await server.close();
   });
+});
+
+it("gives code that is in flight the outputs that it began with, also after the execution went back", async () => {
+  const seen: unknown[] = [];
+  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let runs = 0;
+  const workflow = defineWorkflow({ id: "w" })
+    .andThen({ id: "a", execute: () => (runs++ === 0 ? "first" : new Promise<string>(() => {})) })
+    .andThen({
+      id: "b",
+      async execute({ getStepData }) {
+        reached.resolve();
+        await opened.promise;
+        seen.push(getStepData("a"));
+      },
+    });
+  const config = { workflows: [workflow], server: { limits: { drainMs: 10 } } };
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  const later = { headers: { prefer: "respond-async" } };
+  await server.post("/workflows/w/execute", { input: {}, options: { executionId: "x" } }, later);
+  await reached.promise;
+  await server.post("/workflows/w/executions/x/suspend", {});
+  await server.post("/workflows/w/executions/x/resume", { options: { stepId: "a" } }, later);
+  await vi.waitFor(() => expect(runs).toBe(2), { timeout: patienceMs });
+  opened.resolve();
+  await vi.waitFor(() => expect(seen).toEqual(["first"]), { timeout: patienceMs });
 });

@@ -41,17 +41,24 @@ it("refuses new work with 507 at limits.storeBytes, and nothing that has begun",
   const server = await serve({ storeBytes: 3_000_000 });
   for (const id of ["a", "b"])
     await server.post("/workflows/asks/execute", { input: {}, options: { executionId: id } });
+  const known = { name: "go", data: 1, id: "known" };
+  expect((await server.post("/events", known)).status).toBe(202);
   await untilFull(server);
   const refused = [
     await execute(server, "new"),
     await server.post("/workflows/quick/stream", { input: {}, options: { executionId: "new" } }),
     await talk(server, { conversationId: "c" }),
+    await server.post("/events", { ...known, id: "new" }),
   ];
   expect(refused.map(({ status, body }) => [status, body.error])).toEqual([
     [507, "Storage is full: nothing was started"],
     [507, "Storage is full: nothing was started"],
     [507, "Storage is full: the call was not started"],
+    [507, "Storage is full: nothing was sent"],
   ]);
+  // Sent again, by a client that got no answer.
+  expect((await server.post("/events", known)).status).toBe(202);
+  expect((await server.post("/events", { ...known, data: 2 })).status).toBe(409);
   expect((await server.get("/workflows/quick/executions/new/state")).status).toBe(404);
   expect((await execute(server, "a", "asks")).status).toBe(409);
   expect((await talk(server)).status).toBe(200);

@@ -55,6 +55,7 @@ describeServer("execution result", { config: { workflows } }, (server) => {
         reason: "Approve 500?",
         suspendedStepIndex: 1,
         stepId: "person",
+        kind: "person",
         data: { question: "yes or no" },
       },
     });
@@ -78,6 +79,7 @@ describeServer("execution state", { config: { workflows } }, (server) => {
         reason: "Approve 7?",
         stepIndex: 1,
         stepId: "person",
+        kind: "person",
         data: { question: "yes or no" },
       },
     });
@@ -117,19 +119,20 @@ describeServer("execution state", { config: { workflows } }, (server) => {
   it("error: in dev with its text, in start without it", async () => {
     const id = freshId();
     const answer = await begin(server, "broken", {}, id);
+    const detail = server.target === "dev" && { detail: "a detail that nobody may see" };
     expect([answer.status, answer.body, answer.headers.get("x-execution-id")]).toEqual([
       500,
-      { success: false, error: "Failed to execute workflow" },
+      { success: false, error: "Failed to execute workflow", executionId: id, ...detail },
       id,
     ]);
     const shown = server.target === "dev" ? "a detail that nobody may see" : "Failed to execute workflow";
     expect(await state(server, "broken", id)).toMatchObject({ status: "error", endAt: time, error: shown });
   });
 
-  it("error of a ServeError shows its message in both modes; execute stays the spec's 500", async () => {
+  it("error of a ServeError from 400 to 499 shows its message in both modes, and execute answers with it", async () => {
     const id = freshId();
     const answer = await begin(server, "teapot", {}, id);
-    expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
+    expect([answer.status, answer.body.error, answer.body.executionId]).toEqual([418, "I am a teapot", id]);
     expect(await state(server, "teapot", id)).toMatchObject({ status: "error", error: "I am a teapot" });
   });
 });
@@ -206,7 +209,8 @@ describeServer("suspend", { config: { workflows } }, (server) => {
       ["ask", waiting, "suspended"],
     ] as const) {
       const answer = await server.post(path(workflow, id, "suspend"), { reason: "x" });
-      expect([answer.status, answer.body]).toEqual([400, { success: false, error: `Execution ${id} is not running` }]);
+      const error = `Execution ${id} is not running`;
+      expect([answer.status, answer.body]).toEqual([400, { success: false, error, executionId: id }]);
       expect((await state(server, workflow, id)).status).toBe(status);
     }
   });
@@ -462,6 +466,7 @@ describeServer("stream events", { config: { workflows } }, (server) => {
       reason: "Approve 1?",
       stepIndex: 1,
       stepId: "person",
+      kind: "person",
       data: { question: "yes or no" },
     };
     expect(events.slice(-2)).toEqual([
@@ -560,6 +565,7 @@ describeServer("beyond the spec", { config: { workflows } }, (server) => {
       `Execution ${id} was cancelled`,
       id,
     ]);
+    await gates.reached(`${id} aborted`); // on Restate, soon after the answer
     gates.open(id);
     expect(await state(server, "gated", id)).toMatchObject({ status: "error", cancellation: { reason: "Enough" } });
     expect((await server.post(path("gated", id, "cancel"), {})).status).toBe(400);

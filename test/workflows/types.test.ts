@@ -10,10 +10,14 @@ import {
   andThen,
   andWhen,
   andWorkflow,
+  AgentError,
   defineWorkflow,
+  type AnyInput,
+  ServeError,
+  type Retry,
   type StepContext,
 } from "agentserve";
-import type { Agent } from "../../src/engine/ask.ts";
+import type { Agent } from "../../src/engine/reference.ts";
 import type { Workflow } from "../../src/workflows/define.ts";
 
 // Compiled by `tsc -p test`; what is marked @ts-expect-error must not compile.
@@ -51,6 +55,38 @@ describe("defineWorkflow", () => {
         id: "s",
         execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<Record<string, unknown>>(),
       });
+  });
+});
+
+describe("concurrency", () => {
+  it("types the key by what the input schema makes", () => {
+    const input = v.object({ n: v.pipe(v.string(), v.transform(Number)) });
+    () =>
+      defineWorkflow({
+        id: "a",
+        input,
+        concurrency: {
+          limit: 1,
+          key: (call) => {
+            expectTypeOf(call.input).toEqualTypeOf<{ n: number }>();
+            expectTypeOf(call.userId).toEqualTypeOf<string | undefined>();
+            expectTypeOf(call.conversationId).toEqualTypeOf<string | undefined>();
+            expectTypeOf(call.context).toEqualTypeOf<ReadonlyMap<string, unknown>>();
+            return String(call.input.n);
+          },
+        },
+      }).andThen({ id: "s", execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<{ n: number }>() });
+    () =>
+      defineWorkflow({
+        id: "a",
+        concurrency: { limit: 1, key: (call) => String(expectTypeOf(call.input).toEqualTypeOf<AnyInput>()) },
+      });
+    // @ts-expect-error the input has no such field
+    () => defineWorkflow({ id: "a", input, concurrency: { limit: 1, key: (call) => call.input.tenant } });
+    // @ts-expect-error a key is a text
+    () => defineWorkflow({ id: "a", input, concurrency: { limit: 1, key: (call) => call.input.n } });
+    // @ts-expect-error the limit is missing
+    () => defineWorkflow({ id: "a", input, concurrency: { key: () => "k" } });
   });
 });
 
@@ -150,7 +186,26 @@ describe("andThen", () => {
       start().andThen({ execute: () => 1 });
       // @ts-expect-error retry needs attempts
       start().andThen({ id: "s", retry: { delay: 1 }, execute: () => 1 });
+      // @ts-expect-error jitter is a number
+      start().andThen({ id: "s", retry: { attempts: 2, jitter: true }, execute: () => 1 });
+      // @ts-expect-error a misspelt option
+      start().andThen({ id: "s", retry: { attempts: 2, maxdelay: 1 }, execute: () => 1 });
     };
+  });
+});
+
+describe("errors", () => {
+  it("have a status, a message and a rule for retries", () => {
+    expectTypeOf(new ServeError(404, "no").retry).toEqualTypeOf<boolean>();
+    expectTypeOf(new AgentError(502, "no", { retry: false })).toExtend<ServeError>();
+    () => {
+      // @ts-expect-error retry is a boolean
+      void new ServeError(404, "no", { retry: 3 });
+      // @ts-expect-error the fields of a body are those of the server
+      void new ServeError(404, "no", { fields: { executionId: "e" } });
+    };
+    const retry: Retry = { attempts: 5, delay: 1_000, backoff: 2, maxDelay: 60_000, jitter: 0.5 };
+    expectTypeOf(retry.jitter).toEqualTypeOf<number | undefined>();
   });
 });
 

@@ -20,10 +20,13 @@ const endpoints: [method: "get" | "post", path: string, body?: object][] = [
   ["get", "/executions"],
   ["get", "/executions?status=running&limit=5"],
   ["get", "/executions/e-1/state"],
+  ["get", "/executions/e-1/steps"],
   ["get", "/executions/e-1/stream"],
   ["post", "/executions/e-1/suspend", {}],
   ["post", "/executions/e-1/resume", { resumeData: 1 }],
   ["post", "/executions/e-1/cancel", {}],
+  ["post", "/executions/e-1/retry", {}],
+  ["post", "/executions/e-1/fork", { from: "s" }],
 ];
 const call = (server: TestServer, [method, path, body]: (typeof endpoints)[number], id: string) =>
   method === "get" ? server.get(`/workflows/${id}${path}`) : server.post(`/workflows/${id}${path}`, body);

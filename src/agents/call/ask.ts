@@ -1,13 +1,15 @@
+import { AgentError, ServeError } from "../../core/error.ts";
 import type { AskAgent } from "../../engine/ask.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import { toStreamEvent } from "../answers/stream-events.ts";
 import { isAgent } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";
-import type { AgentCall, StreamPart } from "./call.ts";
+import type { AgentCall, Answer, StreamPart } from "./call.ts";
 
 /** Creates the function with which a step calls an agent: as the user, and in the conversation, of the execution. */
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {
-  return async (agent, prompt, { schema, context: step, execution }) => {
+  return async (agent, prompt, { schema, context: step, caller }) => {
+    const { execution } = caller;
     if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not created by defineAgent()`);
     const toShape = schema && (async () => fromSchema(schema));
     const parts = stream({
@@ -16,16 +18,28 @@ export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart
       question: { input: prompt, toShape, trusted: true, turnName: `${execution.startAt} ${step.idempotencyKey}` },
       callContext: execution,
       signal: step.signal,
-      isStep: true,
+      step: caller,
     });
-    for await (const part of parts) {
-      if (part.type === "error") throw part.error;
-      show(step, toStreamEvent(part));
-      if (part.type === "finish") return toShape ? part.answer.object : part.answer.text;
-    }
-    throw new Error(`agent ${agent.id} returned no answer`);
+    const { text, object } = await readAnswer(parts, step).catch((error: unknown) => {
+      throw error instanceof ServeError ? toAgentError(error) : error;
+    });
+    return toShape ? object : text;
   };
 }
+
+/** Publishes the parts of the answer and returns the whole. */
+async function readAnswer(parts: AsyncGenerator<StreamPart>, step: StepContext): Promise<Answer> {
+  for await (const part of parts) {
+    if (part.type === "error") throw part.error;
+    show(step, toStreamEvent(part));
+    if (part.type === "finish") return part.answer;
+  }
+  throw new Error("The agent returned no answer");
+}
+
+/** The error of a hook or a tool has no cause. It is the cause itself, so that its stack is logged. */
+const toAgentError = (error: ServeError): AgentError =>
+  new AgentError(error.status, error.message, { cause: error.cause ?? error, retry: error.retry });
 
 /** Publishes a part of the agent's answer on the workflow's event stream. */
 function show({ emit, logger }: StepContext, event: { type: string }): void {

@@ -3,6 +3,7 @@ import type { CallContext } from "../../core/caller.ts";
 import type { ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Conversations } from "../../engine/conversations.ts";
+import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
@@ -53,8 +54,8 @@ export interface AgentCall {
   readonly callContext: CallContext;
   /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
-  /** True if the call comes from a workflow step. */
-  readonly isStep?: boolean | undefined;
+  /** The step of a workflow that the call comes from. @default none */
+  readonly step?: StepCaller | undefined;
 }
 /** A part of a stream that has started. An `error` part is always the last one. */
 export type StreamPart = AnswerPart | { readonly type: "error"; readonly error: ServeError };

@@ -1,6 +1,7 @@
 import { cut } from "../../core/cut.ts";
 import { badRequest, ServeError } from "../../core/error.ts";
 import { isModelError, ModelTimeout } from "../models/guarded-model.ts";
+import { isPassingError } from "../models/passing-errors.ts";
 import type { Sdk } from "../sdk.ts";
 
 /** Converts an error of an agent call to one that is safe to send to the caller. `sdk` is undefined if it cannot be loaded. */
@@ -12,7 +13,7 @@ export function toServeError(sdk: Sdk | undefined, error: unknown): ServeError {
   const rejected = clientErrors.map((name) => sdk[name]).find((type) => type.isInstance(error));
   if (rejected) return badRequest(`Invalid request: ${cut((error as Error).message)}`, error);
   if (isModelError(error) || sdk.AISDKError.isInstance(error)) {
-    return new ServeError(502, "Model call failed", { cause: error });
+    return new ServeError(502, "Model call failed", { cause: error, retry: isPassingError(sdk, error) });
   }
   return new ServeError(500, "Failed to execute agent", { cause: error });
 }

@@ -6,8 +6,9 @@ import { withData, withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import { currentScope } from "../../core/scope.ts";
 import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
+import type { Runtime, StepCaller } from "../../engine/runtime.ts";
 import type { AgentContext } from "../context.ts";
-import type { AgentDefinition, AgentHooks, ModelSettings } from "../define.ts";
+import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
 import { toLogged, toServeError } from "./failure.ts";
 import { ModelCall } from "./model-call.ts";
@@ -25,11 +26,15 @@ export interface OperationOptions {
   readonly tracer: Tracer;
   readonly metrics?: Metrics | undefined;
   readonly clock: Clock;
+  /** Creates the runtime of tools and hooks. */
+  readonly createRuntime: CreateCallRuntime;
   /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
-  /** True if the call comes from a workflow step. */
-  readonly isStep: boolean;
+  /** The step of a workflow that the call comes from. */
+  readonly step: StepCaller | undefined;
 }
+/** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
+export type CreateCallRuntime = (call: CallContext, signal: AbortSignal, step: StepCaller | undefined) => Runtime;
 
 /** One call of an agent, from its first hook to its last. */
 export class Operation {
@@ -47,15 +52,16 @@ export class Operation {
   readonly #scope = currentScope();
   readonly #controller = new AbortController();
   #context: AgentContext | undefined;
+  #runtime: Runtime | undefined;
   #failure: unknown;
   #abandon: ((error: unknown) => void) | undefined;
 
   constructor(parts: OperationOptions) {
-    const { agent, options, callContext, isStep, signal } = parts;
+    const { agent, options, callContext, step, signal } = parts;
     this.agent = agent;
     this.options = options;
     this.callContext = callContext;
-    this.isStep = isStep;
+    this.isStep = step !== undefined;
     this.clock = parts.clock;
     this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
@@ -66,6 +72,11 @@ export class Operation {
   /** The context for hooks, tools and instructions. Created on first use, because most calls have none of them. */
   get context(): AgentContext {
     return (this.#context ??= this.#toContext());
+  }
+
+  /** The runtime for hooks and tools. */
+  get runtime(): Runtime {
+    return (this.#runtime ??= this.#parts.createRuntime(this.callContext, this.signal, this.#parts.step));
   }
 
   #toContext(): AgentContext {
@@ -120,7 +131,7 @@ export class Operation {
     const hook = agent.hooks[name] as ((event: unknown) => unknown) | undefined;
     if (!hook) return;
     try {
-      await hook({ ...event, agent, context: this.context });
+      await hook({ ...event, agent, context: this.context, runtime: this.runtime });
     } catch (error) {
       this.abort(error);
       throw error;
@@ -135,7 +146,7 @@ export class Operation {
     if (shown.status >= 500 && shown !== error) {
       // An error in the author's code keeps its stack.
       const cause = shown.status === 500 ? shown.cause : toLogged(shown.cause);
-      shown = new ServeError(shown.status, shown.message, { cause });
+      shown = new ServeError(shown.status, shown.message, { cause, retry: shown.retry });
       // The error of a step is logged by the step, which may try again.
       this.context.logger[this.isStep ? "debug" : "error"](shown.message, { error: cause });
     }
@@ -176,4 +187,4 @@ export class Operation {
   }
 }
 
-type EventOf<Name extends keyof AgentHooks> = Omit<Parameters<NonNullable<AgentHooks[Name]>>[0], "agent" | "context">;
+type EventOf<Name extends keyof AgentHooks> = Omit<Parameters<NonNullable<AgentHooks[Name]>>[0], keyof AgentEvent>;

@@ -118,7 +118,12 @@ async function execute(
 ): Promise<unknown> {
   operation.signal.throwIfAborted(); // an `onToolStart` hook may have failed the call
   // The SDK has validated the input against the tool's schema.
-  const output = await tool.execute(input as never, { context: operation.context, signal, toolCallId });
+  const output = await tool.execute(input as never, {
+    context: operation.context,
+    runtime: operation.runtime,
+    signal,
+    toolCallId,
+  });
   const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
   if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);
   return toPlain(result.value);

@@ -33,7 +33,7 @@ export function embedded({
       const own = { durability, retention: kept, path: toPath(root, file) };
       refuseHeld(own.path); // a second server on the file is refused here, and not only at its first request
       const engine = new EmbeddedEngine({ ...parts, ...own });
-      return { engine, conversations: engine.conversations };
+      return { engine, conversations: engine.conversations, schedules: engine.schedules };
     },
   };
 }

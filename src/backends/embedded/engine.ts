@@ -1,14 +1,30 @@
 import { dirname } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { ServeError } from "../../core/error.ts";
+import { busy, notFound, ServeError } from "../../core/error.ts";
+import type { JsonText } from "../../core/json.ts";
 import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
+import type { CopiedRow, ForkSource } from "../../engine/fork.ts";
+import type { HistoryRow } from "../../engine/history.ts";
 import type { Conversations } from "../../engine/conversations.ts";
-import type { Engine, EngineLoad, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
+import type {
+  Begun,
+  Engine,
+  EngineLoad,
+  EventsOptions,
+  ExecutionChange,
+  ListFilter,
+  ListPage,
+  OpenOptions,
+  Program,
+  Resume,
+  Retry,
+} from "../../engine/backend.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
+import { EmbeddedSchedules } from "./schedules.ts";
 import { createPrivately, makePrivate } from "./file/data-file.ts";
 import { prepareFolder } from "./file/folder.ts";
 import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
@@ -16,21 +32,32 @@ import { findHolder, recordHolder, toHolderText } from "./file/holder.ts";
 import { holdFile, isHeld } from "./file/held-files.ts";
 import { whenFree, type WaitOptions } from "./file/lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
+import { toGroup, type Admissible, type GroupName, type Reservation } from "../../engine/runs/groups.ts";
+import type { ChangeFilter } from "../../engine/runs/changes.ts";
 import { Run } from "../../engine/runs/run.ts";
-import type { Admissible } from "../../engine/runs/slots.ts";
 import type { Retention } from "../../engine/retention.ts";
 import { Recovery } from "./recovery.ts";
+import { WaitingExecutions } from "./waiting-executions.ts";
 import { startRetention } from "./retention.ts";
 import { format } from "./store/sql.ts";
 import { Space, storeFull } from "./file/space.ts";
 import { toStoreError } from "./file/sqlite-error.ts";
 import { Store, type StoredState } from "./store/store.ts";
 import { startWatch, type Watch } from "./file/watch.ts";
+import { findPosition } from "../../engine/steps/find-position.ts";
+import type { ScheduleStore } from "../../engine/schedules.ts";
+import { readSteps } from "../../engine/steps/read-steps.ts";
+import type { SentEvent, Sending } from "../../engine/sent-event.ts";
+import { Mailbox } from "./waits/mailbox.ts";
+import { Sleepers } from "./waits/sleepers.ts";
+import { Timers } from "./waits/timers.ts";
 
-export interface EmbeddedOptions extends Omit<RunsOptions, "store"> {
+export interface EmbeddedOptions extends Omit<RunsOptions, "store" | "limitOf"> {
   readonly path: string;
   readonly durability: "normal" | "full";
   readonly retention: Retention;
+  /** The most events that are kept. @default 100000 */
+  readonly storedEvents?: number | undefined;
   readonly storeBytes?: number | undefined;
   readonly storeFreeBytes?: number | undefined;
 }
@@ -42,6 +69,9 @@ export class EmbeddedEngine implements Engine {
   // Set by `open`, which comes before any other call.
   #store!: Store;
   #runs!: Runs;
+  #waiting!: WaitingExecutions;
+  #timers: Timers | undefined;
+  #mailbox!: Mailbox;
   #recovery: Recovery | undefined;
   /** Resolves when it is known which executions are continued, or the engine closes. */
   readonly #known = Promise.withResolvers<void>();
@@ -55,6 +85,10 @@ export class EmbeddedEngine implements Engine {
     messages: this.#store.messages,
     writer: this.#runs.writer,
     space: this.#space,
+  }));
+  readonly schedules: ScheduleStore = new EmbeddedSchedules(() => ({
+    schedules: this.#store.schedules,
+    writer: this.#runs.writer,
   }));
 
   constructor(options: EmbeddedOptions) {
@@ -76,7 +110,16 @@ export class EmbeddedEngine implements Engine {
       signal.throwIfAborted(); // it may have been closed meanwhile
       this.#countCrashes();
       this.#space = new Space({ ...this.#options, usedBytes: () => this.#store.usedBytes() });
-      this.#runs = new Runs({ ...this.#options, store: this.#store });
+      const limitOf = (workflowId: string): number => this.#waiting.limitOf(workflowId);
+      this.#runs = new Runs({ ...this.#options, store: this.#store, limitOf });
+      this.#waiting = new WaitingExecutions({
+        store: this.#store,
+        runs: this.#runs,
+        logger: this.#options.logger,
+        load: (state, program, slot) => this.#load(state, program, slot),
+        lastPosition: (id) => this.#lastPosition(id),
+      });
+      this.#openWaits();
     } catch (error) {
       this.#closeStore();
       throw refusal ?? toStoreError(path, error);
@@ -89,7 +132,36 @@ export class EmbeddedEngine implements Engine {
       writer: this.#runs.writer,
       clock: this.clock,
       isDriven,
+      onRemoved: (id) => this.#runs.readers.close(id),
     });
+  }
+
+  #openWaits(): void {
+    const { logger } = this.#options;
+    const store = this.#store;
+    const runs = this.#runs;
+    const sleepers = new Sleepers({
+      store,
+      runs,
+      waiting: this.#waiting,
+      logger,
+      load: (state, program, slot) => this.#load(state, program, slot),
+      reserve: (group, program) => this.#reserve(group, program, (name) => runs.slots.reserveWake(name)),
+    });
+    const timers = new Timers({ store, runs, clock: this.clock, logger, sleepers });
+    runs.onTimer = () => timers.added();
+    this.#timers = timers;
+    const { storedEvents = 100_000 } = this.#options;
+    const mailbox = new Mailbox({ store, runs, sleepers, logger, storedEvents });
+    runs.onWait = (run) => mailbox.onWait(run);
+    runs.offerFirst = (run, done) => mailbox.offerFirst(run, done);
+    this.#mailbox = mailbox;
+  }
+
+  async send(event: SentEvent): Promise<Sending> {
+    // One that is sent again hears that it is stored.
+    if (this.#space.isFull && !this.#store.sentEvents.find(event.id)) throw storeFull("nothing was sent");
+    return this.#mailbox.send(event);
   }
 
   /** A disk that is full or read-only does not prevent the start: everything can still be read. */
@@ -130,22 +202,35 @@ export class EmbeddedEngine implements Engine {
   }
 
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
-    this.#recovery = new Recovery({
+    const recovery = new Recovery({
       store: this.#store,
       runs: this.#runs,
+      waiting: this.#waiting,
       logger: this.#options.logger,
-      load: (state, program, slot) => this.#load(state, program, slot),
-      lastPosition: (id) => this.#lastPosition(id),
     });
     // A crash of this process would interrupt none of them.
     if (!programOf && this.#isStartMarked) attempt(() => this.#store.endProcess());
-    const starting = this.#recovery.start(programOf);
-    this.#known.resolve();
     try {
+      if (programOf) await recovery.find();
+      if (programOf) for (const place of this.#store.waits.places()) this.#runs.rests.holdPlace(place);
+      // They are queued before requests that have waited for them continue.
+      const starting = recovery.start(programOf);
+      this.#setKnown(recovery);
+      if (programOf && !this.#closing.signal.aborted) {
+        this.#timers?.open();
+        this.#mailbox.open();
+      }
       await starting;
+      if (programOf) await this.#cancelChildren();
     } catch (error) {
+      this.#setKnown(recovery);
       throw toStoreError(this.#options.path, error);
     }
+  }
+
+  #setKnown(recovery: Recovery): void {
+    this.#recovery = recovery;
+    this.#known.resolve();
   }
 
   isRecovered(): boolean {
@@ -160,23 +245,46 @@ export class EmbeddedEngine implements Engine {
     return mismatch === undefined ? this.#runs.load(state, program, slot) : { mismatch };
   }
 
-  /** The innermost step that had begun and not ended. */
+  /** The place of an execution that has no run. */
   async #lastPosition(id: string): Promise<Position | undefined> {
-    const open = new Map<string, Position>();
-    for await (const page of this.#store.allEvents(id)) {
-      for (const { type, from = "", stepIndex } of page) {
-        if (type === "step-start") open.set(from, { stepId: from, stepIndex: stepIndex as number }); // as the walk says it
-        if (type === "step-complete") open.delete(from);
-      }
-    }
-    return [...open.values()].at(-1);
+    const state = this.#store.state(id);
+    return state && findPosition(await readSteps(this, state.execution, {}));
   }
 
-  async begin(execution: Execution, program: Program): Promise<{ created: boolean }> {
+  begin(execution: Execution, program: Program): Promise<Begun> {
+    return this.#begin(execution, program);
+  }
+
+  fork(execution: Execution, program: Program, { rows }: ForkSource): Promise<Begun> {
+    return this.#begin(execution, program, rows);
+  }
+
+  async #begin(execution: Execution, program: Program, copied?: readonly CopiedRow[]): Promise<Begun> {
     // A call that is repeated hears that its execution exists.
     if (this.#space.isFull && !this.#committed(execution.id)) throw storeFull("nothing was started");
-    return { created: await this.#runs.begin(execution, program) };
+    this.#runs.refuseWhenClosing();
+    const group = toGroup(execution.workflowId, execution.concurrencyKey);
+    const isChild = execution.parent !== undefined;
+    const reserve = (name?: GroupName): Reservation => this.#runs.slots.reserve(name, isChild);
+    const { isWaiting, release } = group ? await this.#reserve(group, program, reserve) : reserve();
+    const wait = isWaiting ? this.#wait : undefined;
+    const created = await this.#runs.begin(execution, program, { release, wait, copied });
+    return { created, isWaiting };
   }
+
+  /** Reserves a place in a group, or in its line. */
+  async #reserve(
+    group: GroupName,
+    program: Program,
+    reserve = (name: GroupName): Reservation => this.#runs.slots.reserve(name),
+  ): Promise<Reservation> {
+    if (!this.#recovery) await this.#known.promise; // the executions that the last process left are first
+    this.#runs.refuseWhenClosing();
+    this.#waiting.note(group.workflowId, program);
+    return reserve(group);
+  }
+
+  readonly #wait = (run: EmbeddedRun): void => this.#waiting.takeOver(run);
 
   async state(id: string): Promise<ExecutionState | undefined> {
     return this.#committed(id);
@@ -195,11 +303,11 @@ export class EmbeddedEngine implements Engine {
     return this.#store.list.read(filter);
   }
 
-  running(workflowId: string): number {
+  isRunning(workflowId: string): boolean {
     const isOne = ({ status, execution }: ExecutionState): boolean =>
       status === "running" && execution.workflowId === workflowId;
-    const driven = this.#runs.all().filter(({ committed }) => isOne(committed)).length;
-    return driven + (this.#recovery?.count(workflowId) ?? 0);
+    if (this.#runs.all().some(({ committed }) => isOne(committed))) return true;
+    return this.#waiting.count(workflowId) > 0 || this.#store.waits.hasResting(workflowId);
   }
 
   async load(workflowIds: Iterable<string>): Promise<EngineLoad> {
@@ -230,17 +338,31 @@ export class EmbeddedEngine implements Engine {
   async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
     if (!this.#recovery) await this.#known.promise;
     const state = this.#committed(id);
-    if (state && state.status !== "running" && state.epoch > afterEpoch) return state;
-    if (state?.status === "running" && !this.#isDriven(id)) throw this.#runs.toAnswer(stopped(id));
+    if (!state) throw notFound(`Execution ${id} not found`);
+    if (state.status !== "running" && state.epoch > afterEpoch) return state;
+    if (state.status === "running" && !this.#isDriven(id)) throw this.#runs.toAnswer(stopped(id));
     return this.#runs.waiters.next(id, afterEpoch, signal);
   }
 
-  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
+  events(
+    id: string,
+    afterSeq: number,
+    signal: AbortSignal,
+    { until }: EventsOptions = {},
+  ): AsyncGenerator<StoredEvent | LiveEvent> {
     const readPage = (after: EventCursor): EventPage => this.#store.events(id, after);
     const read = (after: EventCursor): EventPage | Promise<EventPage> =>
       this.#recovery ? readPage(after) : this.#known.promise.then(() => readPage(after));
-    const isRunning = (): boolean => this.#runs.get(id)?.committed.status === "running" || this.#isLeft(id);
-    return readEvents({ read, isRunning }, this.#runs.readers.open(id, signal), afterSeq);
+    const isRunning = (): boolean =>
+      this.#runs.get(id)?.committed.status === "running" ||
+      this.#waiting.has(id) ||
+      (this.#store.state(id)?.status === "running" && this.#isResting(id));
+    const isOpen = (): boolean => isRunning() || (until === "end" && this.#committed(id)?.status === "suspended");
+    return readEvents({ read, isOpen }, this.#runs.readers.open(id, signal), afterSeq);
+  }
+
+  changes(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
+    return this.#runs.changes.open(filter, signal);
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {
@@ -248,7 +370,7 @@ export class EmbeddedEngine implements Engine {
       return { at: this.clock.now(), to: "suspended", reason, pending: [], position };
     };
     if (!this.#recovery) await this.#known.promise;
-    if (this.#isLeft(id)) return this.#recovery!.suspend(id, toNext);
+    if (this.#waiting.has(id)) return this.#waiting.suspend(id, toNext);
     const run = this.#runs.get(id);
     if (run) return run.decided.status === "running" && this.#runs.command(run, toNext(run.position));
     const state = this.#store.state(id);
@@ -256,37 +378,103 @@ export class EmbeddedEngine implements Engine {
     return this.#runs.commandUndriven(state, toNext(await this.#lastPosition(id))); // it was not recovered
   }
 
-  async resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
+  resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
+    const { branch, ...rest } = how;
+    const toNext = (): Transition => ({ at: this.clock.now(), to: "running", ...rest });
+    return this.#continue(id, { status: "suspended", epoch, branch }, toNext, program);
+  }
+
+  retry(id: string, epoch: number, how: Retry, program: Program): Promise<ExecutionState | false> {
+    const toNext = (): Transition => ({ at: this.clock.now(), to: "running", isRetry: true, ...how });
+    return this.#continue(id, { status: "error", epoch }, toNext, program);
+  }
+
+  /** Makes the transition to running, if status and epoch are still those that the caller has seen. */
+  async #continue(
+    id: string,
+    { status, epoch, branch }: Pick<ExecutionState, "status" | "epoch"> & Pick<Resume, "branch">,
+    toNext: () => Transition,
+    program: Program,
+    tries = 0,
+  ): Promise<ExecutionState | false> {
     this.#runs.refuseWhenClosing();
+    if (tries === mostTries) throw busy(`Execution ${id} is busy with events`, 1);
     const isStill = (): boolean => {
       const now = this.#decided(id);
-      return now?.status === "suspended" && now.epoch === epoch;
+      if (now?.status !== status) return false;
+      return now.epoch === epoch || (branch !== undefined && this.#isParked(id, branch));
     };
+    // Another caller is first once its transition is committed: until then a crash could undo it.
+    if (!isStill()) await this.#runs.written();
     if (!isStill()) return false;
-    const toNext = (): Transition => ({ at: this.clock.now(), to: "running", ...how });
     const driven = this.#runs.get(id);
     if (driven) return this.#runs.command(driven, toNext());
     const state = this.#store.state(id)!;
-    const release = this.#runs.slots.reserve();
-    const run = await this.#load(state, program).finally(release);
-    if (!isStill()) return false; // another resume was first, or a cancel
+    const group = toGroup(state.execution.workflowId, state.execution.concurrencyKey);
+    const { isWaiting, release } = group ? await this.#reserve(group, program) : this.#runs.slots.reserve();
+    const run = await this.#load(state, program, isWaiting ? noSlot : undefined).finally(release);
+    if (!isStill()) await this.#runs.written(); // another caller was first, or a cancel
+    if (!isStill()) return false;
     if (!(run instanceof Run)) throw new ServeError(409, `Workflow changed: ${run.mismatch}`);
+    // An event that the execution does not wait for has let the run go, at the same time.
+    if (run.isReleased) return this.#continue(id, { status, epoch, branch }, toNext, program, tries + 1);
     // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
-    return this.#runs.command(run, toNext(), true);
+    return this.#runs.command(run, toNext(), true, isWaiting ? this.#wait : undefined);
+  }
+
+  /** Whether a branch waits, by the key of its wake. */
+  #isParked(id: string, key: string): boolean {
+    const run = this.#runs.get(id);
+    const last = this.#store.state(id)?.last;
+    const pending = run ? run.parkedBranches() : last?.to === "suspended" ? last.pending : [];
+    return pending.some((one) => one.key === key);
+  }
+
+  history(id: string): AsyncIterable<readonly HistoryRow[]> {
+    return this.#store.history(id);
+  }
+
+  async rowText(id: string, row: number): Promise<JsonText | undefined> {
+    const number = this.#store.numberOf(id);
+    return number === undefined ? undefined : this.#store.text(number, row);
   }
 
   async cancel(id: string, reason: string): Promise<ExecutionState | false> {
+    const cancelled = await this.#cancel(id, reason);
+    await this.#cancelChildren(id);
+    return cancelled;
+  }
+
+  /** Cancels the children of an execution that was cancelled; of all such executions at the start. */
+  async #cancelChildren(id?: string): Promise<void> {
+    const { logger } = this.#options;
+    for (const { id: child, reason } of this.#store.children.left(id))
+      await this.cancel(child, reason).catch((error: unknown) =>
+        logger.error("A child could not be cancelled: the next start tries again", { executionId: child, error }),
+      );
+  }
+
+  async #cancel(id: string, reason: string): Promise<ExecutionState | false> {
     if (!this.#recovery) await this.#known.promise;
-    if (this.#isLeft(id)) {
-      const made = await this.#recovery!.command(id, this.#toCancellation(reason));
+    if (this.#waiting.has(id)) {
+      const made = await this.#waiting.command(id, this.#toCancellation(reason));
       if (made !== undefined) return made;
     }
-    const run = this.#runs.get(id);
-    const state = run?.committed ?? this.#store.state(id);
-    const status = run?.decided.status ?? state?.status;
-    if (!state || (status !== "running" && status !== "suspended")) return false;
-    const next = this.#toCancellation(reason);
-    return run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next);
+    // Another transition may be first, such as a suspension because the workflow has changed. The cancel follows on it.
+    for (let tries = 0; tries < mostTries; tries++) {
+      const run = this.#runs.get(id);
+      const state = run?.committed ?? this.#store.state(id);
+      const status = run?.decided.status ?? state?.status;
+      if (!state) return false;
+      if (status !== "running" && status !== "suspended") {
+        await this.#runs.written(); // its end is durable before the caller hears of it
+        return false;
+      }
+      const next = this.#toCancellation(reason);
+      const made = await (run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next));
+      if (made) return made;
+    }
+    throw busy(`Execution ${id} changes too fast to be cancelled`, 1);
   }
 
   isWritable(): boolean {
@@ -298,6 +486,7 @@ export class EmbeddedEngine implements Engine {
     this.#known.resolve();
     this.#stopRetention();
     this.#watch?.stop();
+    this.#timers?.close();
     await this.#runs?.close(drainMs, beside);
     // A start that was not marked has not counted the last crash: the next one does.
     if (this.#isStartMarked) attempt(() => this.#store.endProcess()); // a disk that cannot be written makes it look like a crash
@@ -306,10 +495,12 @@ export class EmbeddedEngine implements Engine {
 
   /** Whether an execution has a run, or will have one. */
   #isDriven(id: string): boolean {
-    return this.#runs.get(id) !== undefined || this.#isLeft(id);
+    return this.#runs.get(id) !== undefined || this.#waiting.has(id) || this.#isResting(id);
   }
-  #isLeft(id: string): boolean {
-    return this.#recovery?.has(id) ?? false;
+  /** Whether an execution waits for the end of a retry delay, and has no run. */
+  #isResting(id: string): boolean {
+    const number = this.#store.numberOf(id);
+    return number !== undefined && this.#store.waits.hasTimer(number);
   }
 
   #closeStore(): void {
@@ -322,3 +513,8 @@ export class EmbeddedEngine implements Engine {
     return { at: this.clock.now(), to: "error", cancellation: { reason } };
   }
 }
+
+/** Without a slot, no step starts. */
+const noSlot: Admissible = { admit() {} };
+/** The most times that others may be first. */
+const mostTries = 100;

@@ -1,17 +1,16 @@
 import { existsSync } from "node:fs";
-import type { ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
-import type { StoredEvent } from "../../engine/events.ts";
+import type { Engine } from "../../engine/backend.ts";
+import type { ExecutionState, Transition } from "../../engine/execution.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { lock } from "./file/lock.ts";
 import { StoreError, toStoreError } from "./file/sqlite-error.ts";
-import { Store, type ListedExecution } from "./store/store.ts";
+import { Store, type ListedExecution, type NewestFilter } from "./store/store.ts";
 
 /** The executions of a data file that no server uses. Nothing of them runs. */
-export interface OfflineStore {
+export interface OfflineStore extends Pick<Engine, "history" | "rowText"> {
   /** The newest executions first. */
-  list(filter: { status?: ExecutionStatus | undefined; limit: number }): ListedExecution[];
+  list(filter: NewestFilter): ListedExecution[];
   state(id: string): ExecutionState | undefined;
-  events(id: string): Promise<StoredEvent[]>;
   /** Resolves to false when the execution has ended. */
   cancel(id: string, reason: string): boolean;
   close(): void;
@@ -30,12 +29,12 @@ export function openOffline(path: string): OfflineStore {
     throw toStoreError(path, error);
   }
   return {
-    list: ({ status, limit }) => store.newest(status, limit),
+    list: (filter) => store.newest(filter),
     state: (id) => store.state(id),
-    async events(id) {
-      const all: StoredEvent[] = [];
-      for await (const page of store.allEvents(id)) all.push(...page);
-      return all;
+    history: (id) => store.history(id),
+    async rowText(id, row) {
+      const number = store.numberOf(id);
+      return number === undefined ? undefined : store.text(number, row);
     },
     cancel(id, reason) {
       const state = store.state(id);
@@ -44,7 +43,7 @@ export function openOffline(path: string): OfflineStore {
       const next: Transition = { at: Date.now(), to: "error", cancellation: { reason } };
       const row = toCommandRow(store.newRow(), epoch + 1, next);
       const seq = store.lastSeq(number) + 1;
-      const change = { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [] };
+      const change = { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [], parks: [] };
       return store.transaction(() => store.save(state, change, () => undefined)) !== undefined;
     },
     close() {

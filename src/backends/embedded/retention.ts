@@ -1,7 +1,7 @@
 import type { Clock, ClockTimer } from "../../core/clock.ts";
 import type { Retention } from "../../engine/retention.ts";
 import { createSteadyClock } from "./steady-clock.ts";
-import type { Store } from "./store/store.ts";
+import type { Store, Swept } from "./store/store.ts";
 import type { Writer } from "./store/writer.ts";
 
 export interface RetentionParts {
@@ -10,29 +10,37 @@ export interface RetentionParts {
   readonly clock: Clock;
   /** Whether an execution is driven by this process, also if it is suspended. */
   readonly isDriven: (id: string) => boolean;
+  /** Called when a suspended execution was removed. */
+  readonly onRemoved: (id: string) => void;
 }
 
 /** Removes executions whose retention is over, a few at a time. Returns the stop. */
-export function startRetention({ endedMs, suspendedMs }: Retention, parts: RetentionParts): () => void {
-  const { store, writer, clock, isDriven } = parts;
-  const shortestMs = Math.min(endedMs ?? Infinity, suspendedMs ?? Infinity);
-  if (shortestMs === Infinity) return () => {};
+export function startRetention({ endedMs, suspendedMs, eventsMs }: Retention, parts: RetentionParts): () => void {
+  const { store, writer, clock, isDriven, onRemoved } = parts;
+  const shortestMs = Math.min(endedMs ?? Infinity, suspendedMs ?? Infinity, eventsMs);
   const pauseMs = Math.min(60_000, Math.max(250, shortestMs / 10));
   // A clock that is wrong for a moment must not remove everything.
   const steadyTime = createSteadyClock({ clock, toleranceMs: pauseMs, confirmMs: Math.min(3_600_000, shortestMs) });
   let stopped = false;
   let timer: ClockTimer | undefined;
   const wait = (ms: number, next: () => void): void => {
-    if (!stopped) timer = clock.setTimeout(next, ms).unref();
+    if (!stopped) timer = clock.setTimeout(next, ms, { isLazy: true }).unref();
   };
   const again = (): void => wait(pauseMs, () => sweep(0, steadyTime()));
 
   function sweep(after: number, now: number): void {
     const before = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : now - ms);
     const expiry = { now, ended: before(endedMs), suspended: before(suspendedMs), isDriven };
-    writer.write<number | undefined>({
-      work: () => store.sweep(after, expiry, atOnce),
-      done: (next) => (next === undefined ? again() : wait(0, () => sweep(next, now))),
+    writer.write<Swept & { hasEvents: boolean }>({
+      work: () => {
+        const hasEvents = store.sentEvents.removeBefore(now - eventsMs, atOnce) === atOnce;
+        return { ...store.sweep(after, expiry, atOnce), hasEvents };
+      },
+      done: ({ next, waited, hasEvents }) => {
+        waited.forEach(onRemoved);
+        if (next === undefined && !hasEvents) again();
+        else wait(0, () => sweep(next ?? after, now));
+      },
       fail: again,
       stalled: () => {
         again();

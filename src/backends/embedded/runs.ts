@@ -1,24 +1,30 @@
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { ServeError, shuttingDown } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
-import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
+import { heapPerByte, quarterOfHeap, toWeight, unknownDensity } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/backend.ts";
+import type { CopiedRow } from "../../engine/fork.ts";
 import { hasSameSteps } from "../../engine/compare-steps.ts";
 import { toEvent, type LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
 import { countStart, countStates } from "../../engine/runs/count-states.ts";
 import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
+import { groupOf, type Admissible, type Reservation } from "../../engine/runs/groups.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
+import type { NextTimes } from "../../engine/runs/agenda.ts";
+import { Changes } from "../../engine/runs/changes.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
-import { Slots, type Admissible } from "../../engine/runs/slots.ts";
+import { Slots } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import { FileGoneError } from "./file/data-file.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Store, StoredState } from "./store/store.ts";
 import { Writer } from "./store/writer.ts";
+import { Absences } from "./waits/absences.ts";
+import { Rests } from "./waits/rests.ts";
 
 export interface RunsOptions {
   readonly store: Store;
@@ -26,6 +32,9 @@ export interface RunsOptions {
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
+  readonly waitingExecutions: number;
+  /** The newest `concurrency.limit` of a workflow. */
+  readonly limitOf: (workflowId: string) => number;
   readonly executionBytes: number;
   readonly metrics?: Metrics | undefined;
   /** @default the clock of the machine */
@@ -34,6 +43,11 @@ export interface RunsOptions {
 }
 
 export type EmbeddedRun = Run<StoredState>;
+
+interface BeginParts extends Pick<Reservation, "release"> {
+  readonly wait: ((run: EmbeddedRun) => void) | undefined;
+  readonly copied: readonly CopiedRow[] | undefined;
+}
 
 /**
  * The executions that this process drives, with their readers, waiters and slots.
@@ -47,8 +61,11 @@ export type EmbeddedRun = Run<StoredState>;
 export class Runs implements RunHost<StoredState> {
   readonly writer: Writer;
   readonly readers: Readers;
+  readonly changes: Changes = new Changes();
   readonly waiters: Waiters = new Waiters();
   readonly slots: Slots;
+  readonly rests: Rests;
+  readonly #absences: Absences;
   readonly #store: Store;
   readonly #logger: Logger;
   readonly #metrics: Metrics | undefined;
@@ -58,11 +75,20 @@ export class Runs implements RunHost<StoredState> {
   readonly #runs = new Map<string, EmbeddedRun>();
   /** The callers of `nextChange`. */
   readonly #watchers = new Map<string, () => void>();
+  /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
+  nowOf: (row: number) => number | undefined = () => undefined;
+  /** A timer was added to the file. */
+  onTimer: () => void = () => {};
+  /** A branch of a run may wait for an event. */
+  onWait: (run: EmbeddedRun) => void = () => {};
+  /** Offers events that came before the deadlines of a run that are over. */
+  offerFirst: (run: EmbeddedRun, done?: () => void) => Promise<boolean> | undefined = () => undefined;
   #closing = false;
   #whenIdle = (): void => {};
 
   constructor(options: RunsOptions) {
-    const { store, logger, metrics, sseBufferBytes, runningExecutions, queuedExecutions, executionBytes } = options;
+    const { store, logger, metrics, sseBufferBytes, executionBytes, limitOf } = options;
+    const { runningExecutions: running, queuedExecutions: queued, waitingExecutions: waiting } = options;
     this.executionBytes = executionBytes;
     this.clock = options.clock ?? systemClock;
     this.#store = store;
@@ -70,7 +96,7 @@ export class Runs implements RunHost<StoredState> {
     this.#metrics = metrics;
     this.#onSettled = options.onSettled ?? (() => {});
     this.readers = new Readers(sseBufferBytes);
-    this.slots = new Slots({ running: runningExecutions, queued: queuedExecutions, bytes: maxRunningBytes() });
+    this.slots = new Slots({ running, queued, bytes: maxRunningBytes() }, { waiting, limitOf });
     this.writer = new Writer({
       transaction: (work) => store.transaction(work),
       durations: metrics?.storeWrites,
@@ -85,6 +111,20 @@ export class Runs implements RunHost<StoredState> {
         ),
       onRecovery: () => logger.info("The store can be written again"),
     });
+    this.rests = new Rests({
+      slots: this.slots,
+      writer: this.writer,
+      waits: store.waits,
+      forget: (run) => this.#forget(run),
+      fail: (run, error) => this.failed(run, error),
+      onTimer: () => this.onTimer(),
+    });
+    this.#absences = new Absences({
+      slots: this.slots,
+      writer: this.writer,
+      store,
+      fail: (run, error) => this.failed(run, error),
+    });
   }
 
   get(id: string): EmbeddedRun | undefined {
@@ -94,25 +134,28 @@ export class Runs implements RunHost<StoredState> {
     return [...this.#runs.values()];
   }
 
-  /** Starts a new execution. Resolves to false when there is one with this id already. */
-  begin(execution: Execution, program: Program): Promise<boolean> {
-    this.refuseWhenClosing();
-    const release = this.slots.reserve();
+  /**
+   * Starts a new execution, a fork with the results that it copies. Resolves to false when there is one with this id already.
+   * `release` gives a reserved place back. With `wait`, the run is released when the start is written, and handed over.
+   */
+  begin(execution: Execution, program: Program, { release, wait, copied }: BeginParts): Promise<boolean> {
     const run = this.#createRun({ number: this.#store.newNumber(), execution, status: "running", epoch: 0 }, program);
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const end = (): void => {
       release();
       run.release("The execution was not started");
     };
-    run.begin({
+    const reactions: Reactions<StoredState> = {
       done: (commit) => {
-        if (commit) {
+        if (!commit) end();
+        else {
           countStart(this.#metrics, execution.workflowId);
-          this.#runs.set(execution.id, run);
-          if (this.#closing) run.stop(); // it continues at the next start
-          this.slots.enter(run, toWeight(execution.input));
+          // A workflow without steps has ended.
+          if (wait && run.decided.status === "running") this.handOver(run, wait);
+          else this.#drive(run);
           release();
-        } else end();
+          this.changes.publish({ execution, status: "running", epoch: 0 });
+        }
         resolve(commit !== undefined);
       },
       fail: (error) => {
@@ -124,8 +167,34 @@ export class Runs implements RunHost<StoredState> {
         reject(unavailable("Storage cannot be written: nothing was started", cause));
         return true;
       },
-    });
+    };
+    run.begin(reactions, copied);
+    if (wait) this.#markWaiting(run);
     return promise;
+  }
+
+  #drive(run: EmbeddedRun): void {
+    const { id, input } = run.execution;
+    this.#runs.set(id, run);
+    if (this.#closing) run.stop(); // it continues at the next start
+    this.slots.enter(run, toWeight(input), groupOf(run));
+  }
+
+  /** Lets an execution wait without a run. */
+  handOver(run: EmbeddedRun, wait: (run: EmbeddedRun) => void): void {
+    this.#forget(run); // one that was resumed
+    run.release("The execution waits for its turn");
+    wait(run);
+  }
+
+  /** Marks an execution that waits, in the transaction of its start or resume. */
+  #markWaiting({ committed: { number } }: EmbeddedRun): void {
+    this.writer.write({
+      work: () => this.#store.startWaiting(number),
+      done: () => {},
+      fail: () => {}, // only a count of crashes depends on it
+      stalled: () => true,
+    });
   }
 
   /**
@@ -139,7 +208,7 @@ export class Runs implements RunHost<StoredState> {
     const { id } = run.execution;
     let mismatch: string | undefined;
     try {
-      mismatch = await run.replay(this.#store.journal(number));
+      mismatch = await run.replay(this.#store.journal(number), this.nowOf);
       this.refuseWhenClosing();
     } catch (error) {
       run.release("The execution could not be loaded");
@@ -155,8 +224,9 @@ export class Runs implements RunHost<StoredState> {
       return { mismatch };
     }
     this.#runs.set(id, run);
+    if (run.committed.status === "running") this.onWait(run);
     if (slot) this.slots.replace(slot, run);
-    else this.slots.enter(run, run.bytes * unknownDensity);
+    else this.slots.enter(run, run.bytes * unknownDensity, groupOf(run));
     // From now on steps of this code begin: later code is compared with it.
     if (!hasSameSteps(found.execution.steps, steps))
       this.writer.write({
@@ -169,9 +239,15 @@ export class Runs implements RunHost<StoredState> {
 
   /**
    * Makes a transition of an execution that has a run. Resolves to the new state, or to false when another transition was
-   * first. A run that was just loaded has nothing in flight: if the store cannot be written, it is forgotten again.
+   * first. A run that was just loaded has nothing in flight: if the store cannot be written, it is forgotten again. With
+   * `wait`, it is handed over when the transition is written.
    */
-  command(run: EmbeddedRun, next: Transition, justLoaded = false): Promise<ExecutionState | false> {
+  command(
+    run: EmbeddedRun,
+    next: Transition,
+    justLoaded = false,
+    wait?: (run: EmbeddedRun) => void,
+  ): Promise<ExecutionState | false> {
     const hint = justLoaded ? "nothing was changed" : "check the state of the execution";
     const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${hint}`, cause);
     const { stallCause } = this.writer;
@@ -179,11 +255,16 @@ export class Runs implements RunHost<StoredState> {
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
     run.command(next, {
       done: (commit) => {
-        if (commit) return resolve(commit.states[0]!);
+        if (commit) {
+          if (wait && !run.isChanging) this.handOver(run, wait);
+          else if (wait) this.slots.enter(run, run.bytes * unknownDensity, groupOf(run)); // it ends, or waits with its run
+          return resolve(commit.states[0]!);
+        }
         // The run was released because a change before this one could not be written.
-        const { status } = this.#store.state(run.execution.id) ?? {};
+        const { status, epoch } = this.#store.state(run.execution.id) ?? {};
         const isOpen = status === "running" || status === "suspended";
-        if (run.isReleased && isOpen) return reject(refused(new Error("The run was released")));
+        if (run.isReleased && isOpen && epoch === run.committed.epoch)
+          return reject(refused(new Error("The run was released")));
         // The execution ended while it was loaded.
         this.#forget(run);
         resolve(false);
@@ -198,6 +279,7 @@ export class Runs implements RunHost<StoredState> {
         return justLoaded;
       },
     });
+    if (wait) this.#markWaiting(run);
     return promise;
   }
 
@@ -211,17 +293,23 @@ export class Runs implements RunHost<StoredState> {
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
     const row = toCommandRow(this.#store.newRow(), epoch + 1, next);
     const toChange = (seq: number): Change => {
-      return { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [] };
+      return { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [], parks: [] };
     };
     this.writer.write<{ change: Change; commit: Commit<StoredState> } | undefined>({
       work: () => {
+        this.#store.waits.remove(number);
         const change = toChange(this.#store.lastSeq(number) + 1);
         const commit = this.#store.save(state, change, noRow);
         return commit && { change, commit };
       },
       done: (saved) => {
         onCommit();
-        if (saved) this.#publish(execution.id, saved.change, saved.commit);
+        if (saved) {
+          this.rests.leavePlace(number);
+          const loaded = this.#runs.get(execution.id);
+          if (loaded?.committed.epoch === epoch) this.outrun(loaded); // it does not know this transition
+          this.#publish(execution.id, saved.change, saved.commit);
+        }
         resolve(saved ? saved.commit.states[0]! : false);
       },
       fail: (error) => reject(this.toAnswer(error)),
@@ -246,9 +334,17 @@ export class Runs implements RunHost<StoredState> {
   }
 
   commit(run: EmbeddedRun, change: Change, { done, fail, stalled }: Reactions<StoredState>): void {
+    const { number } = run.committed;
     this.writer.write<Commit<StoredState> | undefined>({
-      work: () => (run.isReleased ? undefined : this.#store.save(run.committed, change, (row) => run.readRow(row))),
-      done,
+      work: () => {
+        if (run.isReleased) return undefined;
+        this.rests.remove(number);
+        return this.#store.save(run.committed, change, (row) => run.readRow(row));
+      },
+      done: (commit) => {
+        if (commit) this.rests.forget(number);
+        done(commit);
+      },
       fail,
       stalled,
     });
@@ -259,7 +355,33 @@ export class Runs implements RunHost<StoredState> {
     return new Promise((resolve, reject) => this.writer.write({ work, done: resolve, fail: reject }));
   }
 
-  /** Resolves when a row of an execution is committed, or its run is forgotten. One caller at a time. */
+  /** Like `write`, but does not wait for a store that cannot be written for now. */
+  writeOrPass(work: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const stalled = (): true => {
+        resolve();
+        return true;
+      };
+      this.writer.write({ work, done: resolve, fail: reject, stalled });
+    });
+  }
+
+  /** Resolves when every change that was decided before is committed or dropped. */
+  written(): Promise<void> {
+    return new Promise((resolve, reject) =>
+      this.writer.write({
+        work: () => {},
+        done: resolve,
+        fail: (error) => reject(this.toAnswer(error)),
+        stalled: (cause) => {
+          reject(unavailable("Storage cannot be written: nothing was changed", cause));
+          return true;
+        },
+      }),
+    );
+  }
+
+  /** Resolves when a row of an execution is committed, its code waits for others, or its run is forgotten. One caller at a time. */
   nextChange(id: string): Promise<void> {
     return new Promise((resolve) => {
       this.#watchers.set(id, () => {
@@ -273,6 +395,7 @@ export class Runs implements RunHost<StoredState> {
     if (change.row?.body) this.slots.grow(run, toWeight(change.row.body));
     if (this.#watchers.size > 0) this.#watchers.get(run.execution.id)?.();
     this.#publish(run.execution.id, change, commit, run.failedStep);
+    if (change.parks.length > 0 || change.transitions.some(({ to }) => to === "running")) this.onWait(run);
   }
 
   #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>, failure?: FailedStep): void {
@@ -282,6 +405,8 @@ export class Runs implements RunHost<StoredState> {
     }
     countStates(this.#metrics, states);
     for (const state of states) {
+      this.changes.publish(state);
+      if (state.last?.to === "suspended" && state.last.wake) this.onTimer();
       if (state.status === "running") continue;
       this.waiters.notify(id, state);
       this.#onSettled(state, failure);
@@ -302,9 +427,26 @@ export class Runs implements RunHost<StoredState> {
     this.#checkIdle();
   }
 
+  rest(run: EmbeddedRun, ms: number, times: NextTimes): void {
+    this.rests.begin(run, ms, times);
+  }
+  wakeUp(run: EmbeddedRun): void {
+    this.rests.end(run);
+  }
+  lend(run: EmbeddedRun): void {
+    this.#absences.begin(run);
+    this.#watchers.get(run.execution.id)?.();
+    this.#checkIdle();
+  }
+  regain(run: EmbeddedRun): Promise<void> {
+    return this.#absences.end(run);
+  }
+
   #forget(run: EmbeddedRun): void {
     if (this.#runs.get(run.execution.id) !== run) return;
     this.#runs.delete(run.execution.id);
+    this.rests.forget(run.committed.number);
+    this.#absences.forget(run);
     run.release("The execution is no longer driven by this process");
     this.slots.leave(run);
     this.#watchers.get(run.execution.id)?.();
@@ -322,11 +464,20 @@ export class Runs implements RunHost<StoredState> {
     this.readers.close(id);
   }
 
+  outrun(run: EmbeddedRun): void {
+    this.#forget(run);
+    this.#checkIdle();
+  }
+
   get isClosing(): boolean {
     return this.#closing;
   }
   refuseWhenClosing(): void {
     if (this.#closing) throw shuttingDown();
+  }
+
+  toUnavailable(message: string, cause: unknown): unknown {
+    return this.#closing ? shuttingDown() : unavailable(message, cause);
   }
 
   /** The error of a request: a 503 while the server is shutting down. */
@@ -357,15 +508,13 @@ export class Runs implements RunHost<StoredState> {
   }
 
   #checkIdle(): void {
-    if (this.#closing && !this.all().some(({ inFlight }) => inFlight > 0)) this.#whenIdle();
+    // Those that wait for other executions would do so until the end.
+    if (this.#closing && !this.all().some((run) => run.inFlight > 0 && !this.#absences.has(run))) this.#whenIdle();
   }
 }
 
 /** The most bytes of stored values of the executions that run, by their weight. */
 const maxRunningBytes = (): number => quarterOfHeap() / heapPerByte;
-/** The weight of a byte of values that are not loaded. */
-export const unknownDensity = 2;
-
 const fileGone =
   "The data file was deleted or replaced: nothing can be written until it is back or the server is restarted";
 

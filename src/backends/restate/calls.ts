@@ -1,4 +1,4 @@
-import type { Context, InvocationId } from "@restatedev/restate-sdk";
+import type { Context, InvocationId, ObjectOptions } from "@restatedev/restate-sdk";
 import type { RestateSdk } from "./sdk.ts";
 
 /** The names of the services of one server. */
@@ -7,18 +7,24 @@ export interface ServiceNames {
   readonly drive: string;
   readonly wait: string;
   readonly conversation: string;
+  readonly group: string;
+  readonly mailbox: string;
+  readonly schedule: string;
 }
 export const toNames = (name: string): ServiceNames => ({
   register: name,
   drive: `${name}.drive`,
   wait: `${name}.wait`,
   conversation: `${name}.conversation`,
+  group: `${name}.group`,
+  mailbox: `${name}.mailbox`,
+  schedule: `${name}.schedule`,
 });
 
 /** The handler of another service. */
 interface Target {
   readonly service: string;
-  /** The execution or the conversation. */
+  /** The execution, the conversation, or the name and key of events. */
   readonly key: string;
   readonly method: string;
 }
@@ -50,6 +56,24 @@ export function createCalls({ serde }: RestateSdk): Calls {
 
 /** Restate pauses an invocation after a number of attempts, by default: nothing would continue it. */
 export const forever = { exponentiationFactor: 2, maxAttempts: 2_147_483_648 } as const;
+
+/** The options of an object whose handlers are all short. */
+export const shortHandlers: ObjectOptions = {
+  journalRetention: 0,
+  idempotencyRetention: 0,
+  enableLazyState: true,
+  // A replica that hangs must not keep the object.
+  inactivityTimeout: 2_000,
+  abortTimeout: 1_000,
+  // For ever: a handler that was given up half-way would leave half of its changes.
+  retryPolicy: { ...forever, initialInterval: 50, maxInterval: 1_000 },
+};
+
+/**
+ * The time that a handler gives what it reads over the ingress. No caller waits for it, and a handler that gives up is repeated:
+ * on a busy cluster that is more work than the answer.
+ */
+export const handlerReadMs = 30_000;
 
 /** The options of handlers that only read: their callers give up after 2 s, so Restate must not keep trying. */
 export const reading = {

@@ -17,7 +17,7 @@ export function restate(options: RestateBackendOptions): Backend {
     inspect: ({ root }) => inspect(settings, root),
     open(parts) {
       const engine = new RestateEngine({ ...parts, ...settings });
-      return { engine, conversations: engine.conversations };
+      return { engine, conversations: engine.conversations, schedules: engine.schedules };
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { SentEvent, Sending } from "../../engine/sent-event.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
@@ -5,11 +6,33 @@ import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
 import { isOwnId, newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
-import type { Engine, EngineLoad, ListFilter, ListPage, OpenOptions, Program, Resume } from "../../engine/backend.ts";
+import type { JsonText } from "../../core/json.ts";
+import type {
+  Engine,
+  EngineLoad,
+  EventsOptions,
+  ExecutionChange,
+  ListFilter,
+  ListPage,
+  OpenOptions,
+  Program,
+  Resume,
+  Retry,
+} from "../../engine/backend.ts";
+import type { ForkSource } from "../../engine/fork.ts";
+import type { HistoryRow } from "../../engine/history.ts";
+import { textOf } from "../../engine/runs/journal-row.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import {
+  isRetry,
+  type Execution,
+  type ExecutionState,
+  type Position,
+  type Transition,
+} from "../../engine/execution.ts";
 import { countStart } from "../../engine/runs/count-states.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
+import { Changes, type ChangeFilter } from "../../engine/runs/changes.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots } from "../../engine/runs/slots.ts";
@@ -22,15 +45,24 @@ import { createDriveService } from "./drive/drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
 import { Interruptions } from "./drive/interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
+import { createGroup, toGroupLimits } from "./groups/service.ts";
+import { LocalPlaces } from "./groups/local-places.ts";
 import { listExecutions } from "./list.ts";
+import { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
+import { toMailboxKey } from "./mailbox/mailbox-key.ts";
+import { createMailbox, mostEvents, type SendInput } from "./mailbox/service.ts";
 import type { RestateSettings } from "./options.ts";
 import { Programs } from "./programs.ts";
 import { createRegister } from "./register/register.ts";
-import type { BeginInput, DriveInput, MoveInput, MoveResult } from "./register/register-state.ts";
+import { mostChildren } from "./register/register-children.ts";
+import type { Bearing, BeginInput, Copies, DriveInput, MoveInput, MoveResult } from "./register/register-state.ts";
+import { toCopies } from "./drive/copies.ts";
+import { readHistory } from "./history.ts";
 import { startedIn } from "./drive/rows.ts";
 import { findDifference } from "./drive/replay-rows.ts";
 import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
+import { createScheduleBook, RestateSchedules } from "./schedules.ts";
 import { SettledStates } from "./settled-states.ts";
 import { States } from "./states.ts";
 import { StoredEvents } from "./stored-events.ts";
@@ -42,7 +74,10 @@ export interface RestateEngineOptions extends RestateSettings {
   readonly sseBufferBytes: number;
   readonly runningExecutions: number;
   readonly queuedExecutions: number;
+  readonly waitingExecutions: number;
   readonly executionBytes: number;
+  /** The most events of a name and key, up to 1,000. @default 1000 */
+  readonly storedEvents?: number | undefined;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
   readonly onSettled?: OnSettled | undefined;
@@ -52,6 +87,7 @@ export interface RestateEngineOptions extends RestateSettings {
 export class RestateEngine implements Engine {
   readonly clock: Clock = systemClock;
   readonly conversations: RestateConversations;
+  readonly schedules: RestateSchedules;
   readonly #options: RestateEngineOptions;
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
@@ -59,6 +95,7 @@ export class RestateEngine implements Engine {
   readonly #drives = new LocalDrives();
   readonly #arrivals = new Arrivals();
   readonly #readers: Readers;
+  readonly #changes = new Changes({ isRepeated: true });
   readonly #settled: SettledStates;
   readonly #slots: Slots;
   readonly #stored: StoredEvents;
@@ -79,12 +116,14 @@ export class RestateEngine implements Engine {
     this.#client = new RestateClient(options);
     this.#states = new States(this.#client, this.#names);
     this.#readers = new Readers(sseBufferBytes);
+    // Its groups are in Restate.
     this.#slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte });
     const shared = { client: this.#client, states: this.#states, names: this.#names, drives: this.#drives };
     const { signal: closing } = this.#closing;
     const { signal: closed } = this.#closed;
     const { promise: known } = this.#known;
     this.conversations = new RestateConversations({ ...shared, closed, known });
+    this.schedules = new RestateSchedules({ ...shared, known });
     this.#stored = new StoredEvents({ ...shared, readers: this.#readers, closing, replica: newId() });
     this.#settled = new SettledStates({ ...shared, known, arrivals: this.#arrivals, closed });
     this.#interruptions = new Interruptions(this.#client, this.#names);
@@ -95,7 +134,10 @@ export class RestateEngine implements Engine {
       drives: this.#drives,
       arrivals: this.#arrivals,
       slots: this.#slots,
+      places: new LocalPlaces({ ...shared, closing }),
+      mailboxes: new LocalMailboxes({ ...shared, logger: options.logger }),
       readers: this.#readers,
+      changes: this.#changes,
       stored: this.#stored,
       states: this.#states,
       settled: this.#settled,
@@ -110,7 +152,15 @@ export class RestateEngine implements Engine {
     await mayServe?.();
     const { retention } = this.#options;
     const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this.#replica, retention };
-    const services = [createRegister(parts), createDriveService(parts), createWait(parts), createConversation(parts)];
+    const services = [
+      createRegister(parts),
+      createDriveService(parts),
+      createWait(parts),
+      createConversation(parts),
+      createGroup(parts),
+      createMailbox(parts),
+      createScheduleBook(parts),
+    ];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();
     this.#slots.open();
@@ -136,16 +186,37 @@ export class RestateEngine implements Engine {
   }
 
   async begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<{ created: boolean }> {
+    // A workflow that fails after a crash keeps its register from the start, and so does one with a concurrency limit.
+    const isSolo = id === "awaited" && program.recovery !== "fail" && execution.concurrencyKey === undefined;
+    const created = await this.#reserve(execution.id, program, () =>
+      isSolo ? this.#beginSolo(execution) : this.#begin(execution, program, { isFresh: id === "fresh" }),
+    );
+    if (created) this.#started(execution);
+    return { created };
+  }
+
+  async fork(execution: Execution, program: Program, source: ForkSource): Promise<{ created: boolean }> {
+    const readText = (row: number): Promise<JsonText | undefined> => this.rowText(source.from, row);
+    const copies = source.rows.length > 0 ? await toCopies(execution, source, readText) : undefined;
+    const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, { copies }));
+    if (created) this.#started(execution);
+    return { created };
+  }
+
+  #started(execution: Execution): void {
+    countStart(this.#options.metrics, execution.workflowId);
+    this.#changes.publish({ execution, status: "running", epoch: 0 });
+  }
+
+  /** Starts or continues an execution. A drive that comes here finds the program and a slot. */
+  async #reserve<T>(id: string, program: Program, act: () => Promise<T>): Promise<T> {
     this.#refuseWhenClosing();
-    const release = this.#slots.reserve();
-    const forget = this.#expect(execution.id, program);
+    const { release } = this.#slots.reserve();
+    const forget = this.#expect(id, program);
     try {
-      // A workflow that fails after a crash keeps its register from the start.
-      const isSolo = id === "awaited" && program.recovery !== "fail";
-      const created = isSolo ? await this.#beginSolo(execution) : await this.#begin(execution, program, id === "fresh");
-      if (created) countStart(this.#options.metrics, execution.workflowId);
-      else forget();
-      return { created };
+      const done = await act();
+      if (!done) forget();
+      return done;
     } catch (error) {
       forget();
       throw error;
@@ -154,11 +225,30 @@ export class RestateEngine implements Engine {
     }
   }
 
-  async #begin(execution: Execution, program: Program, isFresh: boolean): Promise<boolean> {
+  async #begin(
+    execution: Execution,
+    program: Program,
+    { isFresh = false, copies }: { isFresh?: boolean; copies?: Copies | undefined },
+  ): Promise<boolean> {
     const { id } = execution;
+    const limits = toGroupLimits(program, this.#options);
     if (!isFresh && isOwnId(id) && (await this.#states.solo(id))) return false;
-    const input: BeginInput = { execution, token: newId(), failsOnCrash: program.recovery === "fail" };
-    return this.#write<boolean>(id, "begin", input);
+    const failsOnCrash = program.recovery === "fail";
+    const input: BeginInput = { execution, token: newId(), failsOnCrash, copies, limits };
+    const { parent } = execution;
+    const begun = parent?.cancels ? await this.#bear(parent.id, input) : await this.#write<Bearing>(id, "begin", input);
+    if (begun === "full") throw tooManyWait();
+    if (begun === "many")
+      throw new ServeError(400, `Execution ${parent?.id} has ${mostChildren} children with cancelWith`);
+    if (begun === "cancelled" || begun === "missing")
+      throw new ServeError(409, `Execution ${parent?.id} was cancelled`);
+    return begun;
+  }
+  /** Starts a child that is cancelled with its parent. */
+  async #bear(parentId: string, input: BeginInput): Promise<Bearing> {
+    const bear = (): Promise<Bearing> => this.#write(parentId, "bear", input);
+    const begun = await bear();
+    return begun === "missing" && (await this.#states.summon(parentId)) ? bear() : begun;
   }
   async #beginSolo(execution: Execution): Promise<true> {
     const input: DriveInput = { execution, isNew: true, isSolo: true, epoch: 0, commands: [] };
@@ -191,9 +281,14 @@ export class RestateEngine implements Engine {
     return this.#settled.next(id, afterEpoch, signal);
   }
 
-  events(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<StoredEvent | LiveEvent> {
+  events(
+    id: string,
+    afterSeq: number,
+    signal: AbortSignal,
+    options?: EventsOptions,
+  ): AsyncGenerator<StoredEvent | LiveEvent> {
     const stop = AbortSignal.any([signal, this.#closing.signal]);
-    return this.#read(id, afterSeq, stop, this.#readers.open(id, stop));
+    return this.#read(id, afterSeq, stop, this.#readers.open(id, stop), options);
   }
 
   async *#read(
@@ -201,11 +296,16 @@ export class RestateEngine implements Engine {
     afterSeq: number,
     stop: AbortSignal,
     reader: Reader,
+    { until }: EventsOptions = {},
   ): AsyncGenerator<StoredEvent | LiveEvent> {
     await this.#known.promise;
     void this.#stored.follow(id);
-    const isRunning = (): Promise<boolean> => this.#stored.isRunning(id, stop);
-    yield* readEvents({ read: (after) => this.#stored.read(id, after, stop), isRunning }, reader, afterSeq);
+    const isOpen = (): Promise<boolean> => this.#stored.isOpen(id, stop, until);
+    yield* readEvents({ read: (after) => this.#stored.read(id, after, stop), isOpen }, reader, afterSeq);
+  }
+
+  changes(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
+    return this.#changes.open(filter, AbortSignal.any([signal, this.#closing.signal]));
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {
@@ -217,32 +317,51 @@ export class RestateEngine implements Engine {
     return this.#stored.position(id);
   }
 
-  async resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
-    this.#refuseWhenClosing();
-    const release = this.#slots.reserve();
-    const forget = this.#expect(id, program);
-    try {
-      const difference = await this.#findDifference(id, epoch, program);
-      if (difference !== undefined) throw new ServeError(409, `Workflow changed: ${difference}`);
-      const next: Transition = { at: Date.now(), to: "running", ...how };
-      const resumed = await this.#move(id, { next, epoch, steps: program.steps });
-      if (!resumed) forget();
-      return resumed;
-    } catch (error) {
-      forget();
-      throw error;
-    } finally {
-      release();
-    }
+  resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
+    const { branch, ...rest } = how;
+    return this.#continue(id, { epoch, branch }, { at: Date.now(), to: "running", ...rest }, program);
+  }
+  retry(id: string, epoch: number, how: Retry, program: Program): Promise<ExecutionState | false> {
+    return this.#continue(id, { epoch }, { at: Date.now(), to: "running", isRetry: true, ...how }, program);
   }
 
-  /** The first difference between the rows of a suspended execution and the code. One that is driven continues on its own. */
-  async #findDifference(id: string, epoch: number, program: Program): Promise<string | undefined> {
+  #continue(
+    id: string,
+    expected: Pick<MoveInput, "epoch" | "branch">,
+    next: Transition,
+    program: Program,
+  ): Promise<ExecutionState | false> {
+    return this.#reserve(id, program, async () => {
+      const difference = await this.#findDifference(id, expected, program);
+      if (difference !== undefined) throw new ServeError(409, `Workflow changed: ${difference}`);
+      const limits = toGroupLimits(program, this.#options);
+      return this.#move(id, { next, ...expected, steps: program.steps, limits });
+    });
+  }
+
+  /** The first difference between the rows of an execution and the code. One that is driven continues on its own. */
+  async #findDifference(
+    id: string,
+    { epoch, branch }: Pick<MoveInput, "epoch" | "branch">,
+    program: Program,
+  ): Promise<string | undefined> {
     const [state, brief, rows] = await Promise.all([this.state(id), this.#states.brief(id), this.#stored.allRows(id)]);
-    const isSuspended = state?.status === "suspended" && state.epoch === epoch && brief?.isDriven === false;
+    if (!state || state.status === "running" || brief?.isDriven !== false) return undefined;
+    if (state.epoch !== epoch && branch === undefined) return undefined; // another change was first
     // Rows that the last drive has not stored yet are compared by the next one.
-    if (!isSuspended || rows.at(-1)?.epoch !== epoch) return undefined;
+    if (rows.at(-1)?.epoch !== state.epoch) return undefined;
     return findDifference(state.execution, rows, [], program);
+  }
+
+  async send(event: SentEvent): Promise<Sending> {
+    this.#refuseWhenClosing();
+    await this.#known.promise;
+    const { storedEvents = mostEvents } = this.#options;
+    const input: SendInput = { event, most: Math.min(mostEvents, storedEvents) };
+    // A call that is sent twice is known by the id of the event.
+    const sending = await this.#client.write<Sending | "full">(this.#names.mailbox, toMailboxKey(event), "send", input);
+    if (sending === "full") throw busy("Too many events are stored", 60);
+    return sending;
   }
 
   cancel(id: string, reason: string): Promise<ExecutionState | false> {
@@ -253,18 +372,35 @@ export class RestateEngine implements Engine {
     const input: MoveInput = { ...change, token: newId() };
     const move = (): Promise<MoveResult> => this.#write(id, "move", input);
     let moved = await move();
-    if (moved.isMissing && (await this.#states.summon(id))) moved = await move();
-    const { state, isBusy } = moved;
+    if (moved.isMissing && (await this.#summon(id, input.next))) moved = await move();
+    const { state, isBusy, isFull } = moved;
+    if (isFull) throw tooManyWait();
     if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
     if (!state) return false;
     this.#settled.notify(state);
+    this.#changes.publish(state);
     if (state.status !== "running") this.#options.onSettled?.(state);
     return state;
+  }
+
+  /** Lets an execution get a register: a retry is for one that has ended, any other change for one that runs. */
+  #summon(id: string, next: Transition): Promise<boolean> {
+    return isRetry(next) ? this.#states.register(id) : this.#states.summon(id);
   }
 
   async #write<T>(id: string, method: string, input: unknown): Promise<T> {
     await this.#known.promise;
     return this.#client.write(this.#names.register, id, method, input);
+  }
+
+  async *history(id: string): AsyncGenerator<readonly HistoryRow[]> {
+    await this.#known.promise;
+    yield* readHistory(this.#states, this.#stored, id);
+  }
+  async rowText(id: string, row: number): Promise<JsonText | undefined> {
+    await this.#known.promise;
+    const stored = await this.#stored.row(id, row);
+    return stored?.row && textOf(stored.row);
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
@@ -276,10 +412,10 @@ export class RestateEngine implements Engine {
     const { running, queued } = this.#slots;
     return { running, queued };
   }
-  running(workflowId: string): number {
+  isRunning(workflowId: string): boolean {
     const isOne = ({ status, execution }: LocalDrive): boolean =>
       status === "running" && execution.workflowId === workflowId;
-    return this.#drives.all().filter(isOne).length;
+    return this.#drives.all().some(isOne);
   }
 
   #refuseWhenClosing(): void {
@@ -307,6 +443,8 @@ export class RestateEngine implements Engine {
     await this.#endpoint?.close();
   }
 }
+
+const tooManyWait = (): ServeError => busy("Too many executions are waiting", 1);
 
 /** The time in which a server that is closed gives back the turns of its conversations. */
 const leaveMs = 3_000;

@@ -1,15 +1,26 @@
 import type { ListFilter, ListPage } from "../../engine/backend.ts";
-import type { Execution, ExecutionState, ExecutionStatus } from "../../engine/execution.ts";
+import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
 import { maxPageBytes } from "../../engine/listed-value.ts";
+import { kindsOf } from "../../engine/suspension.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { ServiceNames } from "./calls.ts";
 
-/** The text that lists are made from. SQL splits it at `|`; the first and the last part are empty, because JSON adds quotes. */
-export function toIndex({ workflowId, startAt, id, userId }: Execution, status: ExecutionStatus): string {
-  const parts = [workflowId, toSortable(startAt), id, status, userId === undefined ? "" : `u${userId}`];
+/**
+ * The text that lists are made from. SQL splits it at `|`; the first and the last part are empty, because JSON adds quotes. The
+ * part before the last one has the kinds of a suspension, each between dots, or is `cancelled`.
+ */
+export function toIndex(
+  { workflowId, startAt, id, userId }: Execution,
+  status: ExecutionStatus,
+  last?: Transition | undefined,
+): string {
+  const isCancelled = last !== undefined && "cancellation" in last;
+  const detail = isCancelled ? cancelled : last?.to === "suspended" ? `.${kindsOf(last).join(".")}.` : "";
+  const parts = [workflowId, toSortable(startAt), id, status, userId === undefined ? "" : `u${userId}`, detail];
   return `|${parts.map((part) => encodeURIComponent(part)).join("|")}|`;
 }
 
+const cancelled = "cancelled";
 const toSortable = (startAt: number): string => String(startAt).padStart(15, "0");
 const part = (index: number): string => `split_part(value_utf8, '|', ${index + 2})`;
 const quote = (text: string): string => `'${encodeURIComponent(text).replaceAll("'", "''")}'`;
@@ -40,14 +51,8 @@ export async function listExecutions(
   names: ServiceNames,
   filter: ListFilter,
 ): Promise<ListPage> {
-  const { workflowId, status, userId, limit, before } = filter;
-  const where = [
-    isIndexed(names),
-    `${part(0)} = ${quote(workflowId)}`,
-    ...(status ? [`${part(3)} = ${quote(status)}`] : []),
-    ...(userId === undefined ? [] : [`${part(4)} = ${quote(`u${userId}`)}`]),
-    ...(before ? [isBefore(before)] : []),
-  ];
+  const { limit } = filter;
+  const where = [isIndexed(names), ...toConditions(filter)];
   const found = await client.query<{ id: string; service: string }>(
     `select service_key as id, service_name as service from state where ${where.join(" and ")}
       order by ${part(1)} desc, ${part(2)} desc limit ${limit + 1}`,
@@ -67,6 +72,27 @@ export async function listExecutions(
     }
   }
   return { states: [...states.values()], hasMore: found.length > limit };
+}
+
+function toConditions(filter: ListFilter): string[] {
+  const { workflowId, status, kind, userId, idPrefix, isCancelled, since, until, before } = filter;
+  const isOneOf = (index: number, values: readonly string[]): string =>
+    values.length === 0 ? "1 = 0" : `${part(index)} in (${values.map(quote).join(", ")})`;
+  return [
+    ...(workflowId === undefined ? [] : [isOneOf(0, [workflowId])]),
+    ...(status ? [isOneOf(3, status)] : []),
+    ...(kind ? [isOneOf(3, ["suspended"]), hasKind(kind)] : []),
+    ...(userId === undefined ? [] : [isOneOf(4, [`u${userId}`])]),
+    ...(idPrefix === undefined ? [] : [`starts_with(${part(2)}, ${quote(idPrefix)})`]),
+    ...(isCancelled === undefined ? [] : [`${isCancelled ? "" : "not "}${isOneOf(5, [cancelled])}`]),
+    ...(since === undefined ? [] : [`${part(1)} >= ${quote(toSortable(since))}`]),
+    ...(until === undefined ? [] : [`${part(1)} <= ${quote(toSortable(until))}`]),
+    ...(before ? [isBefore(before)] : []),
+  ];
+}
+
+function hasKind(kinds: readonly string[]): string {
+  return kinds.length === 0 ? "1 = 0" : `(${kinds.map((kind) => `${part(5)} like '%.${kind}.%'`).join(" or ")})`;
 }
 
 function isBefore({ startAt, id }: { startAt: number; id: string }): string {

@@ -1,16 +1,23 @@
 import { toWeight } from "../../core/heap-weight.ts";
+import type { JsonText } from "../../core/json.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../engine/execution.ts";
 import { countStates } from "../../engine/runs/count-states.ts";
 import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
+import type { Admissible } from "../../engine/runs/groups.ts";
+import type { Changes } from "../../engine/runs/changes.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
-import type { Admissible, Slots } from "../../engine/runs/slots.ts";
+import type { Slots } from "../../engine/runs/slots.ts";
 import type { Arrivals } from "./arrivals.ts";
-import type { DriveHost } from "./drive/drive-host.ts";
+import { handlerReadMs } from "./calls.ts";
+import type { DriveHost, Seat } from "./drive/drive-host.ts";
 import type { LocalDrive, LocalDrives } from "./drive/drives.ts";
 import type { Interruptions } from "./drive/interruptions.ts";
+import type { LocalPlaces } from "./groups/local-places.ts";
+import type { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
+import type { EventHead } from "./mailbox/service.ts";
 import type { Programs } from "./programs.ts";
 import type { RescueHost } from "./register/register-rescue.ts";
 import type { RescueInput } from "./register/register-state.ts";
@@ -27,7 +34,10 @@ interface ReplicaParts {
   readonly drives: LocalDrives;
   readonly arrivals: Arrivals;
   readonly slots: Slots;
+  readonly places: LocalPlaces;
+  readonly mailboxes: LocalMailboxes;
   readonly readers: Readers;
+  readonly changes: Changes;
   readonly stored: StoredEvents;
   readonly states: States;
   readonly settled: SettledStates;
@@ -54,22 +64,50 @@ export class Replica implements DriveHost, RescueHost {
     return this.#parts.programs.find(execution);
   }
 
-  enter(drive: LocalDrive & Admissible): () => void {
-    const { programs, arrivals, drives, slots } = this.#parts;
-    const { id, input } = drive.execution;
+  enter(drive: LocalDrive & Admissible): Seat {
+    const { programs, arrivals, drives, slots, places } = this.#parts;
+    const { execution } = drive;
+    const { id, input } = execution;
     programs.arrived(id);
     arrivals.note(id);
     const remove = drives.add(id, drive);
-    slots.enter(drive, toWeight(input));
-    return () => {
+    const enter = (): void => slots.enter(drive, toWeight(input));
+    // A drive that waits for its group takes no slot.
+    const stopWaiting = execution.concurrencyKey === undefined ? enter() : places.wait(execution, enter);
+    const leave = (): void => {
       remove();
+      stopWaiting?.();
       slots.leave(drive);
     };
+    // One after the other: a drive that continues at once must not be noted as absent afterwards.
+    let noted = Promise.resolve();
+    const note = (isAbsent: boolean): Promise<void> =>
+      (noted = noted.then(() => this.#parts.interruptions.note(drive, isAbsent)));
+    const lend = (): void => {
+      slots.lend(drive);
+      void note(true);
+    };
+    const regain = async (): Promise<void> => {
+      await note(false);
+      await slots.regain(drive);
+    };
+    return { enter, leave, rest: () => slots.rest(drive), lend, regain };
+  }
+
+  eventHeads(mailbox: string): Promise<readonly EventHead[]> {
+    return this.#parts.mailboxes.eventHeads(mailbox);
+  }
+  eventData(mailbox: string, id: string): Promise<JsonText | undefined> {
+    return this.#parts.mailboxes.eventData(mailbox, id);
+  }
+  refused(execution: Execution, stepId: string, event: string, problem: string): void {
+    this.#parts.mailboxes.refused(execution, stepId, event, problem);
   }
 
   publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay = false): void {
-    const { readers, settled, metrics } = this.#parts;
+    const { readers, settled, metrics, changes } = this.#parts;
     if (!isReplay) countStates(metrics, states);
+    if (!isReplay) for (const state of states) changes.publish(state);
     if (readers.has(id)) for (const event of toEvents(id, row)) readers.publish(id, event);
     for (const state of states) settled.notify(state);
   }
@@ -81,7 +119,7 @@ export class Replica implements DriveHost, RescueHost {
   }
 
   firstRows(id: string, count: number): Promise<StoredRow[]> {
-    return this.#parts.stored.firstRows(id, count);
+    return this.#parts.stored.firstRows(id, count, handlerReadMs);
   }
 
   rescue(input: RescueInput, id: string): void {

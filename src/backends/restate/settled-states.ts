@@ -54,6 +54,7 @@ export class SettledStates {
   /** Keeps the next state of an execution for a caller that is about to ask. */
   expect(id: string): void {
     this.forget(id);
+    this.#started.delete(id);
     this.#recent.set(id, undefined);
     this.#evict();
   }

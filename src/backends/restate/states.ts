@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../../core/error.ts";
-import { isId, isOwnId } from "../../core/id.ts";
+import { isExecutionId, isOwnId } from "../../core/id.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
@@ -37,7 +37,7 @@ export class States {
 
   /** The execution may get its register between the two questions: then the drive has forgotten it. */
   async #find<T>(id: string, read: () => Promise<T | null>, toFound: (solo: Solo) => T): Promise<T | null> {
-    if (!isId(id)) return null; // `..` would change the path of the request
+    if (!isExecutionId(id)) return null; // `..` would change the path of the request
     const found = await read();
     if (found || !isOwnId(id)) return found;
     const solo = await this.solo(id);
@@ -68,6 +68,14 @@ export class States {
       await sleep(pauseMs);
     }
     throw busy(`Execution ${id} does not answer`, 1);
+  }
+
+  /** Lets an execution that has ended without a register get one. Returns whether it has one now. */
+  async register(id: string): Promise<boolean> {
+    if (!isOwnId(id)) return false;
+    const solo = await this.solo(id);
+    if (solo?.last) await this.#client.write(this.#names.drive, id, "registerSolo", null);
+    return this.isRegistered(id);
   }
 
   /** Resolves the summons of a drive. A failure is not reported: who needs the register summons again. */

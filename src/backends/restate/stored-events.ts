@@ -43,10 +43,10 @@ export class StoredEvents {
     return first && { stepId: first[0], stepIndex: 0 }; // it has no rows yet
   }
 
-  async firstRows(id: string, count: number): Promise<StoredRow[]> {
+  async firstRows(id: string, count: number, limitMs?: number): Promise<StoredRow[]> {
     const all: StoredRow[] = [];
     while (all.length < count) {
-      const { rows, last } = await this.#rows(id, all.length);
+      const { rows, last } = await this.#rows(id, all.length, limitMs);
       all.push(...rows);
       if (rows.length === 0 || all.length > last!.number) break;
     }
@@ -67,11 +67,11 @@ export class StoredEvents {
     }
   }
 
-  /** Whether more events will come: the execution runs, or its register is ahead of its rows. */
-  async isRunning(id: string, signal: AbortSignal): Promise<boolean> {
+  /** Whether more events will come: the execution runs or may be resumed, or its register is ahead of its rows. */
+  async isOpen(id: string, signal: AbortSignal, until?: "end"): Promise<boolean> {
     const brief = await this.#persist(() => this.#parts.states.brief(id), signal);
     if (!brief) return false;
-    if (brief.status === "running") return true;
+    if (brief.status === "running" || (until === "end" && brief.status === "suspended")) return true;
     const page = await this.#persist(() => this.#rows(id, Number.MAX_SAFE_INTEGER), signal);
     return page?.last?.epoch !== brief.epoch;
   }
@@ -84,8 +84,12 @@ export class StoredEvents {
     await sleep(localMs);
     let next: number | undefined;
     let isIdle = false;
+    const left = this.#left(id);
+    const over = new AbortController();
+    void left.then(() => over.abort());
+    const stop = AbortSignal.any([closing, over.signal]);
     while (readers.has(id) && !closing.aborted) {
-      await Promise.race([drives.gone(id), this.#left(id)]);
+      await Promise.race([drives.gone(id), left]);
       const page = await this.#persist(() => this.#rows(id, next ?? Number.MAX_SAFE_INTEGER), closing);
       if (!page || !readers.has(id)) break;
       // The last row first: a reader that has missed one before it reads the store again.
@@ -98,10 +102,11 @@ export class StoredEvents {
         isIdle = false;
         continue;
       }
-      const wait = client.wait(names.wait, "row", { id, afterRow: (next ?? 0) - 1, replica }, closing);
-      await wait.catch(() => sleep(retryMs));
+      const suspendedEpoch = isIdle ? await this.#suspendedEpoch(id, page, stop) : undefined;
+      const input = { id, afterRow: (next ?? 0) - 1, replica, suspendedEpoch };
+      await client.wait(names.wait, "row", input, stop).catch(() => sleep(retryMs));
       // Only a register wakes the reader.
-      if (isIdle) await this.#persist(() => this.#parts.states.summon(id), closing);
+      if (isIdle && suspendedEpoch === undefined) await this.#persist(() => this.#parts.states.summon(id), closing);
       await sleep(isIdle ? retryMs : localMs);
       isIdle = true; // without a drive, the wait ends at once: the last row is on its way
     }
@@ -109,14 +114,31 @@ export class StoredEvents {
     if (readers.has(id) && !closing.aborted) void this.follow(id);
   }
 
+  /** The epoch of the suspension that ends these rows; undefined if the execution is not suspended or more rows follow. */
+  async #suspendedEpoch(id: string, { last }: RowPage, signal: AbortSignal): Promise<number | undefined> {
+    const brief = await this.#persist(() => this.#parts.states.brief(id), signal);
+    return brief?.status === "suspended" && last?.epoch === brief.epoch ? brief.epoch : undefined;
+  }
+
   /** Resolves when the execution has no readers here. */
   async #left(id: string): Promise<void> {
     while (this.#parts.readers.has(id)) await sleep(retryMs, undefined, { ref: false });
   }
 
-  #rows(id: string, from: number): Promise<RowPage> {
+  #rows(id: string, from: number, limitMs?: number): Promise<RowPage> {
     const { client, names } = this.#parts;
-    return client.read(names.drive, id, "rows", from);
+    return client.read(names.drive, id, "rows", from, limitMs);
+  }
+
+  /** The next rows from a number on, without long values. */
+  shortRows(id: string, from: number): Promise<RowPage> {
+    const { client, names } = this.#parts;
+    return client.read(names.drive, id, "shortRows", from);
+  }
+
+  row(id: string, number: number): Promise<StoredRow | null> {
+    const { client, names } = this.#parts;
+    return client.read(names.drive, id, "row", number);
   }
 
   /** Tries again while Restate cannot be reached: a stream does not end with a failed read. Undefined: the reader has left. */

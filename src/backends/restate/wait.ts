@@ -2,6 +2,7 @@ import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { Calls, ServiceNames } from "./calls.ts";
 import type { LineNews } from "./conversations/line.ts";
+import type { PlaceNews } from "./groups/service.ts";
 import type { WatchInput } from "./register/register-state.ts";
 import type { RestateSdk } from "./sdk.ts";
 
@@ -40,6 +41,12 @@ export function createWait({
         calls.tell(context, { service: names.register, key: id, method: "watch" }, { ...input, awakeable });
         await promise;
         return null;
+      },
+      /** Resolves when an execution has a place in its group, or is not in it. */
+      async place(context: Context, { key, id }: { key: string; id: string }): Promise<PlaceNews> {
+        const { id: awakeable, promise } = context.awakeable<PlaceNews>();
+        calls.tell(context, { service: names.group, key, method: "watch" }, { id, awakeable });
+        return promise;
       },
       /** Resolves when a place in the line of a conversation has the turn, or is gone. */
       async turn(context: Context, { key, id }: { key: string; id: string }): Promise<LineNews> {

@@ -68,7 +68,7 @@ export async function interruptible<T>(run: (signal: AbortSignal) => Promise<T>)
 export async function withKnownIds(
   refusal: unknown,
   client: Client,
-  nouns: "workflows" | "agents",
+  nouns: "workflows" | "agents" | "schedules",
   id: string,
 ): Promise<unknown> {
   if (!(refusal instanceof RefusalError) || refusal.status !== 404) return refusal;

@@ -4,6 +4,7 @@ import { toVisible } from "../../core/visible.ts";
 import type { Execution } from "./execution.ts";
 import type { PendingStep } from "./suspension.ts";
 import type { Target } from "./target.ts";
+import { toWaitText } from "./wait-text.ts";
 
 /** Returns the commands that resume an execution later. */
 export function toResumeLines(
@@ -22,6 +23,21 @@ export function toResumeLines(
   ];
 }
 
+/** Returns the lines about an execution that continues by itself: at a time, or with an event. */
+export function toWaitLines(execution: Execution, pending: PendingStep, target: Target): string[] {
+  const lines = [
+    `execution ${execution.id} ${toWaitText(pending)}`,
+    `  follow it later with: ${toFollow(execution, target)}`,
+  ];
+  if (typeof pending.event !== "string") return lines;
+  const { event: name, key } = pending;
+  const body = toWord(JSON.stringify({ name, key, data: {} }));
+  return [
+    ...lines,
+    `  send the event with: ${toPost(`${target.url}/events`, target)} -H 'content-type: application/json' -d ${body}`,
+  ];
+}
+
 /** Returns the commands that follow or cancel an execution after Ctrl+C. */
 export function toLeaveLines(execution: Execution, target: Target): string[] {
   return [
@@ -34,9 +50,12 @@ export function toLeaveLines(execution: Execution, target: Target): string[] {
 const toFollow = ({ workflowId, id }: Execution, { flag }: Target): string =>
   `npx agentserve call workflow ${workflowId} --execution ${id}${flag}`;
 
-function toCurl({ path }: Execution, action: string, { url, token }: Target): string {
+const toCurl = ({ path }: Execution, action: string, target: Target): string =>
+  toPost(`${target.url}${path}/${action}`, target);
+
+function toPost(url: string, { token }: Target): string {
   const authorization = token === undefined ? "" : ` -H "Authorization: Bearer $AGENTSERVE_TOKEN"`;
-  return `curl -X POST ${toWord(`${url}${path}/${action}`)}${authorization}`;
+  return `curl -X POST ${toWord(url)}${authorization}`;
 }
 
 /**

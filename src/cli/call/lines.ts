@@ -2,6 +2,7 @@ import { colors } from "../colors.ts";
 import type { ServerEvent } from "./events.ts";
 import { dim, toSeconds, toShort, type Screen } from "./screen.ts";
 import { toPendingStep } from "./suspension.ts";
+import { toWaitText } from "./wait-text.ts";
 
 const mostSteps = 10_000;
 
@@ -43,9 +44,10 @@ export class WorkflowLines {
   }
 
   #showSuspension({ suspension }: ServerEvent): void {
-    const { stepId, reason, data, others } = toPendingStep(suspension);
+    const pending = toPendingStep(suspension);
+    const { stepId, data, others } = pending;
     const also = others > 0 ? dim(`, and ${others} more`) : "";
-    this.#screen.line(`${colors.yellow("‖")} ${toShort(stepId, 200)} waits${also}: ${toShort(reason, 2_000)}`);
+    this.#screen.line(`${colors.yellow("‖")} ${toShort(stepId, 200)} ${toWaitText(pending, also)}`);
     if (data !== undefined) this.#screen.line(dim(`  ${toShort(data, 2_000)}`));
   }
 }

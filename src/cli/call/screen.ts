@@ -74,6 +74,9 @@ export function toShort(value: unknown, most = 300): string {
   return toVisible(typeof value === "string" ? value : (JSON.stringify(value) ?? ""), { most });
 }
 
+/** Returns an id of the server in one line. The longest ids are those of executions of schedules. */
+export const toShortId = (id: unknown): string => toShort(id, 160);
+
 export const toSeconds = (ms: number): string =>
   ms < 1_000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
 

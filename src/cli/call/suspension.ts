@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { isObject, toObject } from "../../core/json.ts";
+import { loopTypes } from "../../engine/definition.ts";
 import type { Client } from "./client.ts";
 import type { Execution } from "./execution.ts";
 import { ConnectionError, RefusalError } from "./failure.ts";
+import type { Wait } from "./wait-text.ts";
 
-/** A step that waits for an answer. */
-export interface PendingStep {
+/** A step that waits for an answer, a time or an event. */
+export interface PendingStep extends Wait {
   readonly stepId: string;
   readonly reason: string;
   readonly data?: unknown;
@@ -17,15 +19,21 @@ export interface PendingStep {
 
 /** Returns the first step that waits. */
 export function toPendingStep(suspension: unknown): PendingStep {
-  const { pending, suspendedAt, ...first } = toObject(suspension);
+  const { pending, pendingCount, suspendedAt, ...first } = toObject(suspension);
   const all = Array.isArray(pending) ? pending : [];
-  const { stepId, reason, data } = toObject(all[0] ?? first);
+  const count = typeof pendingCount === "number" ? pendingCount : all.length;
+  const { stepId, reason, data, kind, wakeAt, deadline, event, key } = toObject(all[0] ?? first);
   return {
+    kind,
+    wakeAt,
+    deadline,
+    event,
+    key,
     stepId: String(stepId ?? ""),
     reason: String(reason ?? ""),
     ...(data !== undefined && { data }),
     suspendedAt: String(suspendedAt ?? ""),
-    others: Math.max(all.length - 1, 0),
+    others: Math.max(count - 1, 0),
   };
 }
 
@@ -46,8 +54,11 @@ function findStep(steps: unknown, path: readonly string[], depth: number): Recor
   if (!Array.isArray(steps) || depth > 32) return undefined;
   const [head, ...rest] = path;
   for (const step of steps.map(toObject)) {
-    if (step["id"] === head && rest.length === 0) return step;
-    const inside = step["type"] === "andWorkflow" ? (step["id"] === head ? rest : undefined) : path;
+    const isOwn = step["id"] === head;
+    if (isOwn && rest.length === 0) return step;
+    const isLoop = loopTypes.has(String(step["type"])); // a number follows its id
+    const isClosed = isLoop || step["type"] === "andWorkflow";
+    const inside = !isClosed ? path : isOwn ? rest.slice(isLoop ? 1 : 0) : undefined;
     const found = inside && findStep(step["steps"], inside, depth + 1);
     if (found) return found;
   }

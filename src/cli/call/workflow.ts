@@ -1,26 +1,30 @@
-import { idRule, isId, newId } from "../../core/id.ts";
+import { idRule, isExecutionId, isId, newId } from "../../core/id.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { exitCodes } from "../fail.ts";
 import { UsageError } from "../usage.ts";
 import { InterruptError, interruptible, parseJson, readInput, withKnownIds, type Call } from "./call.ts";
-import { toLeaveLines, toResumeLines, toShape } from "./commands.ts";
+import { toLeaveLines, toResumeLines, toShape, toWaitLines } from "./commands.ts";
 import type { ServerEvent } from "./events.ts";
 import { Execution } from "./execution.ts";
 import { RefusalError } from "./failure.ts";
 import { fillForm } from "./form.ts";
 import { WorkflowLines } from "./lines.ts";
 import { CancelError } from "./prompt.ts";
-import { dim, toShort } from "./screen.ts";
+import { dim, toShort, toShortId } from "./screen.ts";
 import { findResumeSchema, resume, toPendingStep, type PendingStep } from "./suspension.ts";
+import { needsAnswer } from "./wait-text.ts";
 
 const mostRounds = 1_000;
 
 /** Runs a workflow until it ends. Prints its events and asks for the answers that it waits for. */
 export async function callWorkflow(call: Call): Promise<void> {
   const { id: workflowId, flags, client, screen } = call;
-  if (flags.execution !== undefined && !isId(flags.execution)) throw new UsageError(`--execution: expected ${idRule}`);
+  // One that exists may have a longer id, given by the server.
+  const isValid = call.input === undefined ? isExecutionId : isId;
+  if (flags.execution !== undefined && !isValid(flags.execution))
+    throw new UsageError(`--execution: expected ${idRule}`);
   const given = flags.resume === undefined ? [] : [parseJson(flags.resume, "--resume")];
   const execution = new Execution({
     client,
@@ -47,6 +51,11 @@ export async function callWorkflow(call: Call): Promise<void> {
     let result = await begin(call, execution, run);
     for (let rounds = 0; result["status"] === "suspended" && rounds < mostRounds; rounds++) {
       const pending = toPendingStep(result["suspension"]);
+      if (!needsAnswer(pending)) {
+        for (const line of toWaitLines(execution, pending, client.target)) screen.note(line);
+        process.exitCode = exitCodes.suspended;
+        return;
+      }
       if (!(await answer(call, execution, pending, given))) {
         process.exitCode = exitCodes.suspended;
         return;
@@ -135,5 +144,5 @@ async function answer(call: Call, execution: Execution, pending: PendingStep, gi
 function toFailure({ status, error, cancellation, executionId }: ServerEvent): UserError {
   const { reason } = (cancellation ?? {}) as { reason?: unknown };
   const why = cancellation ? `was cancelled: ${toShort(reason, 2_000)}` : `failed: ${toShort(error ?? status, 2_000)}`;
-  return new UserError(`The workflow ${why}`, { hint: `execution ${toShort(executionId, 128)}` });
+  return new UserError(`The workflow ${why}`, { hint: `execution ${toShortId(executionId)}` });
 }

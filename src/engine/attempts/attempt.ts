@@ -2,19 +2,24 @@ import { toContextMap } from "../../core/caller.ts";
 import type { ClockTimer } from "../../core/clock.ts";
 import { cut } from "../../core/cut.ts";
 import { longestTimerMs } from "../../core/duration.ts";
-import { ServeError, toErrorMessage } from "../../core/error.ts";
-import { fromJsonText, toJsonText, toObject, type JsonText } from "../../core/json.ts";
+import { isRetryable, isShown, toErrorMessage } from "../../core/error.ts";
+import { fromJsonText, toJsonText, toObject } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
+import { quote } from "../../core/quote.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import { runOutOfScope } from "../../core/scope.ts";
 import { runInSpan } from "../../core/trace.ts";
-import type { Agent, AskAgent, AskOptions, Prompt } from "../ask.ts";
-import { toDelay, type TableCode } from "../code-table.ts";
-import type { CodeTools } from "../definition.ts";
+import type { AskAgent, AskOptions } from "../ask.ts";
+import type { Agent, Prompt } from "../reference.ts";
+import type { TableCode } from "../code-table.ts";
+import type { CodeTools, StepLimits } from "../definition.ts";
 import type { Execution, StoredError } from "../execution.ts";
-import type { StepContext } from "../step-context.ts";
+import { toRetryDelay } from "../walk/retry-delay.ts";
+import type { CreateStepRuntime, StepCaller, StepRuntime } from "../runtime.ts";
+import type { StepContext, SuspendOptions } from "../step-context.ts";
+import { toUntil } from "../until.ts";
 import { toText, type Value } from "../walk/value.ts";
-import type { AttemptPlan, AttemptResult } from "../walk/decision.ts";
+import type { AttemptPlan, AttemptResult, LoopStart } from "../walk/decision.ts";
 import type { LoggedFailures } from "./logged-failures.ts";
 import type { WalkSpans } from "./spans.ts";
 import type { WalkHost } from "./walk.ts";
@@ -26,10 +31,13 @@ export interface AttemptHost extends WalkHost {
   readonly spans: WalkSpans;
   readonly failures: LoggedFailures;
   readonly ask: AskAgent;
+  readonly createRuntime: CreateStepRuntime;
+  readonly waitOutside: <T>(attempt: Attempt, work: () => Promise<T>) => Promise<T>;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
+  readonly limits: StepLimits;
   /** The recorded output of a step, as the step at `path` names it. */
-  readonly output: (path: string, stepId: string) => Value;
+  readonly output: (plan: AttemptPlan, stepId: string) => Value;
 }
 
 /** One run of user code. It reports its first result and drops later ones. */
@@ -41,6 +49,7 @@ export class Attempt implements CodeTools {
   #timer: ClockTimer | undefined;
   #controller: AbortController | undefined;
   #abortReason: string | undefined;
+  #runtime: StepRuntime | undefined;
 
   constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode) {
     this.host = host;
@@ -50,6 +59,8 @@ export class Attempt implements CodeTools {
 
   run(ended: (result: AttemptResult) => void): void {
     this.#ended = ended;
+    if (this.isAborted)
+      return this.#end({ at: this.host.clock.now(), error: { message: this.#abortReason! }, isFinal: true });
     if (this.#timeoutMs > 0) armSoon(this);
     const { execution, spans } = this.host;
     const { path: stepId, attempt } = this.plan;
@@ -62,8 +73,7 @@ export class Attempt implements CodeTools {
   async #run(): Promise<void> {
     let result: AttemptResult;
     try {
-      const value = await this.#execute();
-      result = { at: this.host.clock.now(), value };
+      result = await this.#execute();
     } catch (error) {
       if (!this.#ended) return; // timed out, suspended or abandoned: the failure is a consequence, and no news
       result = this.#toFailure(error);
@@ -71,18 +81,39 @@ export class Attempt implements CodeTools {
     this.#end(result);
   }
 
-  async #execute(): Promise<JsonText | undefined> {
+  async #execute(): Promise<AttemptResult> {
     const { execute, inputSchema, outputSchema } = this.code;
     const context = new Context(this);
     if (inputSchema) context.data = await this.#conform(inputSchema, context.data, "input");
     let value = await execute(context, this);
-    if (outputSchema) value = await this.#conform(outputSchema, value, outputNames[this.plan.suffix]);
-    return toJsonText(value, "result", this.host.stepValueBytes);
+    if (outputSchema) value = await this.#conform(outputSchema, value, outputNames[this.plan.suffix[0] ?? ""]!);
+    const loop = value instanceof LoopItems ? value : undefined;
+    const text = toJsonText(loop ? loop.items : value, "result", this.host.stepValueBytes);
+    const at = this.host.clock.now();
+    return loop ? { at, loop: loop.start, value: text } : { at, value: text };
+  }
+
+  get limits(): StepLimits {
+    return this.host.limits;
+  }
+
+  beginLoop(start: LoopStart, items: readonly unknown[] | undefined): LoopItems {
+    return new LoopItems(start, items);
   }
 
   ask(agent: Agent, prompt: Prompt, options: AskOptions): Promise<unknown> {
-    const { ask, execution } = this.host;
-    return ask(agent, prompt, { ...options, execution });
+    return this.host.ask(agent, prompt, { ...options, caller: this.#toCaller() });
+  }
+
+  /** Created on first use: most steps never read it. */
+  get runtime(): StepRuntime {
+    return (this.#runtime ??= this.host.createRuntime(this.#toCaller()));
+  }
+
+  #toCaller(): StepCaller {
+    const { execution, waitOutside } = this.host;
+    const { idempotencyKey } = this.plan;
+    return { execution, idempotencyKey, signal: this.signal, waitOutside: (work) => waitOutside(this, work) };
   }
 
   get argument(): unknown {
@@ -102,7 +133,8 @@ export class Attempt implements CodeTools {
   }
 
   #toFailure(error: unknown): AttemptResult {
-    return { at: this.host.clock.now(), error: toStoredError(error, this) };
+    const isFinal = this.plan.attempt >= this.code.retry.attempts || !isRetryable(error);
+    return { at: this.host.clock.now(), error: toStoredError(error, this, isFinal), isFinal };
   }
 
   get #timeoutMs(): number {
@@ -154,18 +186,30 @@ export class Attempt implements CodeTools {
   }
 
   /** Ends the attempt by itself: a try/catch around it in user code cannot swallow it. */
-  suspend(reason = `Suspended by step ${this.plan.path}`, data?: unknown): Promise<never> {
+  suspend(
+    reason = `Suspended by step ${this.plan.path}`,
+    data?: unknown,
+    options: SuspendOptions = {},
+  ): Promise<never> {
     if (!this.code.suspends) throw new Error(`Step ${this.plan.path} cannot suspend here`);
-    void this.#suspend(reason, data);
+    void this.#suspend(reason, data, options);
     return new Promise<never>(() => {});
   }
 
-  async #suspend(reason: unknown, data: unknown): Promise<void> {
+  async #suspend(reason: unknown, data: unknown, options: SuspendOptions): Promise<void> {
     const { suspendSchema } = this.code;
     try {
+      if (typeof options !== "object" || options === null)
+        throw new TypeError(
+          `${this.plan.path}: suspend: expected options such as { timeout: "2d" }, found ${quote(options)}`,
+        );
+      const { timeout } = options;
+      const until = timeout === undefined ? undefined : toUntil(timeout, `${this.plan.path}: timeout`);
       const checked = await (suspendSchema ? this.#conform(suspendSchema, data, "suspend data") : data);
       const text = toJsonText(checked, "suspend data", this.host.stepValueBytes);
-      this.#end({ at: this.host.clock.now(), suspended: { reason: String(reason), data: text } });
+      const at = this.host.clock.now();
+      const due = until && ("ms" in until ? { at: at + until.ms, isElapsed: true as const } : { at: until.date });
+      this.#end({ at, suspended: { reason: String(reason), data: text, due } });
       this.abort("The step is suspended"); // for code that still runs beside the suspension
     } catch (error) {
       this.#end(this.#toFailure(error));
@@ -174,12 +218,26 @@ export class Attempt implements CodeTools {
 
   async #conform(schema: Schema, value: unknown, what: string): Promise<unknown> {
     const result = await validate(schema, value);
-    if ("problem" in result) throw new Error(`${this.plan.path || "Workflow"}: invalid ${what}: ${result.problem}`);
-    return result.value;
+    if (!("problem" in result)) return result.value;
+    // A schema library shows the value that it has found.
+    const { isRedacted, isInputRedacted } = this.code;
+    const problem = (what === "input" ? isInputRedacted : isRedacted) ? "(redacted)" : result.problem;
+    throw new Error(`${this.plan.path || "Workflow"}: invalid ${what}: ${problem}`);
   }
 }
 
-const outputNames = { "": "output", "?": "condition", "<": "input", ">": "result" };
+/** The result of an entry that begins a loop. */
+class LoopItems {
+  readonly start: LoopStart;
+  readonly items: readonly unknown[] | undefined;
+
+  constructor(start: LoopStart, items: readonly unknown[] | undefined) {
+    this.start = start;
+    this.items = items;
+  }
+}
+
+const outputNames: Readonly<Record<string, string>> = { "": "output", "?": "condition", "<": "input", ">": "result" };
 
 let fresh: Attempt[] = [];
 
@@ -205,7 +263,10 @@ class Context implements StepContext {
   }
 
   get suspend(): StepContext["suspend"] {
-    return (reason, data) => this.#attempt.suspend(reason, data);
+    return (reason, data, options) => this.#attempt.suspend(reason, data, options);
+  }
+  get timedOut(): boolean {
+    return this.#attempt.plan.resumed?.isWake === true;
   }
   get input(): unknown {
     return this.#attempt.read(this.#attempt.plan.input);
@@ -218,7 +279,7 @@ class Context implements StepContext {
   }
   get getStepData(): StepContext["getStepData"] {
     const { host, plan } = this.#attempt;
-    return (id) => this.#attempt.read(host.output(plan.path, id));
+    return (id) => this.#attempt.read(host.output(plan, id));
   }
   get context(): StepContext["context"] {
     return toContextMap(this.#attempt.host.execution);
@@ -240,6 +301,9 @@ class Context implements StepContext {
   }
   get logger(): Logger {
     return toStepLogger(this.#attempt);
+  }
+  get runtime(): StepRuntime {
+    return this.#attempt.runtime;
   }
   get emit(): StepContext["emit"] {
     return (event) => emitOwn(event, this.#attempt);
@@ -264,24 +328,25 @@ function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt):
   return withIds(logger, { workflowId, executionId, stepId: path, userId, conversationId });
 }
 
-function toStoredError(error: unknown, attempt: Attempt): StoredError {
+function toStoredError(error: unknown, attempt: Attempt, isFinal: boolean): StoredError {
   const { path } = attempt.plan;
   const message = toErrorMessage(error);
   attempt.host.spans.failed(path, error);
-  logFailure(error, attempt, message);
-  return error instanceof ServeError ? { message, shown: true } : { message };
+  logFailure(error, attempt, message, isFinal);
+  if (!isShown(error)) return { message };
+  return error.status < 500 ? { message, shown: true, status: error.status } : { message, shown: true };
 }
 
 /** Logs the failure of an attempt, once: as a warning if it is retried, at `debug` if its result is not needed. */
-function logFailure(error: unknown, attempt: Attempt, message: string): void {
+function logFailure(error: unknown, attempt: Attempt, message: string, isFinal: boolean): void {
   const { host, code, plan } = attempt;
   const logger = toStepLogger(attempt);
   const { attempt: number, path } = plan;
   const { retry, isTolerated } = code;
   const { attempts } = retry;
   if (attempt.isAborted) return logger.debug("Step aborted", { error, attempt: number });
-  if (number < attempts) {
-    const delayMs = toDelay(retry, number + 1);
+  if (!isFinal) {
+    const delayMs = toRetryDelay(retry, number + 1, plan.idempotencyKey);
     return logger.warn("Step attempt failed", { error, attempt: number, attempts, delayMs });
   }
   logger.error("Step failed", { error, attempt: number, ...(isTolerated && { isTolerated }) });

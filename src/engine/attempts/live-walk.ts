@@ -1,27 +1,35 @@
+import { toErrorMessage } from "../../core/error.ts";
+import { fromJsonText, toJsonText, type JsonText } from "../../core/json.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Metrics, WorkflowCounts } from "../../core/metrics.ts";
+import { validate } from "../../core/schema.ts";
 import type { Tracer } from "../../core/trace.ts";
 import type { AskAgent } from "../ask.ts";
 import type { Program } from "../backend.ts";
 import { findCode, toCodeTable, type CodeTable } from "../code-table.ts";
 import { listSteps } from "../compare-steps.ts";
-import type { WorkflowDefinition } from "../definition.ts";
-import type { Execution, Position, StoredError } from "../execution.ts";
+import { createConcurrency } from "../concurrency.ts";
+import type { StepLimits, WorkflowDefinition } from "../definition.ts";
+import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import { Interpreter } from "../walk/interpreter.ts";
+import type { CreateStepRuntime } from "../runtime.ts";
+import type { Value } from "../walk/value.ts";
 import { Attempt, type AttemptHost } from "./attempt.ts";
 import { LoggedFailures } from "./logged-failures.ts";
+import { OutsideWaits } from "./outside.ts";
 import { WalkSpans } from "./spans.ts";
-import type { Walk, WalkHost } from "./walk.ts";
+import type { AcceptedEvent, Walk, WalkHost } from "./walk.ts";
 
-export interface ProgramOptions {
+export interface ProgramOptions extends StepLimits {
   readonly workflow: WorkflowDefinition;
   readonly logger: Logger;
   readonly tracer: Tracer;
   /** Counts the attempts. @default nothing is counted */
   readonly metrics?: Metrics | undefined;
   readonly ask: AskAgent;
+  readonly createRuntime: CreateStepRuntime;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
   /** Holds the version of the config for as long as a walk is on its code. Returns the release. */
@@ -31,10 +39,12 @@ export interface ProgramOptions {
 /** The code of a workflow as a backend runs it. It is made once for each version of the config. */
 export function createProgram(options: ProgramOptions): Program {
   const { steps, recovery } = options.workflow;
+  const concurrency = createConcurrency(options.workflow, options.logger);
   const codes = toCodeTable(options.workflow);
   return {
     steps: listSteps(steps),
     recovery,
+    concurrency,
     createWalk: (execution, host) => new LiveWalk(options, codes, execution, host),
   };
 }
@@ -47,30 +57,39 @@ class LiveWalk implements Walk {
   readonly #host: AttemptHost;
   /** The attempts in flight, by the key of their entry. */
   readonly #attempts = new Map<string, Attempt>();
+  /** Made when an attempt waits for another execution: most never do. */
+  #outside: OutsideWaits | undefined;
   readonly #letGo: () => void;
   readonly #counts: WorkflowCounts["attempts"] | undefined;
 
   constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, host: WalkHost) {
-    const { readRow, publishLive, clock } = host;
-    const { workflow, logger, tracer, metrics, ask, stepTimeoutMs, stepValueBytes, hold } = options;
+    const { readRow, publishLive, clock, slot } = host;
+    const { workflow, logger, tracer, metrics, ask, createRuntime, stepTimeoutMs, stepValueBytes, hold } = options;
+    const { loopItems, loopConcurrency, inlineSleepMs } = options;
     const interpreter = new Interpreter(workflow, codes, execution);
     const spans = new WalkSpans(tracer, execution);
-    const output: AttemptHost["output"] = (path, stepId) => interpreter.output(path, stepId);
+    const output: AttemptHost["output"] = ({ path, key }, stepId) => interpreter.output(path, stepId, key);
     this.#interpreter = interpreter;
     this.#codes = codes;
     this.#spans = spans;
     const failures = new LoggedFailures();
-    const limits = { stepTimeoutMs, stepValueBytes };
-    this.#host = { execution, logger, spans, failures, ask, ...limits, readRow, publishLive, clock, output };
+    const limits = { loopItems, loopConcurrency, inlineSleepMs };
+    const own = { logger, ask, createRuntime, stepTimeoutMs, stepValueBytes, limits };
+    const waitOutside: AttemptHost["waitOutside"] = (attempt, work) =>
+      (this.#outside ??= new OutsideWaits(slot, this.#attempts)).wait(attempt, work);
+    this.#host = { execution, spans, failures, ...own, readRow, publishLive, clock, slot, waitOutside, output };
     this.#letGo = hold();
     this.#counts = metrics?.workflow(workflow.id).attempts;
   }
 
   next(input?: JournalInput): Decision {
     if (input && "command" in input) this.#spans.follow(input.command);
+    if (input && "wake" in input) this.#spans.continue();
     const decision = this.#interpreter.next(input);
     for (const { key, reason } of decision.aborts) this.#attempts.get(key)?.abort(reason);
     this.#spans.update(decision.events, decision.transition);
+    if (input && "key" in input && "error" in input.result)
+      this.#spans.endIteration(input.key, this.#interpreter.waitingKeys());
     return decision;
   }
 
@@ -79,7 +98,23 @@ class LiveWalk implements Walk {
   }
 
   isWaitingFor(key: string): boolean {
-    return this.#interpreter.waiting.has(key);
+    return this.#interpreter.isWaitingFor(key);
+  }
+
+  parkedBranches(): readonly ParkedBranch<Value>[] {
+    return this.#interpreter.parkedBranches();
+  }
+
+  async acceptEvent({ step }: EventFilter, data: JsonText | undefined): Promise<AcceptedEvent> {
+    const { outputSchema, isRedacted } = findCode(this.#codes, step, "");
+    if (!outputSchema) return { value: data };
+    try {
+      const result = await validate(outputSchema, fromJsonText(data));
+      if ("problem" in result) return { problem: isRedacted ? "(redacted)" : result.problem };
+      return { value: toJsonText(result.value, "event", this.#host.stepValueBytes) };
+    } catch (error) {
+      return { problem: isRedacted ? "(redacted)" : toErrorMessage(error) };
+    }
   }
 
   position(): Position {
@@ -92,13 +127,17 @@ class LiveWalk implements Walk {
   }
 
   start(plan: AttemptPlan, ended: (result: AttemptResult) => void): void {
-    const attempt = new Attempt(this.#host, plan, findCode(this.#codes, plan.path, plan.suffix));
+    const attempt = new Attempt(this.#host, plan, findCode(this.#codes, plan.codePath, plan.suffix));
     this.#attempts.set(plan.key, attempt);
-    attempt.run((result) => {
+    const onEnd = (result: AttemptResult): void => {
       this.#attempts.delete(plan.key);
       if (this.#counts) this.#counts[this.isWaitingFor(plan.key) ? toOutcome(result) : "aborted"]++;
+      this.#outside?.lendIfIdle();
       ended(result);
-    });
+    };
+    const entering = this.#outside?.enter();
+    if (entering) void entering.then(() => this.#attempts.get(plan.key) === attempt && attempt.run(onEnd));
+    else attempt.run(onEnd);
   }
 
   get inFlight(): number {

@@ -3,13 +3,17 @@ import { toErrorMessage } from "../../core/error.ts";
 import type { Span, SpanIds, Tracer } from "../../core/trace.ts";
 import type { Execution, Transition } from "../execution.ts";
 import type { EventBody } from "../events.ts";
+import { isSequence, StepTree } from "../steps/step-tree.ts";
+import { fromEntryKey, prefixOf } from "../walk/journal-keys.ts";
 
 /** The spans of one walk: the execution, and each step that runs, under the step that contains it. A replay opens none. */
 export class WalkSpans {
   readonly #tracer: Tracer;
   readonly #execution: Execution;
   #root: Span | undefined;
-  readonly #steps = new Map<string, Span>();
+  /** The open spans of steps, by path. A step is behind the one that contains it. */
+  readonly #steps = new Map<string, OpenSpan>();
+  #tree: StepTree | undefined;
   #resumedFrom: SpanIds | undefined;
   #status: Transition["to"] = "running";
   #failure: unknown;
@@ -23,29 +27,42 @@ export class WalkSpans {
   open(path: string, attempt: number): Span | undefined {
     if (!this.#tracer.isOn()) return undefined;
     const known = this.#steps.get(path);
-    if (known) known.set({ "agentserve.step.attempt": attempt });
-    return known ?? this.#start(path);
+    if (known) known.span.set({ "agentserve.step.attempt": attempt });
+    return known?.span ?? this.#start(path);
   }
 
   #start(path: string): Span | undefined {
-    const at = this.#execution.steps.findIndex(([other]) => other === path);
-    if (at < 0) return this.#openRoot(); // the check of a workflow's result is not a step
-    const [, type, depth] = this.#execution.steps[at]!;
-    const outer = this.#execution.steps.slice(0, at).findLast(([, , other]) => other === depth - 1);
-    const parent = outer ? (this.#steps.get(outer[0]) ?? this.#start(outer[0])) : this.#openRoot();
+    this.#tree ??= new StepTree(this.#execution.steps);
+    const found = this.#tree.parse(path);
+    if (!found) return this.#openRoot(); // the check of a workflow's result is not a step
+    const { node, iteration, loop } = found;
+    if (iteration !== undefined) return this.#find(loop!); // the code of a loop that runs for each iteration
+    const prefix = prefixOf(path);
+    const outer = !node.parent
+      ? undefined
+      : !isSequence(node.parent)
+        ? prefix + node.parent.stepId
+        : node.parent.type === "andWorkflow"
+          ? prefix.slice(0, -1)
+          : loop;
+    const parent = outer === undefined ? this.#openRoot() : this.#find(outer);
     const span = this.#tracer.start(() => ({
       name: `step ${path}`,
       kind: "internal",
       parent,
       attributes: {
         "agentserve.step.id": path,
-        "agentserve.step.type": type,
+        "agentserve.step.type": node.type,
         "agentserve.step.attempt": 1,
         "user.id": this.#execution.userId,
       },
     }));
-    if (span) this.#steps.set(path, span);
+    if (span) this.#steps.set(path, { span, outer });
     return span;
+  }
+
+  #find(path: string): Span | undefined {
+    return this.#steps.get(path)?.span ?? this.#start(path);
   }
 
   #openRoot(): Span | undefined {
@@ -71,10 +88,15 @@ export class WalkSpans {
     if (command.to === "running") this.#resumedFrom = command.trace;
   }
 
+  /** A wait has ended by itself. */
+  continue(): void {
+    this.#status = "running";
+  }
+
   /** Notes the failure of an attempt. */
   failed(path: string, error: unknown): void {
     this.#failure = error;
-    this.#steps.get(path)?.set({ "error.message": toErrorMessage(error) });
+    this.#steps.get(path)?.span.set({ "error.message": toErrorMessage(error) });
   }
 
   /** Ends the spans of completed steps, and takes the status of a transition. */
@@ -86,20 +108,41 @@ export class WalkSpans {
 
   /** Ends the span of a step, and those of branches inside it that lost a race. */
   #complete(path: string, status: unknown): void {
-    const span = this.#steps.get(path);
-    if (!span) return;
-    const { steps } = this.#execution;
-    const at = steps.findIndex(([other]) => other === path);
-    for (const [inner, , depth] of steps.slice(at + 1)) {
-      if (depth <= steps[at]![2]) break;
-      this.#end(inner);
-    }
-    span.set({ "agentserve.step.status": String(status) });
+    const found = this.#steps.get(path);
+    if (!found) return;
+    for (const inner of this.#inside(path)) this.#end(inner);
+    found.span.set({ "agentserve.step.status": String(status) });
     this.#end(path);
   }
 
+  /** The open spans inside a step. Only few are open at a time: those that began after it are looked through. */
+  #inside(path: string): string[] {
+    const found = new Set([path]);
+    for (const [inner, { outer }] of this.#steps) if (outer !== undefined && found.has(outer)) found.add(inner);
+    found.delete(path);
+    return [...found].toReversed();
+  }
+
+  /**
+   * Ends the spans of an iteration that a failure has ended: its loop collects failures, and no event tells of it. `waiting`
+   * are the keys of what branches still wait for.
+   */
+  endIteration(key: string, waiting: Iterable<string>): void {
+    if (this.#steps.size === 0) return;
+    const keys = [...waiting].map((one) => one.replace(/^~/, ""));
+    for (let path = fromEntryKey(key)?.path; path !== undefined;) {
+      const loop = this.#tree?.parse(path)?.loop;
+      if (loop === undefined) return;
+      const number = path.slice(loop.length + 1).split("/", 1)[0]!;
+      const isInside = (other: string): boolean => other.startsWith(`${loop}/${number}/`);
+      if (keys.some(isInside)) return;
+      for (const inner of [...this.#steps.keys()].filter(isInside).toReversed()) this.#end(inner, this.#failure);
+      path = loop;
+    }
+  }
+
   #end(path: string, error?: unknown): void {
-    this.#steps.get(path)?.end(error);
+    this.#steps.get(path)?.span.end(error);
     this.#steps.delete(path);
   }
 
@@ -111,6 +154,12 @@ export class WalkSpans {
     this.#root?.end(error);
     this.#root = undefined;
   }
+}
+
+interface OpenSpan {
+  readonly span: Span;
+  /** The path of the step that contains it; of its loop, for a step of an iteration. */
+  readonly outer: string | undefined;
 }
 
 /** The trace of an execution that was started without a span: a function of the execution, so it is the same in every process. */

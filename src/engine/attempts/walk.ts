@@ -1,9 +1,10 @@
 import type { Clock } from "../../core/clock.ts";
+import type { JsonText } from "../../core/json.ts";
 import type { LiveEvent } from "../events.ts";
-import type { Execution, Position, StoredError } from "../execution.ts";
+import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
-import type { ReadRow } from "../walk/value.ts";
+import type { ReadRow, Value } from "../walk/value.ts";
 
 /**
  * One walk of one execution: the decisions, and the attempts that they start. The decisions are a function of the journal;
@@ -14,8 +15,12 @@ export interface Walk {
   next(input?: JournalInput): Decision;
   /** The transition of the last decision has been made. On a distributed backend another replica may have been first. */
   confirmTransition(): void;
-  /** Whether a branch waits for an entry. Results of other entries are dropped. */
+  /** Whether a branch waits for an entry, or for the end of a wait. Results of other entries are dropped. */
   isWaitingFor(key: string): boolean;
+  /** The branches that wait for a person, a time or an event, in the order of the definition. */
+  parkedBranches(): readonly ParkedBranch<Value>[];
+  /** Checks the data of an event for a branch that waits for it. Returns the data as the schema of the step returns it. */
+  acceptEvent(filter: EventFilter, data: JsonText | undefined): Promise<AcceptedEvent>;
   /** The step in flight, else the next one. */
   position(): Position;
   /** The step whose error ends the execution. */
@@ -28,6 +33,9 @@ export interface Walk {
   release(reason: string): void;
 }
 
+/** The data of an event that matches, or what is wrong with it. */
+export type AcceptedEvent = { readonly value: JsonText | undefined } | { readonly problem: string };
+
 /** The part of a backend that a walk uses. */
 export interface WalkHost {
   /** Reads the text of a long value. Restate: from the rows that its drive has loaded. */
@@ -36,5 +44,14 @@ export interface WalkHost {
   readonly publishLive: (event: LiveEvent) => void;
   /** The times of results, and the time limits of steps. Restate: the clock of the replica. */
   readonly clock: Clock;
+  readonly slot: WalkSlot;
 }
+/** The slot of a walk, which it lends while its code waits for other executions. */
+export interface WalkSlot {
+  lend(): void;
+  /** Resolves when it has a slot again. Never, if the walk is released before. */
+  regain(): Promise<void>;
+}
+/** The slot of a walk that runs no code. */
+export const unusedSlot: WalkSlot = { lend() {}, regain: () => Promise.resolve() };
 export type CreateWalk = (execution: Execution, host: WalkHost) => Walk;

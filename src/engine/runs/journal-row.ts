@@ -1,25 +1,30 @@
 import type { JsonText } from "../../core/json.ts";
-import type { Transition } from "../execution.ts";
+import type { StoredError, Transition } from "../execution.ts";
 import { toCommandKey } from "../walk/journal-keys.ts";
 import { maxInlineBytes, toValue, type Value } from "../walk/value.ts";
-import type { AttemptResult, EntryResult, JournalInput } from "../walk/decision.ts";
+import type { AttemptResult, EntryResult, JournalInput, LoopStart, Wake } from "../walk/decision.ts";
 
-/** One row of a journal: the result of an entry, or a transition made from outside. */
+/** One row of a journal: the result of an entry, the end of a wait, or a transition made from outside. */
 export interface JournalRow {
   /** The number by which values refer to the row. */
   readonly id: number;
   readonly key: string;
-  readonly kind: "value" | "error" | "suspended" | "command";
+  /** `loop`: the items of a loop. Its body begins with a line that says how the loop begins. */
+  readonly kind: "value" | "loop" | "error" | "suspended" | "wake" | "command";
   readonly at: number;
-  /** The JSON text; null when the value is undefined. A replay does not load values over 1 KB: null, and `bytes` has the size. */
+  /**
+   * The JSON text; null when the value is undefined. A replay does not load values over 1 KB: null, or the first line of a
+   * loop, and `bytes` has the size.
+   */
   readonly body: string | null;
   readonly bytes?: number;
 }
 
 export function toEntryRow(id: number, key: string, result: AttemptResult): JournalRow {
   const { at } = result;
-  if ("error" in result) return { id, key, kind: "error", at, body: JSON.stringify(result.error) };
+  if ("error" in result) return { id, key, kind: "error", at, body: toFailureText(result) };
   if ("suspended" in result) return { id, key, kind: "suspended", at, body: JSON.stringify(result.suspended) };
+  if ("loop" in result) return { id, key, kind: "loop", at, body: toLoopText(result.loop, result.value) };
   return { id, key, kind: "value", at, body: result.value ?? null };
 }
 
@@ -27,20 +32,58 @@ export function toCommandRow(id: number, epoch: number, command: Transition): Jo
   return { id, key: toCommandKey(epoch), kind: "command", at: command.at, body: JSON.stringify(command) };
 }
 
+/** The row of a wait that ends by itself. */
+export function toWakeRow(id: number, { key, at, value, event, isJoined }: StoredWake): JournalRow {
+  return { id, key, kind: "wake", at, body: JSON.stringify({ data: value, event, isJoined }) };
+}
+/** The end of a wait before the journal has a row for it. */
+export interface StoredWake extends Omit<Wake, "value"> {
+  readonly value?: JsonText | undefined;
+  /** The id of the event. */
+  readonly event?: string | undefined;
+}
+
+/** The id of the event that has ended a wait. */
+export const eventOf = ({ body }: Pick<JournalRow, "body">): string | undefined =>
+  (JSON.parse(body!) as { event?: string }).event;
+
 /** The input of the walk that a row holds. */
 export function fromRow({ id, key, kind, at, body, bytes = 0 }: JournalRow): JournalInput {
   if (kind === "command") return { command: toCommand(id, JSON.parse(body!)) };
-  if (kind === "error") return { key, result: { at, error: JSON.parse(body!) } };
+  if (kind === "error") return { key, result: { at, ...fromFailureText(body!) } };
   if (kind === "suspended") return { key, result: toEntryResult(id, { at, suspended: JSON.parse(body!) }) };
+  if (kind === "wake") {
+    const { data, isJoined } = JSON.parse(body!) as { data?: JsonText; isJoined?: true };
+    return { wake: { key, at, value: toValue(data, id), isJoined } };
+  }
+  if (kind === "loop") {
+    const [head = "", items = ""] = body!.split("\n");
+    const isLoaded = items !== "" || bytes <= Buffer.byteLength(body!);
+    return {
+      key,
+      result: { at, loop: JSON.parse(head), value: isLoaded ? toValue(items || undefined, id) : { row: id, bytes } },
+    };
+  }
   return { key, result: { at, value: bytes > maxInlineBytes ? { row: id, bytes } : (body ?? undefined) } };
+}
+
+const toLoopText = (loop: LoopStart, items: JsonText | undefined): string => `${JSON.stringify(loop)}\n${items ?? ""}`;
+
+type Failure = Pick<Extract<EntryResult, { error: unknown }>, "error" | "isFinal">;
+
+/** One object: a row of an older version is the error alone. */
+const toFailureText = ({ error, isFinal }: Failure): string => JSON.stringify({ ...error, isFinal });
+function fromFailureText(text: string): Failure {
+  const { isFinal, ...error } = JSON.parse(text) as StoredError & Pick<Failure, "isFinal">;
+  return { error, isFinal };
 }
 
 /** A result with its long value by reference to the row. */
 export function toEntryResult(row: number, result: AttemptResult): EntryResult {
-  if ("value" in result) return { at: result.at, value: toValue(result.value, row) };
+  if ("value" in result) return { ...result, value: toValue(result.value, row) };
   if (!("suspended" in result)) return result;
-  const { reason, data } = result.suspended;
-  return { at: result.at, suspended: { reason, data: toValue(data, row) } };
+  const { suspended } = result;
+  return { at: result.at, suspended: { ...suspended, data: toValue(suspended.data, row) } };
 }
 
 /** A command with its long data by reference to the row. */
@@ -51,5 +94,6 @@ export function toCommand(row: number, command: Transition): Transition<Value> {
 /** The text that a reference to a row means. */
 export function textOf({ kind, body }: Pick<JournalRow, "kind" | "body">): JsonText | undefined {
   if (body === null || kind === "value") return body ?? undefined;
+  if (kind === "loop") return body.slice(body.indexOf("\n") + 1) || undefined;
   return (JSON.parse(body) as { data?: JsonText }).data;
 }

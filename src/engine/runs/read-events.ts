@@ -16,19 +16,19 @@ export const firstEvent: EventCursor = { seq: 0, row: 0 };
 export interface EventSource {
   /** Reads the next stored events after a place, in order; empty when there are no more. */
   readonly read: (after: EventCursor) => EventPage | Promise<EventPage>;
-  /** Whether the execution is running, as committed. */
-  readonly isRunning: () => boolean | Promise<boolean>;
+  /** Whether the reader waits for more events: the execution is running, as committed, or may be resumed. */
+  readonly isOpen: () => boolean | Promise<boolean>;
 }
 
-/** The events of one execution, for one reader: stored ones, then live ones. Ends after a suspension or an end. */
+/** The events of one execution, for one reader: stored ones, then live ones. Ends after a suspension or an end, unless it is open. */
 export async function* readEvents(
-  { read, isRunning }: EventSource,
+  { read, isOpen }: EventSource,
   reader: Reader,
   afterSeq: number,
 ): AsyncGenerator<StoredEvent | LiveEvent> {
   let cursor: EventCursor = { seq: afterSeq, row: 0 };
-  // Events and status are committed together: all events of an execution that does not run include the closing one.
-  const isOver = async (): Promise<boolean> => !(await isRunning()) && (await read(cursor)).events.length === 0;
+  // Events and status are committed together: all events of an execution that is not open include the closing one.
+  const isOver = async (): Promise<boolean> => !(await isOpen()) && (await read(cursor)).events.length === 0;
   // A reader that has listened from the very next event on needs nothing from the store, which lacks the live events. That may
   // come true while the store is read.
   const hasNext = (): boolean => reader.nextSeq() === cursor.seq + 1;

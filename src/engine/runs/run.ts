@@ -1,19 +1,50 @@
 import type { Clock, ClockTimer } from "../../core/clock.ts";
 import { longestTimerMs } from "../../core/duration.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { CreateWalk, Walk } from "../attempts/walk.ts";
+import type { AcceptedEvent, CreateWalk, Walk } from "../attempts/walk.ts";
 import type { EventBody, LiveEvent } from "../events.ts";
-import type { Execution, ExecutionState, ExecutionStatus, Position, Transition } from "../execution.ts";
+import { toRowMismatch } from "../compare-steps.ts";
+import type { CopiedRow } from "../fork.ts";
+import type {
+  EventFilter,
+  Execution,
+  ExecutionState,
+  ExecutionStatus,
+  ParkedBranch,
+  Position,
+  Transition,
+} from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
 import { inputRow, type Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
-import { fromRow, textOf, toCommand, toCommandRow, toEntryResult, toEntryRow, type JournalRow } from "./journal-row.ts";
+import { Agenda, type NextTimes } from "./agenda.ts";
+import {
+  eventOf,
+  fromRow,
+  textOf,
+  toCommand,
+  toCommandRow,
+  toEntryResult,
+  toEntryRow,
+  toWakeRow,
+  type JournalRow,
+  type StoredWake,
+} from "./journal-row.ts";
 
 /** The result of one input: the unit of a commit. */
 export interface Change {
+  readonly at: number;
+  /** The attempts to start, and the waits that begin. */
+  readonly starts: readonly AttemptPlan[];
+  readonly parks: readonly ParkedBranch<Value>[];
+  /** The next times of an execution that is suspended now. */
+  readonly times?: NextTimes | undefined;
   /** The journal row of the input; undefined for the start of an execution, which has no row. */
   readonly row: JournalRow | undefined;
-  readonly at: number;
+  /** The rows before it, of waits that end at the same moment. */
+  readonly joined?: readonly JournalRow[];
+  /** The rows that a fork begins with, and the rows of the original that they are copied from. */
+  readonly copies?: readonly Copy[];
   /** The events of the decision. Those of the transitions come after them. */
   readonly events: readonly EventBody[];
   /** The transitions, in order: that of a command, then that of the decision. */
@@ -22,7 +53,11 @@ export interface Change {
   readonly epoch: number;
   /** The number of the last event, those of the transitions included. */
   readonly seq: number;
-  readonly starts: readonly AttemptPlan[];
+}
+
+interface Copy {
+  readonly row: JournalRow;
+  readonly original: number;
 }
 
 /** A change as it was committed. */
@@ -58,15 +93,31 @@ export interface RunHost<State extends ExecutionState> {
   stalled(run: Run<State>, cause: unknown): void;
   /** A result of the run can never be written. */
   failed(run: Run<State>, error: unknown): void;
+  /** Another transition of an execution that was suspended is committed: the run does not know it. */
+  outrun(run: Run<State>): void;
   /** A change was committed, or an attempt has ended: the run may be idle now. */
   progressed(run: Run<State>): void;
+  /** Nothing happens in a running execution until some times, for these milliseconds: it needs no slot until then. */
+  rest(run: Run<State>, ms: number, times: NextTimes): void;
+  /**
+   * Offers the events that came before the deadlines that are over (`overdueWaits`), so that they count first. Resolves to
+   * whether a branch has continued by one. Undefined: there are none.
+   */
+  offerFirst(run: Run<State>): Promise<boolean> | undefined;
+  /** A run that rests needs a slot again. */
+  wakeUp(run: Run<State>): void;
+  /** All code of the run waits for other executions: it needs no slot until then. */
+  lend(run: Run<State>): void;
+  /** Resolves when a run that has lent its slot has one again. */
+  regain(run: Run<State>): Promise<void>;
 }
 
 /**
  * One execution that this process drives.
  *
- * It owns the order of the changes of its execution, and the attempts that wait for their start. Its life: created →
- * replayed, if the execution is not new → admitted to a slot → idle → released (`release`).
+ * It owns the order of the changes of its execution, the attempts that wait for their start, and the times for which its
+ * branches wait while it runs. Its life: created → replayed, if the execution is not new → admitted to a slot, and at rest
+ * while it only waits for a time → idle → released (`release`).
  * It never writes by itself, and never answers a caller from what is only decided.
  *
  * R1. Every change goes through `#advance`: decide → commit → publish → start.
@@ -90,10 +141,14 @@ export class Run<State extends ExecutionState = ExecutionState> {
   #writing = 0;
   /** The rows that are being written, for values that refer to them. */
   readonly #unwritten = new Map<number, JournalRow>();
-  /** The attempts to start, and the time before which they may not. */
-  readonly #planned = new Map<AttemptPlan, number>();
+  readonly #agenda: Agenda;
+  /** The ids of the events that have ended waits of this execution. */
+  readonly #takenEvents = new Set<string>();
   #timer: ClockTimer | undefined;
   #admitted = false;
+  #resting = false;
+  /** It has rested, and waits for a slot. */
+  #isWaking = false;
   #stopped = false;
   #released = false;
 
@@ -101,12 +156,19 @@ export class Run<State extends ExecutionState = ExecutionState> {
     this.execution = state.execution;
     this.#committed = state;
     this.#host = host;
+    this.#agenda = new Agenda(host.clock);
     this.#bytes = Buffer.byteLength(state.execution.input);
     this.#walk = createWalk(state.execution, {
       readRow: (row) => this.#readForAttempt(row),
       publishLive: (event) => host.publishLive(event),
       clock: host.clock,
+      slot: { lend: () => host.lend(this), regain: () => host.regain(this) },
     });
+  }
+
+  /** A child is admitted before executions that nobody inside waits for. */
+  get isFirst(): boolean {
+    return this.execution.parent !== undefined;
   }
 
   /** The state as committed: the one that callers see. */
@@ -118,31 +180,108 @@ export class Run<State extends ExecutionState = ExecutionState> {
     return this.#decided;
   }
 
-  /** Starts a new execution. */
-  begin(reactions: Reactions<State>): void {
-    this.#advance(undefined, undefined, reactions);
+  /** Starts a new execution. A fork starts with results of its original, which fit the code (`planFork`). */
+  begin(reactions: Reactions<State>, copied: readonly CopiedRow[] = []): void {
+    this.#advance(() => (copied.length > 0 ? this.#decideFork(copied) : this.#decideStart()), reactions);
   }
 
-  /** Makes a transition from outside: suspend, resume or cancel. */
+  /** Makes a transition from outside: suspend, resume, retry or cancel. */
   command(next: Transition, reactions: Reactions<State>): void {
     const row = toCommandRow(this.#host.newRow(), this.#decided.epoch + 1, next);
-    this.#advance({ command: toCommand(row.id, next) }, row, reactions);
+    this.#advance(() => this.#decide({ command: toCommand(row.id, next) }, row, row.at), reactions);
   }
 
-  #onAttemptEnded(plan: AttemptPlan, result: AttemptResult): void {
-    const { key } = plan;
+  /** Ends the waits whose time has come, in the order of their times. Returns whether there were any; `done` follows the commit. */
+  wakeDue(done: () => void = () => {}): boolean {
+    if (!this.#agenda.hasWaits) return false;
+    const ended = this.#agenda.takeWaits().filter(({ key }) => this.#walk.isWaitingFor(key!));
+    if (ended.length === 0) return false;
+    const at = this.#host.clock.now();
+    const last = ended.length - 1;
+    const wakes = ended.map(({ key }, index) => ({ key: key!, at, isJoined: index < last || undefined }));
+    this.#wake(wakes, done);
+    return true;
+  }
+
+  /** Ends a wait by an event. Returns false when the branch waits no more, or the execution has had the event. */
+  wakeByEvent(
+    { key }: ParkedBranch<Value>,
+    event: string,
+    value: JsonText | undefined,
+    done: () => void = () => {},
+  ): boolean {
+    if (!this.mayWake || !this.#walk.isWaitingFor(key!) || this.#takenEvents.has(event)) return false;
+    this.#wake([{ key: key!, at: this.#host.clock.now(), value, event }], done);
+    return true;
+  }
+
+  #wake(wakes: readonly StoredWake[], done: () => void): void {
+    const wasSuspended = this.#committed.status === "suspended";
+    const rows = wakes.map((wake) => toWakeRow(this.#host.newRow(), wake));
+    this.#advance(
+      () => {
+        const changes = rows.map((row) => this.#decide(fromRow(row), row, row.at));
+        const last = changes.at(-1)!;
+        const transitions = changes.flatMap((change) => change.transitions);
+        return { ...last, joined: rows.slice(0, -1), transitions, epoch: changes[0]!.epoch };
+      },
+      {
+        ...this.#onResult,
+        done: (commit) => {
+          // While the run was loaded, a request has made another transition: without it, and first.
+          if (!commit && wasSuspended) return this.#host.outrun(this);
+          this.#onResult.done(commit);
+          if (commit) done();
+        },
+      },
+    );
+  }
+
+  /** Checks the data of an event for a branch of this run. */
+  acceptEvent(filter: EventFilter, data: JsonText | undefined): Promise<AcceptedEvent> {
+    return this.#walk.acceptEvent(filter, data);
+  }
+  /** Whether a wait may end by itself: not while the execution is suspended from outside, or has ended. */
+  get mayWake(): boolean {
+    if (this.#released || this.#stopped) return false;
+    const { status, last } = this.#committed;
+    // A resume that is not committed may lose against a cancel. Waits end after it: `#launch`, and the mailbox, look again.
+    if (this.#decided.status === "running") return status === "running";
+    const isOwn = last?.to === "suspended" && last.pending.length > 0;
+    return status === "suspended" && isOwn && this.#decided.epoch === this.#committed.epoch;
+  }
+  /** Whether an event has ended a wait of this execution. */
+  hasTaken(event: string): boolean {
+    return this.#takenEvents.has(event);
+  }
+  /** The branches that wait for a person, a time or an event. */
+  parkedBranches(): readonly ParkedBranch<Value>[] {
+    return this.#walk.parkedBranches();
+  }
+
+  /** The waits for an event whose deadline is over. */
+  overdueWaits(): readonly ParkedBranch<Value>[] {
+    return this.#agenda.dueWaits().filter(({ event, key }) => event && this.#walk.isWaitingFor(key!));
+  }
+
+  isOverdue(branch: ParkedBranch<Value>): boolean {
+    return this.#agenda.isDue(branch);
+  }
+
+  #onAttemptEnded({ key }: AttemptPlan, result: AttemptResult): void {
     if (this.#released) return;
     // The result of an attempt that lost a race, or whose execution was cancelled, is dropped.
     if (!this.#walk.isWaitingFor(key)) return this.#host.progressed(this);
     const kept = this.#toKept(result);
     const row = toEntryRow(this.#host.newRow(), key, kept);
-    this.#advance({ key, result: toEntryResult(row.id, kept) }, row, this.#onResult);
+    this.#advance(() => this.#decide({ key, result: toEntryResult(row.id, kept) }, row, row.at), this.#onResult);
   }
 
   /** The loop of an execution. */
-  #advance(input: JournalInput | undefined, row: JournalRow | undefined, reactions: Reactions<State>): void {
+  #advance(decide: () => Change, reactions: Reactions<State>): void {
     // Decide, in memory. The next input may be decided before this change is durable.
-    const change = this.#decide(input, row);
+    const change = decide();
+    const { row } = change;
     this.#writing++;
     if (row) this.#unwritten.set(row.id, row);
     // Commit the row, its events and its transitions, in one transaction with the changes of other runs.
@@ -156,7 +295,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
         // Publish the events to readers, and the states to callers that wait.
         this.#host.publish(this, change, commit);
         // Start the attempts that the change calls for.
-        this.#schedule(change.starts);
+        this.#agenda.addStarts(change.starts, change.at);
         this.#launch();
         if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
         this.#host.progressed(this);
@@ -164,10 +303,17 @@ export class Run<State extends ExecutionState = ExecutionState> {
     });
   }
 
-  #decide(input: JournalInput | undefined, row: JournalRow | undefined): Change {
-    const { events, starts, transition } = this.#walk.next(input);
+  /** `now` is the time by which durations are measured; undefined if they follow the wall clock. */
+  #decide(input: JournalInput | undefined, row: JournalRow | undefined, now: number | undefined): Change {
+    const { events, starts, parks, transition } = this.#walk.next(input);
+    this.#agenda.addWaits(parks, now);
     const transitions: Transition<Value>[] = [];
     if (input && "command" in input) transitions.push(input.command);
+    if (input && "wake" in input) {
+      const event = eventOf(row!);
+      if (event !== undefined) this.#takenEvents.add(event);
+      if (this.#decided.status === "suspended") transitions.push({ at: input.wake.at, to: "running", isWake: true });
+    }
     if (transition) {
       transitions.push(transition);
       this.#walk.confirmTransition(); // no other process decides about this execution
@@ -179,16 +325,44 @@ export class Run<State extends ExecutionState = ExecutionState> {
       this.#decided = { status: to, epoch: this.#decided.epoch + 1 };
       if (to !== "running") this.#seq++; // its event
     }
-    return { row, at: row?.at ?? this.execution.startAt, events, transitions, epoch, seq: this.#seq, starts };
+    const at = row?.at ?? this.execution.startAt;
+    return { row, at, events, transitions, epoch, seq: this.#seq, starts, parks, times: this.#timesOf(transition) };
   }
 
-  /** The result; an error in its place when its value would make the execution larger than allowed. */
+  /** The next times of an execution that is suspended now. */
+  #timesOf(transition: Transition<Value> | undefined): NextTimes | undefined {
+    return transition?.to === "suspended"
+      ? this.#agenda.times(this.#host.clock.monotonic(), this.#isWaitingFor)
+      : undefined;
+  }
+
+  #decideStart(): Change {
+    return this.#decide(undefined, undefined, this.execution.startAt);
+  }
+
+  /** Decides the start of a fork: the walk takes in the copied results, in one change. */
+  #decideFork(copied: readonly CopiedRow[]): Change {
+    const changes = [this.#decideStart()];
+    const copies: Copy[] = [];
+    for (const { row: original, key } of copied) {
+      const row = { ...original, id: this.#host.newRow(), key };
+      changes.push(this.#decide(fromRow(row), row, this.execution.startAt));
+      copies.push({ row, original: original.id });
+    }
+    const events = changes.flatMap((change) => change.events);
+    const starts = changes.flatMap((change) => change.starts);
+    const parks = changes.flatMap((change) => change.parks);
+    const { transitions, times } = changes.at(-1)!; // a fork may end at once: its last steps have no code
+    return { ...changes[0]!, events, transitions, times, starts, parks, seq: this.#seq, copies };
+  }
+
+  /** The result; a final error in its place when its value would make the execution larger than allowed. */
   #toKept(result: AttemptResult): AttemptResult {
     const { executionBytes } = this.#host;
     const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
     if (text === undefined || this.#bytes + Buffer.byteLength(text) <= executionBytes) return result;
     const message = `The values of the execution take more than ${executionBytes} bytes (limits.executionBytes)`;
-    return { at: result.at, error: { message, shown: true } };
+    return { at: result.at, error: { message, shown: true }, isFinal: true };
   }
 
   readonly #onResult: Reactions<State> = {
@@ -204,18 +378,27 @@ export class Run<State extends ExecutionState = ExecutionState> {
 
   /**
    * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the
-   * first mismatch: a row that this code does not lead to, for example because it has fewer retries than the code that
-   * wrote it, or another status at the end.
+   * first mismatch: a row that this code does not lead to, for example because a sub-workflow has lost its input
+   * schema, or another status at the end. `nowOf` returns the time by which durations are measured that began with
+   * a row; undefined if they follow the wall clock.
    */
-  async replay(pages: AsyncIterable<readonly JournalRow[]>): Promise<string | undefined> {
+  async replay(
+    pages: AsyncIterable<readonly JournalRow[]>,
+    nowOf: (row: number) => number | undefined = () => undefined,
+  ): Promise<string | undefined> {
     let last = "the start";
-    this.#schedule(this.#decide(undefined, undefined).starts);
+    const take = (input?: JournalInput, row?: JournalRow): void => {
+      const now = row && nowOf(row.id);
+      const { starts } = this.#decide(input, row, now);
+      if (starts.length > 0) this.#agenda.addStarts(starts, now ?? this.#host.clock.now());
+    };
+    take();
     for await (const rows of pages) {
       for (const row of rows) {
         const input = fromRow(row);
-        if ("key" in input && !this.#walk.isWaitingFor(input.key))
-          return `the journal has a result for ${row.key} that this version does not produce`;
-        this.#schedule(this.#decide(input, row).starts);
+        const key = "key" in input ? input.key : "wake" in input ? input.wake.key : undefined;
+        if (key !== undefined && !this.#walk.isWaitingFor(key)) return toRowMismatch(row.key);
+        take(input, row);
         last = row.key;
       }
     }
@@ -227,33 +410,45 @@ export class Run<State extends ExecutionState = ExecutionState> {
   /** Allows attempts to start: the run has a slot. */
   admit(): void {
     this.#admitted = true;
+    this.#resting = this.#isWaking = false;
     this.#launch();
   }
 
-  #schedule(starts: readonly AttemptPlan[]): void {
-    const { clock } = this.#host;
-    for (const plan of starts) this.#planned.set(plan, plan.delay === 0 ? 0 : clock.monotonic() + plan.delay);
+  /** The wall clock has jumped, or the time of a stored timer has come. */
+  checkTimes(): void {
+    if (this.#committed.status === "running") this.#launch();
+    else if (this.mayWake) this.wakeDue();
   }
 
-  /** Starts the attempts that are due. */
+  readonly #isWaitingFor = (key: string): boolean => this.#walk.isWaitingFor(key);
+
+  /** Ends the waits and starts the attempts whose time has come. */
   #launch(): void {
     const { clock } = this.#host;
     if (this.#timer) clock.clearTimeout(this.#timer);
-    if (!this.#admitted || this.#stopped) return;
-    if (this.#committed.status !== "running" || this.#decided.status !== "running") return;
-    let nextDue = Infinity;
-    for (const [plan, due] of this.#planned) {
-      if (this.#stopped) return; // a start can fail the run
-      if (due > 0 && due > clock.monotonic()) {
-        nextDue = Math.min(due, nextDue);
-        continue;
-      }
-      this.#planned.delete(plan);
-      if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#onAttemptEnded(plan, result));
+    if (this.#stopped || this.#committed.status !== "running" || this.#decided.status !== "running") return;
+    const offer = this.#host.offerFirst(this);
+    if (offer) return void offer.then(() => this.#launch());
+    if (this.wakeDue()) return; // it continues when that is committed
+    const now = clock.monotonic();
+    if (this.#resting && this.#agenda.hasStarts(now)) {
+      if (this.#isWaking || this.#writing > 0) return;
+      this.#isWaking = true;
+      return this.#host.wakeUp(this);
     }
-    if (this.#stopped || nextDue === Infinity) return;
-    const ms = Math.min(Math.max(0, nextDue - clock.monotonic()), longestTimerMs);
-    this.#timer = clock.setTimeout(() => this.#launch(), ms);
+    if (this.#admitted)
+      for (const plan of this.#agenda.takeStarts(now)) {
+        if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#onAttemptEnded(plan, result));
+        if (this.#stopped) return; // a start can fail the run
+      }
+    if (this.#agenda.isEmpty) return;
+    const ms = this.#agenda.next(now, this.#isWaitingFor);
+    if (ms === undefined) return;
+    this.#timer = clock.setTimeout(() => this.#launch(), Math.min(ms, longestTimerMs));
+    if (!(this.#admitted || this.#resting) || this.inFlight > 0 || this.#writing > 0) return;
+    this.#admitted = false;
+    this.#resting = true;
+    this.#host.rest(this, ms, this.#agenda.times(now, this.#isWaitingFor));
   }
 
   /** Starts no further attempts. */
@@ -292,6 +487,14 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const { status, epoch } = this.#committed;
     if (this.#writing > 0 || status === "running" || this.#decided.epoch !== epoch) return false;
     return status !== "suspended" || this.inFlight === 0;
+  }
+  /** Whether a further change is being written, or the execution is no longer running. */
+  get isChanging(): boolean {
+    return this.#writing > 0 || this.#decided.status !== "running";
+  }
+  /** Whether the execution runs, and only waits for a time. */
+  get isResting(): boolean {
+    return this.#resting && !this.#isWaking && this.#writing === 0;
   }
   get bytes(): number {
     return this.#bytes;

@@ -1,12 +1,8 @@
 import { busy } from "../../core/error.ts";
-
-/** A run that may be given a slot. */
-export interface Admissible {
-  /** Must not throw. */
-  admit(): void;
-}
+import { Groups, type Admissible, type Entry, type GroupName, type GroupOptions, type Reservation } from "./groups.ts";
 
 const maxPasses = 256;
+const noGroups: GroupOptions = { waiting: 0, limitOf: () => Infinity };
 
 /** The most executions that run, that wait for a slot, and the most bytes of stored values of those that run. */
 export interface SlotLimits {
@@ -21,12 +17,21 @@ export interface SlotLimits {
  * An execution is admitted while fewer than `running` run, and their values together with its own take at most `bytes`. One
  * is always admitted when no other runs, however large it is. Smaller ones may pass one that is too large for now, but not
  * for ever: after `maxPasses` of them, it is next.
+ *
+ * An execution with a group enters the queue when it has a place in its group (`Groups`). Until then it takes no slot, and
+ * delays no other.
  */
 export class Slots {
   readonly #most: SlotLimits;
+  readonly #groups: Groups;
   /** The bytes of each. */
   readonly #running = new Map<Admissible, number>();
   readonly #queue = new Map<Admissible, number>();
+  /** Those that are admitted before the queue: children of executions that run, and the returns of lent slots. */
+  readonly #firstQueue = new Map<Admissible, number>();
+  readonly #queues = [this.#firstQueue, this.#queue];
+  /** Those that have lent their slot, and what waits in the queue to give it back. */
+  readonly #lent = new Map<Admissible, { bytes: number; back?: Admissible; resolve?: () => void }>();
   #bytes = 0;
   /** The reservations of executions that are being written. */
   #entering = 0;
@@ -35,38 +40,82 @@ export class Slots {
   #passed: { readonly run: Admissible | undefined; count: number } = { run: undefined, count: 0 };
   #isAdmitting = false;
 
-  constructor(most: SlotLimits) {
+  /** Whether so many have been admitted before a run that is too large for now that no other may be. */
+  get #isPassedEnough(): boolean {
+    return this.#passed.count >= maxPasses;
+  }
+
+  /** Without `groups`, no run has one. */
+  constructor(most: SlotLimits, groups: GroupOptions = noGroups) {
     this.#most = most;
+    this.#groups = new Groups(groups);
   }
 
   /** The number of runs that have a slot. */
   get running(): number {
     return this.#running.size;
   }
-  /** The number of runs that wait for a slot. */
+  /** The number of runs that wait for a slot, or for a place in their group. */
   get queued(): number {
-    return this.#queue.size;
+    return this.#queue.size + this.#firstQueue.size + this.#groups.waiting;
   }
 
-  /** Reserves a place in the slots or the queue, or throws a 503. Returns the release. */
-  reserve(): () => void {
+  /**
+   * Reserves a place in the slots, in the queue or in the line of a group, or throws a 503. For children the queue is twice
+   * as long: an execution must not fail because others have filled the queue.
+   */
+  reserve(group?: GroupName, isChild = false): Reservation {
+    const inGroup = group && this.#groups.reserve(group);
+    if (inGroup?.isWaiting) return inGroup;
     const { running, queued } = this.#most;
-    if (this.#running.size + this.#queue.size + this.#entering >= running + queued)
+    const inside = this.#running.size + this.#queue.size + this.#firstQueue.size + this.#lent.size + this.#entering;
+    if (inside >= running + (isChild ? 2 * queued : queued)) {
+      inGroup?.release();
       throw busy("Too many executions are running", 1);
+    }
     this.#entering++;
-    return () => void this.#entering--;
+    const release = (): void => {
+      this.#entering--;
+      inGroup?.release();
+    };
+    return { isWaiting: false, release };
   }
 
-  /** Gives a run a slot, or puts it into the queue. */
-  enter(run: Admissible, bytes: number): void {
-    this.#queue.set(run, bytes);
+  /** Reserves a place in a group, or in its line, for an execution that wakes: the queue has no limit for it. */
+  reserveWake(group: GroupName): Reservation {
+    return this.#groups.reserve(group);
+  }
+
+  /** Whether a run waits for a slot. */
+  isQueued(run: Admissible): boolean {
+    return this.#queue.has(run) || this.#firstQueue.has(run);
+  }
+
+  /** Gives a run a slot, or puts it into the queue or into the line of its group. */
+  enter(run: Admissible, bytes: number, group?: GroupName): void {
+    if (this.#running.has(run)) return;
+    if (group) this.#enqueue(this.#groups.enter(run, bytes, group));
+    else this.#queueOf(run).set(run, bytes);
     this.#admit();
   }
 
-  /** Hands a slot over. Without one, the other is not admitted. */
+  /** Gives a run a place in its group that it had already. It enters the queue later. */
+  hold(run: Admissible, group: GroupName): void {
+    this.#groups.hold(run, group);
+  }
+
+  #enqueue(entries: readonly Entry[]): void {
+    for (const [run, bytes] of entries) this.#queueOf(run).set(run, bytes);
+  }
+  #queueOf(run: Admissible): Map<Admissible, number> {
+    return run.isFirst ? this.#firstQueue : this.#queue;
+  }
+
+  /** Hands a slot over, and the place in the group. Without a slot, the other is not admitted. */
   replace(from: Admissible, to: Admissible): void {
     const bytes = this.#running.get(from);
     if (bytes === undefined) return;
+    this.#groups.replace(from, to);
     this.#running.delete(from);
     this.#running.set(to, bytes);
     to.admit();
@@ -75,8 +124,10 @@ export class Slots {
   /** The values of a run take more bytes. */
   grow(run: Admissible, bytes: number): void {
     const before = this.#running.get(run);
-    if (before === undefined) return;
-    this.#running.set(run, before + bytes);
+    const lent = this.#lent.get(run);
+    if (before !== undefined) this.#running.set(run, before + bytes);
+    else if (lent) lent.bytes += bytes;
+    else return;
     this.#bytes += bytes;
   }
 
@@ -95,31 +146,91 @@ export class Slots {
     if (this.#isAdmitting) return; // a run that leaves while it is admitted: the loop below continues
     this.#isAdmitting = true;
     let hasPassed = false;
-    for (const [run, bytes] of this.#queue) {
-      if (!this.#isOpen || this.#running.size >= this.#most.running) break;
-      if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) {
-        if (!hasPassed && run !== this.#passed.run) this.#passed = { run, count: 0 };
-        hasPassed = true;
-        if (this.#passed.count >= maxPasses) break;
-        continue;
+    for (const queue of this.#queues)
+      for (const [run, bytes] of queue) {
+        if (!this.#isOpen || this.#running.size >= this.#most.running || (hasPassed && this.#isPassedEnough)) break;
+        if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) {
+          if (!hasPassed && run !== this.#passed.run) this.#passed = { run, count: 0 };
+          hasPassed = true;
+          continue;
+        }
+        if (hasPassed) this.#passed.count++;
+        queue.delete(run);
+        this.#running.set(run, bytes);
+        this.#bytes += bytes;
+        run.admit();
       }
-      if (hasPassed) this.#passed.count++;
-      this.#queue.delete(run);
-      this.#running.set(run, bytes);
-      this.#bytes += bytes;
-      run.admit();
-    }
     this.#isAdmitting = false;
   }
 
-  /** Gives a slot back, or leaves the queue. Returns false for a run that was in neither. */
-  leave(run: Admissible): boolean {
-    const wasQueued = this.#queue.delete(run);
-    const bytes = this.#running.get(run);
-    if (bytes === undefined) return wasQueued;
+  /** Hands the place of a run in its group over to a place holder, which is returned. */
+  keepPlace(run: Admissible): Admissible {
+    const holder: Admissible = { admit() {} };
+    this.#groups.replace(run, holder);
+    return holder;
+  }
+  /** Hands the place in a group over, to a run that enters the queue later. */
+  givePlace(holder: Admissible, run: Admissible): void {
+    this.#groups.replace(holder, run);
+  }
+
+  /** Gives a slot back, also one that is lent, but keeps the place in the group. It enters the queue again later. */
+  rest(run: Admissible): void {
+    const lent = this.#lent.get(run);
+    const bytes = lent?.bytes ?? this.#running.get(run);
+    if (bytes === undefined) return;
+    if (lent?.back) this.#firstQueue.delete(lent.back);
+    this.#lent.delete(run);
     this.#running.delete(run);
     this.#bytes -= bytes;
+    lent?.resolve?.();
     this.#admit();
-    return true;
+  }
+
+  /**
+   * Lends the slot of a run whose code waits for other executions. Its values stay in memory, so their bytes still count,
+   * and it still counts as one that runs or waits (`reserve`).
+   */
+  lend(run: Admissible): void {
+    const bytes = this.#running.get(run);
+    if (bytes === undefined) return;
+    this.#running.delete(run);
+    this.#lent.set(run, { bytes });
+    this.#admit();
+  }
+
+  /** Resolves when a run has its slot again. Never, if it leaves before. */
+  regain(run: Admissible): Promise<void> {
+    const lent = this.#lent.get(run);
+    if (!lent) return Promise.resolve();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const admit = (): void => {
+      this.#lent.delete(run);
+      this.#running.delete(back);
+      this.#running.set(run, lent.bytes);
+      resolve();
+    };
+    const back: Admissible = { isFirst: true, admit };
+    lent.back = back;
+    lent.resolve = resolve;
+    this.enter(back, 0);
+    return promise;
+  }
+
+  /** Gives a slot back, or leaves the queue or the line of its group. Returns false for a run that was in none. */
+  leave(run: Admissible): boolean {
+    const left = this.#groups.leave(run);
+    if (left) this.#enqueue(left.next);
+    const wasQueued = this.#queue.delete(run) || this.#firstQueue.delete(run) || left?.wasWaiting === true;
+    const lent = this.#lent.get(run);
+    if (lent?.back) this.#firstQueue.delete(lent.back);
+    const bytes = lent?.bytes ?? this.#running.get(run);
+    if (bytes !== undefined) {
+      this.#lent.delete(run);
+      this.#running.delete(run);
+      this.#bytes -= bytes;
+    }
+    if (bytes !== undefined || left) this.#admit();
+    return wasQueued || bytes !== undefined;
   }
 }

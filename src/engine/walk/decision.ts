@@ -1,23 +1,46 @@
 import type { Caller } from "../../core/caller.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { EventBody } from "../events.ts";
-import type { StoredError, Transition } from "../execution.ts";
+import type { Due, ParkedBranch, StoredError, Transition } from "../execution.ts";
 import type { EntrySuffix } from "./journal-keys.ts";
 import type { Value } from "./value.ts";
 
-/** The result of one journal entry. */
+/**
+ * The result of one journal entry. `isFinal` says that a failure is not retried. It is decided by the code that failed, so
+ * that a replay by code with another `retry` leads to the same place. Rows of older versions do not have it.
+ */
 export type EntryResult<V = Value> = { readonly at: number } & (
   | { readonly value: V }
-  | { readonly error: StoredError }
-  | { readonly suspended: { readonly reason: string; readonly data?: V | undefined } }
+  | { readonly loop: LoopStart; readonly value: V }
+  | { readonly error: StoredError; readonly isFinal?: boolean | undefined }
+  | { readonly suspended: { readonly reason: string; readonly data?: V | undefined; readonly due?: Due | undefined } }
 );
+/** The beginning of `andForEach`. Changed code does not change a loop that has begun. */
+export interface LoopStart {
+  readonly count: number;
+  readonly concurrency: number;
+  readonly onError: "fail" | "collect";
+  /** The items are the step's `data`, and are not stored again. */
+  readonly isData?: true | undefined;
+}
 /** The result of an attempt, before the journal has a row for it. */
 export type AttemptResult = EntryResult<JsonText | undefined>;
 
-/** One input of a walk, in the order of the journal: the end of an entry, or a transition made from outside. */
+/** One input of a walk, in the order of the journal: the end of an entry or of a wait, or a transition made from outside. */
 export type JournalInput =
   | { readonly key: string; readonly result: EntryResult }
+  | { readonly wake: Wake }
   | { readonly command: Transition<Value> };
+
+/** The end of a wait by itself: its time has come, or its event. */
+export interface Wake {
+  readonly key: string;
+  readonly at: number;
+  /** The data of the event. */
+  readonly value?: Value;
+  /** The next row ends another wait at the same moment. Branches continue after the last of them. */
+  readonly isJoined?: true | undefined;
+}
 
 /** The result of one input: plain data. Events, starts and the transition wait for the commit; aborts need not. */
 export interface Decision {
@@ -27,6 +50,8 @@ export interface Decision {
   readonly starts: readonly AttemptPlan[];
   /** The attempts whose results are no longer needed. */
   readonly aborts: readonly AbortPlan[];
+  /** The waits that begin. */
+  readonly parks: readonly ParkedBranch<Value>[];
   /** The transition to make: the workflow has ended, or only parked branches remain. */
   readonly transition?: Transition<Value> | undefined;
 }
@@ -36,10 +61,13 @@ export interface AttemptPlan {
   /** The journal key of the result. */
   readonly key: string;
   readonly path: string;
+  /** The path without the numbers of iterations, under which the code is found. */
+  readonly codePath: string;
   readonly suffix: EntrySuffix;
   readonly attempt: number;
-  /** Milliseconds to wait before the start. */
+  /** Milliseconds to wait before the start, and the time at which they are over by the time of the journal. */
   readonly delay: number;
+  readonly dueAt: number;
   readonly idempotencyKey: string;
   readonly data: Value;
   readonly argument?: Value;
@@ -51,8 +79,10 @@ export interface AbortPlan {
   readonly key: string;
   readonly reason: string;
 }
-/** The data of a resume, and its caller. */
+/** The data of a resume, and its caller; or that of a wake, which has none. */
 export interface ResumeInput {
   readonly data: Value;
   readonly by: Caller | undefined;
+  /** The wait has ended by itself. */
+  readonly isWake?: true;
 }

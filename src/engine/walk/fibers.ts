@@ -1,22 +1,13 @@
 import { toErrorMessage } from "../../core/error.ts";
-import type { Branch, ForkMode, Outcome } from "../definition.ts";
+import type { Branch, BranchEnd, ForkPlan, Outcome } from "../definition.ts";
 import type { StoredError, ParkedBranch, Position } from "../execution.ts";
 import type { Value } from "./value.ts";
 import type { AbortPlan, AttemptPlan, EntryResult, ResumeInput } from "./decision.ts";
 
-/** Thrown into a branch when one of its steps has failed for good. */
-export class StepFailure extends Error {
-  readonly stored: StoredError;
-
-  constructor(stored: StoredError) {
-    super(stored.message);
-    this.stored = stored;
-  }
-}
-
 /**
- * One branch in progress. It waits for one thing: an entry (`plan`), a resume (`parked`) or a fork (`child`). Once that has
- * come, the field stays set until the branch continues; in a paused walk that is after the resume.
+ * One branch in progress. It waits for one thing: an entry (`plan`), a person, a time or an event (`parked`), a fork
+ * (`child`), or, once it has failed, a retry of the execution. Once that has come, the field stays set until the branch
+ * continues; in a paused walk that is after the resume.
  */
 interface Fiber {
   readonly branch: Branch;
@@ -26,40 +17,56 @@ interface Fiber {
   readonly index: number;
   /** The branch has ended, or was killed. */
   over: boolean;
+  /** Its entry, or its fork, has failed for good. */
+  isFailed?: boolean;
+  /** Another branch has failed, or the execution was ended from outside: the branch continues only by a retry. */
+  isAborted?: boolean;
+  /** The input that came for the branch before it was aborted. */
+  held?: Ready | undefined;
   plan?: AttemptPlan | undefined;
   position?: Position | undefined;
   parked?: ParkedBranch<Value> | undefined;
   child?: Fork | undefined;
 }
 interface Fork {
-  readonly mode: ForkMode;
+  readonly plan: ForkPlan;
   readonly parent: Fiber;
-  branches: Fiber[];
-  readonly outcomes: Outcome[];
-  /** The number of branches that have not ended. */
-  open: number;
-  decided: boolean;
+  /** The branches that have begun and not ended, in their order. */
+  readonly open: Map<number, Fiber>;
+  readonly ends: BranchEnd[];
+  /** The number of branches that have begun. */
+  begun: number;
+  /** The number of open branches that have failed. */
+  failed: number;
 }
-/** A fiber that can continue, and the value or the error that it continues with. */
-type Ready = { fiber: Fiber; send?: unknown; fail?: unknown };
+/** A fiber that can continue, and the value that it continues with. */
+type Ready = { fiber: Fiber; send?: unknown };
 
 /**
  * The scheduler of a walk: a tree of branches, and what each of them waits for.
  *
  * It owns the fibers. It never runs user code, reads a clock or decides about a status.
  * F1. Everything is synchronous and in one order, so a replay repeats it.
- * F2. After `advance`, every fiber that is not over waits for exactly one thing, and `waiting` has every entry once.
- * F3. A killed fiber waits for nothing: its entry is not in `waiting`, and its attempt is among the aborts.
+ * F2. After `advance`, every fiber that is not over waits for exactly one thing; `waiting` has every entry once, and
+ *     `parked` every branch that waits for a person, a time or an event.
+ * F3. A killed or aborted fiber waits for nothing: it is in neither of them, and its attempt is among the aborts.
+ * F4. A failure kills nothing. The failed branch and those that it aborts keep their places, and `retry` continues from them.
  */
 export class Fibers {
   /** The fibers that wait for an entry, by its key. */
   readonly waiting: Map<string, Fiber> = new Map();
+  /** The fibers that wait for a person, a time or an event, by the key of what ends the wait by itself. */
+  readonly parked: Map<string, Fiber> = new Map();
   /** The end of the workflow itself. */
   ended: { value: Value } | { error: StoredError } | undefined;
   #root: Fiber | undefined;
+  /** The inputs that have come for branches, in their order. */
   #ready: Ready[] = [];
+  /** The branches that continue because of the input taken last. */
+  #following: Ready[] = [];
   #starts: AttemptPlan[] = [];
   #aborts: AbortPlan[] = [];
+  #parks: ParkedBranch<Value>[] = [];
 
   /** Starts from a new root. The tree that was there before is killed. */
   setRoot(branch: Branch): void {
@@ -67,10 +74,23 @@ export class Fibers {
     this.ended = undefined;
     this.#root = { branch, fork: undefined, index: 0, over: false };
     this.#ready = [{ fiber: this.#root }];
+    this.#following = [];
   }
 
   kill(reason: string): void {
     if (this.#root) this.#kill(this.#root, reason);
+  }
+
+  /** Aborts every branch. Only a retry continues them. */
+  abort(reason: string): void {
+    if (this.#root) this.#abort(this.#root, reason);
+  }
+
+  /** Continues after a failure: every entry without a recorded value begins again. Branches that were parked wait again. */
+  retry(): void {
+    if (!this.#root || this.#root.over) return;
+    this.ended = undefined;
+    this.#revive(this.#root);
   }
 
   /** Hands the result of an entry to the branch that waits for it. */
@@ -80,46 +100,59 @@ export class Fibers {
     this.#ready.push({ fiber, send: result });
   }
 
-  /** The branches that wait for a resume, in the order of the definition. */
-  parked(): ParkedBranch<Value>[] {
-    return [...this.#open()].flatMap(({ parked }) => parked ?? []);
+  /** The branches that wait for a person, a time or an event, in the order of the definition. */
+  parkedBranches(): ParkedBranch<Value>[] {
+    if (this.parked.size === 0) return [];
+    return [...this.#open()].flatMap(({ parked }) => (parked && this.parked.has(parked.key!) ? parked : []));
   }
 
-  /** Hands a parked branch the data of a resume. */
-  resume(parked: ParkedBranch<Value>, resumed: ResumeInput): void {
-    const fiber = [...this.#open()].find((one) => one.parked === parked);
-    if (fiber) this.#ready.push({ fiber, send: resumed });
+  /** Hands a parked branch the data of a resume, or what has ended its wait. */
+  resume(key: string, resumed: ResumeInput): void {
+    const fiber = this.parked.get(key)!;
+    this.parked.delete(key);
+    this.#ready.push({ fiber, send: resumed });
   }
 
   /** The first step in flight, else the first one that waits for a resume. */
   position(): Position | undefined {
-    for (const { plan, position } of this.#open()) if (plan) return position;
-    return this.parked()[0];
+    for (const { plan, position, isAborted } of this.#open()) if (plan && !isAborted) return position;
+    return this.parkedBranches()[0];
   }
 
-  /** Lets every branch continue until each waits for something. */
+  /**
+   * Lets every branch continue until each waits for something. All that follows from one input comes before the next one, so
+   * inputs that came while the walk was paused, or together, lead to the same place as if each had come alone.
+   */
   advance(): void {
-    for (let ready = this.#ready.shift(); ready; ready = this.#ready.shift()) this.#advance(ready);
+    for (;;) {
+      const ready = this.#following.shift() ?? this.#ready.shift();
+      if (!ready) return;
+      this.#advance(ready);
+    }
   }
 
-  /** The attempts to start and to abort since the last call. */
-  takePlans(): { starts: AttemptPlan[]; aborts: AbortPlan[] } {
-    const plans = { starts: this.#starts, aborts: this.#aborts };
+  /** The attempts to start and to abort, and the waits that have begun, since the last call. */
+  takePlans(): { starts: AttemptPlan[]; aborts: AbortPlan[]; parks: ParkedBranch<Value>[] } {
+    const plans = { starts: this.#starts, aborts: this.#aborts, parks: this.#parks };
     this.#starts = [];
     this.#aborts = [];
+    this.#parks = [];
     return plans;
   }
 
-  #advance({ fiber, send, fail }: Ready): void {
+  #advance(ready: Ready): void {
+    const { fiber } = ready;
     if (fiber.over) return;
+    if (fiber.isAborted) return void (fiber.held = ready);
     fiber.plan = fiber.position = fiber.parked = fiber.child = undefined;
     let next: ReturnType<Branch["next"]>;
     try {
-      next = fail === undefined ? fiber.branch.next(send) : fiber.branch.throw(fail);
+      next = fiber.branch.next(ready.send);
     } catch (error) {
-      return this.#end(fiber, undefined, error);
+      fiber.over = true; // a bug: the code of users fails by a result
+      return this.#fail(fiber, { message: toErrorMessage(error) });
     }
-    if (next.done) return this.#end(fiber, next.value, undefined);
+    if (next.done) return this.#end(fiber, next.value);
     const operation = next.value;
     switch (operation.type) {
       case "entry":
@@ -128,56 +161,109 @@ export class Fibers {
         this.waiting.set(operation.plan.key, fiber);
         this.#starts.push(operation.plan);
         return;
+      case "fail":
+        return this.#fail(fiber, operation.error);
       case "park":
-        fiber.parked = operation.branch;
-        return;
-      case "fork": {
-        const { mode, branches } = operation;
-        const fork: Fork = { mode, parent: fiber, branches: [], outcomes: [], open: branches.length, decided: false };
-        fork.branches = branches.map((branch, index) => ({ branch, fork, index, over: false }));
-        fiber.child = fork;
-        if (branches.length === 0) this.#ready.push({ fiber, send: [] });
-        else for (const one of fork.branches) this.#ready.push({ fiber: one });
-      }
+        return this.#park(fiber, operation.branch);
+      case "fork":
+        fiber.child = { plan: operation.fork, parent: fiber, open: new Map(), ends: [], begun: 0, failed: 0 };
+        this.#fill(fiber.child);
     }
   }
 
-  #end(fiber: Fiber, outcome: Outcome | undefined, error: unknown): void {
+  #park(fiber: Fiber, branch: ParkedBranch<Value>): void {
+    fiber.parked = branch;
+    this.parked.set(branch.key!, fiber);
+    this.#parks.push(branch);
+  }
+
+  /** Begins as many branches as may be in progress at the same time. */
+  #fill(fork: Fork): void {
+    const { count, concurrency, branch } = fork.plan;
+    while (fork.begun < count && fork.open.size < concurrency) {
+      const index = fork.begun++;
+      const fiber: Fiber = { branch: branch(index), fork, index, over: false };
+      fork.open.set(index, fiber);
+      this.#following.push({ fiber });
+    }
+    if (fork.open.size === 0) this.#following.push({ fiber: fork.parent, send: fork.ends });
+  }
+
+  #end(fiber: Fiber, outcome: Outcome): void {
     fiber.over = true;
     const { fork } = fiber;
+    if (!fork) this.ended = { value: outcome.value };
+    else this.#endBranch(fork, fiber.index, outcome);
+  }
+
+  #endBranch(fork: Fork, index: number, end: BranchEnd): void {
+    fork.open.delete(index);
+    if (fork.plan.mode !== "race") {
+      fork.ends[index] = end;
+      return this.#fill(fork);
+    }
+    for (const one of fork.open.values()) this.#kill(one, "Another branch won");
+    this.#following.push({ fiber: fork.parent, send: [end] });
+  }
+
+  /** A branch has failed. In a race its fork fails with the last branch, else at once, unless the fork collects failures. */
+  #fail(fiber: Fiber, error: StoredError): void {
+    fiber.isFailed = true;
+    const { fork } = fiber;
     if (!fork) {
-      this.ended = error === undefined ? { value: outcome?.value } : { error: toStoredError(error) };
+      this.ended = { error };
       return;
     }
-    if (fork.decided) return;
-    fork.open--;
-    if (outcome) fork.outcomes[fiber.index] = outcome;
-    const failed = error !== undefined;
-    // All: the first failure decides, else the last value. Race: the first value decides, else the last failure.
-    if (failed === (fork.mode === "race") && fork.open > 0) return;
-    fork.decided = true;
-    for (const one of fork.branches) this.#kill(one, failed ? "Another branch failed" : "Another branch won");
-    if (failed) this.#ready.push({ fiber: fork.parent, fail: error });
-    else this.#ready.push({ fiber: fork.parent, send: fork.mode === "all" ? fork.outcomes : [outcome] });
+    if (fork.plan.mode === "collect") {
+      this.#kill(fiber, "The branch has failed");
+      return this.#endBranch(fork, fiber.index, { error });
+    }
+    fork.failed++;
+    if (fork.plan.mode === "race" && fork.failed < fork.open.size) return;
+    for (const one of fork.open.values()) this.#abort(one, "Another branch failed");
+    this.#fail(fork.parent, error);
+  }
+
+  #abort(fiber: Fiber, reason: string): void {
+    if (fiber.over || fiber.isFailed || fiber.isAborted) return;
+    fiber.isAborted = true;
+    this.#abortEntry(fiber, reason);
+    if (fiber.parked) this.parked.delete(fiber.parked.key!);
+    for (const one of branchesOf(fiber)) this.#abort(one, reason);
+  }
+
+  #abortEntry({ plan }: Fiber, reason: string): void {
+    // An entry that ended while the walk was paused is not waited for any more.
+    if (plan && this.waiting.delete(plan.key)) this.#aborts.push({ key: plan.key, reason });
+  }
+
+  #revive(fiber: Fiber): void {
+    const { isFailed, plan, child, held, parked } = fiber;
+    fiber.isFailed = fiber.isAborted = false;
+    fiber.held = undefined;
+    if (held && !isFailure(held.send)) this.#ready.push(held);
+    else if (child) {
+      child.failed = 0;
+      for (const one of child.open.values()) this.#revive(one);
+    } else if (parked) this.#park(fiber, parked);
+    else if (isFailed || plan) this.#ready.push({ fiber }); // without a result: the entry begins again
   }
 
   #kill(fiber: Fiber, reason: string): void {
     if (fiber.over) return;
     fiber.over = true;
-    const { key } = fiber.plan ?? {};
-    // An entry that ended while the walk was paused is not waited for any more.
-    if (key !== undefined && this.waiting.delete(key)) this.#aborts.push({ key, reason });
-    for (const one of fiber.child?.branches ?? []) this.#kill(one, reason);
+    this.#abortEntry(fiber, reason);
+    if (fiber.parked) this.parked.delete(fiber.parked.key!);
+    for (const one of branchesOf(fiber)) this.#kill(one, reason);
   }
 
   *#open(fiber: Fiber | undefined = this.#root): Generator<Fiber> {
     if (!fiber || fiber.over) return;
     yield fiber;
-    for (const one of fiber.child?.branches ?? []) yield* this.#open(one);
+    for (const one of branchesOf(fiber)) yield* this.#open(one);
   }
 }
 
-function toStoredError(error: unknown): StoredError {
-  if (error instanceof StepFailure) return error.stored;
-  return { message: toErrorMessage(error) };
-}
+const branchesOf = ({ child }: Fiber): Iterable<Fiber> => child?.open.values() ?? [];
+
+const isFailure = (send: unknown): boolean => typeof send === "object" && send !== null && "error" in send;

@@ -1,11 +1,23 @@
-import type { Branch, EntryInput, Outcome, Step, StepRunner, WorkflowDefinition } from "../definition.ts";
-import { findCode, toDelay, type CodeTable } from "../code-table.ts";
+import { toIso } from "../../core/iso-time.ts";
+import type {
+  Branch,
+  BranchEnd,
+  EntryInput,
+  Outcome,
+  Step,
+  StepRunner,
+  WaitInput,
+  WorkflowDefinition,
+} from "../definition.ts";
+import { findCode, type CodeTable } from "../code-table.ts";
 import type { EventBody } from "../events.ts";
-import type { Execution, ParkedBranch, Position, Transition } from "../execution.ts";
-import { Fibers, StepFailure } from "./fibers.ts";
-import { prefixOf, toEntryKey, toIdempotencyKey, toStableKey } from "./journal-keys.ts";
+import type { Due, Execution, ParkedBranch, Position, Transition } from "../execution.ts";
+import { Fibers } from "./fibers.ts";
+import { fromEntryKey, prefixOf, toEntryKey, toIdempotencyKey, toStableKey, toWakeKey } from "./journal-keys.ts";
+import { isForPerson, isShortWait, toPending } from "./pending.ts";
+import { toRetryDelay } from "./retry-delay.ts";
 import { inputRow, toValue, type Value } from "./value.ts";
-import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput } from "./decision.ts";
+import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput, Wake } from "./decision.ts";
 
 /**
  * Walks a workflow: `next` maps each input of the journal to a decision.
@@ -14,7 +26,7 @@ import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput } fr
  * It never starts code, reads a clock, logs or waits.
  *
  * I1. Decisions are a function of the inputs and their order, so a replay of the journal leads to the same place.
- * I2. The clock is the time of the last input.
+ * I2. The clock is the time of the last input, in a fork at least that of its start.
  * I3. While the walk is paused (suspended or ended), results of entries are taken in, but no branch continues.
  * I4. At most one transition per decision. The walk is paused once that is confirmed.
  * I5. Values over 1 KB are references to rows. No text is read here.
@@ -26,6 +38,10 @@ export class Interpreter {
   readonly #input: Value;
   readonly #fibers = new Fibers();
   #events: EventBody[] = [];
+  /** Steps before this one were copied from the original of a fork, without their events. */
+  readonly #firstIndex: number;
+  /** The start of a fork. The results that it copies are older. */
+  readonly #forkedAt: number;
   #clock: number;
   /** The number of resumes that went back to an earlier step. */
   #generation = 0;
@@ -34,16 +50,20 @@ export class Interpreter {
   /** The data that each top-level step was given. */
   readonly #stepData: Value[] = [];
   /** The outputs of all steps that have completed, by path. */
-  readonly #outputs = new Map<string, { readonly value: Value; readonly topIndex: number }>();
+  #outputs: Outputs = new Map();
+  /** Those before the execution went back, for code that is still in flight. */
+  #earlierOutputs: Outputs | undefined;
   /** The number of journal rows of each stable key. */
   readonly #counts = new Map<string, number>();
   /** The reason why no branch continues: a transition of this walk, or a command. */
   #pausedBy: "decision" | "command" | undefined;
 
-  constructor(workflow: WorkflowDefinition, codes: CodeTable, { id, input, startAt }: Execution) {
+  constructor(workflow: WorkflowDefinition, codes: CodeTable, { id, input, startAt, fork }: Execution) {
     this.#workflow = workflow;
     this.#codes = codes;
     this.#executionId = id;
+    this.#firstIndex = fork?.stepIndex ?? 0;
+    this.#forkedAt = fork ? startAt : 0;
     this.#input = toValue(input, inputRow);
     this.#clock = startAt;
   }
@@ -52,12 +72,16 @@ export class Interpreter {
   next(input?: JournalInput): Decision {
     if (!input) this.#begin();
     else if ("key" in input) this.#deliver(input.key, input.result);
+    else if ("wake" in input) this.#wake(input.wake);
     else this.#obey(input.command);
-    if (!this.#pausedBy) this.#fibers.advance();
+    // The rows that were joined to a copied one may not have been copied.
+    const isWhole = !input || !("wake" in input) || !input.wake.isJoined || this.#isCopied;
+    if (!this.#pausedBy && isWhole) this.#fibers.advance();
     const events = this.#events;
     this.#events = [];
-    const { starts, aborts } = this.#fibers.takePlans();
-    return { events, starts, aborts, transition: this.#pausedBy ? undefined : this.#toTransition() };
+    const transition = this.#pausedBy || !isWhole ? undefined : this.#toTransition();
+    const { starts, aborts, parks } = this.#fibers.takePlans();
+    return { events, starts, aborts, parks, transition };
   }
 
   /** The transition of the last decision has been made. */
@@ -70,6 +94,22 @@ export class Interpreter {
     return this.#fibers.waiting;
   }
 
+  /** The keys of the entries that a branch waits for, and of what ends the waits of others. */
+  *waitingKeys(): Generator<string> {
+    yield* this.#fibers.waiting.keys();
+    yield* this.#fibers.parked.keys();
+  }
+
+  /** Whether a branch waits for an entry, or for the end of a wait. */
+  isWaitingFor(key: string): boolean {
+    return this.#fibers.waiting.has(key) || this.#fibers.parked.has(key);
+  }
+
+  /** The branches that wait for a person, a time or an event, in the order of the definition. */
+  parkedBranches(): readonly ParkedBranch<Value>[] {
+    return this.#fibers.parkedBranches();
+  }
+
   /** The step in flight, else the next one. */
   position(): Position {
     const { steps } = this.#workflow;
@@ -78,9 +118,19 @@ export class Interpreter {
     return { stepIndex: found.stepIndex, stepId: found.stepId };
   }
 
-  /** The recorded output of a step, as the step at `path` names it: a step beside it first, then one of the workflow. */
-  output(path: string, stepId: string): Value {
-    return (this.#outputs.get(prefixOf(path) + stepId) ?? this.#outputs.get(stepId))?.value;
+  /**
+   * The recorded output of a step, as the step at `path` names it: one beside it first, then one beside the steps around it.
+   * With `key`, for the code of that attempt: it keeps its outputs when the execution goes back.
+   */
+  output(path: string, stepId: string, key?: string): Value {
+    const isCurrent = key === undefined || fromEntryKey(key)?.generation === this.#generation;
+    const outputs = isCurrent ? this.#outputs : (this.#earlierOutputs ?? this.#outputs);
+    // The code of an iteration, such as its condition, is beside the steps of that iteration.
+    const first = isIteration.test(path) ? `${path}/` : prefixOf(path);
+    for (let prefix = first; ; prefix = prefixOf(prefix.slice(0, -1))) {
+      const found = outputs.get(prefix + stepId);
+      if (found || prefix === "") return found?.value;
+    }
   }
 
   #begin(): void {
@@ -89,27 +139,37 @@ export class Interpreter {
   }
 
   #deliver(key: string, result: EntryResult): void {
-    this.#clock = result.at;
+    this.#clock = Math.max(result.at, this.#forkedAt);
     this.#fibers.deliver(key, result);
   }
 
-  /** Follows a transition made from outside: suspend, resume or cancel. */
+  /** A wait has ended by itself. An execution that is suspended for it is running again. */
+  #wake({ key, at, value }: Wake): void {
+    this.#clock = Math.max(at, this.#forkedAt);
+    this.#pausedBy = undefined;
+    this.#fibers.resume(key, { data: value, by: undefined, isWake: true });
+  }
+
+  /** Follows a transition made from outside: suspend, resume, retry, cancel, or the failure of an interrupted execution. */
   #obey(command: Transition<Value>): void {
     this.#clock = command.at;
     if (command.to === "running") {
-      this.#resume(command.stepId, { data: command.data, by: command.by });
+      if (command.isRetry) this.#fibers.retry();
+      // A wake on other code: no wait has ended, the server suspends the execution next.
+      else if (!command.isWake) this.#resume(command.stepId, { data: command.data, by: command.by });
       this.#pausedBy = undefined;
       return;
     }
     this.#pausedBy = "command";
-    if (command.to === "error") this.#fibers.kill("The execution was cancelled");
+    if ("cancellation" in command) this.#fibers.kill("The execution was cancelled");
+    if ("error" in command) this.#fibers.abort("The execution was interrupted");
   }
 
   /** A parked branch continues, or an earlier step begins again. After a suspension from outside all branches continue. */
   #resume(stepId: string | undefined, resumed: ResumeInput): void {
-    const parked: ParkedBranch<Value>[] = this.#pausedBy === "command" ? [] : this.#fibers.parked();
-    const target = stepId === undefined ? parked[0] : parked.find((one) => one.stepId === stepId);
-    if (target) return this.#fibers.resume(target, resumed);
+    const parked = this.#pausedBy === "command" ? [] : this.#fibers.parkedBranches();
+    const target = stepId === undefined ? parked.find(isForPerson) : parked.find((one) => one.stepId === stepId);
+    if (target) return this.#fibers.resume(target.key!, resumed);
     const index = this.#workflow.steps.findIndex(({ id }) => id === stepId);
     if (index >= 0 && index in this.#stepData) this.#goBack(index, resumed);
   }
@@ -117,7 +177,8 @@ export class Interpreter {
   /** Forgets the outputs of later steps. The steps from here on run under new journal keys. */
   #goBack(index: number, resumed: ResumeInput): void {
     this.#generation++;
-    for (const [path, { topIndex }] of this.#outputs) if (topIndex >= index) this.#outputs.delete(path);
+    this.#earlierOutputs = this.#outputs;
+    this.#outputs = new Map([...this.#outputs].filter(([, { topIndex }]) => topIndex < index));
     this.#fibers.setRoot(this.#runTop(index, this.#stepData[index], resumed));
   }
 
@@ -127,14 +188,14 @@ export class Interpreter {
     const { ended, waiting } = this.#fibers;
     if (ended && "error" in ended) return { at, to: "error", error: ended.error };
     if (ended) return { at, to: "completed", result: ended.value };
-    if (waiting.size > 0) return undefined;
-    const pending = this.#fibers.parked(); // not empty: nothing has ended and no entry is waited for, so F2 leaves only these
-    return { at, to: "suspended", reason: pending[0]!.reason, pending };
+    if (waiting.size > 0 || this.#isCopied) return undefined; // the waits of copied steps have ended
+    const parked = this.#fibers.parkedBranches(); // not empty: nothing has ended and no entry is waited for, so F2 leaves only these
+    return isShortWait(parked, at) ? undefined : { at, to: "suspended", ...toPending(parked) };
   }
 
   *#runTop(from: number, start: Value, resumed?: ResumeInput): Branch {
     const workflow = this.#workflow;
-    const runner = this.#createRunner("", this.#input);
+    const runner = this.#createRunner({ prefix: "", codePrefix: "", input: this.#input });
     let data = start;
     for (const [index, step] of workflow.steps.entries()) {
       if (index < from) continue;
@@ -145,14 +206,25 @@ export class Interpreter {
     return yield* checkResult(runner, workflow, data);
   }
 
-  #createRunner(prefix: string, input: Value): StepRunner {
+  #createRunner(place: Place): StepRunner {
+    const { prefix, codePrefix, input } = place;
     const runner: StepRunner = {
       step: (step, data, resumed) => this.#runStep(runner, prefix, step, data, resumed),
-      entry: (stepId, entry) => this.#runEntry(prefix + stepId, input, entry),
-      *fork(mode, branches): Branch<readonly Outcome[]> {
-        return (yield { type: "fork", mode, branches }) as readonly Outcome[]; // as Fibers sends them
+      entry: (stepId, entry) => this.#runEntry(place, stepId, entry),
+      *fork(fork): Branch<readonly Outcome[]> {
+        return (yield { type: "fork", fork }) as readonly Outcome[]; // as Fibers sends them
       },
-      runWorkflow: (stepId, workflow, data) => this.#runWorkflow(runner, `${prefix}${stepId}/`, stepId, workflow, data),
+      *collect(fork): Branch<readonly BranchEnd[]> {
+        return (yield { type: "fork", fork: { ...fork, mode: "collect" } }) as readonly BranchEnd[]; // as Fibers sends them
+      },
+      iteration: (stepId, index) =>
+        this.#createRunner({
+          prefix: `${prefix}${stepId}/${index}/`,
+          codePrefix: `${codePrefix}${stepId}/`,
+          input,
+        }),
+      wait: (stepId, wait) => this.#runWait(prefix + stepId, codePrefix + stepId, wait),
+      runWorkflow: (stepId, workflow, data) => this.#runWorkflow(runner, place, stepId, workflow, data),
     };
     return runner;
   }
@@ -161,54 +233,101 @@ export class Interpreter {
     const from = prefix + step.id;
     const stepIndex = this.#topIndex;
     const { type: stepType } = step;
-    this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
+    const isCopied = this.#isCopied;
+    if (!isCopied) this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
     const outcome = yield* step.run(runner, data, resumed);
     const { value, attempt = 1, skipped } = outcome;
     this.#outputs.set(from, { value, topIndex: stepIndex });
     const status = skipped ? "skipped" : "success";
-    this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
+    if (!isCopied) this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
     return outcome;
   }
 
-  *#runWorkflow(outer: StepRunner, prefix: string, stepId: string, workflow: WorkflowDefinition, start: Value): Branch {
+  *#runWorkflow(outer: StepRunner, place: Place, stepId: string, workflow: WorkflowDefinition, start: Value): Branch {
     let data = start;
     if (workflow.inputSchema) ({ value: data } = yield* outer.entry(stepId, { suffix: "<", data }));
-    const runner = this.#createRunner(prefix, data);
+    const { prefix, codePrefix } = place;
+    const runner = this.#createRunner({
+      prefix: `${prefix}${stepId}/`,
+      codePrefix: `${codePrefix}${stepId}/`,
+      input: data,
+    });
     for (const step of workflow.steps) ({ value: data } = yield* runner.step(step, data));
     return yield* checkResult(runner, workflow, data);
   }
 
-  *#runEntry(path: string, input: Value, { suffix = "", data, argument, resumed: first }: EntryInput): Branch {
-    const { retry } = findCode(this.#codes, path, suffix);
+  *#runWait(path: string, step: string, { kind, until, event, inlineMs, isSkippable }: WaitInput): Branch<Value> {
+    const stableKey = toStableKey(path, "", this.#generation);
+    const due: Due | undefined =
+      until && ("ms" in until ? { at: this.#clock + until.ms, isElapsed: true } : { at: until.date });
+    const branch: ParkedBranch<Value> = {
+      stepIndex: this.#topIndex,
+      stepId: path,
+      kind,
+      key: toWakeKey(stableKey, this.#count(`~${stableKey}`)),
+      reason: event ? `Waiting for event ${event.name}` : `Sleeping until ${toIso(due!.at)}`,
+      due,
+      event: event && { step, ...event },
+      inlineMs,
+      isSkippable: isSkippable || undefined,
+    };
+    const { data, isWake } = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
+    return isWake ? data : undefined;
+  }
+
+  *#runEntry(
+    { prefix, codePrefix, input }: Place,
+    stepId: string,
+    { iteration, suffix = "", data, argument, resumed: first, isTolerated }: EntryInput,
+  ): Branch {
+    const path = iteration === undefined ? prefix + stepId : `${prefix}${stepId}/${iteration}`;
+    const codePath = codePrefix + stepId;
+    const { retry } = findCode(this.#codes, codePath, suffix);
     const stableKey = toStableKey(path, suffix, this.#generation);
     const idempotencyKey = toIdempotencyKey(this.#executionId, stableKey);
     const position = { stepIndex: this.#topIndex, stepId: path };
     let resumed = first;
     for (let attempt = 1; ;) {
       const key = toEntryKey(stableKey, this.#count(stableKey));
+      const delay = toRetryDelay(retry, attempt, idempotencyKey);
       const plan: AttemptPlan = {
         key,
         path,
+        codePath,
         suffix,
         attempt,
-        delay: toDelay(retry, attempt),
+        delay,
+        dueAt: this.#clock + delay,
         idempotencyKey,
         data,
         argument,
         input,
         resumed,
       };
-      const result = (yield { type: "entry", position, plan }) as EntryResult; // as Fibers sends it
-      if ("suspended" in result) {
-        const branch: ParkedBranch<Value> = { ...position, ...result.suspended };
+      // As Fibers sends it; undefined when the attempt was aborted and the execution is retried.
+      const result = (yield { type: "entry", position, plan }) as EntryResult | undefined;
+      if (!result) {
+        attempt = 1;
+      } else if ("suspended" in result) {
+        const wakeKey = toWakeKey(stableKey, this.#count(`~${stableKey}`));
+        const branch: ParkedBranch<Value> = { ...position, key: wakeKey, ...result.suspended };
         resumed = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
         attempt = 1;
       } else if (!("error" in result)) {
-        return { value: result.value, attempt };
-      } else if (attempt++ >= retry.attempts) {
-        throw new StepFailure(result.error);
+        return { value: result.value, attempt, loop: "loop" in result ? result.loop : undefined };
+      } else if (result.isFinal ?? (attempt >= retry.attempts || this.#isCopied)) {
+        if (isTolerated) return { value: undefined };
+        yield { type: "fail", error: result.error };
+        attempt = 1; // the execution is retried
+      } else {
+        attempt++;
       }
     }
+  }
+
+  /** The walk is at a step that was copied: each of its entries has one result, the last one of the original. */
+  get #isCopied(): boolean {
+    return this.#generation === 0 && this.#topIndex < this.#firstIndex;
   }
 
   #count(stableKey: string): number {
@@ -216,6 +335,20 @@ export class Interpreter {
     this.#counts.set(stableKey, count);
     return count;
   }
+}
+
+type Outputs = Map<string, { readonly value: Value; readonly topIndex: number }>;
+
+/** The path of an iteration of a loop: `each/3`. */
+const isIteration = /\/\d+$/;
+
+/** The place of steps that share an input: the workflow, a sub-workflow, or an iteration of a loop. */
+interface Place {
+  /** The beginning of their paths, and the same without the numbers of iterations. */
+  readonly prefix: string;
+  readonly codePrefix: string;
+  /** The input of the workflow or sub-workflow. */
+  readonly input: Value;
 }
 
 /** Checks the last value of a workflow against its `result` schema. */

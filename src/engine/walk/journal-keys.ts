@@ -4,7 +4,9 @@
  *     entry key         = stable key "#" count       charge#1   sub/verify?@2#1
  *     stable key        = path [suffix] ["@" generation]
  *     path              = { step id "/" } step id    the steps of a sub-workflow are under the id of its step
- *     suffix            = "?" | "<" | ">"            a condition | a check of what comes in | of what goes out, or a map
+ *                       | path "/" number            one iteration of a loop, and the steps inside it: each/3/pay
+ *     suffix            = "?" [number] | "<" | ">"   a condition | a check of what comes in | of what goes out, or a map
+ *     wake key          = "~" stable key "#" count   ~nap#1
  *     command key       = "!" epoch                  !3
  *     idempotency key   = execution id "/" stable key
  *
@@ -18,13 +20,36 @@
  * - number      the execution in the embedded file, in place of its id.
  */
 
-export type EntrySuffix = "" | "?" | "<" | ">";
+export type EntrySuffix = "" | "?" | "<" | ">" | `?${number}`;
 
 export function toStableKey(path: string, suffix: EntrySuffix, generation: number): string {
   return generation === 0 ? path + suffix : `${path}${suffix}@${generation}`;
 }
 
 export const toEntryKey = (stableKey: string, count: number): string => `${stableKey}#${count}`;
+
+/** The key of what ends a wait of an entry by itself. Waits are numbered apart from the rows of the entry. */
+export const toWakeKey = (stableKey: string, count: number): string => `~${stableKey}#${count}`;
+
+/** The parts of an entry key; undefined for the key of a command or a wake. */
+export function fromEntryKey(key: string): EntryKey | undefined {
+  const [, path = "", suffix = "", generation = "0"] = entryKey.exec(key) ?? [];
+  if (!entryKey.test(key)) return undefined;
+  return { path, suffix: suffix as EntrySuffix, generation: Number(generation) };
+}
+export interface EntryKey {
+  readonly path: string;
+  readonly suffix: EntrySuffix;
+  readonly generation: number;
+}
+/** The parts of a wake key; undefined for other keys. */
+export const fromWakeKey = (key: string): EntryKey | undefined =>
+  key.startsWith("~") ? fromEntryKey(key.slice(1)) : undefined;
+
+/** The key without its count. */
+export const stableKeyOf = (key: string): string => key.slice(0, key.lastIndexOf("#"));
+
+const entryKey = /^([^!~?<>@#]*)(\?\d*|[<>]?)(?:@(\d+))?#\d+$/;
 
 export const toCommandKey = (epoch: number): string => `!${epoch}`;
 

@@ -1,3 +1,4 @@
+import { admit, type Authorized } from "../../core/authorizer.ts";
 import type { EngineLoad } from "../../engine/backend.ts";
 import { Page } from "../../http/envelope.ts";
 import { defineRoute, page, type Route } from "../../http/route.ts";
@@ -13,7 +14,7 @@ interface MetricsSources {
 }
 
 /** The ids of a version of the config. */
-interface Registered {
+interface Registered extends Authorized {
   readonly workflows: ReadonlyMap<string, unknown>;
 }
 
@@ -37,8 +38,10 @@ export function createMetrics(): ServerMetrics {
         summary: "Numbers of the server in the Prometheus text format",
         description: "Requests, executions, model calls, tokens, storage and the event loop.",
         access: "protected",
+        action: "metrics.read",
         yields: true,
         responses: { 200: page("text/plain") },
+        find: (head) => admit(head, undefined),
         async handle({ snapshot }: { snapshot: Registered }) {
           // Storage that cannot be read hides its own numbers only.
           const known = await load(snapshot.workflows.keys()).catch(() => undefined);

@@ -57,8 +57,14 @@ function writeExecutions(out: Exposition, { workflows, storeWrites }: Counters, 
         ["status", status],
       ]);
   if (load) {
-    out.metric("agentserve_executions_running", "gauge", "Executions that run.").sample(load.running);
-    out.metric("agentserve_executions_queued", "gauge", "Executions that wait for a slot.").sample(load.queued);
+    out.metric("agentserve_executions_running", "gauge", "Executions that have a slot.").sample(load.running);
+    out
+      .metric(
+        "agentserve_executions_queued",
+        "gauge",
+        "Executions that wait for a slot or for the concurrency of their workflow.",
+      )
+      .sample(load.queued);
   }
   if (load?.suspended) {
     const suspended = out.metric("agentserve_executions_suspended", "gauge", "Suspended executions, up to 100000.");

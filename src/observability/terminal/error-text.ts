@@ -32,7 +32,7 @@ function split(text: string): Section {
   const [first = "", ...rest] = lines.slice(0, end);
   return {
     // The name of the most general class says nothing.
-    message: [first.replace(/^(Error|ServeError): /, ""), ...rest.filter((line) => line.trim() !== "")],
+    message: [first.replace(/^(Error|ServeError|AgentError): /, ""), ...rest.filter((line) => line.trim() !== "")],
     calls: lines.slice(end).map((line) => line.trim()),
   };
 }

@@ -11,6 +11,13 @@ export interface Line {
   readonly hasData: boolean;
 }
 
+/** The text of a suspension: the words of a person in quotes, or what it waits for. */
+function toReason({ reason, kind, wakeAt, event }: Readonly<Record<string, unknown>>): string {
+  if (kind === "timer" && wakeAt !== undefined) return `sleeps until ${show(wakeAt)}`;
+  if (kind === "event" && event !== undefined) return `waits for the event ${show(event)}`;
+  return quote(reason);
+}
+
 /** Composes the line of a record. `isShort` shortens generated ids. */
 export function toLine(record: LogRecord, headline: string | undefined, isShort = false): Line {
   const { message } = record;
@@ -22,7 +29,7 @@ export function toLine(record: LogRecord, headline: string | undefined, isShort 
     case "Execution suspended": {
       const at = record.stepId ? ` at ${show(record.stepId)}` : "";
       const verb = { text: "suspended", style: "yellow" } as const;
-      return { parts: [subject, verb, plain(`${at}: ${quote(data["reason"])}`)], hasData: true };
+      return { parts: [subject, verb, plain(`${at}: ${toReason(data)}`)], hasData: true };
     }
     case "Execution completed":
       return {

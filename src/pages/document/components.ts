@@ -110,6 +110,11 @@ const toRef = (kind: "schemas" | "responses", name: string): Json => ({ $ref: `#
 
 const errorSchema = {
   type: "object",
-  properties: { success: { type: "boolean", const: false }, error: { type: "string" } },
+  properties: {
+    success: { type: "boolean", const: false },
+    error: { type: "string" },
+    executionId: { type: "string", description: "The execution that the error is about, if it has begun" },
+    detail: { type: "string", description: "The text of a hidden error, in `agentserve dev`" },
+  },
   required: ["success", "error"],
 };

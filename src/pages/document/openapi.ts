@@ -24,6 +24,8 @@ export interface DocumentParts {
   readonly isLimited: boolean;
   /** True if requests that may change data can be refused for their origin. */
   readonly refusesOrigins: boolean;
+  /** True if the project has an `authorize`. */
+  readonly isAuthorized: boolean;
 }
 
 /** Creates the OpenAPI 3.1 document. The routes are its only source. */

@@ -13,6 +13,7 @@ export interface OperationsOptions {
   readonly policy: Catalog["policy"];
   readonly isLimited: boolean;
   readonly refusesOrigins: boolean;
+  readonly isAuthorized: boolean;
 }
 /** Makes the operations of a document. Each has an id that is unique in the document. */
 export interface Operations {
@@ -23,7 +24,7 @@ export interface Operations {
 }
 
 export function createOperations(components: Components, options: OperationsOptions): Operations {
-  const { policy, isLimited, refusesOrigins } = options;
+  const { policy, isLimited, refusesOrigins, isAuthorized } = options;
   const toUniqueId = createNames("-");
   const ownResponses = new Map<Json, Json>(); // by the schema of the result: execute and resume answer the same
   const limited: Errors = isLimited ? { 429: "Too many requests; Retry-After has the seconds to wait" } : {};
@@ -60,8 +61,13 @@ export function createOperations(components: Components, options: OperationsOpti
     const responses: Json = {};
     for (const [status, response] of Object.entries(route.responses)) responses[status] = toResponse(response);
     const { security, errors } = toSecurity(policy && askPolicy(policy, route, id));
-    const foreign: Errors = refusesOrigins && route.method !== "GET" ? { 403: originRefusal } : {};
-    const all = { ...errorsOfKit(route), ...foreign, ...route.errors, ...limited, ...errors };
+    const all = {
+      ...errorsOfKit(route),
+      ...toForbidden(route, refusesOrigins && route.method !== "GET"),
+      ...route.errors,
+      ...limited,
+      ...errors,
+    };
     return {
       ...security,
       parameters: [
@@ -72,6 +78,12 @@ export function createOperations(components: Components, options: OperationsOpti
       ...(route.body && { requestBody: toJsonBody(toBody(route)) }),
       responses: { ...responses, ...toErrors(all) },
     };
+  }
+
+  function toForbidden({ action }: AnyRoute, refusesOrigin: boolean): Errors {
+    const refusesCaller = action !== undefined && isAuthorized;
+    if (refusesCaller) return { 403: refusesOrigin ? "The origin or the caller is not allowed" : callerRefusal };
+    return refusesOrigin ? { 403: originRefusal } : {};
   }
 
   function toBody({ body }: Route<never>): Json {
@@ -102,7 +114,7 @@ export function createOperations(components: Components, options: OperationsOpti
 
   function toSocket(route: SocketRoute): Json {
     const { security, errors } = toSecurity(policy && askPolicy(policy, route, undefined));
-    const all = { ...socketErrors, ...limited, ...errors };
+    const all = { ...socketErrors, ...toForbidden(route, true), ...limited, ...errors };
     const responses = { 101: { description: "WebSocket" }, ...toErrors(all) };
     return { ...security, parameters: toQueryParameters(route.query), responses };
   }
@@ -127,6 +139,7 @@ export function createOperations(components: Components, options: OperationsOpti
 
   function toResponse(response: GenericSchema | Media): Json {
     if (!("media" in response)) return toSuccess(components.convert(response, "output"));
+    if (response.media === "") return { description: "Nothing to send" };
     const own = response.schema && components.convert(response.schema, "output");
     const content = Object.fromEntries(
       response.media.split(", ").map((media) => [media, { schema: own ?? (media.startsWith("text/") ? text : {}) }]),
@@ -170,7 +183,9 @@ function toSecurity(verdict: Verdict | undefined): { security?: Json; errors: Er
 
 // A number is text in a URL and in a header. Its schema is the one of the number: the output of the route's schema.
 function toParameter(place: string, name: string, { description, ...schema }: Json, required: boolean): Json {
-  return { name, in: place, required, ...(description !== undefined && { description }), schema };
+  // A list has commas between its words.
+  const list = place === "query" && schema["type"] === "array" && { explode: false };
+  return { name, in: place, required, ...list, ...(description !== undefined && { description }), schema };
 }
 
 const toPathParameter = (name: string, isRest = false): Json =>
@@ -192,6 +207,7 @@ const bearer = { bearer: [] };
 const readMethods = new Set(["get", "head", "options", "trace"]);
 const bodyMethods = new Set(["post", "put", "patch"]);
 const originRefusal = "The origin is not allowed";
+const callerRefusal = "The caller is not allowed to do this";
 const refusals = {
   401: "The token is missing or invalid",
   default: "The authentication provider rejected the request with a status of its choice",
@@ -204,7 +220,6 @@ const customResponse = {
 const customErrors: Errors = { 400: invalidRequest, 500: "Internal server error" };
 const socketErrors: Errors = {
   400: "The handshake or a filter is malformed",
-  403: originRefusal,
   426: "Upgrade required",
   503: "Too many sockets",
 };

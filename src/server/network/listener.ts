@@ -7,16 +7,17 @@ import type { App } from "../app.ts";
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
-/** Returns the current app as a Node request listener. A request holds its snapshot until its response has ended. */
+/** Returns the current app as a Node request listener. A request holds its snapshot until its response has ended or needs nothing of it. */
 export function toListener(current: () => App, report: (error: unknown) => void): Listener {
   return (req, res) => {
     const app = current();
-    res.once("close", app.snapshot.hold("request"));
+    const releaseSnapshot = app.snapshot.hold("request");
+    res.once("close", releaseSnapshot);
     const { bodyBytes } = app.snapshot.config.server.limits;
     const hasHost = req.headers.host !== undefined || req.httpVersion === "1.0";
     const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
     const onEnded = (release: () => void): void => void (res.closed ? release() : res.once("close", release));
-    void (hasHost ? app.answer(request, onEnded) : Promise.resolve(withoutHost()))
+    void (hasHost ? app.answer(request, onEnded, releaseSnapshot) : Promise.resolve(withoutHost()))
       .then((answer) => {
         // srvx pauses a body that is too large. Discard the rest, or the connection's next request waits behind it.
         if (answer.status === 413) req.resume();

@@ -1,5 +1,5 @@
 import type { H3Event } from "h3";
-import { unchecked, type Caller, type Identity } from "../../core/caller.ts";
+import { anonymous, type Identity } from "../../core/caller.ts";
 import { isPreflight } from "../../http/cors.ts";
 import { toErrorEnvelope, toWebResponse, type Answer, type HeaderPairs } from "../../http/envelope.ts";
 import type { Match, Table } from "../../http/table.ts";
@@ -20,12 +20,7 @@ export interface MiddlewareAnswerParts {
     requestId: string,
     headers: HeaderPairs,
   ): Promise<Answer>;
-  askCustom(
-    event: H3Event,
-    requestId: string,
-    caller: Caller | undefined,
-    inner?: InnerHandler | undefined,
-  ): Promise<Response>;
+  askCustom(event: H3Event, requestId: string, identity: Identity, inner?: InnerHandler | undefined): Promise<Response>;
   readonly report: (error: unknown, requestId: string) => void;
 }
 
@@ -45,7 +40,7 @@ export function createMiddlewareAnswer(
     const method = isAsking ? request.headers.get("access-control-request-method")! : request.method;
     const match = table.find(method, url.pathname);
     if (!isAsking) parts.matched(event, match);
-    let identity: Identity = unchecked;
+    let identity: Identity = anonymous;
     let refusal: unknown;
     try {
       identity = await identify(event, method, match);
@@ -56,13 +51,13 @@ export function createMiddlewareAnswer(
     if (refusal) return refuse(event, requestId, identity, refusal, isAsking);
     const run = async (found: Match<BuiltInRoute>) =>
       toWebResponse(await answerBuiltIn(found, event, identity, requestId, []));
-    return askCustom(event, requestId, identity.caller, match && { isRefusal: false, run: () => run(match) });
+    return askCustom(event, requestId, identity, match && { isRefusal: false, run: () => run(match) });
   };
 
   async function refuse(
     event: H3Event,
     requestId: string,
-    { caller }: Identity,
+    identity: Identity,
     refusal: unknown,
     isAsking: boolean,
   ): Promise<Response> {
@@ -71,7 +66,7 @@ export function createMiddlewareAnswer(
       isAnswered = false;
       throw refusal;
     }
-    const response = await askCustom(event, requestId, caller, { isRefusal: true, run });
+    const response = await askCustom(event, requestId, identity, { isRefusal: true, run });
     const kept = [...response.headers].filter(isCrossOrigin);
     if (isAsking && isAnswered) return toPreflightAnswer(response, kept);
     void response.body?.cancel();

@@ -1,4 +1,4 @@
-import { ServeError } from "../../core/error.ts";
+import { isShown } from "../../core/error.ts";
 import type { LogIds } from "../../core/scope.ts";
 import { fromTraceparent, runInSpan, type Attributes, type Tracer } from "../../core/trace.ts";
 import type { Answer } from "../../http/envelope.ts";
@@ -40,7 +40,7 @@ export function answerInScope<A extends Answer>(
       return value;
     },
     (error: unknown) => {
-      const status = error instanceof ServeError ? error.status : 500;
+      const status = isShown(error) ? error.status : 500;
       span.set({ "http.response.status_code": status });
       span.end(status >= 500 ? error : undefined);
       throw error;

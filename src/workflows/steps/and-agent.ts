@@ -1,6 +1,6 @@
 import type { ExecuteCode } from "../../engine/definition.ts";
 import type { OutputOf } from "../../core/schema.ts";
-import type { Agent, Prompt } from "../../engine/ask.ts";
+import type { Agent, Prompt } from "../../engine/reference.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import { createStep, type OwnType, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 

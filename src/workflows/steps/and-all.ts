@@ -26,8 +26,9 @@ export function andAll<
     options,
     needs: { steps: "object" },
     *run(runner, data): Branch {
-      const branches = options.steps.map((step) => runner.step(step, data));
-      const outcomes = yield* runner.fork("all", branches);
+      const { length: count } = options.steps;
+      const branch = (index: number): Branch => runner.step(options.steps[index]!, data);
+      const outcomes = yield* runner.fork({ mode: "all", count, concurrency: count, branch });
       return { value: joinValues(outcomes.map(({ value }) => value)) };
     },
   });

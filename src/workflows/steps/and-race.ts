@@ -19,8 +19,9 @@ export function andRace<
     options,
     needs: { steps: "object" },
     *run(runner, data): Branch {
-      const branches = options.steps.map((step) => runner.step(step, data));
-      const [winner] = yield* runner.fork("race", branches);
+      const { length: count } = options.steps;
+      const branch = (index: number): Branch => runner.step(options.steps[index]!, data);
+      const [winner] = yield* runner.fork({ mode: "race", count, concurrency: count, branch });
       return { value: winner?.value };
     },
   });

@@ -27,11 +27,7 @@ export function andTap<
     needs: { execute: "function" },
     codes: { "": { ...options, execute: (context) => Promise.resolve(options.execute(context)).then(toNull) } },
     *run(runner, data, resumed): Branch {
-      try {
-        yield* runner.entry(options.id, { data, resumed });
-      } catch {
-        // The attempt has logged its failure.
-      }
+      yield* runner.entry(options.id, { data, resumed, isTolerated: true }); // the attempt has logged its failure
       return { value: data };
     },
   });

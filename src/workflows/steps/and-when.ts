@@ -22,7 +22,9 @@ export function andWhen<Data = unknown, Input = unknown, Resume = unknown, Suspe
     codes: { "?": { execute: async (context) => Boolean(await condition(context)) } },
     *run(runner, data): Branch {
       const { value: holds } = yield* runner.entry(id, { suffix: "?", data });
-      return holds === "true" /* the JSON text */ ? yield* runner.step(step, data) : { value: data, skipped: true };
+      if (holds !== "true" /* the JSON text */) return { value: data, skipped: true };
+      const { value, attempt } = yield* runner.step(step, data); // which may be skipped itself
+      return { value, attempt };
     },
   });
 }

@@ -1,12 +1,6 @@
 import type { StepContext } from "../../engine/step-context.ts";
-import type { Branch, ExecuteCode, WorkflowDefinition } from "../../engine/definition.ts";
+import type { Branch, ExecuteCode, TypedWorkflow } from "../../engine/definition.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
-
-/** A workflow with the types of its input and its result. */
-export interface TypedWorkflow<Start, Result> extends WorkflowDefinition {
-  /** Used only by the compiler. */
-  readonly "~types"?: ((start: Start) => Result) | undefined;
-}
 
 /** The options of `andWorkflow()`. */
 export interface WorkflowOptions<Data, Input, Resume, Suspend, Result, Output> extends Omit<

@@ -3,6 +3,7 @@ import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/step-context.ts";
 import type { Retry, Step, StepCodes, StepType } from "../../engine/definition.ts";
+import { checkRetry } from "./retry.ts";
 
 /** A step with the types of the workflow around it and of its output. */
 export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
@@ -32,6 +33,11 @@ export interface StepOptions {
   retry?: Retry;
   /** The time limit of one attempt, in milliseconds. @default server.limits.stepTimeoutMs */
   timeout?: number;
+  /**
+   * Keeps the values of the step, and of the steps inside it, out of `GET …/steps`, logs and spans. The state of the
+   * execution and the steps that get its output are not affected. @default false
+   */
+  redact?: boolean;
 }
 
 /** The schemas of a step with user code. They validate values at run time and give the code its types. */
@@ -80,7 +86,7 @@ interface StepParts<Options> {
 }
 
 /** Checks the options of a step and fills in the defaults. */
-export function createStep<const Options extends { id: string; name?: string; purpose?: string }>({
+export function createStep<const Options extends { id: string; name?: string; purpose?: string; redact?: boolean }>({
   type,
   options,
   needs,
@@ -94,5 +100,10 @@ export function createStep<const Options extends { id: string; name?: string; pu
     if (typeof value !== kind || value === null) throw new TypeError(`${type} ${id}: ${key} is missing`);
   }
   checkSchemas(options, `${type} ${id}`);
+  const { redact } = options;
+  // A value such as "true" would otherwise redact nothing, without a word.
+  if (redact !== undefined && typeof redact !== "boolean")
+    throw new TypeError(`${type} ${id}: redact: expected true or false, found ${cut(String(JSON.stringify(redact)))}`);
+  checkRetry(options, `${type} ${id}`);
   return Object.freeze({ ...options, codes, run, type, name, purpose });
 }

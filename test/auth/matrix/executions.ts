@@ -40,7 +40,7 @@ export async function warmUp(server: Running, mode: Mode): Promise<void> {
   await eventually(async () => expect((await server.send(wire)).status).toBe(200));
 }
 
-/** Of every execution that exists, once none of `quick` runs any more. */
+/** Of every execution that exists, once none of `quick` and `asks` runs any more. */
 export async function readStatuses(server: Running, mode: Mode): Promise<Map<string, string>> {
   const statuses = new Map<string, string>();
   for (const workflow of ["quick", "asks", "waits"]) {
@@ -52,7 +52,7 @@ export async function readStatuses(server: Running, mode: Mode): Promise<Map<str
       for (const { executionId, status } of items) statuses.set(executionId, status);
       cursor = nextCursor;
     }
-    const isBusy = workflow === "quick" && [...statuses.values()].includes("running");
+    const isBusy = workflow !== "waits" && [...statuses.values()].includes("running");
     if (isBusy) return readStatuses(server, mode);
   }
   return statuses;

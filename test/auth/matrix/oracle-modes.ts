@@ -48,6 +48,7 @@ export const modes: readonly Mode[] = [
       "GET /": ["GET /", "HEAD /"],
       "POST /workflows/:id/executions/:executionId/resume": [
         "POST /workflows/asks/executions/{suspended}/resume",
+        "POST /workflows/asks/executions/{suspended}/resume | respond-async",
         "POST /workflows/asks/executions/unknown/resume",
       ],
       "PATCH /matrix/open/:id": ["PATCH /matrix/open/7"],

@@ -36,7 +36,9 @@ export function toWire(key: string, route: Route, token: Token): Wire {
 function toBody(method: string, path: string, key: string, special: string | undefined): string | undefined {
   if (method !== "POST") return undefined;
   const [, noun, , verb] = path.split("/");
+  if (noun === "schedules") return undefined;
   if (path.endsWith("/resume")) return JSON.stringify({ resumeData: true });
+  if (noun === "events") return JSON.stringify({ name: "paid", data: key });
   if (noun === "workflows") {
     return JSON.stringify({ input: special === "wrong input" ? {} : { n: 1 }, options: { executionId: key } });
   }

@@ -1,7 +1,15 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { defineWebSocketHandler, H3, type H3Event } from "h3";
 import * as v from "valibot";
-import { defineAgent, defineWorkflow, jwtAuth, ServeError, type AuthProvider, type Config } from "agentserve";
+import {
+  defineAgent,
+  defineSchedule,
+  defineWorkflow,
+  jwtAuth,
+  ServeError,
+  type AuthProvider,
+  type Config,
+} from "agentserve";
 import { echoModel } from "agentserve/models";
 import { defineRoute } from "../../../src/http/route.ts";
 import type { BuiltInRoute } from "../../../src/server/built-in-routes.ts";
@@ -25,6 +33,7 @@ export function createWorld(mode: Mode) {
     auth: toProvider(mode),
     agents: [defineAgent({ id: "helper", instructions: toInstructions, model: createSeeingModel(see) })],
     workflows: createWorkflows(see, gates.pass),
+    schedules: [defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: "quick", input: { n: 1 } })],
     configureApp: (app) => addRoutes(app, see, (key) => void passed.add(key)),
   };
   return { config, rows: createRows(see), seen, passed, open: () => gates.open("all") };

@@ -40,7 +40,7 @@ export function watchedBackend(): NonNullable<Config["backend"]> {
   return {
     ...backend,
     open(parts) {
-      const { engine, conversations } = backend.open(parts);
+      const { engine, ...stores } = backend.open(parts);
       const proxy = new Proxy(engine, {
         get(target, key: keyof typeof engine) {
           if (key === "clock") return target.clock;
@@ -51,7 +51,7 @@ export function watchedBackend(): NonNullable<Config["backend"]> {
           };
         },
       });
-      return { engine: proxy, conversations };
+      return { engine: proxy, ...stores };
     },
   };
 }

@@ -29,7 +29,7 @@ const worlds: readonly World[] = [
   { title: "opt-out mode under a base path", isOptOut: true, basePath: "/api/ai" },
   { title: "opt-out mode with cors: false under a base path", isOptOut: true, hasOwnCors: true, basePath: "/api/ai" },
 ];
-const count = bySize(250, 5_000);
+const count = bySize(120, 5_000);
 
 beforeAll(() => console.log(`SEED=${seed}`));
 
@@ -90,7 +90,7 @@ const socketWorlds: readonly World[] = [
   { title: "any WebSocket with webSockets: true", webSockets: true },
   { title: "any WebSocket under a base path", webSockets: true, basePath: "/api/ai" },
 ];
-const socketCount = bySize(240, 1_500);
+const socketCount = bySize(120, 1_500);
 
 describe.each(socketWorlds)("$title", (world) => {
   const all = world.webSockets ? [...socketPlaces, ...moreSocketPlaces] : socketPlaces;

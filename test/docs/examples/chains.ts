@@ -21,7 +21,7 @@ export function toChainSource({ text }: Block): string {
   const [, chain, before, kind, after] = /^([^]+)\n\/\/ (.+?) → (?:(error|suspended) )?(.+)\n$/.exec(text) ?? [];
   if (chain === undefined) throw new Error("a part of a chain ends with a line `// data before → data after`");
   return `import { setTimeout as sleep } from "node:timers/promises";
-import { andAll, andRace, andThen, andWhen, defineAgent, defineWorkflow, ServeError } from "agentserve";
+import { andAll, andRace, andThen, andWhen, defineAgent, defineWorkflow, ServeError, type StepContext } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 

@@ -15,7 +15,7 @@ export async function runCommandList(block: Block): Promise<void> {
     if (argument) expect(text).toContain(argument.trim());
     for (const [flag] of said!.matchAll(/--[\w-]+/g)) expect(text, `${name} ${flag}`).toContain(`${flag} `);
     for (const [, , choices] of said!.matchAll(/(--[\w-]+) (\w+(?: \| \w+)+)/g)) {
-      expect(text).toContain(
+      expect(text.replace(/\s+/g, " ")).toContain(
         `(choices: ${choices!
           .split(" | ")
           .map((choice) => `"${choice}"`)

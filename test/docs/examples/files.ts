@@ -1,5 +1,7 @@
+import { createHmac } from "node:crypto";
 import { expect } from "vitest";
 import { agentserve } from "../../harness/cli.ts";
+import { eventually } from "../../harness/waiting.ts";
 import type { Block } from "./blocks.ts";
 import { toSources } from "./sources.ts";
 import { secret } from "./tools.ts";
@@ -10,7 +12,7 @@ export async function runFile(block: Block, world: World): Promise<void> {
   const shows = proofs.filter(({ of }) => of.test(block.text));
   if (shows.length === 0) throw new Error("Nobody knows what shows that this works: add it to proofs");
   const cwd = world.tools.project(toSources(block, world.blocks));
-  const env = { ...world.tools.env, JWT_SECRET: secret };
+  const env = { ...world.tools.env, JWT_SECRET: secret, WEBHOOK_SECRET: secret };
   const server = agentserve(["start"], { cwd, env });
   const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
   const makeToken = async () => (await agentserve(["token", "--sub", "ada"], { cwd, env }).ended).stdout.trim();
@@ -32,7 +34,83 @@ interface Proof {
 /** `export const refund = defineWorkflow({ id: "refund"`, also when a function makes it. */
 const exportedWorkflow = /^export const \w+ =(?: \(.*\) =>)?\s+defineWorkflow\(\{\s*id: "(.+?)"/m;
 
+const scheduleId = /defineSchedule\(\{\s*id: "(.+?)"/;
+interface Started {
+  readonly executionId: string;
+}
+
 const proofs: readonly Proof[] = [
+  {
+    of: /\/webhooks\/payment/,
+    async show({ url }) {
+      const body = JSON.stringify({ id: "991", amount: 20 });
+      const call = async (time: number, signature = sign(time)) => {
+        const headers = { "x-timestamp": String(time), "x-signature": signature };
+        const response = await fetch(`${url}/webhooks/payment`, { method: "POST", headers, body });
+        return [response.status, await response.json()];
+      };
+      const sign = (time: number) => createHmac("sha256", secret).update(`${time}.${body}`).digest("hex");
+      const now = Math.floor(Date.now() / 1_000);
+      expect(await call(now)).toEqual([202, { executionId: "payment-991" }]);
+      expect(await call(now - 60)).toEqual([202, { executionId: "payment-991" }]);
+      const refused = [401, { success: false, error: "Wrong signature, or too old" }];
+      expect(await call(now, "00")).toEqual(refused);
+      expect(await call(now, sign(now - 1))).toEqual(refused);
+      expect(await call(now - 301)).toEqual(refused);
+      expect(await ask(`${url}/executions`)).toMatchObject([
+        200,
+        { data: { items: [{ executionId: "payment-991" }] } },
+      ]);
+    },
+  },
+  {
+    of: scheduleId,
+    async show({ url, text }) {
+      const [, id] = scheduleId.exec(text)!;
+      const [, schedules] = (await ask(`${url}/schedules`)) as [number, { data: object[] }];
+      expect(schedules.data).toContainEqual(expect.objectContaining({ id, nextAt: expect.any(String) }));
+      const [status, { data }] = (await ask(`${url}/schedules/${id}/trigger`, {})) as [number, { data: Started }];
+      expect(status).toBe(202);
+      const owner = /\buser: /.test(text) ? "" : `&userId=schedule:${id}`;
+      await eventually(async () =>
+        expect(await ask(`${url}/executions?id=${data.executionId}${owner}`)).toMatchObject([
+          200,
+          { data: { items: [{ status: "completed" }] } },
+        ]),
+      );
+    },
+  },
+  {
+    of: /defineWorkflow\(\{ id: "journey"/,
+    async show({ url }) {
+      const travel = async (city: string) => ask(`${url}/workflows/journey/execute`, { input: { city } });
+      expect(await travel("Rome")).toMatchObject([200, { data: { result: { booked: "flight to Rome" } } }]);
+      expect(await travel("Atlantis")).toMatchObject([200, { data: { result: { undone: "completed" } } }]);
+    },
+  },
+  {
+    of: /runtime\.execute\(label/,
+    async show({ url }) {
+      expect(await ask(`${url}/workflows/ship/execute`, { input: { order: "o1" } })).toMatchObject([
+        200,
+        { data: { result: { order: "o1", label: "label of o1" } } },
+      ]);
+    },
+  },
+  {
+    of: /event\.context\.runtime\.start\(order/,
+    async show({ url }) {
+      const [status, { executionId }] = (await ask(`${url}/orders`, { amount: 7 })) as [
+        number,
+        { executionId: string },
+      ];
+      expect(status).toBe(202);
+      expect(await ask(`${url}/gifts/ada`, {})).toMatchObject([200, { status: "completed", result: { paid: 5 } }]);
+      expect(await ask(`${url}/orders`, { amount: "7" })).toMatchObject([400, { success: false }]);
+      const state = await ask(`${url}/workflows/order/executions/${executionId}/state`);
+      expect(state).toMatchObject([200, { data: { input: { amount: 7 } } }]);
+    },
+  },
   {
     of: /rateLimit: \{ limit: 100/,
     async show({ url }) {

@@ -49,6 +49,11 @@ const kinds: readonly Kind[] = [
     run: runRecord,
   },
   {
+    name: "json, a step", // test/workflows/steps
+    is: ({ language, text }) => language === "json" && text.includes(`"attempts"`),
+    run: async ({ text }) => expect(Object.keys(JSON.parse(text))).toEqual(expect.arrayContaining(stepFields)),
+  },
+  {
     name: "json, compiler options",
     is: ({ language, text }) => language === "json" && text.includes(`"compilerOptions"`),
     run: async ({ text }) => expect(text).toBe(readFileSync("templates/starter/tsconfig.json", "utf8")),
@@ -106,3 +111,5 @@ export function toKind(block: Block): Kind {
 function isTypeScript(content: RegExp): (block: Block) => boolean {
   return (block) => block.language === "ts" && toFileName(block) === undefined && content.test(block.text);
 }
+
+const stepFields = ["path", "stepId", "type", "status", "startAt", "endAt", "attempts", "input", "parent"];

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { agentserve } from "../../harness/cli.ts";
 import type { Block } from "./blocks.ts";
-import { openShell } from "./shell.ts";
+import { openShell, type Shell } from "./shell.ts";
 import { toFilesBefore } from "./sources.ts";
 import { readTemplate, secret } from "./tools.ts";
 import type { World } from "./world.ts";
@@ -17,8 +17,12 @@ export async function runSession(block: Block, world: World): Promise<void> {
   const env = { ...world.tools.env, ...given };
   const server = agentserve(["dev"], { cwd, env });
   const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
-  const shell = openShell(cwd, { ...env, AGENTSERVE_URL: url });
-  for (const { command, shown } of toSteps(block.text)) {
+  await typeSession(openShell(cwd, { ...env, AGENTSERVE_URL: url }), block.text, url);
+}
+
+/** Types the commands of a session, to a server that is at another URL than the documented one. */
+export async function typeSession(shell: Shell, text: string, url: string): Promise<void> {
+  for (const { command, shown } of toSteps(text)) {
     const { code, output } = await shell.type(command.replaceAll(documented, url));
     expect.soft(code, `${command}\n${output}`).toBe(0);
     if (shown !== "") expect.soft(output.replaceAll(url, documented).trim(), command).toMatch(toPattern(shown));

@@ -10,10 +10,16 @@ import { within } from "../../harness/waiting.ts";
 import {
   begin,
   cancel,
+  eventName,
   finish,
+  fork,
   inFlight,
+  isOverdue,
+  pass,
+  receive,
   restart,
   resume,
+  retry,
   shapeOf,
   stepIds,
   suspend,
@@ -21,7 +27,7 @@ import {
   type Model,
   type WorkflowId,
 } from "./oracle.ts";
-import { pause, toResultView, toView, World } from "./world.ts";
+import { isRemote, pause, toResultView, toView, World } from "./world.ts";
 
 const numRuns = chosenBackend.name === "restate" ? bySize(3, 30) : bySize(60, 2_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-model-"));
@@ -69,6 +75,8 @@ function target({ models }: World, n: number, status: Model["status"]): { model:
   return { model, index: models.indexOf(model) };
 }
 const refused = { success: false, error: expect.any(String) };
+/** An error about an execution that has begun names it. */
+const refusedAbout = ({ id }: Model) => ({ ...refused, executionId: id });
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 12, arbitrary: fc.record({ type: fc.constant("return" as const), n: fc.nat({ max: 99 }) }) },
@@ -79,6 +87,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
         type: fc.constant("suspend" as const),
         reason: fc.constantFrom("why", "Wait for me"),
         data: fc.constantFrom<unknown>({ q: 1 }, null, "text"),
+        isTimed: fc.boolean(),
       },
       { requiredKeys: ["type"] },
     ),
@@ -90,7 +99,7 @@ const show = (did: Action): string => (did.type === "return" ? `returns ${did.n}
 const beginOne = command(
   "begin",
   fc.record({
-    workflow: fc.constantFrom<WorkflowId>("line", "line", "fork"),
+    workflow: fc.constantFrom<WorkflowId>("line", "line", "fork", "calm", "busy"),
     via: fc.constantFrom("async", "execute", "stream"),
     options: fc.record(
       {
@@ -118,10 +127,9 @@ const beginOne = command(
     }
     if (twist === "taken" && world.models.length > 0) {
       const { id } = pick(world.models, n);
-      expect(await send(id)).toMatchObject({
-        status: 409,
-        body: { success: false, error: `Execution ${id} already exists` },
-      });
+      const { status, body } = await send(id);
+      const error = `Execution ${id} already exists`;
+      expect({ status, body }).toEqual({ status: 409, body: { success: false, error } });
       return `409 ${id} exists`;
     }
     let id = `e${world.models.length + 1}`;
@@ -152,6 +160,65 @@ interface Flying {
 }
 const flying = ({ models }: World): Flying[] =>
   models.flatMap((model, index) => inFlight(model).map((step) => ({ index, step })));
+
+const isRunning = ({ models }: World, { index }: Flying): boolean => models[index]!.status === "running";
+/** Whether a wait is beside this step or follows it: nobody can say at which moment it begins. */
+function leadsToWait({ models }: World, { index, step }: Flying): boolean {
+  return shapeOf(models[index]!.workflow).waits !== undefined && step !== "z";
+}
+
+/** Some time passes. */
+const timePasses = command(
+  "time",
+  fc.constant(undefined),
+  // A step may take 15 minutes.
+  ({ models, ticks }) => !isRemote && models.length > 0 && ticks < 20,
+  async (world) => {
+    await world.advance();
+    let continued = 0;
+    for (const [index, model] of world.models.entries()) {
+      const next = pass(model);
+      if (next !== model) continued++;
+      await world.become(index, next);
+    }
+    return `${continued > 0 ? "ends" : "passes"} ${continued} executions continue`;
+  },
+);
+
+/** An event for an execution that waits for it: a right one, a wrong one, for another key, or one that was sent before. */
+const eventComes = command(
+  "event",
+  fc.record({
+    who,
+    n: fc.nat({ max: 9 }),
+    twist: fc.constantFrom("none", "none", "wrong data", "another key", "again", "another body"),
+  }),
+  (world) => world.models.some(isAwaiting),
+  async (world, { who: n, n: amount, twist }) => {
+    const model = pick(world.models.filter(isAwaiting), n);
+    const index = world.models.indexOf(model);
+    const { sent } = world;
+    const old = sent.findLast(({ key }) => key === model.id);
+    const isOld = (twist === "again" || twist === "another body") && old !== undefined;
+    const right = isOld && twist === "again" ? old.data : { n: isOld ? -amount - 1 : amount };
+    const data = twist === "wrong data" ? { n: "no" } : right;
+    const id = isOld ? old.id : `m${sent.length + 1}`;
+    const key = twist === "another key" ? "nobody" : model.id;
+    const { status, body } = await world.post("/events", { name: eventName, key, data, id });
+    if (isOld && twist === "another body") {
+      expect({ status, body }).toEqual({ status: 409, body: refused });
+      return `409 ${id}`;
+    }
+    expect({ status, body }).toEqual({ status: 202, body: { success: true, data: { id } } });
+    if (!isOld) sent.push({ id, data, key });
+    const next = key === model.id ? receive(model, id, data) : model;
+    await pause(next === model ? 20 : 0);
+    await world.become(index, next);
+    return `${next === model ? "left" : "taken"} ${id} (${twist}) by ${model.id}`;
+  },
+);
+const isAwaiting = (model: Model): boolean =>
+  model.leaves["mail"]?.is === "waiting" && (model.status === "running" || model.suspension?.by === "step");
 
 const stepFinishes = command(
   "step",
@@ -194,7 +261,7 @@ const suspendOne = command(
     const next = suspend(model, reason);
     const { status, body } = await world.post(at(model, "suspend"), reason && { reason });
     if (!next) {
-      expect({ status, body }).toEqual({ status: 400, body: refused });
+      expect({ status, body }).toEqual({ status: 400, body: refusedAbout(model) });
       return `400 ${model.id} is ${model.status}`;
     }
     expect(status).toBe(200);
@@ -232,6 +299,7 @@ const resumeOne = command(
     const here = shapeOf(model.workflow).tops[model.at]?.id;
     if (model.suspension?.by === "step" && stepId === here && model.leaves[stepId!]?.is !== "parked")
       stepId = undefined;
+    if (isOverdue(model)) return `none ${model.id} has waits that are over`;
     const resumeData = data === good ? goodFor[stepId ?? model.suspension?.stepId ?? ""] : data;
     const json = {
       ...(resumeData !== undefined && { resumeData }),
@@ -241,7 +309,7 @@ const resumeOne = command(
     const { code, next } = resume(model, stepId, resumeData);
     if (!next) {
       const { status, body } = await world.post(at(model, "resume"), json);
-      expect({ status, body }).toEqual({ status: code, body: refused });
+      expect({ status, body }).toEqual({ status: code, body: refusedAbout(model) });
       return `${code} ${asked}`;
     }
     const send = () => world.wait(model.id, "call", at(model, "resume"), { method: "POST", json });
@@ -252,7 +320,7 @@ const resumeOne = command(
         both.map((one) => one.answered.then(() => (one.answer?.status === 404 ? one : never))),
       );
       const beaten = await within(loser, "one of two resumes is 404");
-      expect(beaten.answer!.body).toEqual(refused);
+      expect(beaten.answer!.body).toEqual(refusedAbout(model));
       world.forget(beaten);
     }
     await world.become(index, next);
@@ -260,6 +328,59 @@ const resumeOne = command(
   },
 );
 const never = new Promise<never>(() => {});
+
+const retryOne = command(
+  "retry",
+  fc.record({ who, twice: fc.boolean(), isAsync: fc.boolean() }),
+  some,
+  async (world, { who: n, twice, isAsync }) => {
+    const { model, index } = target(world, n, "error");
+    const next = retry(model);
+    if (!next) {
+      const { status, body } = await world.post(at(model, "retry"));
+      expect({ status, body }).toEqual({ status: 409, body: refusedAbout(model) });
+      return `409 ${model.id} is ${model.status}`;
+    }
+    if (model.others?.length) return `none ${model.id} has several stories`;
+    if (isAsync) {
+      const answer = await world.post(at(model, "retry"), undefined, { prefer: "respond-async" });
+      expect(answer).toMatchObject({ status: 202, body: { data: { executionId: model.id, status: "running" } } });
+    } else {
+      const send = () => world.wait(model.id, "call", at(model, "retry"), { method: "POST" });
+      const both = twice ? [send(), send()] : [send()];
+      if (both.length > 1) {
+        const loser = both.map((one) => one.answered.then(() => (one.answer?.status === 409 ? one : never)));
+        world.forget(await within(Promise.race(loser), "one of two retries is 409"));
+      }
+    }
+    await world.become(index, next);
+    return `200 ${model.id}${twice && !isAsync ? ", one of two" : ""}`;
+  },
+);
+
+const forkOne = command(
+  "fork",
+  fc.record({ who, step: fc.option(fc.nat({ max: 9 }), { nil: undefined, freq: 2 }) }),
+  ({ models }) => models.length > 0 && models.length < 6,
+  async (world, { who: n, step }) => {
+    const model = pick(world.models, n);
+    const fromStep = step === undefined ? undefined : pick([...stepIds(model.workflow), "nope"], step);
+    const isTold = !model.others?.length && !model.stepEvents.some((event) => event.startsWith("?"));
+    if (!isTold) return `none ${model.id} has several stories`;
+    const id = `e${world.models.length + 1}`;
+    const { code, next } = fork(model, fromStep, id);
+    const json = { ...(fromStep !== undefined && { fromStep }), options: { executionId: id } };
+    if (!next) {
+      const { status, body } = await world.post(at(model, "fork"), json);
+      expect({ status, body }).toEqual({ status: code, body: refused });
+      return `${code} ${model.id} from ${fromStep}`;
+    }
+    world.wait(id, "call", at(model, "fork"), { method: "POST", json });
+    await world.begun(model.workflow, id);
+    await world.become(world.models.length, next);
+    return `200 ${id} of ${model.id} from ${fromStep}`;
+  },
+);
 
 const cancelOne = command(
   "cancel",
@@ -271,7 +392,7 @@ const cancelOne = command(
     const next = cancel(model, reason);
     const { status, headers, body } = await world.post(at(model, "cancel"), reason && { reason });
     if (!next) {
-      expect({ status, body }).toEqual({ status: 400, body: refused });
+      expect({ status, body }).toEqual({ status: 400, body: refusedAbout(model) });
       return `400 ${model.id} is ${model.status}`;
     }
     expect(status).toBe(200);
@@ -286,9 +407,9 @@ const cancelOne = command(
 const raceOne = command(
   "race",
   fc.record({ who, action, against: fc.constantFrom("suspend", "cancel"), wait: fc.nat({ max: 3 }) }),
-  (world) => flying(world).some(({ index }) => world.models[index]!.status === "running"),
+  (world) => flying(world).some((one) => isRunning(world, one) && !leadsToWait(world, one)),
   async (world, { who: n, action: how, wait, ...asked }) => {
-    const running = flying(world).filter(({ index: one }) => world.models[one]!.status === "running");
+    const running = flying(world).filter((one) => isRunning(world, one) && !leadsToWait(world, one));
     const { index, step } = pick(running, n);
     const model = world.models[index]!;
     const finished = [finish(model, step, how), finish(model, step, how, false)];
@@ -331,7 +452,7 @@ const restartAll = command(
     const outcomes = world.models.map((model) => [restart(model)]);
     let did = "";
     // Of a suspended one nobody could see by now whether it was recorded.
-    const running = flying(world).filter(({ index }) => world.models[index]!.status === "running");
+    const running = flying(world).filter((one) => isRunning(world, one) && !leadsToWait(world, one));
     if (finishing && running.length > 0) {
       const { index, step } = pick(running, finishing.who);
       const model = world.models[index]!;
@@ -370,7 +491,7 @@ const attach = command(
 const list = command(
   "list",
   fc.record({
-    workflow: fc.constantFrom<WorkflowId>("line", "fork"),
+    workflow: fc.constantFrom<WorkflowId>("line", "fork", "calm", "busy"),
     status: fc.constantFrom(undefined, "running", "suspended", "completed", "error"),
     limit: fc.integer({ min: 1, max: 3 }),
   }),
@@ -404,7 +525,11 @@ const list = command(
 /** Executions that are not there, or not this workflow's. */
 const lost = command(
   "lost",
-  fc.record({ who, verb: fc.constantFrom("suspend", "resume", "cancel", "state", "stream"), known: fc.boolean() }),
+  fc.record({
+    who,
+    verb: fc.constantFrom("suspend", "resume", "cancel", "retry", "fork", "state", "stream"),
+    known: fc.boolean(),
+  }),
   some,
   async (world, { who: n, verb, known }) => {
     const { id, workflow } = pick(world.models, n);
@@ -423,8 +548,12 @@ const weights: [command: fc.Arbitrary<Command>, weight: number][] = [
   [beginOne, 3],
   [stepFinishes, 10],
   [strayFinishes, 1],
+  [timePasses, 3],
+  [eventComes, 4],
   [suspendOne, 2],
   [resumeOne, 7],
+  [retryOne, 3],
+  [forkOne, 1],
   [cancelOne, 1],
   [raceOne, 2],
   [restartAll, 2],
@@ -440,7 +569,7 @@ const commands = fc.commands(
 describe("the life of an execution", () => {
   it(
     `is one that the design allows (${numRuns} sequences of commands)`,
-    { timeout: bySize(300_000, 900_000) },
+    { timeout: bySize(300_000, 3_600_000) },
     async () => {
       let files = 0;
       await fc.assert(

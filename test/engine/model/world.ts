@@ -3,7 +3,8 @@ import { rmSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import { expect } from "vitest";
-import { andThen, defineWorkflow, ServeError, type StepContext } from "agentserve";
+import { andSleep, andThen, andWaitFor, defineWorkflow, ServeError, type StepContext } from "agentserve";
+import { createClock, type TestClock } from "agentserve/testing";
 import { toProject } from "../../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../../src/server/create.ts";
 import { createClient, type Answer, type Client, type Init } from "../../harness/client.ts";
@@ -13,7 +14,21 @@ import { createTestLogger, type LogRecord } from "../../harness/server.ts";
 import type { Backend } from "../../../src/engine/backend.ts";
 import { patienceMs } from "../../harness/patience.ts";
 import { until, within } from "../../harness/waiting.ts";
-import { errorOf, inFlight, isEnded, shapeOf, toStory, toValue, type Action, type Model } from "./oracle.ts";
+import {
+  deadlineMs,
+  errorOf,
+  eventName,
+  hiddenError,
+  tickMs,
+  inFlight,
+  isEnded,
+  shapeOf,
+  time,
+  toStory,
+  toValue,
+  type Action,
+  type Model,
+} from "./oracle.ts";
 
 /** One real run of a step's code; it waits until the test says how it ends. */
 export interface RealRun {
@@ -24,6 +39,7 @@ export interface RealRun {
   readonly data: unknown;
   readonly input: unknown;
   readonly resumeData: unknown;
+  readonly timedOut: boolean;
   readonly context: Record<string, unknown>;
   readonly stepData: (id: string) => unknown;
   readonly signal: AbortSignal;
@@ -45,6 +61,12 @@ let world: World;
 
 const code = (context: StepContext<any, any, any, any>): Promise<unknown> => world.enter(context);
 const Ok = v.object({ ok: v.boolean() });
+const mail = {
+  id: "mail",
+  event: eventName,
+  key: ({ executionId }: { executionId: string }) => executionId,
+  schema: v.object({ n: v.number() }),
+};
 const workflows = [
   defineWorkflow({ id: "line", input: v.object({ n: v.number() }), resumeSchema: v.object({ note: v.string() }) })
     .andThen({ id: "a", execute: code })
@@ -58,10 +80,26 @@ const workflows = [
       steps: [andThen({ id: "p", execute: code, resumeSchema: Ok }), andThen({ id: "q", execute: code })],
     })
     .andThen({ id: "z", execute: code }),
+  defineWorkflow({ id: "calm" })
+    .andThen({ id: "a", execute: code })
+    .andSleep({ id: "nap", duration: tickMs })
+    .andWaitFor({ ...mail, timeout: 3 * tickMs })
+    .andThen({ id: "z", execute: code }),
+  defineWorkflow({ id: "busy" })
+    .andThen({ id: "x", execute: code })
+    .andAll({
+      id: "all",
+      steps: [
+        andThen({ id: "p", execute: code, resumeSchema: Ok }),
+        andSleep({ id: "nap", duration: tickMs }),
+        andWaitFor(mail),
+      ],
+    })
+    .andThen({ id: "z", execute: code }),
 ];
 
 /** What happens elsewhere takes time, and a signal is aborted after the cancel was answered. */
-const isRemote = chosenBackend.name === "restate";
+export const isRemote = chosenBackend.name === "restate";
 let client: Client | undefined;
 /** How long a thing may take that needs no clock; a failure costs that much for each step of shrinking. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -76,11 +114,17 @@ export class World {
   readonly runs: RealRun[] = [];
   readonly trace: string[] = [];
   readonly logs: LogRecord[] = [];
+  /** The number of times that time has passed. */
+  ticks = 0;
+  /** The events that were sent. */
+  readonly sent: { id: string; key: string; data: unknown }[] = [];
   readonly #file: string;
   readonly #backend: Backend;
   readonly #waiting = new Set<Waiting>();
   /** Every lifecycle event that anybody has been shown, by execution and seq. */
   readonly #shown = new Map<string, Map<number, unknown>>();
+  /** Undefined where time cannot be moved. */
+  readonly #clock: TestClock | undefined = isRemote ? undefined : createClock();
   #server!: OpenServer;
 
   static async open(file: string): Promise<World> {
@@ -99,8 +143,20 @@ export class World {
   }
 
   open(): void {
-    const config = { backend: this.#backend, workflows, server: { limits: { drainMs: 1 } } };
-    this.#server = openServer(toProject(config), { mode: "start", logger: createTestLogger(this.logs) });
+    const server = { limits: { drainMs: 1, inlineSleepMs: 1 } };
+    const project = toProject({ backend: this.#backend, workflows, server });
+    time.now = this.#now();
+    this.#server = openServer(project, { mode: "start", logger: createTestLogger(this.logs), clock: this.#clock });
+  }
+
+  #now(): number {
+    return this.#clock?.now() ?? Number.NaN;
+  }
+  /** Some time passes. */
+  async advance(): Promise<void> {
+    this.ticks++;
+    await this.#clock!.advance(tickMs);
+    time.now = this.#now();
   }
 
   async close(): Promise<void> {
@@ -118,11 +174,12 @@ export class World {
       data,
       input,
       resumeData,
+      timedOut,
       signal,
       getStepData,
     } = context;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const known = ["a", "b", "c", "d", "x", "all", "p", "q", "z"].map((id) => [id, getStepData(id)]);
+    const known = ["a", "b", "c", "d", "x", "all", "p", "q", "z", "nap", "mail"].map((id) => [id, getStepData(id)]);
     const run: RealRun = {
       executionId,
       step,
@@ -131,6 +188,7 @@ export class World {
       data,
       input,
       resumeData,
+      timedOut,
       signal,
       context: Object.fromEntries(context.context),
       stepData: (id) => Object.fromEntries(known)[id],
@@ -138,7 +196,8 @@ export class World {
       act(action) {
         run.acted = true;
         if (action.type === "return") resolve(toValue(step, action.n));
-        else if (action.type === "suspend") void context.suspend(action.reason, action.data as never);
+        else if (action.type === "suspend")
+          void context.suspend(action.reason, action.data as never, action.isTimed ? { timeout: deadlineMs } : {});
         else reject(action.shown ? new ServeError(418, errorOf(step, true)) : new Error("a secret"));
       },
     };
@@ -223,7 +282,7 @@ export class World {
       if (!cut && this.models[racing] === model && outcomes.some((one) => one.status !== "running")) continue;
       // A stream that has had no event yet has no headers yet: it may be a plain error.
       if (waiting.kind === "stream" && waiting.answer!.status !== 503) this.#checkEvents(model, waiting, false);
-      else expect(waiting.answer).toMatchObject({ status: 503, body: { success: false } });
+      else expect(waiting.answer).toMatchObject({ status: 503, body: { success: false, executionId: waiting.id } });
       expect(waiting.answer!.headers.get("x-execution-id")).toBe(waiting.id);
       this.#waiting.delete(waiting);
     }
@@ -299,10 +358,12 @@ export class World {
     times.startAt ??= view.startAt;
     if (view.endAt) times.endAt ??= view.endAt;
     if (view.suspension) times.suspendedAt ??= view.suspension.suspendedAt;
-    for (const time of Object.values(times)) {
-      if (time === undefined) continue;
-      expect(time >= times.startAt! && time <= new Date().toISOString(), `${time} lies within the run`).toBe(true);
+    const now = new Date(this.#clock?.now() ?? Date.now()).toISOString();
+    for (const one of Object.values(times)) {
+      if (one === undefined) continue;
+      expect(one >= times.startAt! && one <= now, `${one} lies within the run`).toBe(true);
     }
+    learnDues(model, view.suspension);
   }
 
   /** How often each step's code ran, and what it was given. */
@@ -317,7 +378,7 @@ export class World {
     for (const step of new Set(model.runs.map((run) => run.step))) {
       const expected = model.runs.filter((run) => run.step === step);
       for (const [n, run] of this.runsOf(model.id, step).entries()) {
-        const { suffix, data, resumeData, anyResumeData, stepData } = expected[n]!;
+        const { suffix, data, resumeData, anyResumeData, timedOut, stepData } = expected[n]!;
         const what = `run ${n + 1} of ${step} in ${model.id}`;
         expect(
           {
@@ -327,6 +388,7 @@ export class World {
             input: run.input,
             context: run.context,
             resumeData: anyResumeData ? undefined : run.resumeData,
+            timedOut: run.timedOut,
             stepData: Object.fromEntries(Object.keys(stepData).map((id) => [id, run.stepData(id)])),
           },
           what,
@@ -337,6 +399,7 @@ export class World {
           input: model.input,
           context: model.context,
           resumeData: anyResumeData ? undefined : resumeData,
+          timedOut,
           stepData,
         });
         // One key for each step and suffix, whatever happened in between.
@@ -393,6 +456,7 @@ export class World {
       input: _input,
       context: _context,
       workflowId: _workflowId,
+      forkedFrom: _forkedFrom,
       ...view
     } = toView(model, {}) as any;
     expect({ type, executionId, ...normal(rest) }, "the event that closes the stream").toEqual({
@@ -422,7 +486,7 @@ function checkStory(model: Model, events: any[]): void {
     const index = tops.findIndex(({ id, leaves }) => id === from || leaves.includes(from));
     expect({ stepIndex, stepType, attempt, status }).toEqual({
       stepIndex: index,
-      stepType: from === "all" ? "andAll" : "andThen",
+      stepType: ({ all: "andAll", nap: "andSleep", mail: "andWaitFor" } as Record<string, string>)[from] ?? "andThen",
       attempt: 1,
       status: type === "step-complete" ? "success" : undefined,
     });
@@ -449,8 +513,8 @@ function checkResult(model: Model, { status, headers, body }: Answer): void {
   if (model.status === "error") {
     const [answered, error] = model.cancellation
       ? [409, `Execution ${model.id} was cancelled`]
-      : [500, "Failed to execute workflow"];
-    expect({ status, body }).toEqual({ status: answered, body: { success: false, error } });
+      : [model.failure === hiddenError ? 500 : 418, model.failure];
+    expect({ status, body }).toEqual({ status: answered, body: { success: false, error, executionId: model.id } });
     return;
   }
   expect({ status, data: normal(body.data) }).toEqual({ status: 200, data: toResultView(view) });
@@ -479,9 +543,11 @@ export function toResultView({
 
 /** The state that the model calls for; times that nobody has seen yet are taken from the view. */
 export function toView(model: Model, view: any): unknown {
-  const { id, workflow, status, input, context, times, suspension, result, failure, cancellation } = model;
+  const { id, workflow, status, input, context, times, suspension, result, failure, cancellation, forkedFrom } = model;
   const endAt = isEnded(model) ? (times.endAt ?? view.endAt) : null;
-  const { by: _, ...where } = suspension ?? {};
+  const { by: _, pending, ...where } = suspension ?? {};
+  const found: any[] = view.suspension?.pending ?? [view.suspension ?? {}];
+  const toBranch = (one: any): unknown => toTimed(one, id, found.find(({ stepId }) => stepId === one.stepId) ?? {});
   return {
     executionId: id,
     workflowId: workflow,
@@ -491,8 +557,13 @@ export function toView(model: Model, view: any): unknown {
     input,
     context,
     ...(status === "suspended" && {
-      suspension: { suspendedAt: times.suspendedAt ?? view.suspension?.suspendedAt, ...where },
+      suspension: {
+        suspendedAt: times.suspendedAt ?? view.suspension?.suspendedAt,
+        ...(toBranch(where) as object),
+        ...(pending && { pending: pending.map(toBranch) }),
+      },
     }),
+    ...(forkedFrom !== undefined && { forkedFrom }),
     ...(status === "completed" && { result }),
     ...(status === "error" && failure !== undefined && !cancellation && { error: failure }),
     ...(cancellation && {
@@ -502,6 +573,30 @@ export function toView(model: Model, view: any): unknown {
       },
     }),
   };
+}
+
+/** A branch that waits, as it is shown. A time that nobody has seen yet is taken from the view. */
+function toTimed({ due, ...branch }: any, key: string, found: any): unknown {
+  const { kind } = branch;
+  if (kind === "request") return branch;
+  const show = (seen: string): string => (Number.isNaN(due) ? seen : new Date(due).toISOString());
+  if (kind === "timer")
+    return { ...branch, reason: `Sleeping until ${show(found.wakeAt)}`, wakeAt: show(found.wakeAt) };
+  return {
+    ...branch,
+    ...(kind === "event" && { event: eventName, key }),
+    ...(due !== undefined && { deadline: show(found.deadline) }),
+  };
+}
+
+/** From now on, the times that were seen may not change. */
+function learnDues({ suspension, leaves }: Model, found: any): void {
+  if (suspension?.by !== "step") return;
+  for (const seen of found.pending ?? [found]) {
+    const at = Date.parse(seen.wakeAt ?? seen.deadline);
+    const parts = [suspension, ...(suspension.pending ?? [])].filter(({ stepId }) => stepId === seen.stepId);
+    for (const part of [...parts, leaves[seen.stepId] as { due?: number }]) if (Number.isNaN(part.due)) part.due = at;
+  }
 }
 
 /** `pending` is said to hold all the branches that wait; with one or none it may as well be absent. */

@@ -322,7 +322,7 @@ describe("what an agent says in a workflow", () => {
 });
 
 describe("SIGTERM while an agent answers", () => {
-  const drainMs = bySize(1_500, 10_000);
+  const drainMs = bySize(4_000, 10_000);
   const own = (way: string): string => `of-${way}`;
 
   async function play(command: string): Promise<void> {

@@ -155,7 +155,7 @@ export class Lives {
         const frames = text.split("\n\n");
         text = frames.pop()!;
         for (const frame of frames) {
-          const [, data] = /^(?:id: \d+\n)?data: (.*)$/.exec(frame) ?? [];
+          const [, data] = /^(?:id: \d+(?:\.end)?\n)?data: (.*)$/.exec(frame) ?? [];
           const event = data === undefined || data === "[DONE]" ? data : JSON.parse(data);
           events.push(event);
           take?.(event);

@@ -59,6 +59,7 @@ const async = { headers: { prefer: "respond-async" } };
 const pad = "x".repeat(6_000); // never fits into what is left of a page
 const begun = (id: string) => ({ input: { pad }, options: { executionId: id } });
 const approval = { resumeData: { approved: true, pad } };
+const event = { name: "go", data: pad, id: "e1" };
 
 // The faults.
 
@@ -139,7 +140,9 @@ const faults = { "a page limit": full, "a full disk": noSpace, "read-only": read
 async function expectRefusal(answer: Promise<Answer>, what: string): Promise<Answer> {
   const got = await answer;
   expect([what, got.status]).toEqual([what, 503]);
-  expect(got.body, what).toEqual({ success: false, error: expect.stringMatching(/storage/i) });
+  // Nothing has begun by an execute or a stream that is refused.
+  const isAbout = /^(resume|suspend|cancel)/.test(what) && { executionId: expect.any(String) };
+  expect(got.body, what).toEqual({ success: false, error: expect.stringMatching(/storage/i), ...isAbout });
   expect([what, got.headers.get("retry-after")]).toEqual([what, expect.stringMatching(/^\d+$/)]);
   return got;
 }
@@ -178,6 +181,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
     const refusals = Promise.all([
       expectRefusal(post(`${pathOf("ask.a")}/resume`, approval), "resume"),
       expectRefusal(post(`${pathOf("ask.b")}/cancel`, { reason: pad }), "cancel of a suspended one"),
+      expectRefusal(post("/events", event), "event"),
       expectRefusal(post("/workflows/quick/execute", begun("quick.execute")), "execute"),
       expectRefusal(post("/workflows/quick/execute", begun("quick.async"), async), "execute, async"),
       expectRefusal(post("/workflows/quick/stream", begun("quick.stream")), "stream"),
@@ -197,6 +201,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
     await look();
     // The first two are of executions that nobody drives: of them it can be said.
     const errors = (await refusals).map(({ body }) => body.error);
+    expect(errors[2]).toContain("nothing was sent");
     for (const error of errors.slice(0, 2)) expect(error).toContain("nothing was changed");
     const refused = await waiting;
     const told = ["x-execution-id", "retry-after"].map((header) => refused.headers.get(header));
@@ -206,6 +211,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
     await Promise.all([
       expectRefusal(post("/workflows/quick/execute", begun("quick.execute")), "execute, once more"),
       expectRefusal(post(`${pathOf("ask.a")}/resume`, approval), "resume, once more"),
+      expectRefusal(post("/events", event), "event, once more"),
       expectRefusal(post(`${pathOf("gated.suspend2")}/suspend`, { reason: pad }), "suspend, once more"),
       expectRefusal(post(`${pathOf("gated.cancel2")}/cancel`, { reason: pad }), "cancel, once more"),
     ]);
@@ -220,6 +226,9 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
       expect((await get(`${pathOf(id)}/state`)).status, id).toBe(404);
       expect((await post("/workflows/quick/execute", begun(id))).body.data.status, id).toBe("completed");
     }
+    expect((await host.order({ sql: "select count(*) as count from events" }))[0]).toEqual({ count: 0 });
+    for (let n = 0; n < 2; n++) expect((await post("/events", event)).body.data).toEqual({ id: "e1" });
+    expect((await host.order({ sql: "select count(*) as count from events" }))[0]).toEqual({ count: 1 });
     expect((await host.state("ask.a")).status).toBe("suspended");
     expect((await post(`${pathOf("ask.a")}/resume`, approval)).body.data.result).toEqual({ approved: true });
     expect((await host.state("ask.b")).status).toBe("suspended");

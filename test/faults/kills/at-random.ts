@@ -9,17 +9,19 @@ export interface AtRandom {
   readonly crew: number;
   /** Executions in flight at each kill, at least. */
   readonly inFlight: number;
+  /** Whether executions are retried and forked. */
+  readonly repairs?: boolean;
 }
 
 /** Kills the server again and again while clients use it, and checks everything at the end. */
-export async function killAtRandom(world: World, { seed, kills, crew, inFlight }: AtRandom): Promise<void> {
+export async function killAtRandom(world: World, { seed, kills, crew, inFlight, repairs }: AtRandom): Promise<void> {
   const { lives } = world;
   const random = new Random(seed);
   const crewHas = { more: true };
   async function work(): Promise<void> {
     while (crewHas.more) {
       const n = world.take();
-      await world.run(randomPlan(new Random(seed + n * 7_919), n));
+      await world.run(randomPlan(new Random(seed + n * 7_919), n, repairs));
     }
   }
   const working = lives.watch(Promise.all(Array.from({ length: crew }, work)));

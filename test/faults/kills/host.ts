@@ -1,7 +1,7 @@
 // A server on a file, as a process of its own. It loads its code, then waits for orders on stdin, one a line:
 // {"start": {"folder", "life"}} opens the store and prints the URL, {"arm": point} ends the process at that point.
 import { flushCompileCache } from "node:module";
-import { openSync, writeSync } from "node:fs";
+import { existsSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { toProject } from "../../../src/config/load.ts";
@@ -10,6 +10,7 @@ import { embedded } from "../../../src/index.ts";
 import { restate, type RestateBackendOptions } from "../../../src/backends/restate/define.ts";
 import { openServer } from "../../../src/server/create.ts";
 import { guard, type Point } from "./points.ts";
+import { toMendedFile } from "./mended.ts";
 import { createWorkflows } from "./workload.ts";
 import { keepRecords } from "../../harness/logged.ts";
 
@@ -36,8 +37,9 @@ async function start({ folder, life, cluster }: Start): Promise<void> {
   log = openSync(join(folder, "log"), "a");
   write(`life ${life}`);
   const project = toProject({
-    workflows: createWorkflows(write),
+    workflows: createWorkflows(write, (id) => existsSync(toMendedFile(folder, id))),
     backend: cluster ? restate(cluster) : embedded({ path: join(folder, "data.db") }),
+    server: { limits: { inlineSleepMs: 100 } },
   });
   const server = openServer(project, { mode: "start", logger: createLogger() });
   const { url } = await server.listen({ port: 0 });

@@ -1,4 +1,5 @@
 import { openSync, readSync } from "node:fs";
+import type { ChildName } from "./child.ts";
 
 /** One run of one entry, as its own code told it. */
 export interface Line {
@@ -12,6 +13,11 @@ export interface Line {
   readonly token: string;
   /** What it was given, or how it ended. */
   readonly rest: string;
+}
+/** A child that a step has started, or found again. */
+interface Child {
+  readonly name: ChildName;
+  readonly id: string;
 }
 /** Where a process ended itself. */
 export interface Mark {
@@ -33,6 +39,8 @@ export class Log {
   readonly #file: number;
   readonly #buffer = Buffer.alloc(65_536);
   readonly #lines = new Map<string, Line[]>();
+  readonly #children = new Map<string, Child[]>();
+  readonly #waits = new Map<string, { at: number; life: number }[]>();
   #rest = "";
   #place = 0;
   #count = 0;
@@ -59,6 +67,8 @@ export class Log {
     const [what = "", execution = "", key = "", attempt, token = "", ...rest] = text.split(" ");
     if (what === "life") this.#life = Number(execution);
     else if (what === "complaint") this.complaints.push(text);
+    else if (what === "child") append(this.#children, execution, { name: key as ChildName, id: attempt! });
+    else if (what === "wait") append(this.#waits, execution, { at, life: this.#life });
     else if (what === "kill")
       this.marks.push({ at, life: this.#life, point: execution, execution: key, what: attempt! });
     else if (what === "begin" || what === "end") {
@@ -75,15 +85,25 @@ export class Log {
         token,
         rest: rest.join(" "),
       } as const;
-      const lines = this.#lines.get(execution);
-      if (lines) lines.push(line);
-      else this.#lines.set(execution, [line]);
+      append(this.#lines, execution, line);
     } else throw new Error(`not a line of the log: ${text}`);
   }
 
   of(execution: string): readonly Line[] {
     this.now();
     return this.#lines.get(execution) ?? [];
+  }
+
+  /** The children that an execution has started, each as often as it was told its id. */
+  childrenOf(execution: string): readonly Child[] {
+    this.now();
+    return this.#children.get(execution) ?? [];
+  }
+
+  /** The places at which a step of an execution has begun to wait for its children. */
+  waitsOf(execution: string): readonly { readonly at: number; readonly life: number }[] {
+    this.now();
+    return this.#waits.get(execution) ?? [];
   }
 
   get executions(): Iterable<string> {
@@ -102,4 +122,10 @@ export class Log {
     }
     return count;
   }
+}
+
+function append<T>(lists: Map<string, T[]>, key: string, one: T): void {
+  const list = lists.get(key);
+  if (list) list.push(one);
+  else lists.set(key, [one]);
 }

@@ -1,11 +1,13 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RestateBackendOptions } from "../../../src/backends/restate/define.ts";
 import type { Orders } from "./host.ts";
 import { Log, type Mark } from "./log.ts";
+import { toMendedFile } from "./mended.ts";
 import { toName, type Point } from "./points.ts";
 import { patienceMs } from "../../harness/patience.ts";
 
@@ -39,6 +41,8 @@ export interface Serving {
   ask(path: string, request?: Request): Promise<Reply | undefined>;
   /** A stream; undefined when there is none. */
   open(path: string, request?: Request): Promise<Stream | undefined>;
+  /** From now on the weak steps of this execution do not fail. Only where executions are retried. */
+  mend?(executionId: string): void;
   close(): Promise<void>;
 }
 
@@ -144,8 +148,16 @@ export class Lives implements Serving {
     this.#child!.stdin!.write(`${JSON.stringify(orders)}\n`);
   }
 
+  get file(): string {
+    return join(this.#folder, "data.db");
+  }
+
   arm(point: Point): void {
     this.#order({ arm: point });
+  }
+
+  mend(executionId: string): void {
+    writeFileSync(toMendedFile(this.#folder, executionId), "");
   }
 
   /** At whatever it is doing. */

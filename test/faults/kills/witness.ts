@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Log } from "./log.ts";
-import { asking, before, expect, steps, waiting, type Asked } from "./oracle.ts";
+import { endsByItself, toExpectedWait } from "./waits.ts";
+import { asking, before, expect, failures, isCopied, steps, waiting, type Asked } from "./oracle.ts";
 
 /** What an answer says of an execution, wherever it was found. */
 export interface View {
@@ -57,14 +58,21 @@ export class Witness {
   acknowledged = false;
   /** Grows with what is known, so that an answer to an older question can be told from news. */
   version = 0;
-  /** How often somebody has asked to resume it. */
+  /** How often somebody has asked to resume or to retry it. */
   releases = 0;
+  /** The failures that were seen. The last one may not have been retried yet. */
+  readonly failures: View[] = [];
+  /** For each failure, the place in the log at which its first retry was sent. */
+  readonly retried: number[] = [];
+  /** The number of failures whose retry has surely taken effect. */
+  retriesTaken = 0;
   /** Its end. */
   final: View | undefined;
   /** The last suspension seen. */
   suspension: any;
   suspendReason: string | undefined;
-  readonly cancelReasons: Set<string> = new Set();
+  /** The reasons of the cancels that were sent. A child that is cancelled with its parent has those of the parent. */
+  cancelReasons: Set<string> = new Set();
   /** Tokens that were told to have lost, or must not be handed over. */
   readonly lost: Set<string> = new Set();
   readonly won: Set<string> = new Set();
@@ -97,6 +105,10 @@ export class Witness {
       if (!isDeepStrictEqual(view, this.final)) this.fail(`ended ${show(this.final)}, and is now ${show(view)}`);
       return;
     }
+    if (this.isFailure(view)) return this.#failed(view);
+    if (this.failures.length > this.retried.length)
+      this.fail(`had failed, nobody retried it, and now it is ${show(view)}`);
+    this.retryTaken();
     const { suspension } = view;
     if (suspension && this.past.some((one) => isDeepStrictEqual(one, suspension)))
       this.fail(`went back to a suspension that was over: ${show(suspension)}`);
@@ -109,7 +121,46 @@ export class Witness {
     if (isEnd(view)) this.#end(view);
     if (!suspension) return;
     this.#checkSuspension(suspension);
-    this.#held ??= this.hold("it was seen suspended");
+    if (!endsByItself(suspension)) this.#held ??= this.hold("it was seen suspended");
+  }
+
+  /** Whether it has failed and is to be retried. */
+  isFailure({ status, cancellation }: View): boolean {
+    return status === "error" && !cancellation && this.asked.settings.broken;
+  }
+
+  #failed(view: View): void {
+    const { failures: seen, retried, retriesTaken } = this;
+    const last = seen.findLastIndex((one) => isDeepStrictEqual(one, view));
+    if (last >= 0 && last < retriesTaken) this.fail(`went back to a failure that was retried: ${show(view)}`);
+    if (last >= 0) return;
+    if (this.#held || seen.length > retried.length) this.fail(`failed, and nobody had continued it: ${show(view)}`);
+    if (!failures(this.asked).includes(view.error ?? "")) this.fail(`failed with ${show(view)}`);
+    if (seen.length >= this.asked.retries) this.fail(`failed when it was mended: ${show(view)}`);
+    this.retryTaken();
+    if (this.suspension) this.past.push(this.suspension);
+    this.suspension = undefined;
+    seen.push(view);
+    this.version++;
+    this.#held ??= this.hold("it was seen failed");
+  }
+
+  /** The last failure that was retried is over. */
+  retryTaken(): void {
+    if (this.retriesTaken < this.retried.length) this.version++;
+    this.retriesTaken = this.retried.length;
+  }
+
+  /** Somebody is about to ask to retry it. Returns the place in the log. */
+  retry(): number {
+    const at = this.release();
+    this.retried[this.failures.length - 1] ??= at;
+    return at;
+  }
+
+  /** The number of retries before a place in the log. */
+  segmentOf(at: number): number {
+    return this.retried.filter((place) => at > place).length;
   }
 
   #mayFollow(view: View): boolean {
@@ -136,8 +187,16 @@ export class Witness {
   #checkSuspension({ suspendedAt, ...found }: any): void {
     const { workflow } = this.asked;
     if (found.reason === this.suspendReason) {
-      if (!steps(workflow).includes(found.stepId) || !(found.stepIndex >= 0) || Object.keys(found).length !== 3)
+      // Beside its steps, an iteration of a loop has its condition.
+      const isPlace = steps(workflow).some((id) => id === found.stepId || id.startsWith(`${found.stepId}/`));
+      if (!isPlace || found.stepIndex < 0 || found.kind !== "request" || Object.keys(found).length !== 4)
         this.fail(`is suspended by request at ${show(found)}`);
+      return;
+    }
+    if (workflow === "post") {
+      const wanted = toExpectedWait(this.asked, this.id, { suspendedAt, ...found });
+      if (!suspendedAt || !isDeepStrictEqual({ suspendedAt, ...found }, wanted))
+        this.fail(`is suspended with ${show(found)}, expected ${show(wanted)}`);
       return;
     }
     const pending = waiting(this.asked, this.log.of(this.id));
@@ -148,10 +207,11 @@ export class Witness {
 
   /** What each step that asks was resumed with at last. */
   tokens(): Map<string, string> {
+    const copied = [...(this.asked.origin?.tokens ?? [])].filter(([path]) => isCopied(this.asked, path));
     const begun = this.log
       .of(this.id)
       .filter(({ path, token }) => asking(this.asked.workflow).includes(path) && token !== "-");
-    return new Map(begun.map(({ path, token }) => [path, token]));
+    return new Map([...copied, ...begun.map(({ path, token }) => [path, token] as const)]);
   }
 
   /** From now on no step may begin, until somebody asks to resume it. */

@@ -8,7 +8,7 @@ import { Store } from "../../../src/backends/embedded/store/store.ts";
 import { run } from "../../harness/cli.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
-import { createFormat4, prompts, ran, toConfig } from "./project.ts";
+import { createFile, createFormat4, prompts, ran, toConfig, toSuspendedConfig } from "./project.ts";
 
 function createFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-migrations-"));
@@ -58,18 +58,54 @@ it("brings a file of format 4 to the current format, and everything in it contin
   const file = join(createFolder(), "data.db");
   createFormat4(file);
   expect(await inspect(file)).toMatchObject({
-    facts: [expect.any(String), "format 4, is migrated to 5 at the next start"],
+    facts: [expect.any(String), "format 4, is migrated to 9 at the next start"],
     executions: { running: 1, suspended: 1, completed: 1, error: 2 },
   });
   ran.length = 0;
   prompts.length = 0;
   const server = await startServer("in process", { config: toConfig(file) });
   onTestFinished(() => server.close());
-  expect(formatOf(file)).toEqual({ user_version: 5 });
+  expect(formatOf(file)).toEqual({ user_version: 9 });
   await expectWhole(server);
   expect(ran).toEqual(["second"]);
   expect(prompts.join()).toContain("I remember 7.");
   expect(await inspect(file)).toMatchObject({ facts: [expect.any(String)], isInUse: true });
+});
+
+it.each([4, 6])("shows suspensions of a file of format %s with their kinds, and resumes them", async (format) => {
+  const file = join(createFolder(), "data.db");
+  createFile(file, `suspended-format-${format}`);
+  expect(formatOf(file)).toEqual({ user_version: format });
+  const server = await startServer("in process", { config: toSuspendedConfig(file) });
+  onTestFinished(() => server.close());
+  const stateOf = async (workflow: string, id: string): Promise<any> =>
+    (await server.get(`/workflows/${workflow}/executions/${id}/state`)).body.data;
+  const resume = async (workflow: string, id: string, body: object): Promise<any> =>
+    (await server.post(`/workflows/${workflow}/executions/${id}/resume`, body)).body.data;
+  const kindsOf = async (workflow: string): Promise<unknown[]> => {
+    const { body } = await server.get(`/workflows/${workflow}/executions?status=suspended`);
+    return body.data.items.map(({ executionId, suspension }: any) => [executionId, suspension.kind]);
+  };
+
+  const one = { kind: "person", stepId: "one", stepIndex: 0, reason: "one?", data: { id: "one" } };
+  const two = { ...one, stepId: "two", reason: "two?", data: { id: "two" } };
+  expect((await stateOf("asks", "step")).suspension).toMatchObject({ kind: "person", stepId: "ask", reason: "ask?" });
+  expect((await stateOf("both", "two")).suspension).toMatchObject({ ...one, pending: [one, two] });
+  expect((await stateOf("works", "request")).suspension).toMatchObject({
+    kind: "request",
+    stepId: "first",
+    reason: "Stop",
+  });
+  expect(await kindsOf("asks")).toEqual([["step", "person"]]);
+  expect(await kindsOf("both")).toEqual([["two", "person"]]);
+  expect(await kindsOf("works")).toEqual([["request", "request"]]);
+
+  expect(await resume("asks", "step", { resumeData: 1 })).toMatchObject({ status: "completed", result: { data: 1 } });
+  const second = await resume("both", "two", { resumeData: 2, options: { stepId: "two" } });
+  expect(second).toMatchObject({ status: "suspended", suspension: { kind: "person", stepId: "one" } });
+  expect(await resume("both", "two", { resumeData: 1 })).toMatchObject({ status: "completed", result: [1, 2] });
+  // The result of the step that was in flight is there already.
+  expect(await resume("works", "request", {})).toMatchObject({ status: "completed", result: { data: "first" } });
 });
 
 it("makes the same tables as a new file has", () => {
@@ -88,7 +124,7 @@ it("refuses a file that is older than format 4, and leaves it as it is", () => {
   database.exec("pragma user_version = 3");
   database.close();
   expect(() => new Store(file, "normal")).toThrow(
-    `${file} has format 3, but this version of agentserve reads format 5`,
+    `${file} has format 3, but this version of agentserve reads format 9`,
   );
   expect(formatOf(file)).toEqual({ user_version: 3 });
 });
@@ -98,7 +134,7 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
   createFormat4(file);
   const tables = tablesOf(file);
   const start = (at: number) => run(process.execPath, ["test/faults/migrations/host.ts", file, String(at)]).ended;
-  for (const at of [2, 4, 6, 7]) {
+  for (const at of [2, 4, 6, 7, 8]) {
     expect((await start(at)).signal, `killed before statement ${at}`).toBe("SIGKILL");
     expect(formatOf(file)).toEqual({ user_version: 4 });
     expect(tablesOf(file)).toEqual(tables);
@@ -106,5 +142,5 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
   const server = await startServer("in process", { config: toConfig(file) });
   onTestFinished(() => server.close());
   await expectWhole(server);
-  expect(formatOf(file)).toEqual({ user_version: 5 });
+  expect(formatOf(file)).toEqual({ user_version: 9 });
 });

@@ -1,12 +1,15 @@
 import { readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { defineAgent, defineWorkflow, embedded, type Config } from "../../../src/index.ts";
+import { andThen, defineAgent, defineWorkflow, embedded, type Config } from "../../../src/index.ts";
 import { scriptedModel } from "../../../src/models.ts";
 
 /** Creates a file of format 4, as release 1 wrote it. */
-export function createFormat4(file: string): void {
+export const createFormat4 = (file: string): void => createFile(file, "format-4");
+
+/** Creates a file of a fixture. */
+export function createFile(file: string, fixture: string): void {
   const database = new DatabaseSync(file);
-  database.exec(`pragma journal_mode = wal; ${readFileSync("test/fixtures/format-4.sql", "utf8")}`);
+  database.exec(`pragma journal_mode = wal; ${readFileSync(`test/fixtures/${fixture}.sql`, "utf8")}`);
   database.close();
 }
 
@@ -51,6 +54,22 @@ export const toConfig = (path: string): Config => ({
       })
       .andThen({ id: "third", execute: ({ data }) => ({ data }) }),
     defineWorkflow({ id: "fails" }).andThen({ id: "only", execute: () => "not again" }),
+  ],
+  backend: embedded({ path, retention: false }),
+});
+
+const ask = (id: string) => andThen({ id, execute: ({ suspend, resumeData }) => resumeData ?? suspend(`${id}?`) });
+
+/** The workflows that wrote the files with suspensions only. */
+export const toSuspendedConfig = (path: string): Config => ({
+  workflows: [
+    defineWorkflow({ id: "asks" })
+      .andThen({ id: "ask", execute: ({ suspend, resumeData }) => resumeData ?? suspend("ask?") })
+      .andThen({ id: "end", execute: ({ data }) => ({ data }) }),
+    defineWorkflow({ id: "both" }).andAll({ id: "all", steps: [ask("one"), ask("two")] }),
+    defineWorkflow({ id: "works" })
+      .andThen({ id: "first", execute: () => "not again" })
+      .andThen({ id: "end", execute: ({ data }) => ({ data }) }),
   ],
   backend: embedded({ path, retention: false }),
 });

@@ -7,17 +7,23 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
 const count = 10_000;
+const parts = 4;
 
 it("keeps 10,000 suspended executions at next to no memory, listens again as soon as without them, and resumes them", async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-suspended-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const first = await open(join(folder, "data.db"));
   await begin(first.url, 2_000); // until it is warm
-  const before = await memoryOf(first.child);
-  await begin(first.url, count);
-  const after = await memoryOf(first.child);
-  const heapEach = (after.heap - before.heap) / count;
-  const rssEach = (after.rss - before.rss) / count;
+  const grown: { heap: number; rss: number }[] = [];
+  for (let before = await memoryOf(first.child); grown.length < parts;) {
+    await begin(first.url, count / parts);
+    const after = await memoryOf(first.child);
+    grown.push({ heap: after.heap - before.heap, rss: after.rss - before.rss });
+    before = after;
+  }
+  // What is kept is there in each part. What a busy machine adds is not.
+  const heapEach = Math.min(...grown.map(({ heap }) => heap)) / (count / parts);
+  const rssEach = Math.min(...grown.map(({ rss }) => rss)) / (count / parts);
   await kill(first.child);
 
   const empty = await timed(() => open(join(folder, "empty.db")));

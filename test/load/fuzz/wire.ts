@@ -8,9 +8,13 @@ export interface WireAnswer {
 
 /**
  * Sends bytes over a new connection and reads one response, or until the server closes it. Returns undefined without one.
- * `isCut` ends the client's half of the connection after the bytes.
+ * `isCut` ends the client's half of the connection after the bytes. With `isFollowing`, the head of a stream is enough.
  */
-export function exchange(port: number, bytes: Buffer, isCut: boolean): Promise<WireAnswer | undefined> {
+export function exchange(
+  port: number,
+  bytes: Buffer,
+  { isCut, isFollowing }: { isCut: boolean; isFollowing: boolean },
+): Promise<WireAnswer | undefined> {
   const { promise, resolve } = Promise.withResolvers<WireAnswer | undefined>();
   const chunks: Buffer[] = [];
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true }, () => {
@@ -19,7 +23,7 @@ export function exchange(port: number, bytes: Buffer, isCut: boolean): Promise<W
   });
   socket.on("data", (chunk: Buffer) => {
     chunks.push(chunk);
-    if (isWhole(Buffer.concat(chunks).toString("latin1"))) socket.destroy();
+    if (isWhole(Buffer.concat(chunks).toString("latin1"), isFollowing)) socket.destroy();
   });
   socket.on("end", () => socket.destroy());
   socket.on("error", () => {}); // a reset after the response; `close` follows
@@ -43,12 +47,16 @@ function parse(bytes: Buffer): WireAnswer | undefined {
   return { status: Number(status), headers, text: Buffer.from(whole, "latin1").toString() };
 }
 
-/** Returns true for a whole response with a length, and for one without a body. Others end with their connection. */
-function isWhole(got: string): boolean {
+/**
+ * Returns true for a whole response with a length, and for one without a body. Others end with their connection.
+ * A stream that follows what comes may never end: its head is enough.
+ */
+function isWhole(got: string, isFollowing: boolean): boolean {
   const text = got.replace(/^HTTP\/1\.1 100 [^\r]*\r\n\r\n/, "");
   const end = text.indexOf("\r\n\r\n");
   if (end < 0) return false;
   if (/^HTTP\/1\.1 (101|204|304)/.test(text)) return true;
+  if (isFollowing && /^content-type: text\/event-stream/im.test(text.slice(0, end))) return true;
   const [, length] = /^content-length: (\d+)/im.exec(text.slice(0, end)) ?? [];
   return length !== undefined && text.length - end - 4 >= Number(length);
 }

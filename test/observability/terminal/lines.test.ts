@@ -49,6 +49,18 @@ describe("a line of the terminal", () => {
       { reason: "Approve 500?", ms: 3 },
       { ...chair, stepId: "decide" },
     ],
+    [
+      "a x suspended at nap: sleeps until 2026-02-01T00:00:00.000Z",
+      "Execution suspended",
+      { reason: "Sleeping until …", kind: "timer", wakeAt: "2026-02-01T00:00:00.000Z", ms: 3 },
+      { workflowId: "a", executionId: "x", stepId: "nap" },
+    ],
+    [
+      "approval chair-1 suspended at paid: waits for the event paid",
+      "Execution suspended",
+      { reason: "Waiting for event paid", kind: "event", event: "paid", ms: 3 },
+      { ...chair, stepId: "paid" },
+    ],
     ['approval chair-1 suspended: "Paused"', "Execution suspended", { reason: "Paused", ms: 3 }, chair],
     ["approval chair-1 completed 84 ms", "Execution completed", { ms: 84 }, chair],
     ["approval chair-1 completed 2 d", "Execution completed", { ms: 172_800_000 }, chair],

@@ -7,6 +7,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { killAtRandom } from "../../faults/kills/at-random.ts";
 import { Lives } from "../../faults/kills/process.ts";
 import { noFigures, World } from "../../faults/kills/world.ts";
+import { patientTimeouts } from "../../harness/patience.ts";
 import { freePort } from "../restate-server.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
@@ -17,7 +18,8 @@ it(
   { timeout: 600_000 },
   async () => {
     const folder = mkdtempSync(join(tmpdir(), "agentserve-kills-"));
-    const cluster = { ingress, admin, name: `kills-${randomUUID()}`, serve: { port: await freePort() } };
+    const serve = { port: await freePort() };
+    const cluster = { ingress, admin, name: `kills-${randomUUID()}`, serve, timeouts: patientTimeouts };
     const figures = noFigures();
     const world = new World(new Lives(folder, cluster), figures);
     onTestFinished(async () => {

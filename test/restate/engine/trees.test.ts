@@ -11,11 +11,18 @@ import { isOwnId } from "../../../src/core/id.ts";
 import { toRowKey, type StoredRow } from "../../../src/backends/restate/drive/rows.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import type { ExecutionState } from "../../../src/engine/execution.ts";
-import { check, ids, input, noTally, playAll } from "../../engine/trees/check.ts";
-import { replay, withEvents, type Row, type Stored } from "../../engine/trees/journal.ts";
-import { outcomesOf, print, toWorkflow, tree, type Tree } from "../../engine/trees/make.ts";
-import { Book, Luck, openWorldOn, unknownExtents, type Tally } from "../../engine/trees/play.ts";
+import { check, input, playAll } from "../../engine/trees/check.ts";
+import { toWorkflow } from "../../engine/trees/code.ts";
+import { plainTree as tree, print, type Tree } from "../../engine/trees/make.ts";
+import { Luck } from "../../engine/trees/luck.ts";
+import { outcomesOf } from "../../engine/trees/oracle/outcomes.ts";
+import { replay } from "../../engine/trees/oracle/replay.ts";
+import { copiesOf, withEvents, type Row, type Stored } from "../../engine/trees/oracle/stored.ts";
+import { Book } from "../../engine/trees/play/book.ts";
+import { noTally, type Tally } from "../../engine/trees/play/tally.ts";
+import { openWorldOn, unknownExtents } from "../../engine/trees/play/world.ts";
 import { bySize } from "../../harness/size.ts";
+import { patientTimeouts } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
 import { freePort } from "../restate-server.ts";
 
@@ -75,8 +82,14 @@ function toStored({ state, rows }: Journal): Stored {
     };
   });
   const ended = status === "completed" || status === "error" ? last!.at : null;
-  const beginning = { at: start!.at, seq: start!.seq, events: start!.events };
-  return withEvents({ execution, status, epoch, last: JSON.stringify(last), ended, beginning, rows: rest });
+  // The start of a fork and the rows that it copies are one change. If it ends at once, the last of them has the event.
+  const copied = copiesOf({ execution, rows: rest });
+  const all = [start!, ...rest.slice(0, copied)];
+  const { seq } = all.at(-1)!;
+  const events = JSON.stringify(all.flatMap((row) => JSON.parse(row.events ?? "[]") as unknown[]));
+  const later = rest.map((row, index) => (index < copied ? { ...row, seq, events: null } : row));
+  const beginning = { at: start!.at, seq, events };
+  return withEvents({ execution, status, epoch, last: JSON.stringify(last), ended, beginning, rows: later });
 }
 
 /** Executions whose journal ends at some row, as if their drive had been killed there. */
@@ -88,7 +101,9 @@ async function cut(
 ): Promise<Map<string, Stored>> {
   const kept = new Map<string, Stored>();
   for (const [id, { state, rows: all }] of journals) {
-    const rows = all.slice(0, 1 + luck.pick(all.length));
+    // The start and the copied rows of a fork: nothing can be killed before they are there.
+    const first = 1 + copiesOf(toStored({ state, rows: all }));
+    const rows = all.slice(0, first + luck.pick(all.length - first + 1));
     const { status, epoch } = rows.at(-1)!;
     const last = replay(toStored({ state, rows }), definition).state.last ?? undefined;
     const isDriven = status === "running";
@@ -111,7 +126,7 @@ function setState(service: string, key: string, state: Record<string, unknown>):
 
 const newPlace = async () => ({ name: `trees-${randomUUID()}`, port: await freePort() });
 async function openTree({ name, port }: { name: string; port: number }, definition: WorkflowDefinition, book: Book) {
-  const backend = restate({ ingress, admin, name, serve: { port } });
+  const backend = restate({ ingress, admin, name, serve: { port }, timeouts: patientTimeouts });
   const world = await openWorldOn(backend, unknownExtents, definition, book);
   // The port may have been that of another server, which Restate still calls.
   const complaints = () => world.complaints().filter(({ message }) => !message.includes("No service found"));
@@ -126,27 +141,27 @@ async function openTree({ name, port }: { name: string; port: number }, definiti
   return { ...world, complaints, hearsLate: true };
 }
 
-async function readAll(name: string): Promise<Map<string, Journal>> {
-  return new Map(await Promise.all(ids.map(async (id) => [id, await readJournal(name, id)] as const)));
+async function readAll(name: string, { executions }: Book): Promise<Map<string, Journal>> {
+  return new Map(await Promise.all(executions.map(async (id) => [id, await readJournal(name, id)] as const)));
 }
 const toAllStored = (journals: ReadonlyMap<string, Journal>): Map<string, Stored> =>
   new Map([...journals].map(([id, journal]) => [id, toStored(journal)]));
 
 async function checkTree(nodes: Tree, luck: Luck, tally: Tally, cancels: boolean): Promise<void> {
-  const outcomes = outcomesOf(nodes, JSON.stringify(input));
+  const expected = { tree: nodes, outcomes: outcomesOf(nodes, JSON.stringify(input)) };
   const book = new Book();
   const definition = toWorkflow("tree", nodes, book);
   const place = await newPlace();
   const seen = await playAll(await openTree(place, definition, book), luck, cancels, tally, true);
-  const whole = await readAll(place.name);
-  check(toAllStored(whole), definition, book, outcomes, tally, seen, new Map());
+  const whole = await readAll(place.name, book);
+  check(toAllStored(whole), definition, book, expected, tally, seen, new Map());
 
   const cutPlace = await newPlace();
   book.clear();
   const world = await openTree(cutPlace, definition, book);
   const kept = await cut(whole, cutPlace.name, definition, luck);
   const seenAgain = await playAll(world, luck, cancels, tally, false);
-  check(toAllStored(await readAll(cutPlace.name)), definition, book, outcomes, tally, seenAgain, kept);
+  check(toAllStored(await readAll(cutPlace.name, book)), definition, book, expected, tally, seenAgain, kept);
 }
 
 it.each([false, true])(

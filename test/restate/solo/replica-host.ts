@@ -43,6 +43,31 @@ const broken = toChain("broken", [
     throw new Error("Broken on purpose");
   }),
 ]);
+/** Its second step fails until the gate of its tag is open. */
+const mended = toChain("mended", [
+  step("s1"),
+  step("s2", ({ input }) => {
+    if (!existsSync(join(folder, `open-${input.tag}`))) throw new Error("Not mended yet");
+  }),
+  step("s3", takesTime),
+  step("s4", async ({ input, signal }) => {
+    while (input.holds && !existsSync(join(folder, `open-${input.tag}-end`))) await sleep(10, undefined, { signal });
+  }),
+]);
+/** Values of 36 MB in all, more than a message of Restate may have. The last step returns their lengths. */
+const heavySteps = Array.from({ length: 9 }, (_, index) => `h${index}`);
+const heavy = heavySteps
+  .reduce(
+    (chain, id) => chain.andThen({ id, execute: (context: Context) => (note(context), id.at(-1)!.repeat(4_000_000)) }),
+    defineWorkflow({ id: "heavy" }) as any, // the type follows each step
+  )
+  .andThen({
+    id: "sum",
+    execute: (context: Context) => {
+      note(context);
+      return heavySteps.map((id) => (context.getStepData(id) as string).length);
+    },
+  });
 const gatedSteps = [step("s1"), step("s2", untilOpen), step("s3")];
 const ask = defineWorkflow({ id: "ask" })
   .andThen(step("s1"))
@@ -60,6 +85,8 @@ const exit = (context: Context): void => {
 const workflows = [
   quick,
   broken,
+  mended,
+  heavy,
   toChain("gated", gatedSteps),
   toChain("unrecovered", gatedSteps, "fail"),
   ask,

@@ -1,4 +1,4 @@
-import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../../core/json.ts";
 import type { ListFilter, ListPage } from "../../../engine/backend.ts";
@@ -9,6 +9,7 @@ import type {
   ParkedBranch,
   Transition,
 } from "../../../engine/execution.ts";
+import { PageNumbers } from "./page-numbers.ts";
 import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../../../engine/listed-value.ts";
 
 /**
@@ -20,41 +21,34 @@ import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../.
  */
 export class ExecutionList {
   readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #numbers: PageNumbers;
 
   constructor(db: DatabaseSync) {
+    this.#numbers = new PageNumbers(db);
     const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
   }
 
   async read(filter: ListFilter): Promise<ListPage> {
-    const numbers = this.#numbers(filter);
     const definitions = new Map<number, Execution["steps"]>();
     const states: ExecutionState[] = [];
     let bytes = 0;
     let until = performance.now() + turnMs;
+    const pause = async (): Promise<void> => {
+      if (performance.now() < until) return;
+      await nextTurn();
+      until = performance.now() + turnMs;
+    };
+    const numbers = await this.#numbers.find(filter, pause);
     for (const [index, number] of numbers.entries()) {
       if (index === filter.limit || bytes >= maxPageBytes) return { states, hasMore: states.length > 0 };
-      if (performance.now() >= until) {
-        await nextTurn();
-        until = performance.now() + turnMs;
-      }
+      await pause();
       const row = this.#statements.row.get(number) as ListedRow | undefined;
       if (!row) continue; // removed meanwhile
       bytes += sizeOf(row);
       states.push(this.#toState(number, row, definitions));
     }
     return { states, hasMore: false };
-  }
-
-  /** The executions of the page and the first of the next one. */
-  #numbers({ workflowId, userId, status, limit, before }: ListFilter): number[] {
-    const place = { startAt: before?.startAt ?? Number.MAX_SAFE_INTEGER, id: before?.id ?? "" };
-    const values: SQLInputValue[] = [workflowId, place.startAt, place.id, limit + 1];
-    if (userId !== undefined) values.push(userId);
-    const of = userId === undefined ? "all" : "ofUser";
-    const name = status === undefined ? of : (`${of}:${status}` as const);
-    const found = this.#statements[name].all(...values) as { number: number }[];
-    return found.map(({ number }) => number);
   }
 
   #toState(number: number, row: ListedRow, definitions: Map<number, Execution["steps"]>): ExecutionState {
@@ -77,13 +71,22 @@ export class ExecutionList {
     return JSON.parse((this.#statements.steps.get(definition) as { steps: string }).steps);
   }
 
-  #options(number: number, { options, optionsBytes }: ListedRow): Pick<Execution, "context" | "conversationId"> {
+  #options(
+    number: number,
+    { options, optionsBytes }: ListedRow,
+  ): Pick<Execution, "context" | "conversationId" | "user" | "fork"> {
     if (optionsBytes === null) return { context: {} };
     if (options !== null) return JSON.parse(options);
-    const { conversationId, context, bytes } = this.#statements.longOptions.get(number) as unknown as LongOptions;
+    const long = this.#statements.longOptions.get(number) as unknown as LongOptions;
+    const { conversationId, context, bytes, user, fork } = long;
     // The type of a context is an object of any fields.
     const shown = context === null ? { ...toTruncated(bytes) } : (JSON.parse(context) as Record<string, unknown>);
-    return { context: shown, conversationId: conversationId ?? undefined };
+    return {
+      context: shown,
+      conversationId: conversationId ?? undefined,
+      user: user === null ? undefined : JSON.parse(user),
+      fork: fork === null ? undefined : JSON.parse(fork),
+    };
   }
 
   /** The last transition, with markers for long values. Of a resume, lists show nothing but its time. */
@@ -94,7 +97,13 @@ export class ExecutionList {
     const { at } = long;
     if (long.to === "running") return { at, to: "running" };
     if (long.to === "suspended")
-      return { at, to: "suspended", reason: long.reason ?? "", ...this.#pending(number, long) };
+      return {
+        at,
+        to: "suspended",
+        ...(long.kind && { kind: long.kind }),
+        reason: long.reason ?? "",
+        ...this.#pending(number, long),
+      };
     if (long.to === "completed") return { at, to: "completed", result: toListed(long.result, long.resultBytes) };
     if (long.message === null) return { at, to: "error", cancellation: { reason: long.cancellation ?? "" } };
     return { at, to: "error", error: { message: long.message, shown: long.shown === 1 } };
@@ -103,14 +112,27 @@ export class ExecutionList {
   /** The branches that wait. Together they get the size of one value. */
   #pending(
     number: number,
-    { branches, position }: LongLast,
-  ): Pick<Transition & { to: "suspended" }, "pending" | "position"> {
+    { branches, position, kinds, pendingCount }: LongLast,
+  ): Pick<Transition & { to: "suspended" }, "pending" | "position" | "kinds" | "pendingCount"> {
     const share = Math.floor(maxListedBytes / Math.max(1, branches));
     const found = this.#statements.longPending.all(number, share) as unknown as LongBranch[];
-    const pending = found.map(({ stepIndex, stepId, reason, data, bytes }): ParkedBranch => {
-      return { stepIndex, stepId, reason, ...(bytes !== null && { data: toListed(data, bytes) }) };
+    const pending = found.map(({ stepIndex, stepId, reason, data, bytes, kind, due, event }): ParkedBranch => {
+      return {
+        stepIndex,
+        stepId,
+        reason,
+        ...(kind !== null && { kind }),
+        ...(bytes !== null && { data: toListed(data, bytes) }),
+        ...(due !== null && { due: JSON.parse(due) }),
+        ...(event !== null && { event: JSON.parse(event) }),
+      };
     });
-    return { pending, position: position === null ? undefined : JSON.parse(position) };
+    return {
+      pending,
+      ...(kinds !== null && { kinds: JSON.parse(kinds) }),
+      ...(pendingCount !== null && { pendingCount }),
+      position: position === null ? undefined : JSON.parse(position),
+    };
   }
 }
 
@@ -142,12 +164,17 @@ interface LongOptions {
   conversationId: string | null;
   context: string | null;
   bytes: number;
+  user: string | null;
+  fork: string | null;
 }
 interface LongLast {
   at: number;
   to: Transition["to"];
+  kind: "system" | null;
   reason: string | null;
   branches: number;
+  kinds: string | null;
+  pendingCount: number | null;
   position: string | null;
   result: string | null;
   resultBytes: number | null;
@@ -161,6 +188,9 @@ interface LongBranch {
   reason: string;
   data: string | null;
   bytes: number | null;
+  kind: "person" | "timer" | "event" | null;
+  due: string | null;
+  event: string | null;
 }
 
 /** A text, unless it is too long. */
@@ -170,22 +200,7 @@ const short = (text: string, most: number | string = maxListedBytes): string =>
 const start = (text: string, most: number | string = maxListedBytes): string =>
   `case when octet_length(${text}) <= ${most} then ${text} else substr(${text}, 1, ${most} / 4) || '…' end`;
 const field = (path: string): string => `json_extract(last, '$.${path}')`;
-const page = (where: string, index = ""): string => `select number from executions ${index}
-  where workflow = ?1 ${where} and (started, id) < (?2, ?3) order by started desc, id desc limit ?4`;
-
-const running = "indexed by executions_running";
-// The status is a part of the text: SQLite uses a partial index only if the text of the query implies its condition.
 const statements = {
-  all: page(""),
-  "all:running": page("and status = 'running'", running),
-  "all:suspended": page("and status = 'suspended'"),
-  "all:completed": page("and status = 'completed'"),
-  "all:error": page("and status = 'error'"),
-  ofUser: page("and user = ?5"),
-  "ofUser:running": page("and user = ?5 and status = 'running'", running),
-  "ofUser:suspended": page("and user = ?5 and status = 'suspended'"),
-  "ofUser:completed": page("and user = ?5 and status = 'completed'"),
-  "ofUser:error": page("and user = ?5 and status = 'error'"),
   row: `select id, workflow, started, definition, user, status, epoch,
       octet_length(input) as inputBytes, ${short("input")} as input,
       octet_length(options) as optionsBytes, ${short("options")} as options,
@@ -193,16 +208,20 @@ const statements = {
     from executions where number = ?`,
   steps: "select steps from definitions where definition = ?",
   longOptions: `select json_extract(options, '$.conversationId') as conversationId, octet_length(context) as bytes,
-      ${short("context")} as context
-    from (select options, json_extract(options, '$.context') as context from executions where number = ?)`,
-  longLast: `select ${field("at")} as at, ${field("to")} as "to", ${start("reason")} as reason,
+      ${short("context")} as context, ${short("user")} as user, json_extract(options, '$.fork') as fork
+    from (select options, json_extract(options, '$.context') as context, json_extract(options, '$.user') as user
+      from executions where number = ?)`,
+  longLast: `select ${field("at")} as at, ${field("to")} as "to", ${field("kind")} as kind,
+      ${start("reason")} as reason,
       json_array_length(last, '$.pending') as branches, ${field("position")} as position,
+      ${field("kinds")} as kinds, ${field("pendingCount")} as pendingCount,
       octet_length(result) as resultBytes, ${short("result")} as result,
       ${start("message")} as message, ${field("error.shown")} as shown, ${start("cancellation")} as cancellation
     from (select last, ${field("reason")} as reason, ${field("result")} as result, ${field("error.message")} as message,
       ${field("cancellation.reason")} as cancellation from executions where number = ?)`,
   longPending: `select json_extract(value, '$.stepIndex') as stepIndex, json_extract(value, '$.stepId') as stepId,
-      ${start("reason", "?2")} as reason, octet_length(data) as bytes, ${short("data", "?2")} as data
+      ${start("reason", "?2")} as reason, octet_length(data) as bytes, ${short("data", "?2")} as data,
+      json_extract(value, '$.kind') as kind, json_extract(value, '$.due') as due, json_extract(value, '$.event') as event
     from (select value, json_extract(value, '$.reason') as reason, json_extract(value, '$.data') as data
       from executions, json_each(last, '$.pending') where number = ?1)`,
 };

@@ -1,5 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
+import { childTable } from "./child-table.ts";
+import { eventTable } from "./event-table.ts";
+import { scheduleTable } from "./schedule-table.ts";
 import { format, rareIndexes, schema } from "./sql.ts";
+import { waitTables } from "./wait-table.ts";
 import { StoreError } from "../file/sqlite-error.ts";
 
 /** The oldest format that can be migrated: that of release 1. */
@@ -14,6 +18,10 @@ const migrations: Readonly<Record<number, readonly string[]>> = {
     ...rareIndexes,
     "create table process(id integer primary key check (id = 1), clean integer not null) strict",
   ],
+  6: ["alter table executions add column retried text"],
+  7: [waitTables, eventTable],
+  8: [childTable],
+  9: [scheduleTable],
 };
 
 /**
@@ -40,9 +48,11 @@ export function migrate(db: DatabaseSync, path: string): number {
 /** Returns the format of a file, 0 for an empty one. Throws when this version can neither read nor migrate it. */
 export function readFormat(db: DatabaseSync, path: string): number {
   const { user_version: found } = db.prepare("pragma user_version").get() as { user_version: number };
-  if (found === 0 && db.prepare("select 1 from sqlite_master").get())
+  const has = (where: string): boolean => db.prepare(`select 1 from sqlite_master where ${where}`).get() !== undefined;
+  const isKnown = found >= oldest && found <= format;
+  if (found === 0 ? has("true") : isKnown && !has("name = 'executions'"))
     throw new StoreError(`${path} is a database of another application`, "use another file with --data");
-  if (found === 0 || (found >= oldest && found <= format)) return found;
+  if (found === 0 || isKnown) return found;
   throw new StoreError(
     `${path} has format ${found}, but this version of agentserve reads format ${format}`,
     "use the version that wrote it, or another file with --data",

@@ -1,12 +1,16 @@
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import { mostCounted } from "../../../engine/backend.ts";
+import { childTable } from "./child-table.ts";
+import { eventTable } from "./event-table.ts";
 import { messageTables } from "./message-store.ts";
+import { scheduleTable } from "./schedule-table.ts";
+import { waitTables } from "./wait-table.ts";
 
 /** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
 export const maxCrashes = 2;
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
-export const format = 5;
+export const format = 9;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
 // number of the last event so far.
@@ -26,7 +30,7 @@ export const schema: string = `
     number integer primary key, id text not null unique, workflow text not null, started integer not null,
     definition integer not null, input text not null, user text, options text, status text not null, epoch integer not null,
     last text, ended integer, seq integer not null, events text not null,
-    crashes integer not null default 0, crash_row integer, isolated integer not null default 0
+    crashes integer not null default 0, crash_row integer, isolated integer not null default 0, retried text
   ) strict;
   create index executions_by_workflow on executions(workflow, started desc);
   create index executions_by_user on executions(workflow, user, started desc) where user is not null;
@@ -38,17 +42,28 @@ export const schema: string = `
   ) strict;
   create index journal_by_number on journal(number);
   create table process(id integer primary key check (id = 1), clean integer not null) strict;
-  ${messageTables}`;
-const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last
+  ${messageTables}
+  ${waitTables}
+  ${eventTable}
+  ${childTable}
+  ${scheduleTable}`;
+const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last, retried
   from executions join definitions using (definition)`;
 
+const rowColumns = `n as id, key, replace(kind, 'signal', 'command') as kind, at, coalesce(octet_length(body), 0) as bytes,
+      case when octet_length(body) <= ${maxInlineBytes} or kind not in ('value', 'loop') then body
+        when kind = 'loop' then substr(body, 1, instr(body, char(10))) end as body`;
+const afterRow = "from journal where number = ? and n > ? order by n limit ?";
 const lastRow = "(select coalesce(max(n), 0) from journal where journal.number = executions.number)";
+/** One that waits for the end of a retry delay without a run was not interrupted. */
+const isAwake = "not exists (select 1 from timers where timers.number = executions.number)";
 /** Every statement on executions and their journals, except those of `execution-list`. */
 export const statements = {
   beginTransaction: "begin immediate",
   commit: "commit",
   rollback: "rollback",
-  lastNumber: "select max(number) as number from executions",
+  lastNumber: `select max(coalesce((select max(number) from executions), 0), coalesce((select max(number) from events), 0))
+    as number`,
   definition: "select definition from definitions where steps = ?",
   define: "insert into definitions(steps) values(?)",
   removeDefinition: "delete from definitions where definition = ?",
@@ -56,34 +71,52 @@ export const statements = {
   insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
     values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
   // An end is final: a change that was decided before it may expect the same epoch, and must not win.
-  move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1
+  move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1, isolated = 0
     where number = ? and epoch = ? and ended is null`,
+  // Only a failure can be retried: a cancellation has no field error.
+  retry: `update executions set status = 'running', last = ?, retried = ?, ended = null, epoch = epoch + 1
+    where number = ? and epoch = ? and status = 'error' and json_extract(last, '$.error') is not null`,
   find: `${selectState} where id = ?`,
-  // A crash counts again if the execution has made no row since the last one; see `Recovery`.
+  findNumber: `${selectState} where number = ?`,
+  // A crash counts again if the execution has made no row since the last one; see `Recovery`. It does not count for those
+  // that wait for their turn (`isolated` = 2), or for other executions (3 and more): no code of theirs has run.
   countCrashes: `update executions set crash_row = ${lastRow}, crashes = case
       when crash_row is not ${lastRow} then 1 when isolated then ${maxCrashes} + 1 else min(crashes + 1, ${maxCrashes}) end
-    where status = 'running'`,
-  endIsolation: "update executions set isolated = 0 where status = 'running' and isolated = 1",
+    where status = 'running' and isolated < 2 and ${isAwake}`,
+  endIsolation: "update executions set isolated = 0 where status = 'running' and isolated not in (0, 2)",
   isolate: "update executions set isolated = 1 where number = ?",
+  startWaiting: "update executions set isolated = 2 where number = ? and status = 'running'",
+  endWaiting: "update executions set isolated = 0 where number = ? and isolated = 2",
+  // An execution that was isolated is so again afterwards.
+  startAbsence:
+    "update executions set isolated = isolated + 3 where number = ? and status = 'running' and isolated < 2",
+  endAbsence: "update executions set isolated = isolated - 3 where number = ? and isolated >= 3",
   lastProcess: "select clean from process",
   startProcess: "insert or replace into process(id, clean) values(1, 0)",
   endProcess: "update process set clean = 1",
   // Rows since the last crash: it counts no more, also if the process was closed since.
   leftRunning: `select number, id, workflow as workflowId,
       case when crash_row is ${lastRow} then crashes else 0 end as crashes, octet_length(input)
-      + (select coalesce(sum(octet_length(body)), 0) from journal where journal.number = executions.number) as bytes
-    from executions where status = 'running' order by number`,
-  newest: `select id, workflow as workflowId, status, started as startAt,
-      case when status = 'suspended' then json_extract(last, '$.reason') end as reason
-    from executions where ?1 is null or status = ?1 order by number desc limit ?2`,
+      + (select coalesce(sum(octet_length(body)), 0) from journal where journal.number = executions.number) as bytes,
+      options -> '$.concurrencyKey' as concurrencyKey, isolated = 2 as isWaiting
+    from executions where status = 'running' and number > ? and number <= ? and ${isAwake} order by number limit ?`,
+  newest: `select id, workflow as workflowId, status, started as startAt, ended as endAt,
+      case when status = 'suspended' then json_extract(last, '$.reason') end as reason,
+      case when status = 'error' then json_extract(last, '$.error.message') end as error,
+      case when status = 'error' then json_extract(last, '$.cancellation.reason') end as cancelled
+    from executions where (?1 is null or instr(?1, ',' || status || ',') > 0) and (?2 is null or workflow = ?2)
+      and (?3 is null or user = ?3) and (?4 is null or substr(id, 1, length(?4)) = ?4) order by number desc limit ?5`,
   suspended: `select count(*) as count from
     (select 1 from executions where workflow = ? and status = 'suspended' limit ${mostCounted})`,
   lastRow: "select max(n) as n from journal",
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
   // Commands are stored under the name that they had in the first release.
-  journal: `select n as id, key, replace(kind, 'signal', 'command') as kind, at, coalesce(octet_length(body), 0) as bytes,
-      case when kind <> 'value' or octet_length(body) <= ${maxInlineBytes} then body end as body
-    from journal where number = ? and n > ? order by n limit ?`,
+  journal: `select ${rowColumns} ${afterRow}`,
+  history: `select ${rowColumns}, events ${afterRow}`,
+  // As `toCopiedRow`.
+  copy: `insert into journal(n, number, key, kind, at, body, seq, events)
+    select ?, ?, ?, case kind when 'signal' then 'wake' else kind end, at, case kind when 'signal' then '{}' else body end, ?, null
+    from journal where n = ?`,
   row: "select replace(kind, 'signal', 'command') as kind, body from journal where n = ? and number = ?",
   lastSeq: `select coalesce(
     (select seq from journal where number = ?1 order by n desc limit 1),
@@ -91,8 +124,9 @@ export const statements = {
   beginning: "select number, started as at, seq, events from executions where id = ?",
   events: `select n as row, at, seq, events from journal
     where number = ? and n > ? and seq > ? and events is not null order by n limit ?`,
+  // One that continues by itself at some time does not expire before.
   oldest: `select number, id, started, ended,
-      case when ?3 and status = 'suspended' then json_extract(last, '$.at') end as suspended
+      case when ?3 and status = 'suspended' and last -> '$.wake' is null then json_extract(last, '$.at') end as suspended
     from executions where number > ?1 order by number limit ?2`,
   usage: `select page_count as pages, freelist_count as free, page_size as size
     from pragma_page_count, pragma_freelist_count, pragma_page_size`,

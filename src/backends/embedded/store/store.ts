@@ -1,8 +1,16 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { notFound, ServeError } from "../../../core/error.ts";
 import type { JsonText } from "../../../core/json.ts";
 import { toEvent, toTransitionEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
-import { resolveTransition, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
+import {
+  isRetry,
+  resolveTransition,
+  type Execution,
+  type ExecutionState,
+  type Transition,
+} from "../../../engine/execution.ts";
+import type { HistoryRow } from "../../../engine/history.ts";
 import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../engine/runs/read-events.ts";
 import type { Change, Commit } from "../../../engine/runs/run.ts";
@@ -12,14 +20,18 @@ import { DataFile } from "../file/data-file.ts";
 import { ExecutionList } from "./execution-list.ts";
 import { MessageStore } from "./message-store.ts";
 import { migrate } from "./migrations.ts";
+import { ChildTable } from "./child-table.ts";
+import { ScheduleTable } from "./schedule-table.ts";
+import { EventTable } from "./event-table.ts";
 import { statements } from "./sql.ts";
+import { WaitTable } from "./wait-table.ts";
 
 /** A state with the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
   readonly number: number;
 }
 
-/** An execution that was running when the last process ended. */
+/** An execution that is running and has no run. */
 export interface LeftExecution {
   readonly number: number;
   readonly id: string;
@@ -28,6 +40,13 @@ export interface LeftExecution {
   readonly crashes: number;
   /** The bytes of its input and of all values of its journal. */
   readonly bytes: number;
+  readonly concurrencyKey: string | undefined;
+  /** True if it only waits for its turn: none of its code has run since its start or its last resume. */
+  readonly isWaiting: boolean;
+}
+interface LeftRow extends Omit<LeftExecution, "concurrencyKey" | "isWaiting"> {
+  readonly concurrencyKey: string | null;
+  readonly isWaiting: 0 | 1;
 }
 
 /** An execution in a list for its operator. */
@@ -36,20 +55,39 @@ export interface ListedExecution {
   readonly workflowId: string;
   readonly status: ExecutionState["status"];
   readonly startAt: number;
+  readonly endAt: number | null;
   /** The reason of a suspension. */
   readonly reason: string | null;
+  /** The message of a failure. */
+  readonly error: string | null;
+  /** The reason of a cancel. */
+  readonly cancelled: string | null;
+}
+export interface NewestFilter {
+  readonly statuses?: readonly ExecutionState["status"][] | undefined;
+  readonly workflowId?: string | undefined;
+  readonly userId?: string | undefined;
+  /** The beginning of the id. */
+  readonly idPrefix?: string | undefined;
+  readonly limit: number;
 }
 
 /** The file: its tables and every statement on them. All writes go through `Writer`. */
 export class Store {
   readonly messages: MessageStore;
   readonly list: ExecutionList;
+  readonly waits: WaitTable;
+  readonly children: ChildTable;
+  readonly schedules: ScheduleTable;
+  readonly sentEvents: EventTable;
   /** The format that the file had when it was opened; 0 if it was new. */
   readonly formerFormat: number;
   readonly #db: DatabaseSync;
   readonly #file: DataFile | undefined;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
   #lastNumber: number;
+  /** The last number when the file was opened. */
+  readonly #lastBefore: number;
   #lastRow: number;
   /** The numbers of the definitions that this process has read or written. */
   #definitions = new WeakMap<Execution["steps"], number>();
@@ -67,7 +105,12 @@ export class Store {
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
       this.messages = new MessageStore(this.#db);
       this.list = new ExecutionList(this.#db);
+      this.waits = new WaitTable(this.#db);
+      this.children = new ChildTable(this.#db);
+      this.schedules = new ScheduleTable(this.#db);
+      this.sentEvents = new EventTable(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
+      this.#lastBefore = this.#lastNumber;
       this.#lastRow = (this.#statements.lastRow.get() as { n: number | null }).n ?? 0;
     } catch (error) {
       this.#db.close();
@@ -96,6 +139,7 @@ export class Store {
       return result;
     } catch (error) {
       this.#definitions = new WeakMap(); // some may have been written in this transaction
+      this.sentEvents.recount();
       if (this.#db.isTransaction) this.#statements.rollback.run(); // on a full disk SQLite has done so by itself
       throw error;
     }
@@ -108,13 +152,21 @@ export class Store {
     const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));
     const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
     if (!row && !this.insertExecution(number, execution, events)) return undefined;
+    for (const { row: copy, original } of change.copies ?? [])
+      if (!this.#copy(number, copy, seq, original)) throw notFound(`Execution ${execution.fork?.from} not found`);
     const states: StoredState[] = [];
     for (const last of transitions) {
       const before = epoch + states.length;
       if (!this.move(number, before, last)) return undefined;
-      states.push({ number, execution, status: last.to, epoch: before + 1, last });
+      const retriedBy = isRetry(last) ? last.by : (states.at(-1) ?? state).retriedBy;
+      states.push({ number, execution, status: last.to, epoch: before + 1, last, retriedBy });
     }
+    for (const one of change.joined ?? []) this.add(number, one, seq - events.length, []);
     if (row) this.add(number, row, seq, events);
+    const last = states.at(-1)?.last;
+    // A change before this one may be part of the same transaction.
+    if (last && (hasWaits(state.last) || state.epoch !== epoch)) this.waits.remove(number);
+    if (last?.to === "suspended" && hasWaits(last)) this.waits.add(number, last, change.times);
     return { events, states };
   }
 
@@ -124,6 +176,10 @@ export class Store {
   newRow(): number {
     return ++this.#lastRow;
   }
+  /** The number of the last row, written or not. */
+  get lastRow(): number {
+    return this.#lastRow;
+  }
 
   /** Adds an execution; false when the id exists. */
   insertExecution(number: number, execution: Execution, events: readonly EventBody[]): boolean {
@@ -131,7 +187,11 @@ export class Store {
     const options = JSON.stringify(rest);
     const values = [id, workflowId, startAt, this.#define(steps), input, userId, options === none ? null : options];
     const { changes } = this.#statements.insertExecution.run(number, ...values, events.length, toEventText(events));
-    return changes === 1;
+    if (changes === 0) return false;
+    const { parent } = execution;
+    if (parent?.cancels && !this.children.add(number, parent.id))
+      throw new ServeError(409, `Execution ${parent.id} was cancelled`);
+    return true;
   }
 
   #define(steps: Execution["steps"]): number {
@@ -151,8 +211,14 @@ export class Store {
 
   /** Makes a transition: the compare-and-set on the epoch. */
   move(number: number, epoch: number, next: Transition): boolean {
+    const last = JSON.stringify(next);
+    if (isRetry(next)) {
+      const by = next.by ? JSON.stringify(next.by) : null;
+      this.children.remove(number); // from now on it is independent of a parent that was cancelled
+      return this.#statements.retry.run(last, by, number, epoch).changes === 1;
+    }
     const ended = next.to === "completed" || next.to === "error" ? next.at : null;
-    return this.#statements.move.run(next.to, JSON.stringify(next), ended, number, epoch).changes === 1;
+    return this.#statements.move.run(next.to, last, ended, number, epoch).changes === 1;
   }
 
   /** Adds a row to a journal; `seq` is the number of its last event. */
@@ -161,8 +227,17 @@ export class Store {
     this.#statements.add.run(id, number, key, kind === "command" ? "signal" : kind, at, body, seq, text);
   }
 
+  /** Adds a row of a fork, copied from the row of the original; false when that was removed meanwhile. */
+  #copy(number: number, { id, key }: JournalRow, seq: number, original: number): boolean {
+    return this.#statements.copy.run(id, number, key, seq, original).changes === 1;
+  }
+
   state(id: string): StoredState | undefined {
     const row = this.#statements.find.get(id) as StateRow | undefined;
+    return row && toState(row);
+  }
+  stateOf(number: number): StoredState | undefined {
+    const row = this.#statements.findNumber.get(number) as StateRow | undefined;
     return row && toState(row);
   }
 
@@ -180,33 +255,80 @@ export class Store {
     this.#statements.endProcess.run();
   }
 
-  /** The executions that the last process left running, in the order of their start. */
   /** The number of suspended executions of a workflow, up to `mostCounted`. */
   countSuspended(workflowId: string): number {
     return (this.#statements.suspended.get(workflowId) as { count: number }).count;
   }
-  leftRunning(): LeftExecution[] {
-    return rows<LeftExecution>(this.#statements.leftRunning);
+  /** The executions that the last process left running, in the order of their start. Other work runs between two pages. */
+  async *leftRunning(): AsyncGenerator<LeftExecution[]> {
+    for (let after = 0; ;) {
+      const page = rows<LeftRow>(this.#statements.leftRunning, after, this.#lastBefore, pageRows);
+      yield page.map(({ concurrencyKey: key, isWaiting, ...row }) => {
+        return { ...row, concurrencyKey: key === null ? undefined : JSON.parse(key), isWaiting: isWaiting === 1 };
+      });
+      if (page.length < pageRows) return;
+      after = page.at(-1)!.number;
+      await nextTurn();
+    }
   }
   /** Marks a suspect before it runs; see `Recovery`. */
   isolate(number: number): void {
     this.#statements.isolate.run(number);
   }
+  /** Marks an execution that waits for its turn. The next transition removes the mark as well. */
+  startWaiting(number: number): void {
+    this.#statements.startWaiting.run(number);
+  }
+  endWaiting(number: number): void {
+    this.#statements.endWaiting.run(number);
+  }
+
+  /** Marks an execution whose code waits for other executions. The next transition removes the mark as well. */
+  startAbsence(number: number): void {
+    this.#statements.startAbsence.run(number);
+  }
+  endAbsence(number: number): void {
+    this.#statements.endAbsence.run(number);
+  }
 
   /** The newest executions of all workflows. */
-  newest(status: ExecutionState["status"] | undefined, limit: number): ListedExecution[] {
-    return rows<ListedExecution>(this.#statements.newest, status ?? null, limit);
+  newest({ statuses, workflowId, userId, idPrefix, limit }: NewestFilter): ListedExecution[] {
+    const status = statuses ? `,${statuses.join()},` : null;
+    const { newest } = this.#statements;
+    return rows<ListedExecution>(newest, status, workflowId ?? null, userId ?? null, idPrefix ?? null, limit);
   }
 
   /** The rows of a journal, a page at a time. Other work of the process runs between two pages. */
-  async *journal(number: number): AsyncGenerator<JournalRow[]> {
+  journal(number: number): AsyncGenerator<JournalRow[]> {
+    return this.#pages<JournalRow>(this.#statements.journal, number);
+  }
+
+  /** The rows of a journal with their events, a page at a time; the first one is the start. */
+  async *history(id: string): AsyncGenerator<HistoryRow[]> {
+    const start = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
+    if (!start) return;
+    yield [{ row: undefined, at: start.at, events: fromEventText(start.events) }];
+    for await (const page of this.#pages<StoredHistoryRow>(this.#statements.history, start.number))
+      yield page.map(({ events, ...row }) => ({
+        row,
+        at: row.at,
+        events: events === null ? [] : fromEventText(events),
+      }));
+  }
+
+  async *#pages<Row extends JournalRow>(statement: StatementSync, number: number): AsyncGenerator<Row[]> {
     for (let after = 0; ;) {
-      const page = rows<JournalRow>(this.#statements.journal, number, after, pageRows);
+      const page = rows<Row>(statement, number, after, journalPageRows);
       yield page;
-      if (page.length < pageRows) return;
+      if (page.length < journalPageRows) return;
       after = page.at(-1)!.id;
       await nextTurn();
     }
+  }
+
+  /** The number of an execution. Its state has values of any size, and is not read for this. */
+  numberOf(id: string): number | undefined {
+    return (this.#statements.beginning.get(id) as { number: number } | undefined)?.number;
   }
 
   /** The text of a long value. */
@@ -247,24 +369,25 @@ export class Store {
     }
   }
 
-  /**
-   * Removes the executions that have expired, among the next `count`. Returns the number to continue after; undefined when all
-   * later executions are younger.
-   */
-  sweep(after: number, { now, ended, suspended, isDriven }: Expiry, count: number): number | undefined {
+  /** Removes the executions that have expired, among the next `count`. */
+  sweep(after: number, { now, ended, suspended, isDriven }: Expiry, count: number): Swept {
     const found = rows<SweepRow>(this.#statements.oldest, after, count, suspended === undefined ? 0 : 1);
+    const waited: string[] = [];
     for (const row of found) {
       const hasEnded = row.ended !== null && ended !== undefined && row.ended < ended;
       const hasWaited = row.suspended !== null && suspended !== undefined && row.suspended < suspended;
       if (!hasEnded && !(hasWaited && !isDriven(row.id))) continue;
       this.#statements.removeJournal.run(row.number);
+      if (!hasEnded) this.waits.remove(row.number);
       this.#statements.removeExecution.run(row.number);
+      this.children.remove(row.number);
+      if (!hasEnded) waited.push(row.id);
     }
     const last = found.at(-1);
-    if (!last) return undefined;
+    if (!last) return { next: undefined, waited };
     // An execution that was started by a clock that was ahead says nothing about those after it.
     const isYoung = last.started >= Math.max(ended ?? 0, suspended ?? 0) && last.started <= now;
-    return isYoung ? undefined : last.number;
+    return { next: isYoung ? undefined : last.number, waited };
   }
 
   /** The bytes that are in use, with those of the write-ahead log. Pages that were freed are used again. */
@@ -278,8 +401,14 @@ export class Store {
   }
 }
 
-/** The rows of a journal that are read at once. */
+/** Whether an execution waits for a time or an event. */
+const hasWaits = (last: Transition | undefined): boolean =>
+  last?.to === "suspended" && (last.wake !== undefined || last.events !== undefined);
+
+/** The rows that are read at once. */
 const pageRows = 1_000;
+/** The rows of a journal that are read at once. A replay decides about each of them, in code that a new process has not compiled yet. */
+const journalPageRows = 250;
 
 /** All rows of a statement. Their type is that of the columns in its text, which the compiler cannot check. */
 function rows<T>(statement: StatementSync, ...values: SQLInputValue[]): T[] {
@@ -292,6 +421,12 @@ export interface Expiry {
   readonly ended: number | undefined;
   readonly suspended: number | undefined;
   readonly isDriven: (id: string) => boolean;
+}
+export interface Swept {
+  /** The number to continue after; undefined when all later executions are younger. */
+  readonly next: number | undefined;
+  /** The ids of the suspended executions that were removed. */
+  readonly waited: readonly string[];
 }
 interface SweepRow {
   number: number;
@@ -313,6 +448,7 @@ interface StateRow {
   status: ExecutionState["status"];
   epoch: number;
   last: string | null;
+  retried: string | null;
 }
 
 function toState(row: StateRow): StoredState {
@@ -320,11 +456,15 @@ function toState(row: StateRow): StoredState {
   const userId = row.user ?? undefined;
   const options = JSON.parse(row.options ?? none);
   const execution: Execution = { id, workflowId, startAt, input, userId, steps: JSON.parse(row.steps), ...options };
-  return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last) };
+  const retriedBy = row.retried === null ? undefined : JSON.parse(row.retried);
+  return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last), retriedBy };
 }
 /** The options of an execution without conversation and context. */
 const none = '{"context":{}}';
 
+interface StoredHistoryRow extends JournalRow {
+  events: string | null;
+}
 interface EventsRow {
   at: number;
   seq: number;

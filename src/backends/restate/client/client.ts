@@ -29,9 +29,10 @@ export class RestateClient {
     return this.#isReachable;
   }
 
-  /** Calls a handler that changes nothing. */
-  read<T>(service: string, key: string, method: string, body: unknown = null): Promise<T> {
-    return this.#call(toPath(service, key, method), body, AbortSignal.timeout(this.#options.timeouts.readMs));
+  /** Calls a handler that changes nothing, within `readMs`. If a longer time is given, an ingress that hangs ends it before. */
+  read<T>(service: string, key: string, method: string, body: unknown = null, limitMs = 0): Promise<T> {
+    const signal = AbortSignal.timeout(Math.max(limitMs, this.#options.timeouts.readMs));
+    return this.#call(toPath(service, key, method), body, signal, limitMs > 0);
   }
 
   /** Calls a handler that may change something. A call that is sent twice must be recognised by its token. */

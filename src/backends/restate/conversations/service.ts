@@ -1,6 +1,6 @@
 import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { History, StoredMessage } from "../../../engine/conversations.ts";
-import { forever, type Calls, type ServiceNames } from "../calls.ts";
+import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
 import { readHistory, replaceMessages } from "./messages.ts";
@@ -40,16 +40,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
 
   return sdk.object({
     name: names.conversation,
-    options: {
-      journalRetention: 0,
-      idempotencyRetention: 0,
-      enableLazyState: true,
-      // A replica that hangs must not keep the object, and with it the conversation.
-      inactivityTimeout: 2_000,
-      abortTimeout: 1_000,
-      // For ever: a handler that was given up half-way would leave half of its changes.
-      retryPolicy: { ...forever, initialInterval: 50, maxInterval: 1_000 },
-    },
+    options: shortHandlers,
     handlers: {
       /** Applies the changes of a replica to the line, and tells it who has the turn. */
       async sync(context: ObjectContext, input: SyncInput): Promise<LineNews> {

@@ -6,9 +6,10 @@ import type { AttemptPlan, AttemptResult } from "../../../engine/walk/decision.t
 interface NotStarted {
   readonly isNotStarted: true;
 }
-export type AttemptInput =
-  | { readonly plan: AttemptPlan; readonly result: AttemptResult | NotStarted }
-  | { readonly due: AttemptPlan };
+export interface AttemptInput {
+  readonly plan: AttemptPlan;
+  readonly result: AttemptResult | NotStarted;
+}
 
 interface AttemptsParts {
   readonly context: ObjectContext;
@@ -17,18 +18,18 @@ interface AttemptsParts {
   readonly mayRun: () => Promise<boolean> | boolean;
 }
 
-/** The attempts of a drive: planned → delayed, if it is a retry → in Restate's journal → running here. */
+/** The attempts of a drive: planned → in Restate's journal → running here. */
 export class DriveAttempts {
   readonly #parts: AttemptsParts;
   /** The attempts to start, in order. */
   readonly #planned = new Set<AttemptPlan>();
-  /** The attempts and retry delays that Restate knows of, by journal key. */
+  /** The attempts that Restate knows of, by journal key. */
   readonly #attempts = new Map<string, RestatePromise<AttemptInput>>();
-  readonly #delays = new Map<string, RestatePromise<AttemptInput>>();
   /** The attempts whose code runs here, until their result is taken. */
   readonly #running = new Set<string>();
   /** Resolve when the drive has a slot, and when it is suspended before. */
-  readonly #admitted = Promise.withResolvers<true>();
+  #admitted = Promise.withResolvers<true>();
+  #isAdmitted = false;
   #suspended = Promise.withResolvers<false>();
   #isSuspended = false;
   #isReleased = false;
@@ -37,11 +38,20 @@ export class DriveAttempts {
     this.#parts = parts;
   }
 
+  /** Plans attempts that may start at once. */
   plan(starts: readonly AttemptPlan[]): void {
     for (const plan of starts) this.#planned.add(plan);
   }
   admit(): void {
+    this.#isAdmitted = true;
     this.#admitted.resolve(true);
+  }
+  /** Gives the slot up until the next `admit`. Returns false if it has none, or still needs it. */
+  rest(): boolean {
+    if (!this.#isAdmitted || this.isBusy || this.#parts.walk.inFlight > 0) return false;
+    this.#isAdmitted = false;
+    this.#admitted = Promise.withResolvers();
+    return true;
   }
   suspend(): void {
     this.#isSuspended = true;
@@ -63,36 +73,21 @@ export class DriveAttempts {
   get hasStarted(): boolean {
     return this.#attempts.size > 0;
   }
-  /** The attempts that a branch waits for; retry delays only while the execution runs. */
+  /** The attempts that a branch waits for. */
   awaited(): RestatePromise<AttemptInput>[] {
-    const pending = [...this.#attempts, ...(this.#isSuspended ? [] : this.#delays)];
-    return pending.filter(([key]) => this.#parts.walk.isWaitingFor(key)).map(([, promise]) => promise);
+    return [...this.#attempts].filter(([key]) => this.#parts.walk.isWaitingFor(key)).map(([, promise]) => promise);
   }
 
   launch(): void {
-    const { walk, context } = this.#parts;
     if (this.#isSuspended) return;
     for (const plan of this.#planned) {
       this.#planned.delete(plan);
-      if (!walk.isWaitingFor(plan.key)) continue;
-      if (plan.delay === 0) this.#start(plan);
-      else
-        this.#delays.set(
-          plan.key,
-          context.sleep(plan.delay).map((): AttemptInput => ({ due: plan })),
-        );
+      this.#start(plan);
     }
   }
 
-  /** The end of a delay or an attempt. Returns the result, if there is one. */
-  take(input: AttemptInput): { plan: AttemptPlan; result: AttemptResult } | undefined {
-    if ("due" in input) {
-      this.#delays.delete(input.due.key);
-      if (this.#isSuspended) this.#planned.add({ ...input.due, delay: 0 });
-      else this.#start(input.due);
-      return undefined;
-    }
-    const { plan, result } = input;
+  /** The end of an attempt. Returns the result, if there is one. */
+  take({ plan, result }: AttemptInput): { plan: AttemptPlan; result: AttemptResult } | undefined {
     this.#attempts.delete(plan.key);
     this.#running.delete(plan.key);
     if (!("isNotStarted" in result)) return { plan, result };
@@ -127,10 +122,11 @@ const mostBytes = 30_000_000;
 /** JSON text within JSON has twice its size at most. */
 const surelyAccepted = mostBytes / 2 - 10_000;
 
-/** The result; an error in its place when Restate would not accept it. */
+/** The result; a final error in its place when Restate would not accept it. */
 function toAccepted(result: AttemptResult): AttemptResult {
   const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
   if (text === undefined || Buffer.byteLength(text) <= surelyAccepted) return result;
   if (Buffer.byteLength(JSON.stringify(result)) <= mostBytes) return result;
-  return { at: result.at, error: { message: "The value takes more than 30 MB, which Restate accepts", shown: true } };
+  const error = { message: "The value takes more than 30 MB, which Restate accepts", shown: true };
+  return { at: result.at, error, isFinal: true };
 }

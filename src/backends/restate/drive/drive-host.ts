@@ -2,8 +2,9 @@ import type { Program } from "../../../engine/backend.ts";
 import type { LiveEvent } from "../../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../../engine/execution.ts";
 import type { FailedStep } from "../../../engine/execution-log.ts";
-import type { Admissible } from "../../../engine/runs/slots.ts";
+import type { Admissible } from "../../../engine/runs/groups.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
+import type { MailboxReader } from "../mailbox/find-takes.ts";
 import type { LocalDrive } from "./drives.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import type { RescueInput } from "../register/register-state.ts";
@@ -12,7 +13,7 @@ import type { RestateSdk } from "../sdk.ts";
 import type { Clearance } from "./suspects.ts";
 
 /** The part of a replica that its drives use. */
-export interface DriveHost {
+export interface DriveHost extends MailboxReader {
   /** The most bytes of the input and all values of one execution. */
   readonly executionBytes: number;
   /** True when the server is shutting down: attempts in flight may finish, no other is started. */
@@ -21,8 +22,8 @@ export interface DriveHost {
   programOf(execution: Execution): Promise<Program | undefined>;
   /** Reads the first rows of an execution. */
   firstRows(id: string, count: number): Promise<StoredRow[]>;
-  /** Gives the drive a slot, now or later. Returns the function that gives it back. */
-  enter(drive: LocalDrive & Admissible): () => void;
+  /** Gives the drive a slot, now or later. */
+  enter(drive: LocalDrive & Admissible): Seat;
   /** Lets a drive that was interrupted run again, in its turn. */
   clear(drive: LocalDrive): Promise<Clearance>;
   /** The attempt of a drive has ended before the drive: the connection to Restate was lost, or Restate refused its journal. */
@@ -39,6 +40,18 @@ export interface DriveHost {
   rescue(input: RescueInput, id: string): void;
   /** Asks a drive of this replica to get a register. */
   summon(summonsId: string): void;
+}
+/** The slot of a drive. */
+export interface Seat {
+  /** Gives the slot back until `enter`. Its place in its group stays. */
+  rest(): void;
+  /** Asks for a slot again. */
+  enter(): void;
+  /** Lends the slot while the code of the drive waits for other executions. */
+  lend(): void;
+  /** Resolves when a drive that has lent its slot has one again. */
+  regain(): Promise<void>;
+  leave(): void;
 }
 export interface DriveParts {
   readonly sdk: RestateSdk;

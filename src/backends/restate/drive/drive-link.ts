@@ -1,9 +1,19 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { Execution, Transition } from "../../../engine/execution.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
-import type { AdoptInput, DriveRequest, RedriveInput, SettleInput, WatchInput } from "../register/register-state.ts";
+import type {
+  AdoptInput,
+  DriveRequest,
+  ListenInput,
+  RedriveInput,
+  SettleInput,
+  WatchInput,
+} from "../register/register-state.ts";
 
-export type SignalInput = { readonly command: Transition } | { readonly watch: WatchInput };
+export type SignalInput =
+  | { readonly command: Transition }
+  | { readonly watch: WatchInput }
+  | { readonly isOffered: true };
 
 /** The commands that a drive stores before it tells the register. */
 const commandsPerReport = 16;
@@ -15,6 +25,7 @@ export class RegisterLink {
   /** The execution, while it has no register. */
   #solo: Execution | undefined;
   #watchers = 0;
+  #offers = 0;
   #obeyed = 0;
 
   constructor(
@@ -44,6 +55,16 @@ export class RegisterLink {
   watch(): RestatePromise<SignalInput> {
     const watch = this.#context.signal<WatchInput>(`w${++this.#watchers}`);
     return watch.map((input): SignalInput => ({ watch: input! }));
+  }
+
+  /** The next time that a mailbox has events. */
+  offer(): RestatePromise<SignalInput> {
+    const offer = this.#context.signal<null>(`e${++this.#offers}`);
+    return offer.map((): SignalInput => ({ isOffered: true }));
+  }
+  /** Asks to be told of the events of some mailboxes. */
+  listen(mailboxes: readonly string[]): void {
+    this.#tell<ListenInput>("listen", { drive: this.invocation, mailboxes });
   }
 
   /** Asks for a register. */

@@ -30,15 +30,15 @@ export async function runRescue(
   if (wasSolo) forgetSolo(context);
   const stored = await loadRows(context, host, { id: execution.id, epoch });
   const verdict = await context.run("verdict", async (): Promise<Verdict> => {
-    if (cause === "restart")
-      return { next: { at: Date.now(), to: "error", error: { message: interrupted, shown: true } } };
+    const message = cause === "restart" ? interrupted : cause === "original" ? toRemoved(execution) : undefined;
+    if (message !== undefined) return { next: { at: Date.now(), to: "error", error: { message, shown: true } } };
     const reason = cause === "crashes" ? crashed : compare(input, stored, await host.programOf(execution));
     if (typeof reason === "object") return reason;
     const position = lastPosition(stored);
     return { next: { at: Date.now(), to: "suspended", kind: "system", reason, pending: [], position } };
   });
   if ("steps" in verdict) return link.handOver({ steps: verdict.steps });
-  const rows = new DriveRows(context, host, execution);
+  const rows = new DriveRows(context, host, input);
   for (const row of stored) rows.add(row);
   rows.note(commands);
   for (;;) {
@@ -65,3 +65,4 @@ function compare(
 
 const crashed = `Interrupted ${maxCrashes + 1} times by a crash`;
 const interrupted = "Interrupted by a restart";
+const toRemoved = ({ fork }: Execution): string => `Execution ${fork?.from} was removed before its results were copied`;

@@ -3,12 +3,12 @@ import type { JsonText } from "../../../core/json.ts";
 import { toTransitionEvent, type EventBody } from "../../../engine/events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import type { FailedStep } from "../../../engine/execution-log.ts";
-import { textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
+import { eventOf, textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import type { AttemptResult } from "../../../engine/walk/decision.ts";
 import { inputRow } from "../../../engine/walk/value.ts";
 import type { DriveHost } from "./drive-host.ts";
 import type { RegisterLink } from "./drive-link.ts";
-import type { Command, WatchInput } from "../register/register-state.ts";
+import type { Command, DriveInput, WatchInput } from "../register/register-state.ts";
 import { isReplaying } from "./replaying.ts";
 import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
 
@@ -22,7 +22,10 @@ export class DriveRows {
   readonly #context: ObjectContext;
   readonly #host: DriveHost;
   readonly #execution: Execution;
+  readonly #retriedBy: ExecutionState["retriedBy"];
   readonly #texts = new Map<number, JournalRow>();
+  /** The ids of the events that have ended waits of this execution. */
+  readonly #taken = new Set<string>();
   /** Awakeables of readers that have all rows. */
   #watching: string[] = [];
   #count = 0;
@@ -31,10 +34,11 @@ export class DriveRows {
   #epoch = 0;
   #status: ExecutionStatus = "running";
 
-  constructor(context: ObjectContext, host: DriveHost, execution: Execution) {
+  constructor(context: ObjectContext, host: DriveHost, { execution, retriedBy }: DriveInput) {
     this.#context = context;
     this.#host = host;
     this.#execution = execution;
+    this.#retriedBy = retriedBy;
     this.#bytes = Buffer.byteLength(execution.input);
   }
 
@@ -128,7 +132,7 @@ export class DriveRows {
   }
 
   #toState(last: Transition, epoch: number): ExecutionState {
-    return { execution: this.#execution, status: last.to, epoch, last };
+    return { execution: this.#execution, status: last.to, epoch, last, retriedBy: this.#retriedBy };
   }
 
   /** Wakes a reader at the next row, or at once when it has not read all. */
@@ -141,18 +145,23 @@ export class DriveRows {
   keep(row: JournalRow): void {
     this.#texts.set(row.id, row);
     this.#bytes += Buffer.byteLength(row.body ?? "");
+    const event = row.kind === "wake" ? eventOf(row) : undefined;
+    if (event !== undefined) this.#taken.add(event);
+  }
+  get takenEvents(): ReadonlySet<string> {
+    return this.#taken;
   }
   readText(number: number): JsonText | undefined {
     return number === inputRow ? this.#execution.input : textOf(this.#texts.get(number)!);
   }
 
-  /** The result; an error in its place when its value would make the execution larger than allowed. */
+  /** The result; a final error in its place when its value would make the execution larger than allowed. */
   toKept(result: AttemptResult): AttemptResult {
     const { executionBytes } = this.#host;
     const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
     if (text === undefined || this.#bytes + Buffer.byteLength(text) <= executionBytes) return result;
     const message = `The values of the execution take more than ${executionBytes} bytes (limits.executionBytes)`;
-    return { at: result.at, error: { message, shown: true } };
+    return { at: result.at, error: { message, shown: true }, isFinal: true };
   }
 }
 

@@ -2,18 +2,20 @@ import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from
 import { toTransitionEvent } from "../../../engine/events.ts";
 import { toCommandRow } from "../../../engine/runs/journal-row.ts";
 import { forever, reading } from "../calls.ts";
+import { accept } from "../mailbox/accept.ts";
 import { Drive } from "./drive.ts";
+import { runCopy } from "./drive-copy.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { runRescue } from "./drive-rescue.ts";
-import type { Command, DriveInput } from "../register/register-state.ts";
-import { finishSolo, readSolo, toSoloState, type Solo } from "./solo.ts";
+import type { AcceptInput, AdoptEndedInput, Command, DriveInput, TakeInput } from "../register/register-state.ts";
+import { finishSolo, forgetSolo, readSolo, toSoloState, type Solo } from "./solo.ts";
 import { toListed } from "../listed-state.ts";
 import type { ExecutionState } from "../../../engine/execution.ts";
-import { openRows, readPage, toRowKey, type RowPage, type StoredRow } from "./rows.ts";
+import { loadRows, openRows, readPage, toRowKey, toShortPage, type RowPage, type StoredRow } from "./rows.ts";
 
 /** The object that has the rows of an execution, and runs its drives. */
 export function createDriveService(parts: DriveParts): VirtualObjectDefinition<string, unknown> {
-  const { sdk, names, host } = parts;
+  const { sdk, names, calls, host } = parts;
   const { exclusive, shared } = sdk.handlers.object;
 
   /** Stores the row of a transition that a killed drive has made. Returns the number of rows. */
@@ -37,7 +39,8 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
       run: exclusive(
         { inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 } },
         (context: ObjectContext, input: DriveInput): Promise<void> => {
-          const { cause } = input;
+          const { cause, copies } = input;
+          if (copies) return runCopy(context, parts, { ...input, copies });
           return cause ? runRescue(context, parts, { ...input, cause }) : Drive.run(context, parts, input);
         },
       ),
@@ -54,11 +57,30 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
         host.publish(context.key, stored, []);
       },
 
+      /** Looks for the events that a suspended execution takes. */
+      accept: async (context: ObjectContext, { execution, epoch }: AcceptInput): Promise<void> => {
+        const program = await host.programOf(execution); // rejects on a replica that may not run it
+        const rows = await loadRows(context, host, { id: context.key, epoch });
+        const found = await context.run("accept", () => accept(host, execution, rows, program));
+        const target = { service: names.register, key: context.key, method: "take" };
+        calls.tell(context, target, { epoch, ...found } satisfies TakeInput);
+      },
+
       finish: async (context: ObjectContext, epoch: number): Promise<void> => void (await finish(context, epoch)),
 
       finishSolo: async (context: ObjectContext): Promise<void> => {
         const row = await finishSolo(context);
         if (row) host.publish(context.key, row, []);
+      },
+
+      /** Lets an execution that has ended without a register get one. */
+      registerSolo: async (context: ObjectContext): Promise<void> => {
+        const { execution, last } = (await readSolo(context)) ?? {};
+        if (!execution || !last) return;
+        await finishSolo(context);
+        const target = { service: names.register, key: context.key, method: "adoptEnded" };
+        await calls.call<void>(context, target, { execution, last } satisfies AdoptEndedInput);
+        forgetSolo(context);
       },
 
       clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
@@ -70,6 +92,14 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
 
       rows: shared(reading, (context: ObjectSharedContext, from: number): Promise<RowPage> =>
         readPage(sdk, context, from),
+      ),
+
+      shortRows: shared(reading, async (context: ObjectSharedContext, from: number): Promise<RowPage> =>
+        toShortPage(await readPage(sdk, context, from)),
+      ),
+
+      row: shared(reading, (context: ObjectSharedContext, number: number): Promise<StoredRow | null> =>
+        context.get(toRowKey(number)),
       ),
 
       solo: shared(reading, (context: ObjectSharedContext): Promise<Solo | null> => readSolo(context)),

@@ -7,18 +7,30 @@ import {
   resolveTransition,
   type Execution,
   type ExecutionStatus,
+  type ParkedBranch,
   type Position,
   type Transition,
 } from "../../../engine/execution.ts";
-import { fromRow, toCommandRow, toEntryRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
-import type { Admissible } from "../../../engine/runs/slots.ts";
-import { toText } from "../../../engine/walk/value.ts";
+import {
+  fromRow,
+  toCommandRow,
+  toEntryRow,
+  toWakeRow,
+  type JournalRow,
+  type StoredWake,
+} from "../../../engine/runs/journal-row.ts";
+import type { Decision } from "../../../engine/walk/decision.ts";
+import type { Admissible } from "../../../engine/runs/groups.ts";
+import { toText, type Value } from "../../../engine/walk/value.ts";
+import { findTakes } from "../mailbox/find-takes.ts";
+import { toMailboxKey } from "../mailbox/mailbox-key.ts";
+import { DriveAgenda, type DueInput } from "./drive-agenda.ts";
 import { DriveAttempts, type AttemptInput } from "./drive-attempts.ts";
-import type { DriveParts } from "./drive-host.ts";
+import type { DriveParts, Seat } from "./drive-host.ts";
 import { RegisterLink, type SignalInput } from "./drive-link.ts";
 import { DriveRows, type NextRow } from "./drive-rows.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { DriveInput, RescueCause } from "../register/register-state.ts";
+import type { DriveInput, RescueCause, Take } from "../register/register-state.ts";
 import { replayRows, withBytes } from "./replay-rows.ts";
 import { isReplaying } from "./replaying.ts";
 import { loadRows, toRowKey } from "./rows.ts";
@@ -39,6 +51,7 @@ const mostRowsPerDrive = 1_000;
  * D4. The code of a handler whose attempt is over never continues, not even `finally`: `release` is called by a signal.
  * D5. It runs on the code that it began with. On any other code it is ended, before Restate's journal is replayed.
  * D6. It hands over only with nothing in flight: results belong to the drive that started their attempts.
+ * D7. What ends waits is one row for each of them. While it only waits for a time, it has no slot.
  */
 export class Drive implements LocalDrive, Admissible {
   readonly execution: Execution;
@@ -49,6 +62,7 @@ export class Drive implements LocalDrive, Admissible {
   readonly #rows: DriveRows;
   readonly #walk: Walk;
   readonly #attempts: DriveAttempts;
+  readonly #agenda: DriveAgenda;
   readonly #isRepeated: boolean;
   /** Of a repeated attempt: asked for when its code runs for the first time, and ended with the next row. */
   #clearance: Promise<Clearance> | undefined;
@@ -56,8 +70,15 @@ export class Drive implements LocalDrive, Admissible {
   #solo: SoloDrive | undefined;
   #command!: RestatePromise<SignalInput>;
   #watch!: RestatePromise<SignalInput>;
+  /** Undefined until a branch waits for an event. */
+  #offer: RestatePromise<SignalInput> | undefined;
+  /** A command was before a transition of the walk. Its row is the next one. */
+  #isPreceded = false;
   #firstRow = 0;
-  #leaveSlot = (): void => {};
+  #seat: Seat | undefined;
+  #isResting = false;
+  /** Its code waits for other executions. */
+  #isLent = false;
   #isReleased = false;
   /** The result of an attempt is on its way to Restate. */
   #isStoring = false;
@@ -97,13 +118,15 @@ export class Drive implements LocalDrive, Admissible {
     this.#isRepeated = isRepeated;
     this.execution = input.execution;
     if (input.isSolo) this.#solo = new SoloDrive(context, parts, input.execution);
-    this.#rows = new DriveRows(context, host, input.execution);
+    this.#rows = new DriveRows(context, host, input);
     this.#walk = program.createWalk(input.execution, {
       readRow: (row) => this.#rows.readText(row),
       publishLive: (event) => host.publishLive(event),
       clock: systemClock,
+      slot: { lend: () => this.#lend(), regain: () => this.#regain() },
     });
     this.#attempts = new DriveAttempts({ context, walk: this.#walk, mayRun: () => this.#mayRun() });
+    this.#agenda = new DriveAgenda(context, (key) => this.#walk.isWaitingFor(key));
   }
 
   async #run(): Promise<void> {
@@ -115,14 +138,15 @@ export class Drive implements LocalDrive, Admissible {
     this.#solo?.begin();
     if (this.#isRepeated) this.summon(); // its crashes are counted by the register
     const stored = isNew ? [] : await loadRows(this.#context, host, { id: execution.id, epoch });
-    this.#leaveSlot = host.enter(this);
-    const { mismatch, starts } = replayRows(stored, commands, this.#walk, this.#rows);
+    this.#seat = host.enter(this);
+    const mismatch = replayRows(stored, commands, this.#walk, {
+      keep: (row) => this.#rows.keep(row),
+      add: (row) => this.#rows.add(row),
+      plan: (decision) => this.#plan(decision),
+    });
     // The steps are the same, and the code in them leads elsewhere: the drive after this one says so.
     if (mismatch !== undefined) this.#link.handOver({ cause: "code" });
-    else {
-      this.#attempts.plan(starts);
-      await this.#drive(stored.length === 0);
-    }
+    else await this.#drive(stored.length === 0);
     this.release(moved);
   }
 
@@ -133,24 +157,32 @@ export class Drive implements LocalDrive, Admissible {
     if (this.#solo) await this.#rows.flush(); // a step may tell the id to others, who ask for it
     this.#listen();
     this.#watch = this.#link.watch();
-    for (const { epoch, next } of this.#input.commands) {
+    if (!isNew && !this.#agenda.isEmpty) this.#agenda.note(await this.#context.date.now());
+    for (const { epoch, next, takes } of this.#input.commands) {
       if (epoch <= this.#rows.epoch) continue;
-      if (await this.#obey(next)) return;
+      if (await this.#obey(next, takes)) return;
     }
+    if (!isNew) await this.#hear(this.#walk.parkedBranches());
     const { RestatePromise } = this.#parts.sdk;
     for (;;) {
       const made = this.#rows.count - this.#firstRow;
-      if (made >= rowsPerDrive && this.#rows.status === "running" && this.#attempts.awaited().length === 0)
-        return this.#link.handOver();
+      const isRunning = this.#rows.status === "running";
+      if (made >= rowsPerDrive && isRunning && this.#attempts.awaited().length === 0) return this.#link.handOver();
       if (made < mostRowsPerDrive) this.#attempts.launch();
       const awaited = this.#attempts.awaited();
-      if (awaited.length === 0 && this.#rows.status !== "running") {
+      if (awaited.length === 0 && !isRunning) {
         if (this.#rows.status !== "suspended" || (await this.#link.leave(this.#rows.epoch))) return;
       }
+      // While it is suspended from outside, or about to be, no wait ends.
+      const mayWake = isRunning && !this.#isPreceded;
+      const due = mayWake ? this.#agenda.next() : undefined;
+      this.#useSlot(awaited.length > 0, due !== undefined);
       const heard = await RestatePromise.race([
         this.#command,
         this.#watch,
         ...(this.#solo ? [this.#solo.summons] : []),
+        ...(this.#offer && mayWake ? [this.#offer] : []),
+        ...(due ? [due] : []),
         ...awaited,
       ]);
       if (await this.#on(heard)) return;
@@ -158,8 +190,14 @@ export class Drive implements LocalDrive, Admissible {
   }
 
   /** Handles one input. Returns whether the drive ends. */
-  async #on(heard: SignalInput | Summoned | AttemptInput): Promise<boolean> {
-    if ("command" in heard) return this.#obey(heard.command);
+  async #on(heard: SignalInput | Summoned | DueInput | AttemptInput): Promise<boolean> {
+    if ("command" in heard) {
+      if (await this.#obey(heard.command)) return true;
+      await this.#hear(this.#walk.parkedBranches());
+      return false;
+    }
+    if ("dueAt" in heard) return this.#onDue(heard);
+    if ("isOffered" in heard) return this.#takeEvents();
     if ("watch" in heard) {
       this.#watch = this.#link.watch();
       this.#rows.watch(heard.watch);
@@ -178,9 +216,12 @@ export class Drive implements LocalDrive, Admissible {
     return hasEnded;
   }
 
-  async #obey(command: Transition): Promise<boolean> {
+  async #obey(command: Transition, takes?: readonly Take[]): Promise<boolean> {
     const epoch = this.#rows.epoch + 1;
-    const hasEnded = await this.#take(toCommandRow(this.#rows.count, epoch, command), command);
+    this.#isPreceded = false;
+    this.#agenda.note(command.at);
+    const isWake = command.to === "running" && command.isWake === true;
+    const hasEnded = isWake ? await this.#obeyWake(command, takes) : await this.#takeCommand(command);
     if (hasEnded) return true;
     this.#link.obeyed(epoch);
     this.#listen();
@@ -188,6 +229,69 @@ export class Drive implements LocalDrive, Admissible {
     else this.#attempts.suspend();
     return false;
   }
+  #takeCommand(command: Transition): Promise<boolean> {
+    return this.#take(toCommandRow(this.#rows.count, this.#rows.epoch + 1, command), command);
+  }
+  /** The register has continued a suspended execution: by events, or because the time of a wait has come. */
+  async #obeyWake(command: Transition, takes: readonly Take[] = []): Promise<boolean> {
+    const { at } = command;
+    if (takes.length > 0) return this.#endByEvents(takes, at, command);
+    const waits = this.#agenda.takeWaits(at);
+    return waits.length > 0 ? this.#endWaits(waits, at, command) : this.#takeCommand(command);
+  }
+
+  /** The time of an attempt or of a wait has come. */
+  async #onDue(due: DueInput): Promise<boolean> {
+    this.#agenda.woke(due);
+    const now = Math.max(await this.#context.date.now(), due.dueAt);
+    this.#agenda.note(now);
+    this.#attempts.plan(this.#agenda.takeStarts(now));
+    const waits = this.#agenda.takeWaits(now);
+    return waits.length > 0 && this.#endWaits(waits, now);
+  }
+  /** Ends waits at the same moment. */
+  #endWaits(waits: readonly ParkedBranch<Value>[], at: number, command?: Transition): Promise<boolean> {
+    const [last, ...others] = waits.toReversed();
+    for (const { key } of others.toReversed()) this.#join({ key: key!, at, isJoined: true });
+    return this.#take(toWakeRow(this.#rows.count, { key: last!.key!, at }), command);
+  }
+  #join(wake: StoredWake): void {
+    const row = toWakeRow(this.#rows.count, wake);
+    this.#rows.keep(row);
+    const decision = this.#walk.next(fromRow(row));
+    this.#plan(decision);
+    this.#rows.store(this.#rows.toNext(row, decision.events, []), []);
+  }
+
+  /** Looks for events that end waits of this execution. */
+  async #takeEvents(): Promise<boolean> {
+    this.#offer = this.#link.offer();
+    const { execution } = this;
+    const { at, takes } = await this.#context.run("events", async () => {
+      const found = { execution, walk: this.#walk, taken: this.#rows.takenEvents };
+      return { takes: await findTakes(this.#parts.host, found), at: Date.now() };
+    });
+    return takes.length > 0 && this.#endByEvents(takes, at);
+  }
+  async #endByEvents(takes: readonly Take[], at: number, command?: Transition): Promise<boolean> {
+    let first = command;
+    for (const take of takes) {
+      if (this.#isPreceded || !this.#walk.isWaitingFor(take.key)) continue;
+      if (await this.#take(toWakeRow(this.#rows.count, { ...take, at }), first)) return true;
+      first = undefined;
+    }
+    return first ? this.#takeCommand(first) : false;
+  }
+  /** Lets the mailboxes of branches that wait for events tell of them. */
+  async #hear(branches: readonly ParkedBranch<Value>[]): Promise<void> {
+    const mailboxes = new Set(branches.flatMap(({ event }) => (event ? toMailboxKey(event) : [])));
+    if (mailboxes.size === 0 || this.#rows.status !== "running") return;
+    if (this.#solo) await this.#solo.register(this.#link); // events come by the register
+    this.#solo = undefined;
+    this.#offer ??= this.#link.offer();
+    this.#link.listen([...mailboxes]);
+  }
+
   #listen(): void {
     this.#command = this.#link.command(this.#rows.epoch + 1);
   }
@@ -195,8 +299,10 @@ export class Drive implements LocalDrive, Admissible {
   /** Decides about an input and stores its row. Returns whether the drive ends: it has made a transition. */
   async #take(row: JournalRow | undefined, command?: Transition): Promise<boolean> {
     if (row) this.#rows.keep(row);
-    const { events, starts, transition } = this.#walk.next(row && fromRow(withBytes(row)));
-    this.#attempts.plan(starts);
+    if (row) this.#agenda.note(row.at);
+    const decision = this.#walk.next(row && fromRow(withBytes(row)));
+    const { events, transition, parks } = decision;
+    this.#plan(decision);
     const toRow = (transitions: readonly Transition[]): NextRow => {
       return { stored: this.#rows.toNext(row, events, transitions), transitions };
     };
@@ -205,6 +311,7 @@ export class Drive implements LocalDrive, Admissible {
     if (!transition) {
       const { stored, transitions } = toRow(commands);
       this.#rows.store(stored, transitions);
+      await this.#hear(parks);
       return false;
     }
     const next = resolveTransition(transition, (value) => toText(value, (number) => this.#rows.readText(number)));
@@ -221,7 +328,33 @@ export class Drive implements LocalDrive, Admissible {
     const isMade = await this.#rows.settle(this.#link, next, { made, notMade: toRow(commands), onMade, failure });
     if (this.#solo) forgetSolo(this.#context);
     this.#solo = undefined;
+    this.#isPreceded = !isMade;
     return isMade;
+  }
+
+  #plan(decision: Decision): void {
+    this.#agenda.add(decision);
+    this.#attempts.plan(decision.starts.filter(({ delay }) => delay === 0));
+  }
+
+  /** Gives the slot up while the drive only waits for a time. */
+  #useSlot(isNeeded: boolean, hasTime: boolean): void {
+    if (isNeeded && this.#isResting) {
+      this.#isResting = false;
+      this.#seat?.enter();
+    } else if (!isNeeded && hasTime && this.#attempts.rest()) {
+      this.#isResting = true;
+      this.#seat?.rest();
+    }
+  }
+
+  #lend(): void {
+    this.#isLent = true;
+    this.#seat?.lend();
+  }
+  async #regain(): Promise<void> {
+    await this.#seat?.regain();
+    this.#isLent = false;
   }
 
   /** Whether the code of this drive may run here. After a crash it may have to wait for its turn, or may not run again. */
@@ -236,9 +369,15 @@ export class Drive implements LocalDrive, Admissible {
     this.#attempts.admit();
   }
 
+  /** A child is admitted before executions that nobody inside waits for. */
+  get isFirst(): boolean {
+    return this.execution.parent !== undefined;
+  }
+
   #onAttemptCompleted(): void {
     if (this.#isReleased) return;
-    this.#parts.host.interrupted(this, this.#isRepeated);
+    // Before it has its rows, its calls are always the same.
+    this.#parts.host.interrupted(this, this.#isRepeated && this.#seat !== undefined);
     this.release(moved);
   }
 
@@ -251,7 +390,7 @@ export class Drive implements LocalDrive, Admissible {
     this.#isReleased = true;
     this.#attempts.release();
     void this.#clearance?.then(({ end }) => end());
-    this.#leaveSlot();
+    this.#seat?.leave();
     this.#walk.release(reason);
   }
 
@@ -265,7 +404,7 @@ export class Drive implements LocalDrive, Admissible {
     return this.#walk.position();
   }
   get isBusy(): boolean {
-    return this.#attempts.isBusy || this.#isStoring;
+    return (this.#attempts.isBusy && !this.#isLent) || this.#isStoring;
   }
   get solo(): Execution | undefined {
     return this.#link.solo;

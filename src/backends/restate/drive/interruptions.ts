@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ServiceNames } from "../calls.ts";
+import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LocalDrive } from "./drives.ts";
-import { maxCrashes } from "../register/register-crashes.ts";
+import { maxCrashes, type CrashHandler } from "../register/register-crashes.ts";
 import type { CrashInput, RescueInput } from "../register/register-state.ts";
 import type { RowPage } from "./rows.ts";
 import { Suspects, type Clearance } from "./suspects.ts";
@@ -55,12 +55,18 @@ export class Interruptions {
     if (drive.hasStarted) await this.#count(drive, "released", () => ++tries <= maxReports);
   }
 
+  /** All code of a drive waits for other executions, or is about to continue. Resolves when Restate knows it. */
+  async note(drive: LocalDrive, isAbsent: boolean): Promise<void> {
+    await this.#count(drive, isAbsent ? "absent" : "present", () => !drive.isReleased);
+  }
+
   /** Changes the register's count of a drive at its last row. Tries again while the condition holds; else undefined. */
-  async #count(drive: LocalDrive, method: string, isWanted: () => boolean): Promise<number | undefined> {
+  async #count(drive: LocalDrive, method: CrashHandler, isWanted: () => boolean): Promise<number | undefined> {
     const { id } = drive.execution;
     while (isWanted()) {
       try {
-        const { last } = await this.#client.read<RowPage>(this.#names.drive, id, "rows", Number.MAX_SAFE_INTEGER);
+        const from = Number.MAX_SAFE_INTEGER;
+        const { last } = await this.#client.read<RowPage>(this.#names.drive, id, "rows", from, handlerReadMs);
         const input: CrashInput = { drive: drive.invocation, row: last?.number ?? 0 };
         const count = await this.#client.write<number | null>(this.#names.register, id, method, input);
         if (count !== null) return count;

@@ -2,6 +2,7 @@ import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restat
 import { toEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
 import type { ExecutionStatus, Position } from "../../../engine/execution.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
+import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import type { RestateSdk } from "../sdk.ts";
 
 /** A journal row as it is stored: one state key of the drive's object. The row of the start has the number 0. */
@@ -86,6 +87,20 @@ export async function readPage(sdk: RestateSdk, context: ObjectSharedContext, fr
   const isRead = lastKey !== undefined && rows.at(-1)?.number === keys.length - 1;
   const [last] = isRead ? rows.slice(-1) : await readAll(sdk, context, lastKey === undefined ? [] : [lastKey]);
   return { rows, last };
+}
+
+/** The page without values over 1 KB: their rows have only the size. */
+export function toShortPage({ rows, last }: RowPage): RowPage {
+  return { rows: rows.map(toShort), last: last && toShort(last) };
+}
+function toShort(stored: StoredRow): StoredRow {
+  const { row } = stored;
+  if (!row) return stored;
+  const bytes = Buffer.byteLength(row.body ?? "");
+  const isLong = bytes > maxInlineBytes;
+  const start = row.kind === "loop" ? row.body!.slice(0, row.body!.indexOf("\n") + 1) : null;
+  const body = isLong && (row.kind === "value" || row.kind === "loop") ? start : row.body;
+  return { ...stored, row: { ...row, body, bytes } };
 }
 
 async function readAll({ RestatePromise }: RestateSdk, context: ObjectSharedContext, keys: string[]) {

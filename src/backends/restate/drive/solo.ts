@@ -51,7 +51,7 @@ interface SoloParts {
  * S1. It has no register: its drive is started by the ingress, and nothing else can change its status. So it ends without
  *     asking.
  * S2. It gets a register when it is suspended, hands over, was interrupted, or is summoned: a request changes it, or waits
- *     for it on another replica.
+ *     for it on another replica. One that has ended gets it by `registerSolo`, for a retry.
  * S3. The state of the drive's object is cleared after the register exists. Readers ask the register first, then the drive,
  *     then the register again.
  * S4. Its start may arrive twice. The second one finds a row.

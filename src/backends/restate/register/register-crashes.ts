@@ -7,11 +7,14 @@ export const maxCrashes = 2;
 /** Resolves to the number of crashes; null when there is no register. */
 type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<number | null>;
 
+export type CrashHandler = "interrupted" | "isolated" | "released" | "absent" | "present";
+
 /** The handlers that count the crashes by which an execution was interrupted without a new row between them. */
-export const crashHandlers: Record<"interrupted" | "isolated" | "released", CountCrashes> = {
+export const crashHandlers: Record<CrashHandler, CountCrashes> = {
   /** The drive runs again after an interruption. Resolves to the number of crashes. */
   interrupted: (context, input) =>
-    change(context, input, ({ count, isIsolated }) => {
+    change(context, input, ({ count, isIsolated, isAbsent }) => {
+      if (isAbsent) return { count, isIsolated: false }; // none of its code has run
       // Beside others, it is not known which of them ended the process.
       return { count: isIsolated ? maxCrashes + 1 : Math.min(count + 1, maxCrashes), isIsolated: false };
     }),
@@ -22,6 +25,12 @@ export const crashHandlers: Record<"interrupted" | "isolated" | "released", Coun
   /** A living process was cut off from the drive: the next interruption is not a crash. */
   released: (context, input) =>
     change(context, input, ({ count }) => ({ count: Math.max(count - 1, -1), isIsolated: false })),
+
+  /** All code of the drive waits for other executions. */
+  absent: (context, input) => change(context, input, (crashes) => ({ ...crashes, isAbsent: true })),
+
+  /** The code of the drive is about to continue. */
+  present: (context, input) => change(context, input, (crashes) => ({ ...crashes, isAbsent: undefined })),
 };
 
 /** Changes the count of the current drive at a row. */
@@ -34,7 +43,7 @@ async function change(
   if (!now) return null;
   if (now.drive !== drive) return 0;
   const found = await context.get<Crashes>("crashes");
-  const crashes = { row, ...toNext(found?.row === row ? found : { row, count: 0, isIsolated: false }) };
+  const crashes = { ...toNext(found?.row === row ? found : { row, count: 0, isIsolated: false }), row };
   context.set<Crashes>("crashes", crashes);
   return crashes.count;
 }

@@ -1,4 +1,8 @@
+import type { Caller } from "../../../core/caller.ts";
+import type { JsonText } from "../../../core/json.ts";
+import type { EventBody } from "../../../engine/events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
+import type { GroupLimits } from "../groups/service.ts";
 
 /**
  * The state of a register, by key.
@@ -24,6 +28,18 @@ export interface RegisterStatus {
   readonly failsOnCrash?: boolean | undefined;
   /** It began without a register. */
   readonly wasSolo?: boolean | undefined;
+  /** The caller of the last retry. */
+  readonly retriedBy?: Caller | undefined;
+  /** The scheduled call that ends the suspension. */
+  readonly timer?: string | undefined;
+  /** The number of times that the current drive was told of events. */
+  readonly offers?: number | undefined;
+  /** The mailboxes that know the execution. */
+  readonly mailboxes?: readonly string[] | undefined;
+  /** A look at the events for a suspended execution is on its way; `again` if more have come since. */
+  readonly look?: "asked" | "again" | undefined;
+  /** The limits of its group at its last start or resume. */
+  readonly limits?: GroupLimits | undefined;
 }
 
 /** The readers that the current drive was told of. */
@@ -40,25 +56,75 @@ export interface Crashes {
   readonly count: number;
   /** It ran with no other suspect beside it when the last one happened. */
   readonly isIsolated: boolean;
+  /** All its code waits for other executions: an interruption is not counted. */
+  readonly isAbsent?: true | undefined;
 }
 
-/** A transition from outside, with its epoch. */
+/** A transition from outside, or that of a wake, with its epoch. */
 export interface Command {
   readonly epoch: number;
   readonly next: Transition;
+  /** The events that end waits. Without any, a wake ends the waits whose time has come. */
+  readonly takes?: readonly Take[] | undefined;
 }
+/** An event that ends a wait. */
+export interface Take {
+  /** The journal key of the wait. */
+  readonly key: string;
+  /** The id of the event. */
+  readonly event: string;
+  readonly value?: JsonText | undefined;
+}
+/** The results that a fork begins with. Their values stay with the original until they are copied. */
+export interface Copies {
+  /** The id of the original. */
+  readonly from: string;
+  /** The number of each row in the original, and its key in the fork, in order. */
+  readonly rows: readonly (readonly [number: number, key: string])[];
+  /** The events of the start. The copied steps have none. */
+  readonly events: readonly EventBody[];
+  /** The transition of a fork that ends at once: its last steps have no code. */
+  readonly next?: Transition | undefined;
+}
+
 export interface BeginInput {
   readonly execution: Execution;
   readonly token: string;
   readonly failsOnCrash: boolean;
+  /** The results that a fork begins with. */
+  readonly copies?: Copies | undefined;
+  readonly limits?: GroupLimits | undefined;
 }
+/** The answer to the start of a child: as of `begin`, or why its parent has not started it. */
+export type Bearing = boolean | "full" | "missing" | "cancelled" | "many";
 export interface MoveInput {
   readonly next: Transition;
   /** The epoch that the change expects. Undefined: any. */
   readonly epoch?: number | undefined;
   readonly token: string;
-  /** The steps of the code that a resume continues on. */
+  /** The steps of the code that a resume or a retry continues on. */
   readonly steps?: Execution["steps"] | undefined;
+  readonly limits?: GroupLimits | undefined;
+  /** The key of a branch. While it waits, any epoch of a suspension is the expected one. */
+  readonly branch?: string | undefined;
+}
+/** The events that a suspended execution takes, found in an epoch. */
+export interface TakeInput {
+  readonly epoch: number;
+  readonly at: number;
+  readonly takes: readonly Take[];
+  /** The code of today does not fit. */
+  readonly isChanged?: boolean | undefined;
+}
+/** A drive whose branches wait for events. */
+export interface ListenInput {
+  readonly drive: string;
+  readonly mailboxes: readonly string[];
+}
+/** The request for a look at the events for a suspended execution. */
+export interface AcceptInput {
+  readonly execution: Execution;
+  readonly epoch: number;
 }
 export interface MoveResult {
   /** The new state; undefined when the status or the epoch does not allow the transition. */
@@ -67,6 +133,8 @@ export interface MoveResult {
   readonly isBusy?: boolean;
   /** There is no register. */
   readonly isMissing?: boolean;
+  /** Nothing was changed: too many executions wait for the concurrency of the workflow. */
+  readonly isFull?: boolean;
 }
 /** A request of a drive. Its answer is a boolean, sent to an awakeable. */
 export interface DriveRequest {
@@ -77,6 +145,11 @@ export interface DriveRequest {
 export interface AdoptInput extends DriveRequest {
   /** The execution that gets a register. */
   readonly solo: Execution;
+}
+/** An execution that has ended without a register. */
+export interface AdoptEndedInput {
+  readonly execution: Execution;
+  readonly last: Transition;
 }
 export interface SettleInput extends DriveRequest {
   /** The execution, if it has no register yet. */
@@ -92,6 +165,8 @@ export interface WatchInput {
   readonly awakeable: string;
   readonly afterRow: number;
   readonly replica: string;
+  /** The epoch of a suspension of which the reader has all rows: it waits for the next transition. */
+  readonly suspendedEpoch?: number | undefined;
 }
 /** The part of a register that is read often. */
 export interface Brief {
@@ -107,8 +182,9 @@ export interface Brief {
  * - journal   its code leads to other calls than Restate's journal has
  * - restart   it was interrupted, and its workflow has `recovery: "fail"`
  * - crashes   it was interrupted by too many crashes
+ * - original  it is a fork, and its original was removed before all results were copied
  */
-export type RescueCause = "code" | "journal" | "restart" | "crashes";
+export type RescueCause = "code" | "journal" | "restart" | "crashes" | "original";
 export interface RescueInput {
   /** The drive to end. */
   readonly gone: string;
@@ -146,4 +222,8 @@ export interface DriveInput {
   /** The drive before it was ended from outside. This one only decides how the execution continues. */
   readonly cause?: RescueCause | undefined;
   readonly failsOnCrash?: boolean | undefined;
+  /** The results that a fork begins with. This drive only copies them. */
+  readonly copies?: Copies | undefined;
+  /** The caller of the last retry. */
+  readonly retriedBy?: Caller | undefined;
 }

@@ -1,12 +1,22 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { Retention } from "../../../engine/retention.ts";
-import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
+import {
+  isRetry,
+  type Execution,
+  type ExecutionState,
+  type ExecutionStatus,
+  type Transition,
+} from "../../../engine/execution.ts";
 import { forever, reading, type Calls, type ServiceNames } from "../calls.ts";
+import { createGroupCalls } from "../groups/service.ts";
 import { toIndex } from "../list.ts";
 import { toListed } from "../listed-state.ts";
+import { isEnd, read, readOrAdopt, toInvocation, toState, type Found } from "./read-register.ts";
+import { createChildren } from "./register-children.ts";
 import { crashHandlers } from "./register-crashes.ts";
 import { createRescue, type RescueHost } from "./register-rescue.ts";
 import type {
+  AdoptEndedInput,
   AdoptInput,
   BeginInput,
   Brief,
@@ -18,11 +28,14 @@ import type {
   RedriveInput,
   RegisterStatus,
   SettleInput,
+  Take,
   WaitInput,
   WatchInput,
 } from "./register-state.ts";
 import type { RestateSdk } from "../sdk.ts";
-import { addWatcher, wakeWatchers } from "./watchers.ts";
+import { createWaits } from "./register-waits.ts";
+import { createWakeHandlers } from "./register-wakes.ts";
+import { addWatcher, keepWatcher, wakeWatchers } from "./watchers.ts";
 
 export interface RegisterParts {
   readonly sdk: RestateSdk;
@@ -51,6 +64,9 @@ const mostWaiters = 256;
 export function createRegister(parts: RegisterParts): VirtualObjectDefinition<string, unknown> {
   const { sdk, names, calls, retention } = parts;
   const { shared } = sdk.handlers.object;
+  const group = createGroupCalls(parts);
+  const waits = createWaits(parts);
+  const children = createChildren(parts);
 
   const toDrive = ({ key }: ObjectContext, method: string) => ({ service: names.drive, key, method });
   const startDrive = (context: ObjectContext, input: DriveInput): Promise<string> =>
@@ -63,7 +79,11 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     next: Transition,
     change: Partial<RegisterStatus>,
   ): Promise<ExecutionState> {
-    const state: ExecutionState = { execution, status: next.to, epoch: now.epoch + 1, last: next };
+    const retriedBy = isRetry(next) ? next.by : now.retriedBy;
+    const state: ExecutionState = { execution, status: next.to, epoch: now.epoch + 1, last: next, retriedBy };
+    waits.unschedule(context, now);
+    // Before a transition is set, which may be large.
+    const timer = await waits.schedule(context, next, state.epoch);
     let { waiters = [] } = now;
     if (next.to !== "running") {
       for (const { awakeable, afterEpoch } of waiters)
@@ -71,15 +91,63 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       waiters = waiters.filter(({ afterEpoch }) => state.epoch <= afterEpoch);
     }
     context.set("last", next);
-    context.set("index", toIndex(execution, next.to));
-    context.set<RegisterStatus>("status", { ...now, status: next.to, epoch: state.epoch, waiters, ...change });
-    expireLater(context, state);
+    context.set("index", toIndex(execution, next.to, next));
+    const { status, epoch } = state;
+    const mailboxes = waits.move(context, now, next);
+    const own = { status, epoch, waiters, retriedBy, timer, mailboxes, look: undefined };
+    context.set<RegisterStatus>("status", { ...now, ...own, ...change });
+    if (timer === undefined) expireLater(context, state); // else it continues by itself
+    // A suspended execution keeps its place in its group while a step is in flight.
+    const { drive } = { ...now, ...change };
+    if (isEnd(next.to) || (next.to === "suspended" && drive === undefined))
+      group.leave(context, execution, state.epoch);
     return state;
   }
-  function expireLater(context: ObjectContext, { status, epoch }: Pick<ExecutionState, "status" | "epoch">): void {
+  /** Continues an execution that has no drive. Undefined: too many wait for the concurrency of the workflow. */
+  async function start(
+    context: ObjectContext,
+    { execution: before, now }: Found,
+    command: Command,
+    { steps, limits, token }: Pick<MoveInput, "steps" | "limits"> & { token?: string | undefined },
+  ): Promise<ExecutionState | undefined> {
+    const { next } = command;
+    if (!(await group.enter(context, before, command.epoch, limits))) return undefined;
+    wakeWatchers(context, now.watchers); // those that waited for the end of a suspension
+    // The new drive runs on the code of the caller; a drive that exists continues on its own.
+    const execution = steps ? { ...before, steps } : before;
+    const { epoch, failsOnCrash, wasSolo } = now;
+    if (steps) context.set("execution", execution);
+    context.set("commands", [command]);
+    const retriedBy = isRetry(next) ? next.by : now.retriedBy;
+    const drive = await startDrive(context, {
+      execution,
+      epoch,
+      commands: [command],
+      failsOnCrash,
+      wasSolo,
+      retriedBy,
+    });
+    const kept = limits && { limit: limits.limit, waiting: limits.waiting };
+    const change = { token, drive, limits: kept, watchers: undefined, offers: undefined };
+    return apply(context, { execution, now }, next, change);
+  }
+  /** Continues a suspended execution whose wait has ended by itself. */
+  async function continueBy(context: ObjectContext, found: Found, at: number, takes?: readonly Take[]): Promise<void> {
+    const { limits: known, epoch } = found.now;
+    const next: Transition = { at, to: "running", isWake: true };
+    const limits = known && { ...known, isWake: true };
+    await start(context, found, { epoch: epoch + 1, next, takes }, { limits });
+  }
+
+  /** Removes the execution later, if nothing has happened until then. `sinceMs` is the time that it has this state already. */
+  function expireLater(
+    context: ObjectContext,
+    { status, epoch }: Pick<ExecutionState, "status" | "epoch">,
+    sinceMs = 0,
+  ): void {
     const keptMs = isEnd(status) ? retention.endedMs : status === "suspended" ? retention.suspendedMs : undefined;
     const target = { service: names.register, key: context.key, method: "expire" };
-    if (keptMs !== undefined) calls.tell(context, target, epoch, keptMs);
+    if (keptMs !== undefined) calls.tell(context, target, epoch, Math.max(0, keptMs - sinceMs));
   }
 
   return sdk.object({
@@ -91,24 +159,34 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     },
     handlers: {
       /** Starts an execution. Resolves to false when there is one with this id already. */
-      async begin(context: ObjectContext, { execution, token, failsOnCrash }: BeginInput): Promise<boolean> {
+      async begin(
+        context: ObjectContext,
+        { execution, token, failsOnCrash, copies, limits }: BeginInput,
+      ): Promise<boolean | "full"> {
         const now = await context.get<RegisterStatus>("status");
         if (now) return now.token === token;
+        if (!(await group.enter(context, execution, 0, limits))) return "full";
         context.set("execution", execution);
         context.set("index", toIndex(execution, "running"));
-        const drive = await startDrive(context, { execution, isNew: true, epoch: 0, commands: [], failsOnCrash });
-        context.set<RegisterStatus>("status", { status: "running", epoch: 0, drive, token, failsOnCrash });
+        const first = { execution, isNew: true, epoch: 0, commands: [], failsOnCrash, copies };
+        const drive = await startDrive(context, first);
+        context.set<RegisterStatus>("status", { status: "running", epoch: 0, drive, token, failsOnCrash, limits });
         return true;
       },
 
+      bear: children.bear,
+
       /** Makes a transition from outside. */
-      async move(context: ObjectContext, { next, epoch, token, steps }: MoveInput): Promise<MoveResult> {
+      async move(context: ObjectContext, input: MoveInput): Promise<MoveResult> {
+        const { next, epoch, token, branch } = input;
         const found = await read(context);
         if (!found) return { isMissing: true };
         const { now } = found;
         if (token === now.token) return { state: (await toState(context))! };
-        if (!legalFrom[next.to].includes(now.status) || (epoch !== undefined && epoch !== now.epoch)) return {};
+        if (epoch !== undefined && epoch !== now.epoch && !(await isParked(context, branch))) return {};
+        if (!(isRetry(next) ? await hasFailed(context, now) : legalFrom[next.to].includes(now.status))) return {};
         const command: Command = { epoch: now.epoch + 1, next };
+        await children.cancel(context, next, token);
         if (now.drive !== undefined) {
           const commands = (await context.get<Command[]>("commands")) ?? [];
           if (commands.length >= mostCommands && !isEnd(next.to)) return { isBusy: true };
@@ -117,29 +195,30 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
           if (isEnd(next.to)) wakeWatchers(context, now.watchers); // the drive ends without another word
           return { state: await apply(context, found, next, { token }) };
         }
-        if (next.to !== "running") {
-          calls.tell(context, toDrive(context, "note"), command);
-          return { state: await apply(context, found, next, { token }) };
+        if (next.to === "running") {
+          const state = await start(context, found, command, input);
+          return state ? { state } : { isFull: true };
         }
-        // The new drive runs on the code of the caller; a drive that exists continues on its own.
-        const execution = steps ? { ...found.execution, steps } : found.execution;
-        const { epoch: before, failsOnCrash, wasSolo } = now;
-        if (steps) context.set("execution", execution);
-        context.set("commands", [command]);
-        const drive = await startDrive(context, {
-          execution,
-          epoch: before,
-          commands: [command],
-          failsOnCrash,
-          wasSolo,
-        });
-        return { state: await apply(context, { execution, now }, next, { token, drive, watchers: undefined }) };
+        wakeWatchers(context, now.watchers); // those that waited for the end of a suspension
+        calls.tell(context, toDrive(context, "note"), command);
+        return { state: await apply(context, found, next, { token }) };
       },
 
       /** Makes the register of an execution that has begun without one. */
       async adopt(context: ObjectContext, { drive, solo, reply }: AdoptInput): Promise<void> {
         await readOrAdopt(context, drive, solo);
         context.resolveAwakeable(reply, true);
+      },
+
+      /** Makes the register of an execution that has ended without one. */
+      async adoptEnded(context: ObjectContext, { execution, last }: AdoptEndedInput): Promise<void> {
+        if (await read(context)) return;
+        const now: RegisterStatus = { status: last.to, epoch: 1 };
+        context.set("execution", execution);
+        context.set("index", toIndex(execution, now.status));
+        context.set("last", last);
+        context.set("status", now);
+        expireLater(context, now, (await context.date.now()) - last.at);
       },
 
       /** Makes a transition of the drive, which ends after it. */
@@ -149,7 +228,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (isFirst) {
           context.clear("commands");
           wakeWatchers(context, found.now.watchers);
-          await apply(context, found, next, { drive: undefined, watchers: undefined });
+          await apply(context, found, next, { drive: undefined, watchers: undefined, offers: undefined });
         }
         context.resolveAwakeable(reply, isFirst);
       },
@@ -161,7 +240,9 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (now && mayLeave) {
           context.clear("commands");
           wakeWatchers(context, now.watchers);
-          context.set<RegisterStatus>("status", { ...now, drive: undefined, watchers: undefined });
+          context.set<RegisterStatus>("status", { ...now, drive: undefined, watchers: undefined, offers: undefined });
+          const execution = await context.get<Execution>("execution");
+          if (execution) group.leave(context, execution, now.epoch);
         }
         context.resolveAwakeable(reply, mayLeave);
       },
@@ -189,10 +270,11 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (steps) context.set("execution", execution);
         const commands = (await context.get<Command[]>("commands")) ?? [];
         const epoch = (commands[0]?.epoch ?? now.epoch + 1) - 1;
-        const { failsOnCrash, wasSolo } = now;
-        const drive = await startDrive(context, { execution, epoch, commands, cause, failsOnCrash, wasSolo });
+        const { failsOnCrash, wasSolo, retriedBy } = now;
+        const next = { execution, epoch, commands, cause, failsOnCrash, wasSolo, retriedBy };
+        const drive = await startDrive(context, next);
         wakeWatchers(context, now.watchers);
-        context.set<RegisterStatus>("status", { ...now, drive, watchers: undefined });
+        context.set<RegisterStatus>("status", { ...now, drive, watchers: undefined, offers: undefined });
       },
 
       /** Keeps the awakeable of a caller until the next suspension or end. Null: it asks again, or there is no register. */
@@ -207,9 +289,15 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         context.set<RegisterStatus>("status", { ...now, waiters });
       },
 
-      /** Hands the awakeable of a reader to the drive. Without one it is resolved at once: the rows are complete, or soon are. */
+      /**
+       * Hands the awakeable of a reader to the drive. Without one it is resolved at once: the rows are complete, or soon are. That
+       * of a reader that has all rows of a suspension is kept here.
+       */
       async watch(context: ObjectContext, input: WatchInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
+        const isIdle = now?.status === "suspended" && now.drive === undefined && now.epoch === input.suspendedEpoch;
+        if (isIdle)
+          return context.set<RegisterStatus>("status", { ...now, watchers: keepWatcher(context, now.watchers, input) });
         if (now?.drive === undefined || isEnd(now.status)) return context.resolveAwakeable(input.awakeable, null);
         const watchers = addWatcher(context, now.watchers, input);
         context.invocation(toInvocation(now.drive)).signal<WatchInput>(`w${watchers.count}`).resolve(input);
@@ -222,11 +310,15 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (now?.epoch !== epoch) return;
         // A step is still in flight. After an end its drive is not waited for: it is ahead in the queue of its object.
         if (now.drive !== undefined && !isEnd(now.status)) return expireLater(context, now);
+        wakeWatchers(context, now.watchers);
+        waits.unschedule(context, now);
+        waits.forget(context, now);
         context.clearAll();
         calls.tell(context, toDrive(context, "clear"), null);
       },
 
       ...crashHandlers,
+      ...createWakeHandlers({ ...parts, waits, continueBy }),
       rescue: createRescue(parts),
 
       state: shared(reading, (context: ObjectSharedContext): Promise<ExecutionState | null> => toState(context)),
@@ -253,40 +345,15 @@ const legalFrom: Readonly<Record<ExecutionStatus, readonly ExecutionStatus[]>> =
   completed: ["running"],
   error: ["running", "suspended"],
 };
-const isEnd = (status: ExecutionStatus): boolean => status === "completed" || status === "error";
+/** Returns true for an execution that can be retried. A cancelled one cannot. */
+async function hasFailed(context: ObjectContext, { status }: RegisterStatus): Promise<boolean> {
+  return status === "error" && "error" in ((await context.get<Transition>("last")) ?? {});
+}
+/** Returns true if a branch of the suspension waits, by the key of its wake. */
+async function isParked(context: ObjectContext, branch: string | undefined): Promise<boolean> {
+  const last = await context.get<Transition>("last");
+  if (branch === undefined || last?.to !== "suspended") return false;
+  return last.pending.some(({ key }) => key === branch);
+}
 const isCurrent = (now: RegisterStatus, { drive, epoch }: Pick<DriveRequest, "drive" | "epoch">): boolean =>
   now.drive === drive && now.epoch === epoch;
-
-type Invocation = Parameters<ObjectContext["invocation"]>[0];
-const toInvocation = (id: string): Invocation => id as Invocation; // an id is a text with a brand
-
-interface Found {
-  readonly execution: Execution;
-  readonly now: RegisterStatus;
-}
-async function read(context: ObjectSharedContext): Promise<Found | undefined> {
-  const execution = await context.get<Execution>("execution");
-  const now = await context.get<RegisterStatus>("status");
-  return execution && now ? { execution, now } : undefined;
-}
-/** Reads the register; makes it for an execution that has begun without one. */
-async function readOrAdopt(
-  context: ObjectContext,
-  drive: string,
-  solo: Execution | undefined,
-): Promise<Found | undefined> {
-  const found = await read(context);
-  if (found || !solo) return found;
-  const now: RegisterStatus = { status: "running", epoch: 0, drive, wasSolo: true };
-  context.set("execution", solo);
-  context.set("index", toIndex(solo, now.status));
-  context.set("status", now);
-  return { execution: solo, now };
-}
-async function toState(context: ObjectSharedContext): Promise<ExecutionState | null> {
-  const found = await read(context);
-  if (!found) return null;
-  const { execution, now } = found;
-  const last = (await context.get<Transition>("last")) ?? undefined;
-  return { execution, status: now.status, epoch: now.epoch, last };
-}

@@ -16,6 +16,13 @@ export function addWatcher(
   return { count: count + 1, awakeables: next };
 }
 
+/** Keeps the awakeable of a reader while there is no drive. The one before it is resolved here: its reader has left. */
+export function keepWatcher(context: ObjectContext, watchers: Watchers | undefined, input: WatchInput): Watchers {
+  const former = watchers?.awakeables.find(([replica]) => replica === input.replica);
+  if (former) context.resolveAwakeable(former[1], null);
+  return addWatcher(context, watchers, input);
+}
+
 /** Wakes the readers of a drive that ends: it may not have heard of all of them. */
 export function wakeWatchers(context: ObjectContext, watchers: Watchers | undefined): void {
   for (const [, awakeable] of watchers?.awakeables ?? []) context.resolveAwakeable(awakeable, null);

@@ -1,0 +1,39 @@
+import type { ScheduleChange, ScheduleStore, StoredSchedule } from "../../engine/schedules.ts";
+import { unavailable } from "./file/sqlite-error.ts";
+import type { ScheduleTable } from "./store/schedule-table.ts";
+import type { Writer } from "./store/writer.ts";
+
+interface Parts {
+  readonly schedules: ScheduleTable;
+  readonly writer: Writer;
+}
+
+/** Schedules in the file of the executions. */
+export class EmbeddedSchedules implements ScheduleStore {
+  readonly #file: () => Parts;
+
+  constructor(file: () => Parts) {
+    this.#file = file;
+  }
+
+  async all(): Promise<readonly StoredSchedule[]> {
+    return this.#file().schedules.all();
+  }
+  async find(id: string): Promise<StoredSchedule | undefined> {
+    return this.#file().schedules.find(id);
+  }
+  change(id: string, change: ScheduleChange): Promise<StoredSchedule> {
+    const { promise, resolve, reject } = Promise.withResolvers<StoredSchedule>();
+    const { schedules, writer } = this.#file();
+    writer.write({
+      work: () => schedules.change(id, change),
+      done: resolve,
+      fail: reject,
+      stalled: (cause) => {
+        reject(unavailable("Storage cannot be written: the schedule has not changed", cause));
+        return true;
+      },
+    });
+    return promise;
+  }
+}

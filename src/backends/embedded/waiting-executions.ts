@@ -1,0 +1,252 @@
+import { ServeError } from "../../core/error.ts";
+import { unknownDensity } from "../../core/heap-weight.ts";
+import { withIds, type Logger } from "../../core/log.ts";
+import type { Program } from "../../engine/backend.ts";
+import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import { toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";
+import { unavailable } from "./file/sqlite-error.ts";
+import { stopped, type EmbeddedRun, type Runs } from "./runs.ts";
+import type { LeftExecution, Store, StoredState } from "./store/store.ts";
+
+type ProgramOf = (workflowId: string) => Program | undefined;
+
+export interface WaitingOptions {
+  readonly store: Store;
+  readonly runs: Runs;
+  readonly logger: Logger;
+  /** Replays an execution and registers its run, which takes over the slot; or returns the first mismatch with the code. */
+  readonly load: (
+    state: StoredState,
+    program: Program,
+    slot: Admissible,
+  ) => Promise<EmbeddedRun | { mismatch: string }>;
+  /** The innermost step that had started and not ended. */
+  readonly lastPosition: (id: string) => Promise<Position | undefined>;
+}
+
+/**
+ * The executions that are running and have no run: those that the last process left, and those beyond the `concurrency` of
+ * their workflow.
+ *
+ * V1. An execution is loaded when it gets a slot. Until then only its ids are in memory.
+ * V2. It continues on the newest code of its workflow.
+ */
+export class WaitingExecutions {
+  readonly #options: WaitingOptions;
+  readonly #byId = new Map<string, WaitingExecution>();
+  readonly #counts = new Map<string, number>();
+  #programOf: ProgramOf | undefined;
+  /** Without `programOf`: the code of the last execution that waits, by workflow. */
+  readonly #last = new Map<string, Program>();
+
+  constructor(options: WaitingOptions) {
+    this.#options = options;
+  }
+
+  /** Sets the code on which the executions continue. */
+  open(programOf: ProgramOf): void {
+    this.#programOf = programOf;
+  }
+  /** The newest code of a workflow. */
+  programOf(workflowId: string): Program | undefined {
+    return this.#programOf ? this.#programOf(workflowId) : this.#last.get(workflowId);
+  }
+  /** The newest `concurrency.limit` of a workflow. */
+  limitOf(workflowId: string): number {
+    return this.programOf(workflowId)?.concurrency?.limit ?? Infinity;
+  }
+  /** Notes the code of an execution that may wait. */
+  note(workflowId: string, program: Program): void {
+    if (!this.#programOf) this.#last.set(workflowId, program);
+  }
+
+  has(id: string): boolean {
+    return this.#byId.has(id);
+  }
+  /** The number of executions of a workflow. */
+  count(workflowId: string): number {
+    return this.#counts.get(workflowId) ?? 0;
+  }
+  /** Resolves when the executions that have a slot are loaded, or could not be. */
+  async loaded(): Promise<void> {
+    await Promise.all([...this.#byId.values()].map(({ loading }) => loading));
+  }
+
+  /** Adds an execution. It is not queued yet. */
+  add(found: LeftExecution): WaitingExecution {
+    const waiting = new WaitingExecution(found, this.#loadAdmitted);
+    this.#byId.set(found.id, waiting);
+    this.#counts.set(found.workflowId, this.count(found.workflowId) + 1);
+    return waiting;
+  }
+  #remove({ found: { id, workflowId } }: WaitingExecution): void {
+    if (!this.#byId.delete(id)) return;
+    const count = this.count(workflowId) - 1;
+    if (count > 0) this.#counts.set(workflowId, count);
+    else this.#counts.delete(workflowId);
+  }
+
+  /** Takes over an execution that has just begun or was resumed. Its run is released. */
+  takeOver(run: EmbeddedRun): void {
+    const { number, execution } = run.committed;
+    const { id, workflowId, concurrencyKey } = execution;
+    const found: LeftExecution = {
+      number,
+      id,
+      workflowId,
+      crashes: 0,
+      bytes: run.bytes,
+      concurrencyKey,
+      isWaiting: true,
+    };
+    this.enter(this.add(found));
+  }
+
+  /** Queues an execution for a slot; first for a place in its group, if it has one. */
+  enter(waiting: WaitingExecution): void {
+    const { group, weight } = waiting;
+    this.#options.runs.slots.enter(waiting, weight, group);
+  }
+
+  /** Makes a transition of an execution that has no run; undefined when it has one, or is not one of these. */
+  async command(id: string, next: Transition): Promise<ExecutionState | false | undefined> {
+    const { store, runs } = this.#options;
+    return this.#claim(id, async (waiting) =>
+      runs.commandUndriven(store.state(id)!, next, () => this.#remove(waiting)),
+    );
+  }
+
+  /** Suspends an execution that has no run. It is loaded for that, because only its walk knows its position. */
+  async suspend(id: string, toNext: (position: Position) => Transition): Promise<ExecutionState | false> {
+    const { runs } = this.#options;
+    const made = await this.#claim(id, async (waiting) => {
+      // Without a slot: none of its steps may start.
+      await this.#load(waiting, { admit() {} }).catch((error: unknown) => {
+        throw error instanceof ServeError ? error : unavailable("Storage cannot be read: nothing was changed", error);
+      });
+      runs.refuseWhenClosing();
+      const run = runs.get(id);
+      return run ? runs.command(run, toNext(run.position)) : false;
+    });
+    if (made !== undefined) return made;
+    const run = runs.get(id);
+    return run?.decided.status === "running" && runs.command(run, toNext(run.position));
+  }
+
+  /** Takes an execution out of the queue for a transition. Undefined when it has a run, or is not one of these. */
+  async #claim<T>(id: string, act: (waiting: WaitingExecution) => Promise<T>): Promise<T | undefined> {
+    const waiting = this.#byId.get(id);
+    if (!waiting) return undefined;
+    await this.free(waiting);
+    if (!this.#byId.has(id)) return undefined;
+    const acting = this.#act(waiting, act);
+    waiting.loading = Promise.allSettled([acting]);
+    return acting;
+  }
+
+  /** Resolves when an execution is neither being loaded nor changed. */
+  async free(waiting: WaitingExecution): Promise<void> {
+    while (waiting.loading !== undefined && this.#byId.has(waiting.found.id)) await waiting.loading;
+  }
+
+  async #act<T>(waiting: WaitingExecution, act: (waiting: WaitingExecution) => Promise<T>): Promise<T> {
+    const { slots } = this.#options.runs;
+    const { found, group, weight } = waiting;
+    const wasQueued = slots.leave(waiting); // a suspect whose turn has not come was not
+    try {
+      const made = await act(waiting);
+      waiting.drop();
+      return made;
+    } catch (error) {
+      waiting.loading = undefined;
+      const isWaiting = this.#byId.has(found.id);
+      const again = this.#options.runs.get(found.id) ?? (isWaiting ? waiting : undefined);
+      if (again && (wasQueued || again !== waiting)) slots.enter(again, weight, group);
+      else if (again && group) slots.hold(again, group);
+      throw error;
+    }
+  }
+
+  readonly #loadAdmitted = (waiting: WaitingExecution): Promise<void> => this.#load(waiting, waiting);
+
+  async #load(waiting: WaitingExecution, slot: Admissible): Promise<void> {
+    const { store, runs, load } = this.#options;
+    const { id, workflowId, number, isWaiting } = waiting.found;
+    try {
+      // Durable before its code runs: from now on a crash counts.
+      if (isWaiting && slot === waiting) await runs.writeOrPass(() => store.endWaiting(number));
+      const state = store.state(id)!;
+      const program = this.programOf(workflowId);
+      const loaded = program
+        ? await load(state, program, slot)
+        : { mismatch: `workflow ${workflowId} no longer exists` };
+      if ("mismatch" in loaded) {
+        const reason = `Workflow changed: ${loaded.mismatch}`;
+        this.#loggerOf(waiting).warn("Execution suspended: its workflow has changed", { reason });
+        await runs.commandUndriven(state, await this.toSuspension(id, reason), () => this.#remove(waiting));
+      }
+    } catch (error) {
+      if (slot !== waiting) throw error; // of a suspend: the execution is queued again
+      this.giveUp(waiting, error);
+    }
+    this.#remove(waiting);
+    runs.slots.leave(waiting);
+  }
+
+  /** Leaves an execution to the next start. */
+  giveUp(waiting: WaitingExecution, error: unknown): void {
+    const { runs } = this.#options;
+    const { id } = waiting.found;
+    this.#remove(waiting);
+    runs.readers.close(id);
+    if (runs.isClosing) return; // all waiters are refused
+    this.#loggerOf(waiting).error("An execution could not be loaded; the next start tries again", { error });
+    runs.waiters.refuse(id, stopped(id));
+  }
+
+  #loggerOf({ found: { id, workflowId } }: WaitingExecution): Logger {
+    return withIds(this.#options.logger, { executionId: id, workflowId });
+  }
+
+  async toSuspension(id: string, reason: string): Promise<Transition> {
+    const position = await this.#options.lastPosition(id);
+    return { at: this.#options.runs.clock.now(), to: "suspended", kind: "system", reason, pending: [], position };
+  }
+}
+
+/** An execution that is running and has no run. */
+export class WaitingExecution implements Admissible {
+  readonly found: LeftExecution;
+  readonly #load: (waiting: WaitingExecution) => Promise<void>;
+  /** It is being loaded, or a transition of it is being written. Never rejects. */
+  loading: Promise<unknown> | undefined;
+  #admitted: PromiseWithResolvers<void> | undefined;
+
+  constructor(found: LeftExecution, load: (waiting: WaitingExecution) => Promise<void>) {
+    this.found = found;
+    this.#load = load;
+  }
+
+  get group(): GroupName | undefined {
+    return toGroup(this.found.workflowId, this.found.concurrencyKey);
+  }
+  get weight(): number {
+    return this.found.bytes * unknownDensity;
+  }
+
+  /** Resolves when it gets a slot, or needs none any more. */
+  admission(): Promise<void> {
+    this.#admitted ??= Promise.withResolvers();
+    return this.#admitted.promise;
+  }
+
+  admit(): void {
+    this.loading = this.#load(this);
+    this.#admitted?.resolve();
+  }
+
+  /** It needs no slot any more. */
+  drop(): void {
+    this.#admitted?.resolve();
+  }
+}

@@ -1,0 +1,119 @@
+import { unknownDensity } from "../../../core/heap-weight.ts";
+import type { NextTimes } from "../../../engine/runs/agenda.ts";
+import { groupOf, type Admissible } from "../../../engine/runs/groups.ts";
+import type { Run } from "../../../engine/runs/run.ts";
+import type { Slots } from "../../../engine/runs/slots.ts";
+import type { StoredState } from "../store/store.ts";
+import type { RestingPlace, WaitTable } from "../store/wait-table.ts";
+import type { Writer } from "../store/writer.ts";
+
+export interface RestsParts {
+  readonly slots: Slots;
+  readonly writer: Writer;
+  readonly waits: WaitTable;
+  /** The file has everything about the run. */
+  readonly forget: (run: Run<StoredState>) => void;
+  /** A row of the run can never be written. */
+  readonly fail: (run: Run<StoredState>, error: unknown) => void;
+  /** A timer was added to the file. */
+  readonly onTimer: () => void;
+}
+
+/**
+ * The executions that rest: they are running, and only wait for a time.
+ *
+ * R1. One that rests has no slot, and keeps its place in its group.
+ * R2. From `leastRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
+ *     before its code runs.
+ * R3. From `mostRestMs` on it has no run, and a timer in the file continues it.
+ */
+export class Rests {
+  readonly #parts: RestsParts;
+  /** The executions that have a run, and that the file may know as resting. */
+  readonly #stored = new Set<number>();
+  /** The places in their groups of executions that rest without a run. */
+  readonly #places = new Map<number, Admissible>();
+
+  constructor(parts: RestsParts) {
+    this.#parts = parts;
+  }
+
+  begin(run: Run<StoredState>, ms: number, times: NextTimes): void {
+    const { slots, writer, waits, forget, onTimer } = this.#parts;
+    slots.rest(run);
+    if (ms < leastRestMs) return;
+    const { number } = run.committed;
+    const events = run.parkedBranches().flatMap(({ event }) => event ?? []);
+    this.#stored.add(number);
+    writer.write({
+      work: () => (run.isResting ? waits.rest(number, times, events) : undefined),
+      done: () => {
+        if (!run.isResting || run.isReleased || ms <= mostRestMs) return;
+        if (groupOf(run)) this.#places.set(number, slots.keepPlace(run));
+        this.#stored.delete(number);
+        forget(run);
+        onTimer();
+      },
+      fail: () => {}, // it rests in memory
+      stalled: () => true,
+    });
+  }
+
+  /** Ends the rest of a run. It queues behind what already waits for a slot. */
+  end(run: Run<StoredState>): void {
+    const { slots, writer, waits, fail } = this.#parts;
+    const { number } = run.committed;
+    const enter = (): void => {
+      if (!run.isReleased) slots.enter(run, run.bytes * unknownDensity);
+    };
+    if (!this.#stored.has(number)) return enter();
+    // Durable before its code runs: from now on a crash counts.
+    writer.write({
+      work: () => waits.remove(number),
+      done: () => {
+        this.#stored.delete(number);
+        enter();
+      },
+      fail: (error) => fail(run, error),
+    });
+  }
+
+  /** Gives an execution that has rested without a run the next free slot. The file says that its rest is over. */
+  endLoaded(run: Run<StoredState>): void {
+    const { slots } = this.#parts;
+    const place = this.#takePlace(run.committed.number);
+    if (place) slots.givePlace(place, run);
+    slots.enter(run, run.bytes * unknownDensity, place ? undefined : groupOf(run));
+  }
+
+  /** Removes the rest of an execution from the file, in the transaction of a change that ends it. */
+  remove(number: number): void {
+    if (this.#stored.has(number)) this.#parts.waits.remove(number);
+  }
+  /** The file does not know the execution as resting, or no run needs to know it. */
+  forget(number: number): void {
+    this.#stored.delete(number);
+  }
+
+  /** Keeps the place of an execution that rests since before this process. */
+  holdPlace({ number, workflowId, key }: RestingPlace): void {
+    const place: Admissible = { admit() {} };
+    this.#parts.slots.hold(place, { workflowId, key });
+    this.#places.set(number, place);
+  }
+  /** Gives the place of an execution back that rests without a run. */
+  leavePlace(number: number): void {
+    const place = this.#takePlace(number);
+    if (place) this.#parts.slots.leave(place);
+  }
+  #takePlace(number: number): Admissible | undefined {
+    const place = this.#places.get(number);
+    this.#places.delete(number);
+    return place;
+  }
+}
+
+/** The shortest rest that the file knows of. */
+const leastRestMs = 250;
+/** The longest rest of a run in memory. */
+const mostRestMs = 5_000;

@@ -1,0 +1,173 @@
+import type { Clock, ClockTimer } from "../../../core/clock.ts";
+import { longestTimerMs } from "../../../core/duration.ts";
+import { ServeError } from "../../../core/error.ts";
+import type { Logger } from "../../../core/log.ts";
+import type { Runs } from "../runs.ts";
+import type { Store } from "../store/store.ts";
+import type { DueTimer } from "../store/wait-table.ts";
+import type { EndWaits, Sleepers } from "./sleepers.ts";
+import { WakeClocks } from "./wake-clocks.ts";
+
+export interface TimersOptions {
+  readonly store: Store;
+  readonly runs: Runs;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly sleepers: Sleepers;
+}
+
+/**
+ * Wakes the executions without a run whose time has come: those that sleep, and those at the end of a retry delay.
+ *
+ * It owns the one process timer for all of them. Its state is the file's: nothing is in memory for an execution that sleeps.
+ * T1. A timer is removed by the transaction of what it leads to. Until then it is due, also for the next process.
+ * T2. At most `mostWaking` executions are being woken at the same time, and none while too many of them wait for a slot.
+ * T3. An execution that could not be woken is tried again later. It does not delay others.
+ */
+export class Timers {
+  readonly #options: TimersOptions;
+  readonly #clocks: WakeClocks;
+  /** The executions that could not be woken, and when to try again, by the monotonic clock. */
+  readonly #later = new Map<number, number>();
+  #timer: ClockTimer | undefined;
+  /** The time of `#timer`, by the monotonic clock. */
+  #armedFor = Infinity;
+  #isOpen = false;
+  #isChecking = false;
+  #stopWatching = (): void => {};
+
+  constructor(options: TimersOptions) {
+    this.#options = options;
+    const { store, runs, clock } = options;
+    this.#clocks = new WakeClocks(clock, store.waits.clocks(), () => store.lastRow);
+    store.waits.clock = this.#clocks;
+    runs.nowOf = (row) => this.#clocks.nowOf(row);
+  }
+
+  /** Begins to wake executions. */
+  open(): void {
+    this.#isOpen = true;
+    this.#stopWatching = this.#options.clock.watchJumps?.(() => this.#onJump()) ?? (() => {});
+    this.#check();
+  }
+
+  close(): void {
+    this.#isOpen = false;
+    this.#stopWatching();
+    this.#options.clock.clearTimeout(this.#timer);
+  }
+
+  /** A timer was committed. */
+  added(): void {
+    if (this.#isOpen && !this.#isChecking) this.#arm();
+  }
+
+  #onJump(): void {
+    for (const run of this.#options.runs.all()) run.checkTimes();
+    this.#check();
+  }
+
+  #check(): void {
+    if (!this.#isOpen || this.#isChecking) return;
+    this.#isChecking = true;
+    void this.#wakeAll();
+  }
+
+  async #wakeAll(): Promise<void> {
+    const { sleepers, logger } = this.#options;
+    let ms = 0;
+    try {
+      for (let due = this.#findDue(); due.length > 0 && this.#isOpen; due = this.#findDue()) {
+        await Promise.all(due.map((one) => this.#wake(one)));
+        while (this.#isOpen && !sleepers.hasRoom) await this.#pause();
+      }
+    } catch (error) {
+      if (!this.#isOpen) return;
+      logger.error("The timers could not be read; they are read again soon", { error });
+      ms = retryMs;
+    }
+    this.#isChecking = false;
+    if (ms > 0) this.#armIn(ms);
+    else this.#arm();
+  }
+
+  /** The next executions to wake, the first ones of each clock. */
+  #findDue(): DueExecution[] {
+    const { store, clock } = this.#options;
+    const now = clock.monotonic();
+    for (const [number, time] of this.#later) if (time <= now) this.#later.delete(number);
+    const due = new Map<number, DueExecution>();
+    for (const id of this.#clocks.all()) {
+      // Those that are tried again later are skipped: as many more are read.
+      const found = store.waits.due(id, this.#clocks.now(id), mostWaking + this.#later.size);
+      if (found.length === 0 && store.waits.first(id) === undefined) this.#clocks.forget(id);
+      for (const one of found) if (!this.#later.has(one.number)) due.set(one.number, { ...one, clock: id });
+    }
+    return [...due.values()].slice(0, mostWaking);
+  }
+
+  async #wake(due: DueExecution): Promise<void> {
+    const { store, sleepers, logger, clock, runs } = this.#options;
+    const { number } = due;
+    try {
+      await sleepers.wake(number, this.#endDue);
+      // A run that has a slot may end it soon; one that waits for its turn, later.
+      if (this.#isOpen && store.waits.has(due.clock, due)) this.#later.set(number, clock.monotonic() + againMs);
+    } catch (error) {
+      if (runs.isClosing || !this.#isOpen) return;
+      this.#later.set(number, clock.monotonic() + retryMs);
+      if (error instanceof ServeError && error.status === 503) return; // its group is full, or the store
+      logger.error("An execution could not be woken; it is tried again soon", { error });
+    }
+  }
+
+  /** Ends the waits whose time has come. One that has a slot does it by itself. */
+  readonly #endDue: EndWaits = async (run, done) => {
+    if (run.committed.status !== "suspended" || !run.mayWake) {
+      run.checkTimes();
+      return false;
+    }
+    if (await this.#options.runs.offerFirst(run, done)) return true;
+    return run.mayWake && run.wakeDue(done);
+  };
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => this.#options.clock.setTimeout(resolve, pauseMs));
+  }
+
+  /** Sets the process timer for the first timer of all clocks. */
+  #arm(): void {
+    if (!this.#isOpen) return;
+    const { store, clock } = this.#options;
+    const most = 1 + this.#later.size;
+    let ms = Math.min(...this.#later.values()) - clock.monotonic();
+    for (const id of this.#clocks.all()) {
+      const first = store.waits.due(id, Infinity, most).find(({ number }) => !this.#later.has(number));
+      if (first) ms = Math.min(ms, first.due - this.#clocks.now(id));
+    }
+    if (ms !== Infinity) this.#armIn(Math.max(0, ms));
+  }
+
+  #armIn(ms: number): void {
+    const { clock } = this.#options;
+    const at = clock.monotonic() + ms;
+    if (this.#timer && this.#armedFor <= at) return;
+    clock.clearTimeout(this.#timer);
+    this.#armedFor = at;
+    const fire = (): void => {
+      this.#timer = undefined;
+      this.#armedFor = Infinity;
+      this.#check();
+    };
+    this.#timer = clock.setTimeout(fire, Math.min(Math.ceil(ms), longestTimerMs)).unref();
+  }
+}
+
+interface DueExecution extends DueTimer {
+  readonly clock: number;
+}
+
+const mostWaking = 64;
+const retryMs = 1_000;
+const againMs = 100;
+const pauseMs = 10;

@@ -1,0 +1,52 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Execution } from "../../../engine/execution.ts";
+import type { ServiceNames } from "../calls.ts";
+import type { RestateClient } from "../client/client.ts";
+import { toGroupKey, type PlaceNews } from "./service.ts";
+
+interface PlacesParts {
+  readonly client: RestateClient;
+  readonly names: ServiceNames;
+  /** Aborted when the server is shutting down. */
+  readonly closing: AbortSignal;
+}
+
+/** The time after which a wait is sent again. */
+const watchMs = 60_000;
+const retryMs = 500;
+/** The answers in a row by which an execution is known not to be in its group. */
+const maxMissed = 4;
+
+/** The drives of this replica that wait for a place in the group of their execution. */
+export class LocalPlaces {
+  readonly #parts: PlacesParts;
+
+  constructor(parts: PlacesParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Calls back when an execution has a place. Returns the function that ends the wait. An execution that is not in its group
+   * has just left it, and its drive hears of that soon; or its workflow has no limit any more.
+   */
+  wait(execution: Execution, onPlace: () => void): () => void {
+    const left = new AbortController();
+    void this.#wait(execution, onPlace, left.signal);
+    return () => left.abort();
+  }
+
+  async #wait(execution: Execution, onPlace: () => void, left: AbortSignal): Promise<void> {
+    const { client, names, closing } = this.#parts;
+    const input = { key: toGroupKey(execution), id: execution.id };
+    for (let missed = 0; missed < maxMissed && !closing.aborted;) {
+      const stop = AbortSignal.any([left, closing, AbortSignal.timeout(watchMs)]);
+      const news = await client.wait<PlaceNews>(names.wait, "place", input, stop).catch((): PlaceNews => "again");
+      if (left.aborted) return;
+      if (news === "inside") return onPlace();
+      if (news === "missing") missed++;
+      await sleep(retryMs, undefined, { ref: false });
+      if (left.aborted) return;
+    }
+    if (!closing.aborted) onPlace();
+  }
+}

@@ -1,0 +1,179 @@
+import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { Program } from "../../../engine/backend.ts";
+import type { Execution } from "../../../engine/execution.ts";
+import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
+import type { RestateSdk } from "../sdk.ts";
+
+/** The most executions of one key that wait: each of them has a drive. */
+const mostWaiting = 1_000;
+
+/** The `concurrency` of a workflow. */
+export interface GroupLimits {
+  /** The number of places. */
+  readonly limit: number;
+  /** The most executions that wait. */
+  readonly waiting: number;
+  /** A wait has ended: it is never refused, and knows the number of places of an earlier time. */
+  readonly isWake?: boolean | undefined;
+}
+export const toGroupLimits = (
+  { concurrency }: Program,
+  { waitingExecutions }: { waitingExecutions: number },
+): GroupLimits | undefined =>
+  concurrency && { limit: concurrency.limit, waiting: Math.min(mostWaiting, waitingExecutions) };
+
+/** The answer to a drive that waits. `again`: another one waits for the same execution. */
+export type PlaceNews = "inside" | "missing" | "again";
+
+interface EnterInput extends GroupLimits {
+  readonly id: string;
+  /** The epoch in which the execution runs. */
+  readonly epoch: number;
+}
+interface LeaveInput {
+  readonly id: string;
+  /** The epoch in which the execution no longer runs. */
+  readonly epoch: number;
+}
+interface WatchInput {
+  readonly id: string;
+  readonly awakeable: string;
+}
+
+/** The state key `group`. The executions that wait are in keys of their own (`toEntryKey`). */
+interface StoredGroup {
+  readonly limit: number;
+  /** The executions that have a place. */
+  readonly inside: readonly Pick<Entry, "id" | "epoch">[];
+  /** The numbers of the first and the next entry of the line. */
+  readonly head: number;
+  readonly tail: number;
+  /** The number of executions that wait. Entries of those that have left are missing. */
+  readonly count: number;
+}
+interface Entry {
+  readonly id: string;
+  readonly epoch: number;
+  /** Resolved when the execution has a place. */
+  readonly awakeable?: string | undefined;
+}
+
+const empty: StoredGroup = { limit: 1, inside: [], head: 0, tail: 0, count: 0 };
+const toEntryKey = (number: number): string => `e${number}`;
+/** The key of the number of an execution that waits. */
+const toNumberKey = (id: string): string => `n${id}`;
+
+interface GroupParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+}
+
+/**
+ * The object of one concurrency key of a workflow: a semaphore with a line, for all replicas.
+ *
+ * P1. Executions enter and leave by their registers: a drive that is killed keeps the place of its execution.
+ * P2. A leave may come after the next enter of the same execution. The epochs tell them apart.
+ * P3. Each change reads and writes the same number of keys, however many executions wait.
+ */
+export function createGroup({ sdk, names }: GroupParts): VirtualObjectDefinition<string, unknown> {
+  return sdk.object({
+    name: names.group,
+    options: shortHandlers,
+    handlers: {
+      /** Puts an execution at the end of the line. Resolves to false if too many wait. */
+      async enter(context: ObjectContext, { id, epoch, waiting, isWake, ...input }: EnterInput): Promise<boolean> {
+        const found = await read(context);
+        const limit = isWake && found !== empty ? found.limit : input.limit;
+        const group = { ...(await remove(context, found, { id, epoch })), limit };
+        const isFull = !isWake && group.count >= waiting && group.inside.length >= limit;
+        if (!isFull) {
+          context.set<Entry>(toEntryKey(group.tail), { id, epoch });
+          context.set(toNumberKey(id), group.tail);
+        }
+        const added = isFull ? group : { ...group, tail: group.tail + 1, count: group.count + 1 };
+        await settle(context, added);
+        return !isFull;
+      },
+
+      async leave(context: ObjectContext, input: LeaveInput): Promise<void> {
+        await settle(context, await remove(context, await read(context), input));
+      },
+
+      /** Resolves an awakeable when the execution has a place, or is not in the group. */
+      async watch(context: ObjectContext, { id, awakeable }: WatchInput): Promise<void> {
+        const { inside } = await read(context);
+        if (inside.some((one) => one.id === id)) return tell(context, { awakeable }, "inside");
+        const number = await context.get<number>(toNumberKey(id));
+        const entry = number === null ? null : await context.get<Entry>(toEntryKey(number));
+        if (number === null || !entry) return tell(context, { awakeable }, "missing");
+        tell(context, entry, "again");
+        context.set<Entry>(toEntryKey(number), { ...entry, awakeable });
+      },
+    },
+  });
+}
+
+/** Gives free places to the first executions of the line. */
+async function settle(context: ObjectContext, group: StoredGroup): Promise<void> {
+  const inside = [...group.inside];
+  let { head, tail, count } = group;
+  for (; inside.length < group.limit && count > 0 && head < tail; head++) {
+    const entry = await context.get<Entry>(toEntryKey(head));
+    if (!entry) continue; // it has left
+    context.clear(toEntryKey(head));
+    context.clear(toNumberKey(entry.id));
+    count--;
+    inside.push({ id: entry.id, epoch: entry.epoch });
+    tell(context, entry, "inside");
+  }
+  if (count === 0) head = tail = 0;
+  if (inside.length + count === 0) context.clear("group");
+  else context.set<StoredGroup>("group", { ...group, inside, head, tail, count });
+}
+
+/** Removes an execution, if its place is of an earlier epoch. */
+async function remove(context: ObjectContext, group: StoredGroup, { id, epoch }: LeaveInput): Promise<StoredGroup> {
+  const inside = group.inside.filter((one) => one.id !== id || one.epoch >= epoch);
+  const number = await context.get<number>(toNumberKey(id));
+  const entry = number === null ? null : await context.get<Entry>(toEntryKey(number));
+  if (number === null || !entry || entry.epoch >= epoch) return { ...group, inside };
+  tell(context, entry, "missing");
+  context.clear(toEntryKey(number));
+  context.clear(toNumberKey(id));
+  return { ...group, inside, count: group.count - 1 };
+}
+
+function tell(context: ObjectContext, { awakeable }: Pick<Entry, "awakeable">, news: PlaceNews): void {
+  if (awakeable !== undefined) context.resolveAwakeable(awakeable, news);
+}
+const read = async (context: ObjectContext): Promise<StoredGroup> => (await context.get<StoredGroup>("group")) ?? empty;
+
+/** The key of the object of a group. */
+export const toGroupKey = ({ workflowId, concurrencyKey = "" }: Execution): string => `${workflowId} ${concurrencyKey}`;
+
+/** The part of a register that lets an execution enter and leave its group. */
+export interface GroupCalls {
+  /** Resolves to false if too many wait. */
+  enter(context: ObjectContext, execution: Execution, epoch: number, limits: GroupLimits | undefined): Promise<boolean>;
+  leave(context: ObjectContext, execution: Execution, epoch: number): void;
+}
+
+export function createGroupCalls({ calls, names }: { calls: Calls; names: ServiceNames }): GroupCalls {
+  const toTarget = (execution: Execution, method: string) => ({
+    service: names.group,
+    key: toGroupKey(execution),
+    method,
+  });
+  return {
+    async enter(context, execution, epoch, limits) {
+      if (execution.concurrencyKey === undefined || !limits) return true;
+      const input: EnterInput = { id: execution.id, epoch, ...limits };
+      return calls.call<boolean>(context, toTarget(execution, "enter"), input);
+    },
+    leave(context, execution, epoch) {
+      if (execution.concurrencyKey === undefined) return;
+      const input: LeaveInput = { id: execution.id, epoch };
+      calls.tell(context, toTarget(execution, "leave"), input);
+    },
+  };
+}

@@ -1,0 +1,29 @@
+import type { Program } from "../../../engine/backend.ts";
+import { findMismatch } from "../../../engine/compare-steps.ts";
+import type { Execution } from "../../../engine/execution.ts";
+import { eventOf } from "../../../engine/runs/journal-row.ts";
+import { createReadingWalk, replayRows } from "../drive/replay-rows.ts";
+import { startedIn, type StoredRow } from "../drive/rows.ts";
+import type { TakeInput } from "../register/register-state.ts";
+import { findTakes, type MailboxReader } from "./find-takes.ts";
+
+/** Finds the events that a suspended execution takes. No step runs. */
+export async function accept(
+  reader: MailboxReader,
+  execution: Execution,
+  rows: readonly StoredRow[],
+  program: Program | undefined,
+): Promise<Omit<TakeInput, "epoch">> {
+  if (!program || findMismatch(execution.steps, program.steps, startedIn(rows)) !== undefined) return changed();
+  const walk = createReadingWalk(execution, rows, program);
+  try {
+    if (replayRows(rows, [], walk) !== undefined) return changed();
+    const taken = new Set(rows.flatMap(({ row }) => (row?.kind === "wake" ? (eventOf(row) ?? []) : [])));
+    const takes = await findTakes(reader, { execution, walk, taken });
+    return { at: Date.now(), takes };
+  } finally {
+    walk.release("Only its journal was read");
+  }
+}
+
+const changed = (): Omit<TakeInput, "epoch"> => ({ at: Date.now(), takes: [], isChanged: true });

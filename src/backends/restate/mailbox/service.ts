@@ -1,0 +1,122 @@
+import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { JsonText } from "../../../core/json.ts";
+import type { Retention } from "../../../engine/retention.ts";
+import { isSameEvent, type SentEvent, type Sending } from "../../../engine/sent-event.ts";
+import { shortHandlers, reading, type Calls, type ServiceNames } from "../calls.ts";
+import type { RestateSdk } from "../sdk.ts";
+
+/** The most events of one name and key. */
+export const mostEvents = 1_000;
+/** The executions that are told of an event by one invocation. */
+const toldAtOnce = 500;
+
+/** An event without its data. */
+export interface EventHead extends Omit<SentEvent, "data" | "name" | "key"> {
+  readonly hasData: boolean;
+  readonly receivedAt: number;
+}
+export interface SendInput {
+  readonly event: SentEvent;
+  /** The most events that are kept. */
+  readonly most: number;
+}
+
+interface MailboxParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+  readonly retention: Retention;
+}
+
+const toDataKey = (id: string): string => `d${id}`;
+/** The key of an execution that waits. */
+const toWaiterKey = (id: string): string => `w${id}`;
+
+/**
+ * The events of one name and key, and the executions that wait for them. Its state, by key: `events` has the heads of all events,
+ * the oldest first, `d<id>` the data of one, and `w<id>` marks an execution that waits.
+ *
+ * B1. An event is stored before an execution hears of it. Executions hear of it by their registers, and look here for the
+ *     oldest one that they may take. The row that ends a wait names it.
+ * B2. An execution that begins to wait hears of the events that are here already.
+ * B3. While it has events, one scheduled call removes the oldest at the end of its retention.
+ */
+export function createMailbox({
+  sdk,
+  names,
+  calls,
+  retention,
+}: MailboxParts): VirtualObjectDefinition<string, unknown> {
+  const { shared } = sdk.handlers.object;
+  const tellRegister = (context: ObjectContext, id: string): void =>
+    calls.tell(context, { service: names.register, key: id, method: "offer" }, null);
+  const tellSelf = (context: ObjectContext, method: string, parameter: unknown, delayMs?: number): void =>
+    calls.tell(context, { service: names.mailbox, key: context.key, method }, parameter, delayMs);
+
+  return sdk.object({
+    name: names.mailbox,
+    options: shortHandlers,
+    handlers: {
+      async send(context: ObjectContext, { event, most }: SendInput): Promise<Sending | "full"> {
+        const events = await readHeads(context);
+        const found = events.find(({ id }) => id === event.id);
+        if (found) {
+          const data = await readData(context, found.id);
+          return isSameEvent({ ...event, ...found, data, userId: found.userId }, event) ? "known" : "conflict";
+        }
+        if (events.length >= most) return "full";
+        const { id, userId, isFromCode, data } = event;
+        const hasData = data !== undefined;
+        const head: EventHead = { id, userId, isFromCode, hasData, receivedAt: await context.date.now() };
+        if (hasData) context.set(toDataKey(id), data);
+        context.set("events", [...events, head]);
+        if (events.length === 0) tellSelf(context, "expire", null, retention.eventsMs);
+        tellSelf(context, "deliver", "");
+        return "stored";
+      },
+
+      /** Tells the executions that wait, from an id on. */
+      async deliver(context: ObjectContext, after: string): Promise<void> {
+        const first = toWaiterKey("");
+        const waiters = (await context.stateKeys()).filter((key) => key.startsWith(first)).toSorted();
+        const next = waiters.filter((key) => key > first + after).slice(0, toldAtOnce);
+        const ids = next.map((key) => key.slice(first.length));
+        for (const id of ids) tellRegister(context, id);
+        if (ids.length === toldAtOnce) tellSelf(context, "deliver", ids.at(-1));
+      },
+
+      async wait(context: ObjectContext, id: string): Promise<void> {
+        context.set(toWaiterKey(id), true);
+        if ((await readHeads(context)).length > 0) tellRegister(context, id);
+      },
+
+      async forget(context: ObjectContext, id: string): Promise<void> {
+        context.clear(toWaiterKey(id));
+      },
+
+      /** Removes the events whose retention is over. */
+      async expire(context: ObjectContext): Promise<void> {
+        const events = await readHeads(context);
+        const since = (await context.date.now()) - retention.eventsMs;
+        const kept = events.filter(({ receivedAt }) => receivedAt > since);
+        for (const { id } of events.slice(0, events.length - kept.length)) context.clear(toDataKey(id));
+        if (kept.length > 0) context.set("events", kept);
+        else context.clear("events");
+        const [oldest] = kept;
+        if (oldest) tellSelf(context, "expire", null, Math.max(1, oldest.receivedAt - since));
+      },
+
+      heads: shared(reading, (context: ObjectSharedContext): Promise<readonly EventHead[]> => readHeads(context)),
+
+      /** The data of an event; null if it has none, or is gone. */
+      data: shared(reading, async (context: ObjectSharedContext, id: string): Promise<JsonText | null> =>
+        context.get<JsonText>(toDataKey(id)),
+      ),
+    },
+  });
+}
+
+const readHeads = async (context: ObjectSharedContext): Promise<readonly EventHead[]> =>
+  (await context.get<readonly EventHead[]>("events")) ?? [];
+const readData = async (context: ObjectSharedContext, id: string): Promise<JsonText | undefined> =>
+  (await context.get<JsonText>(toDataKey(id))) ?? undefined;

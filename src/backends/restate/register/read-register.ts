@@ -1,0 +1,41 @@
+import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
+import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
+import { toIndex } from "../list.ts";
+import type { RegisterStatus } from "./register-state.ts";
+
+export interface Found {
+  readonly execution: Execution;
+  readonly now: RegisterStatus;
+}
+export async function read(context: ObjectSharedContext): Promise<Found | undefined> {
+  const execution = await context.get<Execution>("execution");
+  const now = await context.get<RegisterStatus>("status");
+  return execution && now ? { execution, now } : undefined;
+}
+/** Reads the register; makes it for an execution that has begun without one. */
+export async function readOrAdopt(
+  context: ObjectContext,
+  drive: string,
+  solo: Execution | undefined,
+): Promise<Found | undefined> {
+  const found = await read(context);
+  if (found || !solo) return found;
+  const now: RegisterStatus = { status: "running", epoch: 0, drive, wasSolo: true };
+  context.set("execution", solo);
+  context.set("index", toIndex(solo, now.status));
+  context.set("status", now);
+  return { execution: solo, now };
+}
+export async function toState(context: ObjectSharedContext): Promise<ExecutionState | null> {
+  const found = await read(context);
+  if (!found) return null;
+  const { execution, now } = found;
+  const last = (await context.get<Transition>("last")) ?? undefined;
+  const { status, epoch, retriedBy } = now;
+  return { execution, status, epoch, last, retriedBy };
+}
+
+type Invocation = Parameters<ObjectContext["invocation"]>[0];
+export const toInvocation = (id: string): Invocation => id as Invocation; // an id is a text with a brand
+
+export const isEnd = (status: ExecutionStatus): boolean => status === "completed" || status === "error";

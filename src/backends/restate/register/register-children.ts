@@ -1,0 +1,36 @@
+import type { ObjectContext } from "@restatedev/restate-sdk";
+import type { Transition } from "../../../engine/execution.ts";
+import type { Calls, ServiceNames } from "../calls.ts";
+import { read } from "./read-register.ts";
+import type { Bearing, BeginInput, MoveInput } from "./register-state.ts";
+
+/** The most children of an execution that are cancelled with it. */
+export const mostChildren = 1_000;
+
+/** The children that are cancelled with their parent: its register starts them, so that a cancel comes before or after. */
+export function createChildren({ names, calls }: { readonly names: ServiceNames; readonly calls: Calls }) {
+  const toRegister = (key: string, method: string) => ({ service: names.register, key, method });
+  return {
+    /** Starts a child that is cancelled with this execution. */
+    async bear(context: ObjectContext, input: BeginInput): Promise<Bearing> {
+      if (!(await read(context))) return "missing";
+      const last = await context.get<Transition>("last");
+      if (last && "cancellation" in last) return "cancelled";
+      const children = (await context.get<string[]>("children")) ?? [];
+      const { id } = input.execution;
+      if (!children.includes(id)) {
+        if (children.length >= mostChildren) return "many";
+        context.set("children", [...children, id]);
+      }
+      return calls.call<Bearing>(context, toRegister(id, "begin"), input);
+    },
+
+    /** Cancels the children of an execution that is cancelled. */
+    async cancel(context: ObjectContext, next: Transition, token: string): Promise<void> {
+      if (!("cancellation" in next)) return;
+      const input: MoveInput = { next, token };
+      for (const id of (await context.get<string[]>("children")) ?? [])
+        calls.tell(context, toRegister(id, "move"), input);
+    },
+  };
+}

@@ -1,0 +1,57 @@
+import { resolve } from "node:path";
+import { openOffline } from "../../backends/embedded/offline.ts";
+import type { ListedExecution } from "../../backends/embedded/store/store.ts";
+import { toIso } from "../../core/iso-time.ts";
+import { toShellWord } from "../../core/shell.ts";
+import { toStateView } from "../../workflows/results.ts";
+import { listSteps, type StepView } from "../../workflows/step-views.ts";
+import type { RunItem, RunSource } from "./source.ts";
+
+/** The executions in the data file of a stopped server. */
+export interface FileRuns extends RunSource {
+  /** Returns false if the execution has ended. */
+  cancel(id: string, reason: string): boolean;
+  close(): void;
+}
+
+export function openFileRuns(file: string): FileRuns {
+  const store = openOffline(resolve(file));
+  const engine = { history: store.history, rowText: store.rowText };
+  return {
+    flag: ` --data ${toShellWord(file)}`,
+    list: async ({ statuses, workflow: workflowId, user: userId, id: idPrefix, limit }) =>
+      store.list({ statuses, workflowId, userId, idPrefix, limit }).map(toItem),
+    async state({ executionId }) {
+      const state = store.state(executionId);
+      return state && toStateView(state, true, true);
+    },
+    async steps({ executionId }) {
+      const state = store.state(executionId);
+      const items: StepView[] = [];
+      if (!state) return items;
+      for (let after: number | undefined = 0; after !== undefined;) {
+        const filter = { after, limit: Infinity };
+        const page = await listSteps(state.execution, filter, { engine, showErrors: true, showValues: true });
+        items.push(...page.items);
+        after = page.last;
+      }
+      return items;
+    },
+    cancel: (id, reason) => store.cancel(id, reason),
+    close: () => store.close(),
+  };
+}
+
+function toItem(listed: ListedExecution): RunItem {
+  const { id, workflowId, status, startAt, endAt, reason, error, cancelled } = listed;
+  return {
+    executionId: id,
+    workflowId,
+    status,
+    startAt: toIso(startAt),
+    endAt: endAt === null ? null : toIso(endAt),
+    ...(reason !== null && { suspension: { reason } }),
+    ...(error !== null && { error }),
+    ...(cancelled !== null && { cancellation: { reason: cancelled } }),
+  };
+}

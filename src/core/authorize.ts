@@ -1,0 +1,85 @@
+import type { Caller } from "./caller.ts";
+
+/** The actions that `authorize` is asked about. */
+const actions = [
+  "agent.call",
+  "workflow.execute",
+  "execution.read",
+  "execution.inspect",
+  "execution.suspend",
+  "execution.resume",
+  "execution.cancel",
+  "execution.retry",
+  "execution.fork",
+  "event.send",
+  "schedule.read",
+  "schedule.trigger",
+  "schedule.pause",
+  "log.read",
+  "metrics.read",
+] as const;
+/**
+ * An action that `authorize` is asked about: the call of an agent, the start of a workflow, an operation on an execution
+ * or a schedule, or a request for logs or metrics. Later versions add actions.
+ */
+export type Action = (typeof actions)[number];
+
+/**
+ * Decides about one request: `true` allows it, everything else refuses it. It is asked after authentication and before the
+ * body is read. An error, or no answer within 5 seconds, refuses the request and is logged.
+ */
+export type Authorize = (request: AuthorizeRequest) => boolean | Promise<boolean>;
+
+/** The argument of `authorize`. Frozen, like every value in it. */
+export interface AuthorizeRequest {
+  readonly action: Action;
+  /** The user that the authentication provider returned. Undefined for an anonymous caller. */
+  readonly user: Caller["user"] | undefined;
+  /** The id of the workflow. Set for `workflow.execute` and for every action on an execution or a schedule. */
+  readonly workflowId?: string | undefined;
+  /** The id of the agent. Set for `agent.call`. */
+  readonly agentId?: string | undefined;
+  /** The id of the schedule. Set for every action on a schedule. */
+  readonly scheduleId?: string | undefined;
+  /** The execution. Set for every action on an execution. */
+  readonly execution?: AuthorizeExecution | undefined;
+  /** The step to continue. Set for `execution.resume` of a suspended execution. */
+  readonly stepId?: string | undefined;
+}
+
+/** An execution, as `authorize` gets it. The values are copies, read when they are used. */
+export interface AuthorizeExecution {
+  readonly executionId: string;
+  readonly workflowId: string;
+  readonly status: "running" | "suspended" | "completed" | "error";
+  /** True if the caller started it. Never true for an anonymous caller, or a user without an id. */
+  readonly isOwn: boolean;
+  /** The id of the user who started it, as text. Undefined for an anonymous start. */
+  readonly userId: string | undefined;
+  /** The user who started it, as the authentication provider returned it. Undefined for an anonymous start. */
+  readonly user: Caller["user"] | undefined;
+  readonly conversationId: string | undefined;
+  /** `options.context` of the request that started it. In a list, a long one is `{ $truncated: true, bytes }`. */
+  readonly context: Readonly<Record<string, unknown>>;
+  /** The time of the start, in ISO 8601. */
+  readonly startAt: string;
+  /**
+   * The input, as the input schema of the workflow returned it. In a list, a long one is `{ $truncated: true, bytes }`.
+   * The type is that of any JSON, because one `authorize` may serve several workflows.
+   */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly input: any;
+  /** The suspension, if the execution is suspended. */
+  readonly suspension: AuthorizeSuspension | undefined;
+}
+
+/** The suspension of an execution, as `authorize` gets it. */
+export interface AuthorizeSuspension {
+  /** The step that waits. With several branches that wait, the first of them. */
+  readonly stepId: string;
+  readonly reason: string;
+  /** The time of the suspension, in ISO 8601. */
+  readonly suspendedAt: string;
+  /** The data that the step passed to `suspend()`. */
+  readonly data?: unknown;
+}

@@ -1,0 +1,123 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { systemClock } from "../core/clock.ts";
+import { ServeError } from "../core/error.ts";
+import { unusedSlot, type CreateWalk } from "./attempts/walk.ts";
+import { toRowMismatch } from "./compare-steps.ts";
+import type { EventBody } from "./events.ts";
+import type { Execution, StepPlace, Transition } from "./execution.ts";
+import { fromRow, type JournalRow } from "./runs/journal-row.ts";
+import type { Value } from "./walk/value.ts";
+import { waitTypes } from "./steps/parked-step.ts";
+import { StepTree } from "./steps/step-tree.ts";
+import { fromEntryKey, fromWakeKey, toEntryKey, toStableKey } from "./walk/journal-keys.ts";
+
+/** The start of a fork: the results that it begins with. */
+export interface ForkSource {
+  /** The id of the original. */
+  readonly from: string;
+  readonly rows: readonly CopiedRow[];
+  /** The events of the start. The copied steps have none. */
+  readonly events: readonly EventBody[];
+  /** The fork ends at once: its last steps have no code. Long values refer to rows of the original. */
+  readonly transition?: Transition<Value> | undefined;
+}
+/** A result of the original, and its key in the fork. */
+export interface CopiedRow {
+  readonly row: JournalRow;
+  readonly key: string;
+}
+
+/** The rows that are walked over in one turn of the event loop. */
+const turnRows = 1_000;
+
+/**
+ * Plans the start of a fork on this code. Results that no branch waits for are left out: of a branch that lost its race, one
+ * may have been recorded while the original was suspended. Throws a 409 if the results do not lead to the step of the fork.
+ */
+export async function planFork(
+  execution: Execution,
+  createWalk: CreateWalk,
+  from: string,
+  rows: readonly CopiedRow[],
+): Promise<ForkSource> {
+  const walk = createWalk(execution, {
+    readRow: () => undefined,
+    publishLive: () => {},
+    clock: systemClock,
+    slot: unusedSlot,
+  });
+  try {
+    const events = [...walk.next().events];
+    let unused: string | undefined;
+    let transition: ForkSource["transition"];
+    const used: CopiedRow[] = [];
+    for (const [index, copied] of rows.entries()) {
+      if (index % turnRows === turnRows - 1) await nextTurn();
+      const { row, key } = copied;
+      if (!walk.isWaitingFor(key)) {
+        unused ??= key;
+        continue;
+      }
+      const decision = walk.next(fromRow({ ...row, key }));
+      events.push(...decision.events);
+      ({ transition } = decision);
+      used.push(copied);
+    }
+    if (walk.position().stepIndex >= execution.fork!.stepIndex) return { from, rows: used, events, transition };
+    throw new ServeError(
+      409,
+      `Workflow changed: ${unused === undefined ? "it has other steps" : toRowMismatch(unused)}`,
+    );
+  } finally {
+    walk.release("Only the start of the fork was decided");
+  }
+}
+
+/**
+ * Returns the results of the steps before a top-level step, in the order of the journal. In the fork each is the first result of
+ * its entry, so its journal reads as if every step had succeeded at once. So is the end of a wait, also if a resume skipped it.
+ */
+export function toCopiedRows(
+  steps: readonly StepPlace[],
+  rows: Iterable<JournalRow>,
+  stepIndex: number,
+): readonly CopiedRow[] {
+  const tree = new StepTree(steps);
+  /** The rows of the steps, by top-level step: only those of its last run, the last one of each entry. */
+  const runs = new Map<number, { readonly generation: number; readonly rows: Map<string, JournalRow> }>();
+  for (const row of rows) {
+    if (row.kind === "command") {
+      addSkip(row);
+      continue;
+    }
+    const key = fromEntryKey(row.key) ?? fromWakeKey(row.key);
+    const index = key && tree.parse(key.path.replace(/\/$/, ""))?.node.topIndex;
+    if (key === undefined || index === undefined || index >= stepIndex) continue;
+    const { path, suffix, generation } = key;
+    const known = runs.get(index);
+    const run = known?.generation === generation ? known : { generation, rows: new Map<string, JournalRow>() };
+    runs.set(index, run);
+    const stable = (row.kind === "wake" ? "~" : "") + toStableKey(path, suffix, 0);
+    run.rows.delete(stable); // so that the last row of an entry is also the last in order
+    run.rows.set(stable, row);
+  }
+  return [...runs.values()]
+    .flatMap((run) => [...run.rows])
+    .filter(([, { kind }]) => kind !== "suspended")
+    .map(([stable, row]) => ({ row: toCopiedRow(row), key: toEntryKey(stable, 1) }))
+    .toSorted((one, other) => one.row.id - other.row.id);
+
+  /** A resume that names a step which waits for a time or an event has ended that wait. */
+  function addSkip(row: JournalRow): void {
+    const { stepId = "" } = JSON.parse(row.body!) as { stepId?: string };
+    const node = tree.find(stepId);
+    if (!node || !waitTypes.has(node.type)) return;
+    const run = runs.get(node.topIndex);
+    if (run?.rows.has(`${stepId}?`) && !run.rows.has(`~${stepId}`)) run.rows.set(`~${stepId}`, row);
+  }
+}
+
+/** A row of the original as the fork has it: the resume that skipped a wait becomes the end of the wait. */
+export function toCopiedRow(row: JournalRow): JournalRow {
+  return row.kind === "command" ? { ...row, kind: "wake", body: "{}" } : row;
+}

@@ -1,0 +1,10 @@
+import type { EventBody } from "./events.ts";
+import type { JournalRow } from "./runs/journal-row.ts";
+
+/** A row of a journal with the events that follow from it. */
+export interface HistoryRow {
+  /** Undefined for the start of an execution. */
+  readonly row: JournalRow | undefined;
+  readonly at: number;
+  readonly events: readonly EventBody[];
+}

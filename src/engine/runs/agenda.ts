@@ -1,0 +1,127 @@
+import type { Clock } from "../../core/clock.ts";
+import type { ParkedBranch } from "../execution.ts";
+import type { AttemptPlan } from "../walk/decision.ts";
+import type { Value } from "../walk/value.ts";
+
+/** The next times of a run: that of a duration by the monotonic clock, that of a date by the wall clock. */
+export interface NextTimes {
+  readonly elapsed?: number | undefined;
+  readonly date?: number | undefined;
+}
+
+/**
+ * The times of one run: the attempts to start, some of them after a retry delay, and the branches that wait for a time.
+ *
+ * A duration is measured by the monotonic clock. After a replay, the time until then is measured by a clock that the backend
+ * chooses. A date follows the wall clock.
+ *
+ * An attempt may start or not by one reading of the monotonic clock (`now`), which the caller passes to all its questions: an
+ * attempt whose time comes between two readings would have neither a start nor a next time.
+ */
+export class Agenda {
+  readonly #clock: Clock;
+  /** The attempts to start, in the order in which they were added. */
+  #starts: AttemptPlan[] = [];
+  /** Those that have a delay, and the time by the monotonic clock when it ends. */
+  readonly #delays = new Map<AttemptPlan, number>();
+  /** The waits, and the end of a duration by the monotonic clock; undefined for a date. */
+  readonly #waits = new Map<ParkedBranch<Value>, number | undefined>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Adds the attempts of a change; `now` is the time by which their delays are measured. */
+  addStarts(starts: readonly AttemptPlan[], now: number): void {
+    for (const plan of starts) {
+      this.#starts.push(plan);
+      if (plan.delay !== 0) this.#delays.set(plan, this.#toEnd(plan.dueAt, now));
+    }
+  }
+
+  /** Adds the waits of a decision; `now` is the time by which durations are measured, undefined if they follow the wall clock. */
+  addWaits(parks: readonly ParkedBranch<Value>[], now: number | undefined): void {
+    for (const branch of parks) {
+      const { due } = branch;
+      if (due) this.#waits.set(branch, due.isElapsed && now !== undefined ? this.#toEnd(due.at, now) : undefined);
+    }
+  }
+
+  #toEnd(dueAt: number, now: number): number {
+    return this.#clock.monotonic() + dueAt - now;
+  }
+
+  get isEmpty(): boolean {
+    return this.#starts.length === 0 && this.#waits.size === 0;
+  }
+  get hasWaits(): boolean {
+    return this.#waits.size > 0;
+  }
+
+  /** Takes out the attempts that may start. */
+  takeStarts(now: number): AttemptPlan[] {
+    const all = this.#starts;
+    if (this.#delays.size === 0) {
+      this.#starts = [];
+      return all;
+    }
+    const taken = all.filter((plan) => this.#mayStart(plan, now));
+    this.#starts = all.filter((plan) => !this.#mayStart(plan, now));
+    for (const plan of taken) this.#delays.delete(plan);
+    return taken;
+  }
+
+  /** Whether an attempt may start. */
+  hasStarts(now: number): boolean {
+    return this.#starts.some((plan) => this.#mayStart(plan, now));
+  }
+  #mayStart(plan: AttemptPlan, now: number): boolean {
+    const end = this.#delays.get(plan);
+    return end === undefined || end <= now;
+  }
+
+  /** Takes out the waits whose time has come, in the order of their times. */
+  takeWaits(): ParkedBranch<Value>[] {
+    const due = this.dueWaits();
+    for (const branch of due) this.#waits.delete(branch);
+    return due.toSorted((one, other) => one.due!.at - other.due!.at);
+  }
+
+  /** The waits whose time has come. */
+  dueWaits(): ParkedBranch<Value>[] {
+    return this.#waits.size === 0 ? [] : [...this.#waits.keys()].filter((branch) => this.isDue(branch));
+  }
+  /** Whether the time of a wait has come. */
+  isDue(branch: ParkedBranch<Value>): boolean {
+    return this.#waits.has(branch) && this.#msUntil(branch) <= 0;
+  }
+
+  /** Forgets what no branch waits for any more. Returns the milliseconds until the next time; undefined if there is none. */
+  next(now: number, isWaitingFor: (key: string) => boolean): number | undefined {
+    const { elapsed = Infinity, date = Infinity } = this.times(now, isWaitingFor);
+    const next = Math.min(elapsed - this.#clock.monotonic(), date === Infinity ? date : date - this.#clock.now());
+    return next === Infinity ? undefined : Math.max(0, next);
+  }
+
+  /** Forgets what no branch waits for any more. Returns the next times. Attempts that may start are not among them. */
+  times(now: number, isWaitingFor: (key: string) => boolean): NextTimes {
+    let elapsed = Infinity;
+    let date = Infinity;
+    if (this.#starts.length > 0) this.#starts = this.#starts.filter(({ key }) => isWaitingFor(key));
+    for (const [plan, end] of this.#delays) {
+      if (!isWaitingFor(plan.key)) this.#delays.delete(plan);
+      else if (end > now) elapsed = Math.min(elapsed, end);
+    }
+    for (const [branch, end] of this.#waits) {
+      if (!isWaitingFor(branch.key!)) this.#waits.delete(branch);
+      else if (end === undefined) date = Math.min(date, branch.due!.at);
+      else elapsed = Math.min(elapsed, end);
+    }
+    return { ...(elapsed < Infinity && { elapsed }), ...(date < Infinity && { date }) };
+  }
+
+  #msUntil(branch: ParkedBranch<Value>): number {
+    const end = this.#waits.get(branch);
+    return end === undefined ? branch.due!.at - this.#clock.now() : end - this.#clock.monotonic();
+  }
+}

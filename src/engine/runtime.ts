@@ -1,0 +1,178 @@
+import type { Caller } from "../core/caller.ts";
+import type { OutputOf, Schema } from "../core/schema.ts";
+import type { Execution, ExecutionStatus } from "./execution.ts";
+import type { Agent, Prompt, WorkflowReference } from "./reference.ts";
+import type { Suspension, SuspensionKind } from "./suspension.ts";
+
+/**
+ * Starts workflows, asks agents and sends events from code, without HTTP. It acts for a user, or for the server itself.
+ * Each call waits until the store is open. Errors are those of the HTTP routes: a `ServeError` with the same status.
+ */
+export interface Runtime<StartExtra = unknown, AskExtra = unknown> {
+  /** Starts an execution. It is stored when the promise resolves. Throws 400 for a wrong input, 404 for an unknown workflow. */
+  start<Start, Result>(
+    workflow: WorkflowReference<Start, Result>,
+    input: Start,
+    options?: StartOptions & StartExtra,
+  ): Promise<ExecutionHandle<Result>>;
+  start<Id extends WorkflowId>(
+    workflowId: Id,
+    input: StartOf<Id>,
+    options?: StartOptions & StartExtra,
+  ): Promise<ExecutionHandle<ResultOf<Id>>>;
+  /** Starts an execution and waits for `result()`. */
+  execute<Start, Result>(
+    workflow: WorkflowReference<Start, Result>,
+    input: Start,
+    options?: StartOptions & StartExtra,
+  ): Promise<ExecutionOutcome<Result>>;
+  execute<Id extends WorkflowId>(
+    workflowId: Id,
+    input: StartOf<Id>,
+    options?: StartOptions & StartExtra,
+  ): Promise<ExecutionOutcome<ResultOf<Id>>>;
+  /** Asks an agent. Returns its text, or the object that `schema` describes. */
+  ask<S extends Schema | undefined = undefined>(
+    agent: Agent | AgentId,
+    prompt: Prompt,
+    options?: QuestionOptions<S> & AskExtra,
+  ): Promise<OutputOf<S, string>>;
+  /** Sends an event to the executions that wait for it, now or later. It is stored when the promise resolves. */
+  send(event: EventToSend): Promise<{ id: string }>;
+  readonly executions: Executions;
+}
+
+/** The workflows and agents of a project, by id. `agentserve types` adds them. */
+export interface Registry {}
+type Registered<Kind extends string> = Kind extends keyof Registry ? Registry[Kind] : {};
+type IdOf<All> = [keyof All] extends [never] ? string : keyof All & string;
+/** The id of a workflow: one of the registry, or any text without one. */
+export type WorkflowId = IdOf<Registered<"workflows">>;
+/** The id of an agent: one of the registry, or any text without one. */
+export type AgentId = IdOf<Registered<"agents">>;
+type RegisteredAs<Id> = Id extends keyof Registered<"workflows"> ? Registered<"workflows">[Id] : unknown;
+/** The input of a workflow of the registry. */
+export type StartOf<Id> = RegisteredAs<Id> extends WorkflowReference<infer Start, unknown> ? Start : unknown;
+/** The result of a workflow of the registry. */
+export type ResultOf<Id> = RegisteredAs<Id> extends WorkflowReference<never, infer Result> ? Result : unknown;
+
+/** A runtime of the server itself. `as` names the user whom an execution or a question belongs to. @default no user */
+export type SystemRuntime = Runtime<{ as?: RuntimeUser }, { as?: RuntimeUser }>;
+/** The runtime of a step: it starts children. */
+export type StepRuntime = Runtime<ChildOptions>;
+export interface ChildOptions {
+  /** A child has an id of its own. */
+  executionId?: never;
+  /** The name of the child in this step. @default its number, in the order of the calls */
+  key?: string;
+  /** Cancels the child when the execution of this step is cancelled. @default it continues */
+  cancelWith?: "parent";
+}
+/** A user, as an authentication provider returns it. */
+export interface RuntimeUser {
+  id: string | number;
+  [key: string]: unknown;
+}
+
+export interface StartOptions {
+  /** The id of the execution. Throws 409 if there is one with this id. @default a new id */
+  executionId?: string;
+  conversationId?: string;
+  /** The values that steps find in `context`. @default {} */
+  context?: Record<string, unknown>;
+}
+export interface QuestionOptions<S extends Schema | undefined = undefined> {
+  /** The schema of the answer. @default the answer is text */
+  schema?: S;
+  /** The conversation whose messages the agent gets, and which gets the question and the answer. @default none */
+  conversationId?: string;
+  /** The values that instructions, hooks and tools find in `context`. @default {} */
+  context?: Record<string, unknown>;
+  /** Ends the call when it is aborted. */
+  signal?: AbortSignal;
+}
+/** An event for executions that wait for its name and key. */
+export interface EventToSend {
+  name: string;
+  /** @default "" */
+  key?: string;
+  data?: unknown;
+  /** A second event with this id and the same content has no effect. @default a new id */
+  id?: string;
+}
+
+/** An execution that code has started or found. */
+export interface ExecutionHandle<Result = unknown> {
+  readonly executionId: string;
+  /** Waits until the execution is suspended or has ended. It does not wait through a suspension. */
+  result(): Promise<ExecutionOutcome<Result>>;
+  state(): Promise<ExecutionView>;
+  /** Continues a suspended execution. It is stored when the promise resolves; `result()` then waits for what follows. */
+  resume(data?: unknown, options?: { stepId?: string }): Promise<void>;
+  cancel(reason?: string): Promise<void>;
+}
+
+/** The end of an execution, or its suspension. */
+export type ExecutionOutcome<Result = unknown> = { readonly executionId: string } & (
+  | { readonly status: "completed"; readonly result: Result }
+  | { readonly status: "suspended"; readonly suspension: Suspension }
+  | { readonly status: "error"; readonly error: string; readonly cancellation?: Cancellation }
+);
+export interface Cancellation {
+  readonly cancelledAt: string;
+  readonly reason: string;
+}
+
+/** The executions that a runtime may see: those of its user, or all for the server itself. */
+export interface Executions {
+  /** Returns an execution. Throws 404 if there is none with this id. */
+  get(executionId: string): Promise<ExecutionHandle>;
+  /** Lists executions, newest first. Long values are replaced by markers, as in `GET /executions`. */
+  list(filter?: ExecutionFilter): Promise<{ items: ExecutionView[]; nextCursor: string | null }>;
+}
+/** The executions of a list: those that fit every field. */
+export interface ExecutionFilter {
+  workflowId?: string;
+  status?: ExecutionStatus | readonly ExecutionStatus[];
+  /** Suspended for any of these reasons. */
+  kind?: SuspensionKind | readonly SuspensionKind[];
+  userId?: string;
+  /** The beginning of the id. */
+  id?: string;
+  cancelled?: boolean;
+  /** The earliest and the latest start. */
+  since?: Date;
+  until?: Date;
+  /** From 1 to 200. @default 50 */
+  limit?: number;
+  /** The `nextCursor` of the page before, with the same filter. */
+  cursor?: string;
+}
+
+/** The state of an execution, as the state route and the list show it. */
+export interface ExecutionView {
+  executionId: string;
+  workflowId: string;
+  status: ExecutionStatus;
+  startAt: string;
+  endAt: string | null;
+  input: unknown;
+  context: Record<string, unknown>;
+  suspension?: Suspension;
+  result?: unknown;
+  error?: string;
+  cancellation?: Cancellation;
+  forkedFrom?: string;
+  /** The caller of the last retry. Shown only to those who may see the values of steps. */
+  retriedBy?: Caller;
+}
+
+/** The step for which a runtime acts. */
+export interface StepCaller {
+  readonly execution: Execution;
+  readonly idempotencyKey: string;
+  readonly signal: AbortSignal;
+  /** Settles like `work`, which waits for another execution. Meanwhile the step may have no slot. */
+  readonly waitOutside: <T>(work: () => Promise<T>) => Promise<T>;
+}
+export type CreateStepRuntime = (caller: StepCaller) => StepRuntime;

@@ -1,0 +1,245 @@
+import type { EventBody } from "../events.ts";
+import type { Execution, StoredError, Transition } from "../execution.ts";
+import type { HistoryRow } from "../history.ts";
+import { fromRow, type JournalRow } from "../runs/journal-row.ts";
+import { fromEntryKey, fromWakeKey, stableKeyOf } from "../walk/journal-keys.ts";
+import { inputRow, maxInlineBytes, toValue, type Value } from "../walk/value.ts";
+import { copySteps } from "./copied-steps.ts";
+import { judge, type Verdict } from "./judge-steps.ts";
+import { toSuspendedStep, toWaitingStep, waitTypes } from "./parked-step.ts";
+import type { DelayOf, StepSelection } from "./select-steps.ts";
+import type { StepRecord } from "./step-record.ts";
+import type { StepRun } from "./step-run.ts";
+import { StepRuns } from "./step-runs.ts";
+import { StepTree } from "./step-tree.ts";
+
+export type { StepRecord };
+
+export interface HistoryOptions extends StepSelection {
+  /** @default no delays are known */
+  readonly delayOf?: DelayOf | undefined;
+}
+
+/**
+ * The steps of one execution, read from its journal. Pure: rows in, records out.
+ *
+ * S1. It knows the stored definition and the rows, never the code: an execution outlives its workflow.
+ * S2. A step begins with its `step-start` and completes with its `step-complete`. Everything else is derived from rows.
+ * S3. A step that ran again, because the execution went back, has the record of its last run. A loop that ran again has only
+ *     the iterations of its last run.
+ * S4. Steps that a fork has copied have no events: `copySteps` derives them from the rows.
+ * S5. An iteration that has ended leaves its output, and the records that are asked for (`StepRuns`).
+ */
+export class StepHistory {
+  readonly #execution: Execution;
+  readonly #tree: StepTree;
+  readonly #runs: StepRuns;
+  /** The rows of a fork up to the end of the copied ones. Their events follow after all of them. */
+  #copied: HistoryRow[] | undefined;
+  #suspendedBy: "command" | "decision" | undefined;
+  /** Failures that were recorded while the execution was suspended by request, and count since the last row. */
+  #released: StepRun[] = [];
+  #endedAt: number | undefined;
+
+  constructor(execution: Execution, options: HistoryOptions = {}) {
+    this.#execution = execution;
+    this.#tree = new StepTree(execution.steps);
+    this.#runs = new StepRuns(this.#tree, options, { value: toValue(execution.input, inputRow) });
+    if (execution.fork && execution.fork.stepIndex > 0) this.#copied = [];
+  }
+
+  /** Takes the next row of the journal. */
+  add(next: HistoryRow): void {
+    if (!this.#copied) return this.#take(next);
+    if (!next.row || this.#isCopied(next.row)) return void this.#copied.push(next);
+    this.#endCopies();
+    this.#take(next);
+  }
+
+  /** The steps that have begun and are asked for, in the order of begin. */
+  records(): StepRecord[] {
+    this.#endCopies();
+    return this.#runs.records(this.#judgeAll(this.#endedAt));
+  }
+
+  #judgeAll(cutAt: number | undefined): Map<StepRun, Verdict> {
+    const verdicts = new Map<StepRun, Verdict>();
+    for (const run of this.#runs.all()) if (!run.outer) judge(run, verdicts, cutAt, this.#suspendedBy !== undefined);
+    return verdicts;
+  }
+
+  #isCopied({ key }: JournalRow): boolean {
+    const { path = "", generation } = fromEntryKey(key) ?? fromWakeKey(key) ?? {};
+    const { node } = this.#tree.parse(path.replace(/\/$/, "")) ?? {};
+    return node !== undefined && generation === 0 && node.topIndex < this.#execution.fork!.stepIndex;
+  }
+
+  #endCopies(): void {
+    const rows = this.#copied;
+    if (!rows) return;
+    this.#copied = undefined;
+    copySteps(
+      this.#tree.top.slice(0, this.#execution.fork!.stepIndex),
+      rows.flatMap(({ row }) => row ?? []),
+      {
+        begin: (path, at) => this.#runs.begin(path, at),
+        result: (row) => this.#addResult(row),
+        complete: (path, at, status) => this.#runs.complete(path, status, at),
+      },
+    );
+    for (const { events, at } of rows) this.#publish(events, at);
+  }
+
+  #take({ row, at, events }: HistoryRow): void {
+    const command = row?.kind === "command" ? (JSON.parse(row.body!) as Transition) : undefined;
+    if (command) this.#obey(command);
+    const run = row && !command ? this.#addResult(row) : undefined;
+    this.#publish(events, at, run, command);
+    this.#collectReleased("", at);
+    if (this.#suspendedBy !== "command") this.#runs.fill(at);
+  }
+
+  /** Adds the result of an entry, or the end of a wait, to its step. */
+  #addResult(row: JournalRow): StepRun | undefined {
+    const { key, kind, at } = row;
+    const { path, suffix } = fromEntryKey(key) ?? fromWakeKey(key) ?? { path: "", suffix: "" };
+    const isInside = path.endsWith("/"); // the check of a sub-workflow's result
+    const run = this.#runs.find(isInside ? path.slice(0, -1) : path, at);
+    if (!run) return undefined; // the result of the workflow, which is not a step
+    run.failure = run.parked = undefined;
+    if (kind === "wake") return this.#wake(run, row);
+    if (kind === "error") return this.#fail(run, row);
+    run.note(at);
+    run.attempt = 1;
+    if (kind === "suspended") {
+      run.parked = toSuspendedStep(row, ++run.suspensions);
+      return run;
+    }
+    const value = toResult(row);
+    run.results.set(isInside ? `/${suffix}` : suffix, value);
+    if (kind === "loop") this.#runs.beginLoop(run, row);
+    else if (waitTypes.has(run.node.type)) this.#wait(run, row, at);
+    else if (run.node.type === "iteration") this.#runs.endIteration(run, at);
+    return run;
+  }
+
+  #fail(run: StepRun, { id: row, key, at, body }: JournalRow): StepRun {
+    const { isFinal, ...error } = JSON.parse(body!) as StoredError & { isFinal?: boolean };
+    run.note(at, error);
+    const isHeld = this.#suspendedBy === "command";
+    const own = { row, at, message: error.message, entry: stableKeyOf(key) };
+    run.failure = { ...own, isFinal, endsExecution: false, isHeld, delayFrom: this.#toTime(at) };
+    if (isFinal !== true) run.attempt++;
+    this.#runs.collectFailure(run, at);
+    return run;
+  }
+
+  #wait(run: StepRun, row: JournalRow, at: number): void {
+    if (this.#suspendedBy === "command") run.heldWait = row;
+    else run.parked = toWaitingStep(run.node.type, row, this.#toTime(at));
+  }
+
+  /** The time from which a wait counts. In a fork it is not before the fork, also if the clock was set back. */
+  #toTime(at: number): number {
+    const { fork, startAt } = this.#execution;
+    return fork ? Math.max(at, startAt) : at;
+  }
+
+  /** A wait has ended by itself. */
+  #wake(run: StepRun, row: JournalRow): StepRun {
+    this.#suspendedBy = undefined;
+    run.readyAt = row.at;
+    const input = fromRow(row);
+    if ("wake" in input && waitTypes.has(run.node.type)) run.results.set("", input.wake.value);
+    return run;
+  }
+
+  #publish(events: readonly EventBody[], at: number, run?: StepRun, command?: Transition): void {
+    for (const { type, from = "", status } of events) {
+      if (type === "step-start") this.#runs.begin(from, at);
+      else if (type === "step-complete") {
+        this.#collectReleased(`${from}/`, at); // a loop ends after its items
+        this.#runs.complete(from, status === "skipped" ? "skipped" : "success", at);
+      } else if (type === "workflow-suspended")
+        this.#suspendedBy = command?.to === "suspended" ? "command" : "decision";
+      else if (type === "workflow-error" || type === "workflow-complete") {
+        this.#endedAt = at;
+        if (run?.failure) run.failure.endsExecution = true;
+      }
+    }
+  }
+
+  #obey(command: Transition): void {
+    if (command.to !== "running") return;
+    const { at } = command;
+    if (command.isRetry) this.#retry(at);
+    else if (!command.isWake) this.#resume(command.stepId, at);
+    this.#suspendedBy = this.#endedAt = undefined;
+    for (const run of this.#runs.all()) {
+      if (run.failure?.isHeld) {
+        run.failure.isHeld = false;
+        run.failure.delayFrom = at;
+        this.#released.push(run);
+      }
+      if (run.heldWait !== undefined) this.#wait(run, run.heldWait, at);
+      run.heldWait = undefined;
+    }
+  }
+
+  /** Ends the items that released failures have ended, of the steps with this beginning of the path. */
+  #collectReleased(prefix: string, at: number): void {
+    const inside = this.#released.filter(({ node }) => node.path.startsWith(prefix));
+    if (inside.length === 0) return;
+    this.#released = this.#released.filter((run) => !inside.includes(run));
+    for (const run of inside) this.#runs.collectFailure(run, at);
+  }
+
+  #resume(stepId: string | undefined, at: number): void {
+    const parked = this.#suspendedBy === "command" ? [] : this.#runs.parked();
+    const target =
+      stepId === undefined
+        ? parked.find((run) => run.parked?.kind === "person")
+        : parked.find(({ node }) => node.path === stepId);
+    if (target) {
+      target.parked = undefined;
+      target.readyAt = at;
+      return;
+    }
+    const node = stepId === undefined ? undefined : this.#tree.find(stepId);
+    if (node && !node.parent) this.#goBack(node.topIndex, at);
+  }
+
+  /** Steps from here on that have not ended were dropped. */
+  #goBack(topIndex: number, at: number): void {
+    const verdicts = this.#judgeAll(at);
+    for (const [run, { status, endAt }] of verdicts) {
+      if (run.end || run.node.topIndex < topIndex) continue;
+      if (run.isInFlight) run.note(at);
+      run.end = { status: status === "error" ? "error" : "aborted", at: endAt ?? at };
+    }
+  }
+
+  /** The steps that failed continue, and those that were aborted because of it. */
+  #retry(at: number): void {
+    const endedAt = this.#endedAt ?? at;
+    const verdicts = this.#judgeAll(endedAt);
+    for (const run of this.#runs.all()) if (!run.outer && !run.end) revive(run);
+
+    function revive(run: StepRun): void {
+      const { endAt } = verdicts.get(run)!;
+      if (run.isInFlight) run.note(endAt ?? endedAt);
+      if (!run.parked) {
+        // Its entry begins again, also if it was aborted between two attempts.
+        run.failure = undefined;
+        run.attempt = 1;
+        run.readyAt = at;
+      }
+      for (const one of run.inner) if (!one.end) revive(one);
+    }
+  }
+}
+
+function toResult({ id, kind, body, bytes = 0 }: JournalRow): Value {
+  if (kind === "loop") return undefined; // `beginLoop` reads it
+  return bytes > maxInlineBytes && body === null ? { row: id, bytes } : toValue(body ?? undefined, id);
+}

@@ -1,0 +1,179 @@
+import { loopTypes } from "../definition.ts";
+import type { StoredError } from "../execution.ts";
+import type { JournalRow } from "../runs/journal-row.ts";
+import type { Value } from "../walk/value.ts";
+import { joinShared, LoopRun } from "./loop-run.ts";
+import type { ParkedStep } from "./parked-step.ts";
+import { none, redacted, type SharedValue } from "./shared-value.ts";
+import type { StepAttempt } from "./step-record.ts";
+import type { StepNode } from "./step-tree.ts";
+
+/** The most attempts of a step that are kept: the newest ones. */
+const maxAttempts = 100;
+
+/** A failed attempt. `isFinal` is undefined in files of older versions. */
+export interface StepFailure {
+  /** The number of its row. */
+  readonly row: number;
+  readonly at: number;
+  readonly message: string;
+  /** The stable key of its entry. */
+  readonly entry: string;
+  readonly isFinal: boolean | undefined;
+  /** Whether the execution failed with it. */
+  endsExecution: boolean;
+  /** It was recorded while the execution was suspended by request: nothing follows from it before the resume. */
+  isHeld: boolean;
+  /** The time from which the delay of the next attempt counts. */
+  delayFrom: number;
+}
+
+/** A step that has begun, or an iteration of a loop, as far as the journal has been read. */
+export class StepRun {
+  readonly node: StepNode;
+  /** The place in the order of begin. */
+  readonly order: number;
+  readonly startAt: number;
+  readonly input: SharedValue;
+  /** The run of the step, or the iteration, that contains this one. */
+  readonly outer: StepRun | undefined;
+  /** The steps inside this one that have begun in this run. Of a loop: the iterations that have not ended. */
+  readonly inner: StepRun[] = [];
+  /** The iterations, if it is a loop. */
+  readonly loop: LoopRun | undefined;
+  /** The number, if it is an iteration. */
+  readonly iteration: number | undefined;
+  readonly attempts: StepAttempt[] = [];
+  /** The number of the next attempt. */
+  attempt: number = 1;
+  /** The time at which the next attempt starts, as far as the journal says. */
+  readyAt: number;
+  /** The last attempt has failed. */
+  failure: StepFailure | undefined;
+  /** The number of waits for a person. */
+  suspensions: number = 0;
+  /** It waits for a person, a time or an event. */
+  parked: ParkedStep | undefined;
+  /** The entry of a wait that begins after the resume of an execution that was suspended by request. */
+  heldWait: JournalRow | undefined;
+  /** The results of its own code by suffix: `` a function, `?` a condition, `<` and `/>` checks, `>` a map. */
+  readonly results: Map<string, Value> = new Map();
+  /** Set when it has completed, or was dropped because the execution went back to an earlier step. */
+  end: { readonly status: "success" | "skipped" | "error" | "aborted"; readonly at: number } | undefined;
+  /** The output. Undefined before it has completed. */
+  output: SharedValue | undefined;
+
+  constructor(node: StepNode, order: number, startAt: number, input: SharedValue, outer: StepRun | undefined) {
+    this.node = node;
+    this.order = order;
+    this.startAt = startAt;
+    this.input = input;
+    this.outer = outer;
+    this.readyAt = startAt;
+    if (loopTypes.has(node.type)) this.loop = new LoopRun();
+    if (outer?.loop) this.iteration = Number(node.stepId);
+    outer?.inner.push(this);
+  }
+
+  /** The output, for the other steps that have it. */
+  get sharedOutput(): SharedValue {
+    if (this.output?.value === undefined) return none;
+    return this.node.isRedacted ? redacted : this.output;
+  }
+
+  complete(status: "success" | "skipped", at: number): void {
+    this.end = { status, at };
+    this.output = this.#toOutput(status);
+    if (this.outer) this.outer.readyAt = at;
+  }
+
+  #toOutput(status: "success" | "skipped"): SharedValue {
+    const { node, inner, results, input, loop } = this;
+    if (loop) return loop.output;
+    switch (node.type) {
+      case "andTap":
+      case "andSleep":
+      case "andSleepUntil":
+        return input;
+      case "andWaitFor":
+        return { value: results.get("") ?? "null" };
+      case "andWhen":
+        return status === "skipped" ? input : (inner[0]?.sharedOutput ?? none);
+      case "andAll":
+        return joinShared(inner.map((one) => one.sharedOutput));
+      case "andBranch":
+        return joinShared(node.children.map(({ index }) => this.#find(index)?.sharedOutput ?? none));
+      case "andRace":
+        return inner.find(({ end }) => end?.status === "success" || end?.status === "skipped")?.sharedOutput ?? none;
+      case "andWorkflow":
+        return results.has(">") ? { value: results.get(">") } : this.#toResult();
+      case "item":
+      case "iteration":
+        return inner.at(-1)?.sharedOutput ?? none;
+      default:
+        return { value: results.get("") };
+    }
+  }
+
+  /** The run of a step inside this one, by its place in the definition. */
+  #find(index: number): StepRun | undefined {
+    return this.inner.findLast(({ node }) => node.index === index);
+  }
+
+  /** The input of a step inside this one. */
+  toInnerInput({ before }: StepNode): SharedValue {
+    if (before) return this.#find(before.index)?.sharedOutput ?? none;
+    const { node, input, results } = this;
+    if (node.type === "andWorkflow") return this.#checkedInput;
+    return node.type === "item" && results.has("<") ? { value: results.get("<") } : input;
+  }
+
+  /** The input of the first step of a sub-workflow. The check of a replaced value has seen the value itself. */
+  get #checkedInput(): SharedValue {
+    const { input, results } = this;
+    if (!results.has("<")) return input;
+    return input.isReplaced ? redacted : { value: results.get("<") };
+  }
+
+  #toResult(): SharedValue {
+    const last = this.inner.at(-1)?.sharedOutput ?? this.#checkedInput;
+    if (!this.results.has("/>")) return last;
+    return last.isReplaced ? redacted : { value: this.results.get("/>") };
+  }
+
+  /** Adds an attempt that has ended. */
+  note(endAt: number, error?: StoredError): void {
+    this.attempts.push({ attempt: this.attempt, startAt: this.readyAt, endAt, ...(error && { error }) });
+    if (this.attempts.length > maxAttempts) this.attempts.shift();
+    this.readyAt = endAt;
+  }
+
+  /** Whether its own code has started and has no result yet. */
+  get isInFlight(): boolean {
+    const { node, inner, results, parked, failure } = this;
+    if (parked || failure) return false;
+    if (node.type === "iteration") return this.isBodyComplete && !results.has("?");
+    if (node.type === "andBranch") return inner.length === 0 && results.size < node.children.length;
+    return codeTypes.has(node.type) && inner.length === 0 && results.size === 0;
+  }
+
+  /** Whether the last step of an iteration has completed. */
+  get isBodyComplete(): boolean {
+    const last = this.inner.at(-1);
+    return last?.end !== undefined && last.node.index === this.node.children.at(-1)?.index;
+  }
+}
+
+/** The types of steps that begin with their own code. An item that has begun without a step is in its `map`. */
+const codeTypes = new Set([
+  "andThen",
+  "andTap",
+  "andAgent",
+  "andWhen",
+  "andMap",
+  "andForEach",
+  "andSleep",
+  "andSleepUntil",
+  "andWaitFor",
+  "item",
+]);

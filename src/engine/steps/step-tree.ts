@@ -1,0 +1,103 @@
+import { loopTypes } from "../definition.ts";
+import type { StepPlace } from "../execution.ts";
+
+/** A step of a definition, with its place among the others. It is made of stored data: the workflow may be gone. */
+export interface StepNode {
+  /** The path in the execution: inside a loop it has the number of the iteration. */
+  readonly path: string;
+  /** The path in the definition. */
+  readonly codePath: string;
+  /** The id of the step itself: the last part of the path. */
+  readonly stepId: string;
+  readonly type: string;
+  /** The place in the definition. */
+  readonly index: number;
+  /** The index of the top-level step that it is in. */
+  readonly topIndex: number;
+  /** The step of the definition that contains it. */
+  readonly parent: StepNode | undefined;
+  readonly children: readonly StepNode[];
+  /** The step before it, in the workflow, the sub-workflow or the loop. Undefined for the first one, and for branches. */
+  readonly before: StepNode | undefined;
+  /** Whether its values are kept out of what is shown. */
+  readonly isRedacted: boolean;
+}
+
+/** The meaning of a path of an execution: a step of the definition, or one iteration of a loop. */
+export interface StepPath {
+  readonly node: StepNode;
+  /** The number, if the path is that of an iteration of the loop `node`. */
+  readonly iteration?: number | undefined;
+  /** The path of the innermost loop around it. */
+  readonly loop?: string | undefined;
+}
+
+/** The steps of a definition. */
+export class StepTree {
+  /** The top-level steps. */
+  readonly top: readonly StepNode[];
+  readonly #nodes: ReadonlyMap<string, StepNode>;
+  readonly #hasLoops: boolean;
+
+  constructor(steps: readonly StepPlace[]) {
+    this.#nodes = toNodes(steps);
+    this.top = [...this.#nodes.values()].filter(({ parent }) => !parent);
+    this.#hasLoops = steps.some(([, type]) => loopTypes.has(type));
+  }
+
+  /** The step of a path; undefined for an iteration. */
+  find(path: string): StepNode | undefined {
+    const found = this.parse(path);
+    return found?.iteration === undefined ? found?.node : undefined;
+  }
+
+  /** Reads a path: the number that follows the id of a loop is not part of the definition. */
+  parse(path: string): StepPath | undefined {
+    if (!this.#hasLoops) return toStepPath(this.#nodes.get(path));
+    const parts = path.split("/");
+    let codePath = "";
+    let loop: string | undefined;
+    for (let index = 0; ; index++) {
+      codePath += codePath === "" ? parts[index] : `/${parts[index]}`;
+      const node = this.#nodes.get(codePath);
+      if (index === parts.length - 1) return toStepPath(node, loop);
+      if (!node || !loopTypes.has(node.type)) continue;
+      loop = parts.slice(0, index + 1).join("/");
+      index++;
+      if (!/^\d+$/.test(parts[index]!)) return undefined;
+      if (index === parts.length - 1) return { node, iteration: Number(parts[index]), loop };
+    }
+  }
+}
+
+const toStepPath = (node: StepNode | undefined, loop?: string): StepPath | undefined => node && { node, loop };
+
+/** The node of one iteration of a loop. */
+export function toIterationNode(loop: StepNode, index: number): StepNode {
+  const type = loop.type === "andForEach" ? "item" : "iteration";
+  return { ...loop, path: `${loop.path}/${index}`, stepId: String(index), type, before: undefined };
+}
+
+/** Whether the steps inside run one after the other, under paths that begin with that of the step itself. */
+export const isSequence = ({ type }: Pick<StepNode, "type">): boolean => type === "andWorkflow" || loopTypes.has(type);
+
+/** The steps of a definition, by path and in its order. */
+function toNodes(steps: readonly StepPlace[]): ReadonlyMap<string, StepNode> {
+  const nodes = new Map<string, StepNode>();
+  /** The last step at each depth. */
+  const last: (StepNode & { readonly children: StepNode[] })[] = [];
+  let topIndex = -1;
+  for (const [index, [path, type, depth, mark]] of steps.entries()) {
+    if (depth === 0) topIndex++;
+    const parent = depth === 0 ? undefined : last[depth - 1];
+    const before = !parent ? last[0] : isSequence(parent) ? parent.children.at(-1) : undefined;
+    const stepId = path.slice(path.lastIndexOf("/") + 1);
+    const isRedacted = mark === "redacted";
+    const own = { path, codePath: path, stepId, type, index, topIndex, isRedacted };
+    const node = { ...own, parent, children: [], before };
+    parent?.children.push(node);
+    last[depth] = node;
+    nodes.set(path, node);
+  }
+  return nodes;
+}

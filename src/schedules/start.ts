@@ -1,0 +1,43 @@
+import type { Engine } from "../engine/backend.ts";
+import { within } from "../core/within.ts";
+import { prepare, toStarted } from "../workflows/executions.ts";
+import { findWorkflow, type Workflows } from "../workflows/find.ts";
+import type { ScheduleDefinition } from "./define.ts";
+
+/** The part of a snapshot with the schedules. */
+export interface Schedules extends Workflows {
+  readonly schedules: ReadonlyMap<string, ScheduleDefinition>;
+}
+
+/** The beginning of the ids of all executions of a schedule. */
+export const toPrefix = (id: string): string => `schedule:${id}:`;
+/** The id of the execution of a tick. */
+export const toTickId = (id: string, at: number): string => toPrefix(id) + new Date(at).toISOString();
+
+/** An execution could not be made: its input, its user or the code of its workflow is wrong. Another try has the same end. */
+export class RefusedStart extends Error {}
+
+/** Starts an execution of a schedule, for its user and the time of a tick. */
+export async function startExecution(
+  engine: Engine,
+  snapshot: Workflows,
+  { workflowId, caller, toInput }: ScheduleDefinition,
+  { executionId, at }: { readonly executionId: string; readonly at: number },
+): Promise<void> {
+  const identity = { checked: true, ownership: false, caller };
+  async function make() {
+    const workflow = findWorkflow(snapshot, workflowId);
+    const input = await within(inputMs, Promise.resolve(toInput({ at: new Date(at) })), { onLate });
+    return { workflow, execution: await prepare(engine, workflow, input, { executionId }, identity) };
+  }
+  const { workflow, execution } = await make().catch((cause: unknown) => {
+    throw new RefusedStart("The execution cannot be made", { cause });
+  });
+  toStarted(execution, await engine.begin(execution, workflow));
+}
+
+function onLate(): never {
+  throw new Error("input: no answer within 10 seconds");
+}
+/** Time limit of a function that makes the input. */
+const inputMs = 10_000;

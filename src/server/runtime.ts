@@ -1,0 +1,208 @@
+import type { Agents } from "../agents/agents.ts";
+import { findAgent } from "../agents/routes.ts";
+import { fromSchema } from "../agents/schemas/object-shape.ts";
+import { isUserId, toCaller } from "../auth/user.ts";
+import type { Snapshot } from "../config/snapshot.ts";
+import { applyIdentity, type Caller, type Identity } from "../core/caller.ts";
+import { cut } from "../core/cut.ts";
+import { badRequest, notFound, type ServeError } from "../core/error.ts";
+import { newId } from "../core/id.ts";
+import { fromJsonText, isObject } from "../core/json.ts";
+import { validate, type Schema } from "../core/schema.ts";
+import type { Agent, Prompt, WorkflowReference } from "../engine/reference.ts";
+import type { Engine } from "../engine/backend.ts";
+import type { Execution } from "../engine/execution.ts";
+import type {
+  EventToSend,
+  ExecutionFilter,
+  ExecutionHandle,
+  QuestionOptions,
+  RuntimeUser,
+  StartOptions,
+  StepCaller,
+  StepRuntime,
+  SystemRuntime,
+} from "../engine/runtime.ts";
+import type { Visible } from "../workflows/access.ts";
+import { beginChild, toOwnId } from "../workflows/children.ts";
+import { listForCode } from "../workflows/code-list.ts";
+import { begin, toText, type BeginOptions } from "../workflows/executions.ts";
+import { findWorkflow } from "../workflows/find.ts";
+import { createHandle, untilDone } from "../workflows/handle.ts";
+import { EventBody, sendEvent } from "../workflows/send-event.ts";
+import { StartOptionsShape } from "../workflows/start-options.ts";
+
+export interface RuntimeParts {
+  readonly engine: Engine;
+  readonly agents: Agents;
+  /** Resolves when the store is open. */
+  readonly ready: () => Promise<unknown>;
+  /** The largest data of an event, as JSON. */
+  readonly stepValueBytes: number;
+}
+export interface RuntimeUse {
+  /** Whom it acts for: a caller, a step, or the server itself. */
+  readonly actor: Identity | StepCaller | "system";
+  /** Returns the version of the config whose workflows and agents it uses. */
+  readonly snapshot: () => Snapshot;
+  /** The step that has asked the agent whose tools and hooks have the runtime. @default none */
+  readonly within?: StepCaller | undefined;
+  /** Aborts the questions that it asks. @default never */
+  readonly signal?: AbortSignal | undefined;
+}
+
+type Extra = { as?: RuntimeUser; key?: string; cancelWith?: "parent" };
+const system: Identity = { checked: true, ownership: false, caller: undefined };
+
+/** Creates the means of code to start workflows, ask agents and send events. */
+export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRuntime & StepRuntime {
+  const { engine, agents, stepValueBytes: maxBytes } = parts;
+  const { actor, snapshot } = use;
+  const step = actor !== "system" && "execution" in actor ? actor : undefined;
+  /** The step whose time it is. */
+  const waiting = step ?? use.within;
+  const own = use.signal ?? waiting?.signal;
+  const ready = waiting ? async () => {} : parts.ready;
+  const identity = actor === "system" ? system : "execution" in actor ? actingFor(actor.execution) : actor;
+  const handleOf = <Result>(id: string): ExecutionHandle<Result> =>
+    createHandle({ engine, workflows: snapshot, caller: identity.caller, step: waiting }, id);
+  const persist = <T>(work: () => Promise<T>): Promise<T> => (waiting ? untilDone(waiting, work) : work());
+  let children = 0;
+  let events = 0;
+
+  /** Returns the call of some options. The context is journaled, so it is plain JSON from the beginning. */
+  async function toCall(options: (StartOptions | QuestionOptions<Schema | undefined>) & Extra): Promise<CheckedCall> {
+    const { conversationId, as } = options;
+    const context = fromJsonText(toText(options.context, "context", invalid));
+    const executionId = "executionId" in options ? options.executionId : undefined;
+    const checked = await validate(StartOptionsShape, { conversationId, context, executionId });
+    if ("problem" in checked) throw invalid(checked.problem);
+    return { options: checked.value as BeginOptions, identity: as === undefined ? identity : toIdentity(as) };
+  }
+  function toIdentity(user: RuntimeUser): Identity {
+    if (actor !== "system") throw invalid("as: this runtime acts for its own user only");
+    if (!isObject(user) || !isUserId(user.id)) throw invalid("as: expected a user with an id");
+    toText(user, "as", invalid); // it is journaled
+    return { ...system, caller: toCaller(user) };
+  }
+
+  async function start(
+    workflow: WorkflowReference<never, unknown> | string,
+    input: unknown,
+    options: StartOptions & Extra = {},
+  ) {
+    const id = idOf(workflow, "a workflow");
+    if (!isObject(options)) throw invalid("expected an object");
+    const { key, cancelWith } = options as Extra;
+    const name = key === undefined ? `#${++children}` : `=${key}`; // a key is never a number of another call
+    await ready();
+    const version = snapshot();
+    const release = version.hold("request");
+    try {
+      const runnable = findWorkflow(version, id);
+      const call = await toCall(options);
+      if (!step)
+        return handleOf<never>(
+          (await persist(() => begin(engine, runnable, input, call.options, call.identity, false, parentOf(waiting))))
+            .id,
+        );
+      if (call.options.executionId !== undefined) throw invalid("executionId: a child has an id of its own");
+      if (key !== undefined && (typeof key !== "string" || key === "")) throw invalid("key: expected a text");
+      if (cancelWith !== undefined && cancelWith !== "parent") throw invalid('cancelWith: expected "parent"');
+      const cancels = cancelWith !== undefined;
+      const child = { name, runnable, input, call: applyIdentity(call.options, call.identity), cancels };
+      return handleOf<never>(await persist(() => beginChild(engine, step, child)));
+    } finally {
+      release();
+    }
+  }
+
+  async function ask<S extends Schema | undefined>(
+    agent: Agent | string,
+    prompt: Prompt,
+    options: QuestionOptions<S> & Extra = {},
+  ) {
+    const id = idOf(agent, "an agent");
+    if (!isObject(options)) throw invalid("expected an object");
+    const { schema, signal } = options as QuestionOptions<S>;
+    await ready();
+    const version = snapshot();
+    const release = version.hold("request");
+    try {
+      const { definition } = findAgent(version, id);
+      const call = await toCall(options);
+      const toShape = schema && (async () => fromSchema(schema));
+      const { text, object } = await agents.generate({
+        agent: definition,
+        question: { input: prompt, toShape, trusted: true },
+        callContext: applyIdentity(call.options, call.identity),
+        signal: AbortSignal.any([own ?? [], signal ?? []].flat()),
+        step: waiting,
+      });
+      return (schema ? object : text) as never; // the schema has validated the object
+    } finally {
+      release();
+    }
+  }
+
+  const toVisible = (userId: string | undefined): Visible => {
+    // Without a provider, anyone may see everything.
+    if (actor === "system" || !snapshot().config.auth) return { userId };
+    const mine = identity.caller?.userId;
+    return mine === undefined || (userId !== undefined && userId !== mine) ? undefined : { userId: mine };
+  };
+
+  return {
+    start,
+    execute: async (
+      workflow: WorkflowReference<never, unknown> | string,
+      input: unknown,
+      options?: StartOptions & Extra,
+    ) => (await start(workflow, input, options)).result(),
+    ask,
+    async send(event: EventToSend) {
+      await ready();
+      const checked = await validate(EventBody, event);
+      if ("problem" in checked) throw badRequest(`Invalid event: ${checked.problem}`);
+      // A step that runs again sends the same events.
+      const id = event.id ?? (step ? toOwnId("event", step, `#${++events}`) : newId());
+      return persist(() => sendEvent(engine, { ...event, id }, { isFromCode: true, maxBytes }));
+    },
+    executions: {
+      async get(executionId) {
+        if (typeof executionId !== "string") throw badRequest("executions.get(): expected the id of an execution");
+        await ready();
+        const visible = toVisible(undefined);
+        const state = visible && (await engine.state(executionId));
+        if (!state || (visible.userId !== undefined && state.execution.userId !== visible.userId))
+          throw notFound(`Execution ${cut(String(executionId))} not found`);
+        return handleOf(executionId);
+      },
+      async list(filter: ExecutionFilter = {}) {
+        await ready();
+        return listForCode(engine, filter, toVisible);
+      },
+    },
+  };
+}
+
+const parentOf = (step: StepCaller | undefined): Execution["parent"] => step && { id: step.execution.id };
+
+const invalid = (detail: string): ServeError => badRequest(`Invalid options: ${detail}`);
+
+/** Returns the identity of code that acts for the user of an execution or of an agent call. */
+export const actingFor = ({ user, userId }: Partial<Caller>): Identity => ({
+  ...system,
+  caller: user || userId !== undefined ? ({ user, userId } as Caller) : undefined, // without a provider there is only an id
+});
+
+interface CheckedCall {
+  readonly options: BeginOptions;
+  readonly identity: Identity;
+}
+
+function idOf(given: { readonly id: string } | string, what: string): string {
+  const id: unknown = typeof given === "string" ? given : given?.id;
+  if (typeof id !== "string") throw new TypeError(`runtime: expected ${what} or its id, found ${cut(String(given))}`);
+  return id;
+}

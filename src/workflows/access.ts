@@ -1,0 +1,143 @@
+import type { Action, AuthorizeExecution, AuthorizeRequest } from "../core/authorize.ts";
+import { forbidden, type ActionRequest } from "../core/authorizer.ts";
+import type { Identity } from "../core/caller.ts";
+import { deepFreeze } from "../core/freeze.ts";
+import { toIso } from "../core/iso-time.ts";
+import { fromJsonText } from "../core/json.ts";
+import type { Execution, ExecutionState } from "../engine/execution.ts";
+import { toSuspension } from "../engine/suspension.ts";
+
+type AccessRequest = Omit<ActionRequest, "action">;
+
+/**
+ * Decides whether the caller may do the action of the request to an execution: by `authorize`, else by `ownership`. False if
+ * the caller must not learn that the execution exists. Throws or rejects with 403 if the caller may know it.
+ */
+export function mayAct(request: ActionRequest, state: ExecutionState): boolean | Promise<boolean> {
+  if (!request.snapshot.authorizer) return isVisible(state, request.identity);
+  const question = toQuestion(request, state);
+  const allowed = question.askSteps(request.action);
+  return allowed === undefined ? isVisible(state, request.identity) : decide(request, state, question, allowed);
+}
+
+/**
+ * Rejects if the caller may not resume the step that a body names, or the first one that waits. `mayAct` has asked about
+ * the only step that waits, and with several it was enough that one of them is allowed.
+ */
+export async function checkStep(request: ActionRequest, state: ExecutionState, named?: string): Promise<void> {
+  const [first, ...others] = stepsOf(state);
+  const stepId = named ?? first;
+  if (stepId === undefined || (stepId === first && others.length === 0)) return;
+  if ((await toQuestion(request, state).ask(request.action, stepId)) === false) throw forbidden();
+}
+
+/** The rule where no `authorize` decides: the executions of this user, or of all users. Undefined: none. */
+export type Visible = { readonly userId: string | undefined } | undefined;
+
+const isIn = (visible: Visible, { userId }: Pick<Execution, "userId">): boolean =>
+  visible !== undefined && (visible.userId === undefined || visible.userId === userId);
+
+/** Decides whether the caller may read an execution: by `authorize`, else by the rule. */
+export function mayRead(request: AccessRequest, state: ExecutionState, visible: Visible): boolean | Promise<boolean> {
+  const allowed = request.snapshot.authorizer && toQuestion(request, state).ask("execution.read");
+  return allowed ?? isIn(visible, state.execution);
+}
+
+/**
+ * Decides whether the caller may see the values of the steps of an execution that it may read. Its own user may. Others
+ * need `execution.inspect`. Without `authorize` and `ownership`, `dev` shows them to every caller with a token, and to
+ * everyone if there is no provider.
+ */
+export async function mayInspect(request: AccessRequest, state: ExecutionState, isDev: boolean): Promise<boolean> {
+  const { checked, ownership, caller } = request.identity;
+  if (isOwner(state, request.identity)) return true;
+  const allowed = request.snapshot.authorizer && toQuestion(request, state).ask("execution.inspect");
+  return allowed ?? (isDev && !ownership && (!checked || caller !== undefined));
+}
+
+async function decide(
+  { action, identity }: ActionRequest,
+  state: ExecutionState,
+  question: Question,
+  allowed: boolean | Promise<boolean>,
+): Promise<boolean> {
+  if (await allowed) return true;
+  const isKnown = isOwner(state, identity) || (action !== "execution.read" && (await question.ask("execution.read")));
+  if (isKnown) throw forbidden();
+  return false;
+}
+
+/** The questions to `authorize` about one execution. Each is undefined if its workflow and the config have no `authorize`. */
+interface Question {
+  ask(action: Action, stepId?: string): boolean | Promise<boolean> | undefined;
+  /** Asks about each step that a resume can continue, until one is allowed. */
+  askSteps(action: Action): boolean | Promise<boolean> | undefined;
+}
+
+function toQuestion({ identity, snapshot: { authorizer } }: AccessRequest, state: ExecutionState): Question {
+  const { workflowId } = state.execution;
+  const about: Omit<AuthorizeRequest, "action"> = {
+    user: identity.caller?.user,
+    workflowId,
+    execution: toAuthorizeExecution(state, isOwner(state, identity)),
+  };
+  const ask: Question["ask"] = (action, stepId) =>
+    authorizer?.ask(stepId === undefined ? { ...about, action } : { ...about, action, stepId });
+  return {
+    ask,
+    askSteps(action) {
+      const [first, ...others] = action === "execution.resume" ? stepsOf(state) : [];
+      const allowed = ask(action, first);
+      if (allowed === undefined || allowed === true || others.length === 0) return allowed;
+      return (async () => {
+        if (await allowed) return true;
+        for (const stepId of others) if (await ask(action, stepId)) return true;
+        return false;
+      })();
+    },
+  };
+}
+
+/** Returns the steps that wait for a resume. */
+function stepsOf({ last }: ExecutionState): string[] {
+  if (last?.to !== "suspended") return [];
+  if (last.pending.length > 0) return last.pending.map(({ stepId }) => stepId);
+  return last.position ? [last.position.stepId] : [];
+}
+
+/** An execution without a user has no owner. */
+const isOwner = ({ execution }: ExecutionState, { caller }: Identity): boolean =>
+  caller?.userId !== undefined && caller.userId === execution.userId;
+
+const isVisible = (state: ExecutionState, identity: Identity): boolean =>
+  !identity.ownership || isOwner(state, identity);
+
+/** Returns a frozen view. The values are copied when they are read: a list asks about many executions. */
+function toAuthorizeExecution({ execution, status, last }: ExecutionState, isOwn: boolean): AuthorizeExecution {
+  const copies = new Map<string, unknown>();
+  function copy<T>(name: string, make: () => T): T {
+    if (!copies.has(name)) copies.set(name, deepFreeze(make()));
+    return copies.get(name) as T; // the result of `make` under the same name
+  }
+  return Object.freeze({
+    executionId: execution.id,
+    workflowId: execution.workflowId,
+    status,
+    isOwn,
+    userId: execution.userId,
+    conversationId: execution.conversationId,
+    startAt: toIso(execution.startAt),
+    get user() {
+      return copy("user", () => structuredClone(execution.user));
+    },
+    get context() {
+      return copy("context", () => structuredClone(execution.context));
+    },
+    get input() {
+      return copy("input", () => fromJsonText(execution.input));
+    },
+    get suspension() {
+      return copy("suspension", () => (last?.to === "suspended" ? toSuspension(last) : undefined));
+    },
+  });
+}

@@ -1,0 +1,59 @@
+import type { ActionRequest } from "../core/authorizer.ts";
+import { ServeError } from "../core/error.ts";
+import type { Engine, ExecutionChange, ListFilter } from "../engine/backend.ts";
+import { mayRead, type Visible } from "./access.ts";
+import { listReadable, type ReadablePage } from "./readable-page.ts";
+
+type ListRequest = Omit<ActionRequest, "action">;
+
+/** Returns a page of the executions of all workflows that the caller may list. */
+export async function listAllExecutions(
+  engine: Engine,
+  request: ListRequest,
+  filter: ListFilter,
+): Promise<ReadablePage> {
+  return listReadable(request, filter, toVisible(request, filter.userId), (asked) => engine.list(asked));
+}
+
+/** Yields the starts and transitions of the executions that the caller may list, from the call on. */
+export function followExecutions(
+  engine: Engine,
+  request: ListRequest,
+  filter: Pick<ListFilter, "workflowId" | "userId">,
+  signal: AbortSignal,
+): AsyncGenerator<ExecutionChange> {
+  const visible = toVisible(request, filter.userId);
+  if (request.snapshot.authorizer) return followReadable(engine, request, engine.changes(filter, signal), visible);
+  return visible ? engine.changes({ ...filter, ...visible }, signal) : nothing(signal);
+}
+
+async function* followReadable(
+  engine: Engine,
+  request: ListRequest,
+  changes: AsyncGenerator<ExecutionChange>,
+  visible: Visible,
+): AsyncGenerator<ExecutionChange> {
+  for await (const change of changes) {
+    const state = await engine.state(change.executionId);
+    if (state && (await mayRead(request, state, visible))) yield change;
+  }
+}
+
+/** Yields nothing, and ends with the signal: a stream that ended would be opened again at once. */
+async function* nothing(signal: AbortSignal): AsyncGenerator<never> {
+  if (signal.aborted) return;
+  yield* await new Promise<never[]>((resolve) => signal.addEventListener("abort", () => resolve([]), { once: true }));
+}
+
+/**
+ * Returns the rule where no `authorize` decides. With a provider, a caller sees their own executions, and those of another
+ * user if they ask for that one and there is no `ownership`. Throws a 403 if there is, and no `authorize`.
+ */
+function toVisible({ identity, snapshot }: ListRequest, userId: string | undefined): Visible {
+  const { checked, ownership, caller } = identity;
+  if (!checked || (userId !== undefined && userId === caller?.userId)) return { userId };
+  if (userId === undefined) return caller?.userId === undefined ? undefined : { userId: caller.userId };
+  if (!ownership && caller) return { userId };
+  if (snapshot.authorizer) return undefined;
+  throw new ServeError(403, "Forbidden");
+}

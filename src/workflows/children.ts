@@ -1,0 +1,49 @@
+import { createHash } from "node:crypto";
+import type { CallContext } from "../core/caller.ts";
+import { ServeError } from "../core/error.ts";
+import type { Engine } from "../engine/backend.ts";
+import type { StepCaller } from "../engine/runtime.ts";
+import { checkInput, toExecution, type Runnable } from "./executions.ts";
+
+/** A child of a step: its name there, the workflow, and what it is started with. */
+export interface ChildStart {
+  readonly name: string;
+  readonly runnable: Runnable;
+  readonly input: unknown;
+  readonly call: CallContext;
+  /** Whether a cancel of the parent cancels it. */
+  readonly cancels: boolean;
+}
+
+/**
+ * Starts a child of a step, and returns its id. A step that runs again, after a crash or a retry, finds the child that it has
+ * started, whatever has become of it. Throws a 409 if that child has another workflow or input.
+ */
+export async function beginChild(
+  engine: Engine,
+  step: StepPlace,
+  { name, runnable, input, call, cancels }: ChildStart,
+): Promise<string> {
+  const id = toOwnId("child", step, name);
+  const text = await checkInput(runnable.definition.inputSchema, input);
+  const own = { id: step.execution.id, ...(cancels && { cancels }) };
+  const execution = toExecution(engine, runnable, { id, input: text, call, parent: own });
+  const { created } = await engine.begin(execution, runnable);
+  if (created) return id;
+  const known = (await engine.state(id))?.execution;
+  if (known?.workflowId === execution.workflowId && known.input === text) return id;
+  const other = known?.workflowId === execution.workflowId ? "input" : "workflow";
+  throw new ServeError(
+    409,
+    `This step has started child ${name.slice(1)} with another ${other}: give each child a key`,
+  );
+}
+
+type StepPlace = Pick<StepCaller, "execution" | "idempotencyKey">;
+
+/** Returns the id of something that a step makes: the same when the step runs again. */
+export function toOwnId(kind: "child" | "event", { execution, idempotencyKey }: StepPlace, name: string): string {
+  // An execution id can be reused after retention has deleted the execution. `startAt` makes the text unique.
+  const text = `${execution.startAt} ${idempotencyKey}\n${name}`;
+  return `${kind}:${createHash("sha256").update(text).digest("base64url").slice(0, 22)}`;
+}

@@ -1,0 +1,56 @@
+import { ServeError } from "../core/error.ts";
+import { toIso } from "../core/iso-time.ts";
+import type { Engine } from "../engine/backend.ts";
+import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { ExecutionState, ParkedBranch, Transition } from "../engine/execution.ts";
+import { readSteps } from "../engine/steps/read-steps.ts";
+import { isForPerson } from "../engine/walk/pending.ts";
+import { findStep } from "./find-step.ts";
+
+/** A branch that waits, as far as a resume needs to know it. */
+export type WaitingBranch = Pick<ParkedBranch, "stepId" | "key" | "kind" | "due" | "isSkippable"> & {
+  readonly event?: Pick<NonNullable<ParkedBranch["event"]>, "name"> | undefined;
+};
+
+/**
+ * The branch that a resume continues: the named one, else the first that waits for a person. Undefined if none of them is
+ * meant. Throws a 409 if it waits for a time or an event.
+ */
+export async function findBranch(
+  engine: Engine,
+  definition: WorkflowDefinition,
+  state: ExecutionState,
+  stepId: string | undefined,
+): Promise<WaitingBranch | undefined> {
+  const { pending } = state.last as Transition & { to: "suspended" }; // as the caller has checked
+  const found =
+    stepId === undefined
+      ? (pending.find(isForPerson) ?? pending[0])
+      : (pending.find((one) => one.stepId === stepId) ?? (await findHidden(engine, definition, state, stepId)));
+  if (!found || isForPerson(found) || (found.isSkippable && stepId !== undefined)) return found;
+  const { event, due } = found;
+  const text = event ? `waits for the event ${event.name}` : `sleeps until ${toIso(due!.at)}`;
+  throw new ServeError(409, `Execution ${state.execution.id} ${text}`);
+}
+
+/** A branch that waits and is not among those that the suspension lists: its journal has it. */
+export async function findHidden(
+  engine: Engine,
+  definition: WorkflowDefinition,
+  { execution, last }: ExecutionState,
+  stepId: string,
+): Promise<WaitingBranch | undefined> {
+  if (last?.to !== "suspended" || last.pendingCount === undefined) return undefined;
+  const [step] = await readSteps(engine, execution, { path: stepId, status: "suspended" });
+  const parked = step?.suspension;
+  if (!parked) return undefined;
+  const { kind, wakeKey: key, dueAt, event } = parked;
+  return {
+    stepId,
+    kind,
+    key,
+    due: dueAt === undefined ? undefined : { at: dueAt },
+    event: event === undefined ? undefined : { name: event },
+    isSkippable: findStep(definition, stepId)?.step.skippable || undefined,
+  };
+}

@@ -1,0 +1,86 @@
+import type { Caller } from "../core/caller.ts";
+import { cut } from "../core/cut.ts";
+import { badRequest, notFound, ServeError } from "../core/error.ts";
+import type { JsonText } from "../core/json.ts";
+import { validate, type Schema } from "../core/schema.ts";
+import { currentSpan } from "../core/trace.ts";
+import type { Engine } from "../engine/backend.ts";
+import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { ExecutionState, Transition } from "../engine/execution.ts";
+import { isForPerson } from "../engine/walk/pending.ts";
+import { checkCode, toText, type Runnable } from "./executions.ts";
+import { findStep } from "./find-step.ts";
+import { findBranch, findHidden, type WaitingBranch } from "./parked-branch.ts";
+
+interface AskedResume {
+  readonly resumeData?: unknown;
+  readonly stepId?: string | undefined;
+}
+
+/**
+ * Resumes a suspended execution and returns its new state. One resume of a branch succeeds, and only while no other branch
+ * runs. Others get 404.
+ */
+export async function resume(
+  engine: Engine,
+  runnable: Runnable,
+  state: ExecutionState,
+  asked: AskedResume,
+  by?: Caller,
+): Promise<ExecutionState> {
+  const { execution, last, epoch } = state;
+  const { id } = execution;
+  const { definition } = runnable;
+  if (state.status !== "suspended" || last?.to !== "suspended") throw notSuspended(state);
+  await checkCode(engine, runnable, execution);
+  const branch = await findBranch(engine, definition, state, asked.stepId);
+  const data = await checkData(definition, last, branch, asked);
+  const how = { stepId: branch?.stepId ?? asked.stepId, branch: branch?.key, by, trace: currentSpan(), data };
+  const resumed = await engine.resume(id, epoch, how, runnable);
+  if (resumed) return resumed;
+  const now = (await engine.state(id)) ?? state;
+  // Another branch has continued meanwhile. Whether this one still waits, the suspension does not tell if many do.
+  const hidden = branch && now.epoch !== epoch && (await findHidden(engine, definition, now, branch.stepId));
+  if (!hidden || hidden.key !== branch.key) throw notSuspended(now);
+  return resume(engine, runnable, now, { ...asked, stepId: branch.stepId }, by);
+}
+
+/** The 404 of an execution that cannot be resumed now. One with several branches may be suspended again soon. */
+function notSuspended({ execution: { id }, status }: ExecutionState): ServeError {
+  return notFound(
+    status === "running"
+      ? `Execution ${id} is running: try again when it is suspended`
+      : `Execution ${id} is not suspended`,
+  );
+}
+
+/** Validates the data for the step that continues or runs again. */
+async function checkData(
+  definition: WorkflowDefinition,
+  { pending, position }: Transition & { to: "suspended" },
+  branch: WaitingBranch | undefined,
+  { resumeData, stepId }: AskedResume,
+): Promise<JsonText | undefined> {
+  // The execution was suspended by request and the resume names no step, so no step waits for data.
+  if (pending.length === 0 && stepId === undefined) return undefined;
+  if (branch && !isForPerson(branch)) return undefined; // the wait is skipped
+  const at = pending[0]?.stepIndex ?? position?.stepIndex ?? 0;
+  const index = definition.steps.findIndex((step) => step.id === stepId);
+  if (!branch && (index < 0 || index > at))
+    throw badRequest(`This execution cannot resume from step ${cut(stepId ?? "")}`);
+  const schema = resumeSchemaOf(definition, branch?.stepId ?? stepId ?? "");
+  const result = schema ? await validate(schema, resumeData) : { value: resumeData };
+  if ("problem" in result) throw invalidResume(resumeData === undefined ? "resumeData is required" : result.problem);
+  return toText(result.value, "resumeData", invalidResume);
+}
+
+/**
+ * Returns the resume schema of a step: its own, else that of its workflow, else that of the workflow around it. A step that
+ * is gone has that of the workflow.
+ */
+function resumeSchemaOf(definition: WorkflowDefinition, path: string): Schema | undefined {
+  const { step, workflows = [definition] } = findStep(definition, path) ?? {};
+  return [step, ...workflows].find((one) => one?.resumeSchema)?.resumeSchema;
+}
+
+const invalidResume = (detail: string): ServeError => badRequest(`Invalid resume data: ${detail}`);

@@ -1,0 +1,84 @@
+import * as v from "valibot";
+import { executionStatuses } from "../../engine/execution.ts";
+import { suspensionKinds } from "../../engine/suspension.ts";
+import { commaList } from "../../http/comma-list.ts";
+import { defineRoute, events, type Route } from "../../http/route.ts";
+import { comment, EventStream } from "../../http/sse.ts";
+import { Time } from "../../http/time.ts";
+import { wholeNumber } from "../../http/whole-number.ts";
+import { followExecutions, listAllExecutions } from "../all-executions.ts";
+import type { Workflows } from "../find.ts";
+import { toItemView } from "../results.ts";
+import { ChangeShape, ItemShape } from "../shapes.ts";
+import { fromCursor, toCursor } from "./cursor.ts";
+import { cannotRead } from "./errors.ts";
+import type { WorkflowRoutesOptions } from "./options.ts";
+
+const Owned = { workflowId: v.optional(v.string()), userId: v.optional(v.string()) };
+const ListQuery = v.object({
+  ...Owned,
+  status: v.optional(commaList(executionStatuses)),
+  kind: v.optional(commaList(suspensionKinds)),
+  id: v.optional(v.pipe(v.string(), v.regex(/^[\w.:-]{1,160}$/, "expected the beginning of an id"))),
+  cancelled: v.optional(v.picklist(["true", "false"], "expected true or false")),
+  since: v.optional(Time),
+  until: v.optional(Time),
+  include: v.optional(v.picklist(["values"], "expected values")),
+  limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
+  cursor: v.optional(v.string()),
+});
+const foreignUser = { 403: "The caller may see only their own executions" };
+
+/** The routes about the executions of all workflows. */
+export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/executions",
+      summary: "List the executions of all workflows, newest first",
+      description:
+        "Callers with a token see their own executions. `status` and `kind` take several values with commas between them, `id` is the beginning of an id, and `since` and `until` are about `startAt`. `input`, `context` and `result` are left out without `include=values`. `cursor` is the `nextCursor` of the page before, with the same filters.",
+      access: "protected",
+      action: "execution.read",
+      yields: true,
+      query: ListQuery,
+      responses: { 200: v.object({ items: v.array(ItemShape), nextCursor: v.nullable(v.string()) }) },
+      errors: { ...foreignUser, ...cannotRead },
+      async handle({ query, ...request }) {
+        const { id: idPrefix, cancelled, include, cursor, limit = 50, ...filter } = query;
+        const page = await listAllExecutions(engine, request, {
+          ...filter,
+          idPrefix,
+          isCancelled: cancelled === undefined ? undefined : cancelled === "true",
+          limit,
+          before: cursor === undefined ? undefined : fromCursor(cursor),
+        });
+        const nextCursor = page.next ? toCursor(page.next) : null;
+        return { items: page.states.map((state) => toItemView(state, showErrors, include === "values")), nextCursor };
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/executions/stream",
+      summary: "Follow the executions of all workflows: one event for each start and each change of status",
+      description:
+        "Callers with a token see their own executions. The stream has what happens while it is open. It ends if the client reads too slowly: list the executions again.",
+      access: "protected",
+      action: "execution.read",
+      yields: true,
+      query: v.object(Owned),
+      responses: { 200: events(ChangeShape) },
+      errors: { ...foreignUser, 503: "Too many open streams" },
+      handle({ query, ...request }) {
+        const changes = (signal: AbortSignal) => followExecutions(engine, request, query, signal);
+        async function* follow(signal: AbortSignal): AsyncGenerator<unknown> {
+          const happening = changes(signal);
+          yield comment; // the client lists once it knows that it misses nothing
+          for await (const { executionId, workflowId, status, kind } of happening)
+            yield { type: "execution", executionId, workflowId, status, ...(kind && { kind }) };
+        }
+        return new EventStream(follow, [], { isDetached: !request.snapshot.authorizer });
+      },
+    }),
+  ];
+}

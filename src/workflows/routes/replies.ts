@@ -1,0 +1,70 @@
+import * as v from "valibot";
+import { clientLeft, DetailedError, ServeError } from "../../core/error.ts";
+import type { Engine } from "../../engine/backend.ts";
+import type { ExecutionState, StoredError } from "../../engine/execution.ts";
+import { Reply, type HeaderPairs } from "../../http/envelope.ts";
+import { toResult } from "../results.ts";
+import type { WorkflowRoutesOptions } from "./options.ts";
+
+export const StartedShape: v.GenericSchema<{ executionId: string; status: "running" }> = v.pipe(
+  v.object({ executionId: v.string(), status: v.literal("running") }),
+  v.title("StartedExecution"),
+);
+
+export const idHeader = (id: string): HeaderPairs => [["x-execution-id", id]];
+export const toReply = (state: ExecutionState): Reply =>
+  new Reply(toResult(state), { headers: idHeader(state.execution.id) });
+/** The response to `Prefer: respond-async`. */
+export const toStarted = (id: string): Reply =>
+  new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
+
+/**
+ * Counts a body as data in flight until the execution that it starts or continues has ended or is suspended. An execution
+ * that waits for its turn does not count: its input is only in the store.
+ */
+export async function keep<T extends { id: string; epoch?: number; isWaiting?: boolean }>(
+  engine: Engine,
+  release: (() => void) | undefined,
+  starting: Promise<T>,
+): Promise<T> {
+  if (!release) return starting;
+  starting
+    .then(({ id, epoch = 0, isWaiting }) => (isWaiting ? undefined : engine.settled(id, epoch)))
+    .then(release, release);
+  return starting;
+}
+
+/** Settles like `work`. An error is one about the execution. */
+export async function about<T>(id: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw toExecutionError(error, id);
+  }
+}
+
+/** Waits for the end or the next suspension. A client that disconnects ends the wait, and the execution continues. */
+export async function settle(
+  { engine, showErrors }: WorkflowRoutesOptions,
+  id: string,
+  afterEpoch: number,
+  signal: AbortSignal,
+): Promise<Reply> {
+  const state = await engine.settled(id, afterEpoch, signal).catch((error: unknown) => {
+    throw toExecutionError(signal.aborted ? clientLeft() : error, id);
+  });
+  const { last } = state;
+  if (last && "error" in last)
+    throw toExecutionError(toFailure(last.error), id, showErrors ? last.error.message : undefined);
+  if (last && "cancellation" in last) throw toExecutionError(new ServeError(409, `Execution ${id} was cancelled`), id);
+  return toReply(state);
+}
+
+/** The answer to a failed execution. A 4xx of the author's code refuses the request. All other failures are hidden. */
+function toFailure({ status, message }: StoredError): ServeError {
+  return status === undefined ? new ServeError(500, "Failed to execute workflow") : new ServeError(status, message);
+}
+
+/** The error about an execution that has begun: it names the execution, in the body and in a header. */
+export const toExecutionError = (error: unknown, executionId: string, detail?: string): DetailedError =>
+  new DetailedError(error, { executionId, detail }, idHeader(executionId));

@@ -1,0 +1,20 @@
+import * as v from "valibot";
+import { idRule, isId, isReserved, reservedRule } from "../core/id.ts";
+import { AnyObject } from "../http/any-object.ts";
+import type { BeginOptions } from "./executions.ts";
+
+/** The id that a client chooses for a new execution. */
+export const OwnExecutionId: v.GenericSchema<string | undefined> = v.optional(
+  v.pipe(
+    v.string(),
+    v.check((id: string) => isId(id), `expected ${idRule}`),
+    v.check((id: string) => !isReserved(id), reservedRule),
+  ),
+);
+
+const ownId = v.optional(v.pipe(v.string(), v.maxLength(256, "expected at most 256 characters")));
+/** The options of a new execution. */
+export const StartOptionsShape: v.GenericSchema<BeginOptions> = v.pipe(
+  v.object({ userId: ownId, conversationId: ownId, executionId: OwnExecutionId, context: v.optional(AnyObject) }),
+  v.title("ExecutionOptions"),
+);

@@ -1,0 +1,67 @@
+import { cut } from "../../core/cut.ts";
+import { loopTypes, type Step } from "../../engine/definition.ts";
+import { stepSourcesOf } from "./and-map.ts";
+
+/** Throws if a step reads the output of a step that is not before it. */
+export function checkStepSources(workflowId: string, before: readonly Step[], step: Step): void {
+  if (![...allSteps([step])].some((one) => stepSourcesOf(one).length > 0)) return;
+  const known = before.flatMap((one) => listOutputs([one], ""));
+  checkStep(workflowId, step, "", known);
+}
+
+/**
+ * `known` are the outputs that a step at this place can read, as patterns of paths. In them, `*` is the number of an iteration,
+ * and `+` one that has to be given: the step itself is in a later iteration of that loop.
+ */
+function checkStep(workflowId: string, step: Step, prefix: string, known: string[]): void {
+  for (const { field, stepId } of stepSourcesOf(step)) {
+    if (canRead(stepId, prefix, known)) continue;
+    throw new TypeError(
+      `Workflow ${workflowId}: andMap ${step.id}: map.${field}.stepId: no step before it has the path ${cut(JSON.stringify(stepId))}`,
+    );
+  }
+  const isLoop = loopTypes.has(step.type);
+  const { steps = [] } = step;
+  if (step.workflow) {
+    known.push(...listOutputs(steps, `${prefix}${step.id}/`)); // its chain has checked them
+  } else if (isLoop) {
+    const inside = [...known, ...listOutputs(steps, `${prefix}${step.id}/+/`)];
+    for (const one of steps) checkStep(workflowId, one, `${prefix}${step.id}/*/`, inside);
+    known.push(...listOutputs(steps, `${prefix}${step.id}/*/`));
+  } else {
+    for (const one of steps) checkStep(workflowId, one, prefix, known);
+  }
+  known.push(prefix + step.id);
+}
+
+/** As `getStepData` finds it: beside the step first, then beside the steps around it. */
+function canRead(stepId: string, prefix: string, known: readonly string[]): boolean {
+  const scope = prefix.split("/").slice(0, -1);
+  return scope
+    .concat("")
+    .some((_, outer) => known.some((path) => fits(path.split("/"), [...scope.slice(0, outer), ...stepId.split("/")])));
+}
+
+function fits(pattern: readonly string[], path: readonly string[]): boolean {
+  if (pattern.length !== path.length) return false;
+  return pattern.every((part, index) => {
+    const found = path[index]!;
+    return part === found || ((part === "*" || part === "+") && /^(0|[1-9]\d*)$/.test(found));
+  });
+}
+
+/** The paths of the outputs of steps, and of those inside them. */
+function listOutputs(steps: readonly Step[], prefix: string): string[] {
+  return steps.flatMap((step) => {
+    const path = prefix + step.id;
+    const inside = step.workflow ? `${path}/` : loopTypes.has(step.type) ? `${path}/*/` : prefix;
+    return [path, ...listOutputs(step.steps ?? [], inside)];
+  });
+}
+
+function* allSteps(steps: readonly Step[]): Generator<Step> {
+  for (const step of steps) {
+    yield step;
+    if (!step.workflow) yield* allSteps(step.steps ?? []);
+  }
+}

@@ -1,0 +1,47 @@
+import { expect, it } from "vitest";
+import { createAuthorizer } from "../../../src/core/authorizer.ts";
+import type { Identity } from "../../../src/core/caller.ts";
+import type { ExecutionState } from "../../../src/engine/execution.ts";
+import { mayInspect } from "../../../src/workflows/access.ts";
+import { createTestLogger } from "../../harness/server.ts";
+
+const execution = { id: "e", workflowId: "w", input: "{}", context: {}, userId: "ada", startAt: 0, steps: [] };
+const state: ExecutionState = { execution, status: "completed", epoch: 1 };
+
+const identities = {
+  "no provider": { checked: false, caller: undefined },
+  anonymous: { checked: true, caller: undefined },
+  owner: { checked: true, caller: { user: { id: "ada" }, userId: "ada" } },
+  other: { checked: true, caller: { user: { id: "bob" }, userId: "bob" } },
+} satisfies Record<string, Omit<Identity, "ownership">>;
+type Who = keyof typeof identities;
+
+// NEXT, "`steps`: access", and "Without a provider, `dev` shows step values to everybody".
+const rules: [rule: string, who: Who[], how: { isDev?: boolean; ownership?: boolean; authorize?: boolean }][] = [
+  ["dev", ["no provider", "owner", "other"], { isDev: true }],
+  ["start", ["owner"], {}],
+  ["dev, ownership", ["owner"], { isDev: true, ownership: true }],
+  ["start, ownership", ["owner"], { ownership: true }],
+  ["dev, authorize refuses", ["owner"], { isDev: true, authorize: false }],
+  ["start, authorize refuses", ["owner"], { authorize: false }],
+  ["dev, authorize allows", ["anonymous", "owner", "other"], { isDev: true, authorize: true }],
+  ["start, authorize allows", ["anonymous", "owner", "other"], { authorize: true }],
+];
+
+it.each(rules)("shows the values of steps to those that NEXT names: %s", async (_, who, how) => {
+  const { isDev = false, ownership = false, authorize } = how;
+  const authorizer = createAuthorizer({
+    authorize: authorize === undefined ? undefined : ({ action }) => authorize && action === "execution.inspect",
+    workflows: [],
+    agents: [],
+    logger: createTestLogger([]),
+  });
+  // A config with `authorize` and without a provider is refused.
+  const asked = Object.entries(identities).filter(([name]) => !authorizer || name !== "no provider");
+  const shown: string[] = [];
+  for (const [name, identity] of asked) {
+    const request = { identity: { ownership, ...identity }, snapshot: { authorizer } };
+    if (await mayInspect(request, state, isDev)) shown.push(name);
+  }
+  expect(shown).toEqual(who);
+});

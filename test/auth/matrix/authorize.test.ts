@@ -1,0 +1,151 @@
+// Each of these changes makes tests of this file fail: a route that does not ask (each of the rows); an `authorize` that is
+// asked before authentication; a truthy result that allows; a throw or a time-out that allows; 403 in place of 404, and 404
+// in place of 403; a refused execution in a list; `authorize` of the config in place of that of the workflow or agent.
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { defineAgent, defineSchedule, defineWorkflow, ServeError, type Authorize, type Config } from "agentserve";
+import { echoModel } from "agentserve/models";
+import { toProject } from "../../../src/config/load.ts";
+import { toRoutes } from "../../../src/server/assemble.ts";
+import type { Target } from "../../harness/server.ts";
+import { by, trusting } from "../authorize/world.ts";
+import { start, type Running, type Wire } from "./client.ts";
+import { callers, expected, rows, rules, type Caller, type Row, type Rule } from "./oracle-authorize.ts";
+
+const users: Record<Caller, string | undefined> = { owner: "ada", other: "bob", anonymous: undefined };
+const toCaller = (user: object | undefined): Caller =>
+  callers.find((caller) => users[caller] === (user as { id: string } | undefined)?.id)!;
+
+/** While it is set, Ada may do everything: she starts the executions that the cases are about. */
+let isPreparing = false;
+
+function toAuthorize(rule: Rule): Authorize | undefined {
+  if (rule.name.startsWith("none")) return undefined;
+  const answers: Record<string, Authorize> = {
+    throw: () => {
+      throw new ServeError(418, "a secret of the author");
+    },
+    reject: () => Promise.reject(new Error("a secret of the author")),
+    truthy: () => "true" as never,
+    "time-out": () => new Promise(() => {}),
+  };
+  const decide = ({ action, user }: Parameters<Authorize>[0]): boolean => rule.allows(action, toCaller(user)) === true;
+  const later: Authorize = async (request) => decide(request);
+  const answer = answers[rule.name] ?? (rule.name === "allow later" ? later : decide);
+  return (request) => isPreparing || answer(request);
+}
+
+const places = ["config", "workflow and agent", "both, and that of the config says the opposite"] as const;
+type Place = (typeof places)[number];
+
+function toConfig(rule: Rule, place: Place): Config {
+  const authorize = toAuthorize(rule);
+  const own = place === "config" ? undefined : authorize;
+  const opposite: Authorize = ({ action, user }) => isPreparing || !rule.allows(action, toCaller(user));
+  const asks = defineWorkflow({ id: "asks", authorize: own }).andThen({
+    id: "person",
+    execute: ({ resumeData, suspend }) => (resumeData === undefined ? suspend("Go on?") : 1),
+  });
+  return {
+    auth: { ...trusting, ownership: true },
+    workflows: [asks],
+    schedules: [defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: "asks" })],
+    agents: [defineAgent({ id: "helper", instructions: "", model: echoModel(), authorize: own })],
+    ...(place === "config" && { authorize }),
+    ...(place.startsWith("both") && { authorize: opposite }),
+  };
+}
+
+async function begin(server: Running): Promise<string> {
+  isPreparing = true;
+  const headers = [...Object.entries(by("ada").headers), ["content-type", "application/json"]] as [string, string][];
+  const { text } = await settle(
+    server.send({ method: "POST", path: "/workflows/asks/execute", headers, body: '{"input":{}}' }),
+  );
+  isPreparing = false;
+  return JSON.parse(text).data.executionId;
+}
+
+function toWire({ name, body }: Row, caller: Caller, id: string): Wire {
+  const [method = "", path = ""] = name.split(" ");
+  const headers = Object.entries(by(users[caller]).headers);
+  if (body) headers.push(["content-type", "application/json"]);
+  const wire = { path: path.replace("{suspended}", id), headers, body: body && JSON.stringify(body) };
+  if (method !== "UPGRADE") return { ...wire, method };
+  headers.push(["connection", "Upgrade"], ["upgrade", "websocket"], ["sec-websocket-version", "13"]);
+  headers.push(["sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA=="]);
+  return { ...wire, method: "GET" };
+}
+
+/** Waits for an answer. Under fake timers, time passes meanwhile. */
+async function settle<T>(answer: Promise<T>): Promise<T> {
+  if (!vi.isFakeTimers()) return answer;
+  const waiting = new Set([answer]);
+  const settled = (): void => void waiting.clear();
+  answer.then(settled, settled);
+  while (waiting.size > 0) await vi.advanceTimersByTimeAsync(1_000);
+  return answer;
+}
+
+async function play(rule: Rule, place: Place, target: Target): Promise<string[]> {
+  const server = await start(target, toConfig(rule, place), []);
+  onTestFinished(() => server.close());
+  if (rule.name === "time-out") vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const asked = rows.filter(
+    ({ name, action }) =>
+      (target === "in process") !== name.startsWith("UPGRADE") &&
+      (place === "config" || !/^(log|metrics|event)/.test(action)),
+  );
+  const wrong: string[] = [];
+  for (const row of asked)
+    for (const caller of callers) {
+      const id = row.name.includes("executions") ? await begin(server) : "";
+      const { status, text } = await settle(server.send(toWire(row, caller, id)));
+      const due = expected(rule, row, caller);
+      const say = (fault: string) => wrong.push(`${row.name} by ${caller}: ${fault}`);
+      if (status !== due.status) say(`${status} ${text.slice(0, 200)}, not ${due.status}`);
+      if (text.includes("secret")) say(`shows the error of authorize: ${text}`);
+      if (due.error && !row.name.startsWith("HEAD")) {
+        const error = due.error.replace("<id>", id);
+        if (text !== JSON.stringify({ success: false, error })) say(`${text}, not ${error}`);
+      }
+      if (due.isListed !== undefined) {
+        const isListed = text.includes(JSON.stringify(id || "nightly"));
+        if (isListed !== due.isListed) say(`lists ${text}`);
+      }
+    }
+  const failed = server.logs.filter(({ message }) => message.startsWith("authorize failed"));
+  const isFault = ["throw", "reject", "truthy", "time-out"].includes(rule.name);
+  if (failed.length > 0 !== isFault) wrong.push(`the log has ${failed.length} failures of authorize`);
+  return wrong;
+}
+
+afterEach(() => void vi.useRealTimers());
+
+describe("by authorize, each caller is answered as the oracle says", () => {
+  const cases = places.flatMap((place) => rules.map((rule) => [rule.name, place, rule] as const));
+  // Without an `authorize` of the workflow, there is nothing that the one of the config could contradict.
+  it.each(cases.filter(([name, place]) => !name.startsWith("none") || place === "config"))(
+    "%s (%s)",
+    async (_, place, rule) => {
+      expect(await play(rule, place, "in process")).toEqual([]);
+    },
+  );
+
+  it.each(rules.filter(({ name }) => name !== "time-out"))("%s: handshakes of a WebSocket", async (rule) => {
+    expect(await play(rule, "config", "start")).toEqual([]);
+  });
+
+  it("with a row for every route that has an action", () => {
+    const routes = toRoutes(toProject({})).filter(({ action }) => action !== undefined);
+    const named = rows.map(({ name, action }) => {
+      const [method = "", path = ""] = name.replace(/^(UPGRADE|HEAD)/, "GET").split(" ");
+      const pattern = path
+        .replace("/helper/", "/:id/")
+        .replace("/asks/", "/:id/")
+        .replace("/nightly/", "/:id/")
+        .replace("{suspended}", ":executionId");
+      return `${method} ${pattern} ${action}`;
+    });
+    expect(new Set(named)).toEqual(new Set(routes.map(({ method, path, action }) => `${method} ${path} ${action}`)));
+  });
+});

@@ -1,0 +1,101 @@
+// Schedules by the clock of the machine, while the server is killed: each tick begins once.
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, expect, it } from "vitest";
+import { patienceMs } from "../../harness/patience.ts";
+import { bySize } from "../../harness/size.ts";
+import { until, within } from "../../harness/waiting.ts";
+
+/** The lives of the server, and the time for which each of them serves. */
+const lives = bySize(3, 9);
+const lifeMs = bySize(2_500, 7_000);
+
+const folder = mkdtempSync(join(tmpdir(), "agentserve-schedules-"));
+let child: ChildProcess | undefined;
+afterEach(() => {
+  child?.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+async function start(): Promise<string> {
+  const { PATH, HOME } = process.env;
+  child = spawn(process.execPath, [join(import.meta.dirname, "host.ts"), folder], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { PATH, HOME },
+  });
+  const [url] = await within(once(createInterface({ input: child.stdout! }), "line"), "the server to listen");
+  return url as string;
+}
+async function kill(): Promise<void> {
+  const closed = once(child!, "close");
+  child!.kill("SIGKILL");
+  await within(closed, "the server to die");
+}
+
+const readLog = (): string[] => readFileSync(join(folder, "log"), "utf8").trimEnd().split("\n");
+/** The ticks of a schedule whose executions have ended, in their order. */
+const ended = (id: string): number[] => {
+  const prefix = `two schedule:${id}:`;
+  const lines = readLog().filter((line) => line.startsWith(prefix));
+  return [...new Set(lines.map((line) => Date.parse(line.slice(prefix.length))))].toSorted((a, b) => a - b);
+};
+
+it(
+  `each tick begins once in ${lives} lives of ${lifeMs} ms that end by SIGKILL; what was missed is made up by catchUp only`,
+  { timeout: lives * lifeMs + 4 * patienceMs },
+  async () => {
+    /** The times without a server: from a moment when one was surely there, to one when the next was surely there. */
+    const gaps: [number, number][] = [];
+    for (let life = 0; life < lives; life++) {
+      const begin = Date.now();
+      await start();
+      await until(() => ended("every").some((at) => at > begin), "a tick of this life");
+      const up = Date.now();
+      if (life > 0) gaps.at(-1)![1] = up;
+      await sleep(lifeMs);
+      gaps.push([Date.now(), Infinity]);
+      await kill();
+      await sleep(1_500);
+    }
+    const from = Date.now();
+    await start();
+    // All that was due until now has ended.
+    await until(() => ["every", "cron", "missing"].every((id) => ended(id).at(-1)! >= from), "the last ticks");
+    gaps.at(-1)![1] = Date.now();
+    await kill();
+
+    for (const [id, ms] of [
+      ["every", 1_000],
+      ["cron", 2_000],
+    ] as const) {
+      const ticks = ended(id);
+      const first = ticks[0]!;
+      const due = Array.from({ length: (ticks.at(-1)! - first) / ms + 1 }, (_, index) => first + index * ms);
+      expect(ticks, id).toEqual(due);
+    }
+    // Each tick that is missing came while no server was there, and some did.
+    const ticks = ended("missing");
+    const between = Array.from(
+      { length: (ticks.at(-1)! - ticks[0]!) / 1_000 },
+      (_, index) => ticks[0]! + index * 1_000,
+    );
+    const missing = between.filter((at) => !ticks.includes(at));
+    expect(missing.filter((at) => !gaps.some(([begin, end]) => at >= begin - 1_000 && at <= end))).toEqual([]);
+    expect(missing.length).toBeGreaterThanOrEqual(lives);
+
+    const db = new DatabaseSync(join(folder, "data.db"), { readOnly: true });
+    const [row] = db.prepare("select count(*) as count, sum(status = 'completed') as completed from executions").all();
+    db.close();
+    console.log(`${lives} kills: ${row!["count"]} executions, ${missing.length} missed ticks`);
+    expect(row!["completed"]).toBeGreaterThanOrEqual(Number(row!["count"]) - 3); // the last kill may have interrupted some
+    // A step runs again only if a kill has interrupted it.
+    const lines = readLog();
+    expect(lines.length - new Set(lines).size).toBeLessThanOrEqual(3 * (lives + 1));
+  },
+);

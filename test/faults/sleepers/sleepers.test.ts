@@ -1,0 +1,131 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it, onTestFinished } from "vitest";
+import { bySize } from "../../harness/size.ts";
+import { eventually } from "../../harness/waiting.ts";
+import type { Order } from "./host.ts";
+
+const day = 86_400_000;
+
+it("keeps sleeping executions at next to no memory, starts and ends at once with them, and wakes each once", async () => {
+  const file = newFile();
+  const count = bySize(5_000, 100_000);
+  const first = await open(file);
+  const idle = await first.ask({ type: "memory" });
+  const sleepers = { type: "begin", workflow: "naps", prefix: "s", count, from: Date.now() + day, every: 1 } as const;
+  await first.ask(sleepers);
+  await eventually(() => expect(suspended(file)).toBe(count));
+  const { heap } = await first.ask({ type: "memory" });
+  const closing = performance.now();
+  await first.close();
+  const closed = performance.now() - closing;
+
+  const empty = await timed(() => open(newFile()));
+  const second = await timed(() => open(file));
+  const woken = bySize(500, 5_000);
+  const from = Date.now() + bySize(2_000, 15_000); // when all of them sleep
+  await second.value.ask({ type: "begin", workflow: "naps", prefix: "w", count: woken, from, every: 2 });
+  await sleep(from + 2 * woken - Date.now()); // nobody else reads the file
+  await eventually(() => expect(completed(file)).toBe(woken));
+  const { late } = await second.value.ask({ type: "late" });
+  const p99 = late.toSorted((one, other) => one - other)[Math.floor(woken * 0.99)]!;
+  console.log(
+    `${count} sleepers: ${((heap - idle.heap) / 2 ** 20).toFixed(1)} MB of heap, closed in ${Math.round(closed)} ms,`,
+    `listening after ${Math.round(second.ms)} ms, with an empty file after ${Math.round(empty.ms)} ms;`,
+    `lateness at 500 wakes per second: p99 ${p99} ms`,
+  );
+  expect(heap - idle.heap).toBeLessThan(20 * 2 ** 20);
+  expect(second.ms).toBeLessThan(2 * empty.ms + 1_000);
+  expect(late).toHaveLength(woken);
+  expect(Math.min(...late), "none is early").toBeGreaterThanOrEqual(0);
+  expect(suspended(file)).toBe(count);
+});
+
+it("continues each sleep and each wait once while its process is killed at random", async () => {
+  const file = newFile();
+  const count = bySize(300, 10_000);
+  let host = await open(file);
+  const from = Date.now();
+  await host.ask({ type: "begin", workflow: "naps", prefix: "s", count, from, every: 10_000 / count });
+  await host.ask({ type: "begin", workflow: "waits", prefix: "w", count, from: 0, every: 0 });
+  const kills = bySize(4, 20);
+  for (let n = 0; n < kills; n++) {
+    const id = `go${n}`;
+    await fetch(`${host.url}/events`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ name: "go", data: n, id }),
+    }).then(({ status }) => expect(status).toBe(202));
+    await sleep(Math.random() * 200);
+    await host.kill();
+    host = await open(file);
+  }
+  await eventually(() => expect(completed(file)).toBe(2 * count));
+  await host.close();
+  const wakes = read<{ wakes: number; taken: number }>(
+    file,
+    `select sum(kind = 'wake') as wakes, sum(kind = 'wake' and json_extract(body, '$.event') = 'go0') as taken
+     from journal group by number`,
+  );
+  expect(wakes.filter((one) => one.wakes !== 1)).toEqual([]);
+  expect(wakes.filter(({ taken }) => taken === 1)).toHaveLength(count); // the oldest
+  expect(read(file, "select number from timers union all select number from event_waits")).toEqual([]);
+});
+
+function newFile(): string {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-sleepers-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, "data.db");
+}
+
+async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }> {
+  const began = performance.now();
+  const value = await act();
+  return { value, ms: performance.now() - began };
+}
+
+interface Report {
+  heap: number;
+  late: number[];
+}
+
+async function open(file: string) {
+  const execArgv = ["--expose-gc"];
+  const child: ChildProcess = fork("test/faults/sleepers/host.ts", [file], { execArgv });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const [url] = (await once(child, "message")) as [string];
+  const ask = async (order: Order): Promise<Report> => {
+    const answer = once(child, "message");
+    child.send(order);
+    return (await answer)[0] as Report;
+  };
+  const kill = async (): Promise<void> => {
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  };
+  const close = async (): Promise<void> => {
+    const ended = once(child, "exit");
+    await ask({ type: "close" });
+    await ended;
+  };
+  return { url, ask, kill, close };
+}
+
+function read<Row>(file: string, sql: string): Row[] {
+  const db = new DatabaseSync(file, { readOnly: true });
+  try {
+    return db.prepare(sql).all() as Row[];
+  } finally {
+    db.close();
+  }
+}
+const countOf = (file: string, status: string): number =>
+  read<{ count: number }>(file, `select count(*) as count from executions where status = '${status}'`)[0]!.count;
+const suspended = (file: string): number => countOf(file, "suspended");
+const completed = (file: string): number => countOf(file, "completed");

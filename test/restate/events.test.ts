@@ -1,0 +1,226 @@
+import { andSleep, andWaitFor, defineWorkflow } from "agentserve";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
+import { bySize } from "../harness/size.ts";
+import { createPlace } from "./waiting-server.ts";
+
+const timeout = 4 * patienceMs;
+const noInline = { inlineSleepMs: 1 };
+const key = ({ input }: { input: unknown }): string => String((input as { order: string }).order);
+
+const paid = defineWorkflow({ id: "paid" }).andWaitFor({ id: "wait", event: "paid", key });
+const twice = defineWorkflow({ id: "twice" })
+  .andWaitFor({ id: "first", event: "paid", key })
+  .andWaitFor({ id: "second", event: "paid", key });
+const checked = defineWorkflow({ id: "checked" }).andWaitFor({
+  id: "wait",
+  event: "paid",
+  key,
+  schema: v.object({ amount: v.number() }),
+});
+const limited = defineWorkflow({ id: "limited" }).andWaitFor({ id: "wait", event: "paid", key, timeout: "2s" });
+const always = defineWorkflow({ id: "always" }).andWaitFor({ id: "wait", event: "paid", key, since: "always" });
+const code = defineWorkflow({ id: "code" }).andWaitFor({ id: "wait", event: "paid", key, from: "code" });
+/** Waits for an event while another branch sleeps for less than 5 s, so it stays running. */
+const racing = defineWorkflow({ id: "racing" }).andRace({
+  id: "race",
+  steps: [andWaitFor({ id: "wait", event: "paid", key }), andSleep({ id: "sleep", duration: 4_500 })],
+});
+
+describe("an event on Restate", () => {
+  it("continues a suspended execution, and is taken once", { timeout }, async () => {
+    const place = await createPlace();
+    const { server, begin, reach, state } = await place.start([paid, twice], noInline);
+    await begin("e1", { order: "a" });
+    await begin("e2", { order: "a" }, "twice");
+    await reach("e1", "suspended");
+    await reach("e2", "suspended", "twice");
+    expect(await state("e1")).toMatchObject({ suspension: { kind: "event", event: "paid", key: "a" } });
+    await server.post("/events", { name: "paid", key: "b", data: 0 });
+    await server.post("/events", { name: "paid", key: "a", data: 1, id: "ev1" });
+    await reach("e1", "completed");
+    expect((await state("e1")).result).toBe(1);
+    // The second wait does not take the event again.
+    await expect
+      .poll(async () => (await state("e2", "twice")).suspension?.stepId, { timeout: patienceMs })
+      .toBe("second");
+    await server.post("/events", { name: "paid", key: "a", data: 2, id: "ev2" });
+    await reach("e2", "completed", "twice");
+    expect((await state("e2", "twice")).result).toBe(2);
+    await server.close();
+  });
+
+  it("with a known id is the same event, or a conflict", { timeout }, async () => {
+    const place = await createPlace();
+    const { server } = await place.start([paid]);
+    const send = async (body: object) => {
+      const headers = { "content-type": "application/json" };
+      return (await server.request("/events", { method: "POST", headers, body: JSON.stringify(body) })).status;
+    };
+    const event = { name: "paid", key: "a", data: { n: 1 }, id: "ev1" };
+    expect([await send(event), await send(event), await send({ ...event, data: { n: 2 } })]).toEqual([202, 202, 409]);
+    expect(await send({ ...event, data: undefined, id: "ev2" })).toBe(202);
+    expect(await send({ ...event, data: undefined, id: "ev2" })).toBe(202);
+    // An id is unique for a name and key.
+    expect(await send({ ...event, key: "b", data: { n: 2 } })).toBe(202);
+    expect(await place.scheduled(".mailbox", "expire")).toHaveLength(2);
+    await server.close();
+  });
+
+  it("that was sent before the wait begins is taken, if it is not older than the execution", { timeout }, async () => {
+    const late = defineWorkflow({ id: "late" })
+      .andThen({
+        id: "ask",
+        execute: ({ suspend, resumeData }) => resumeData ?? suspend("Continue?"),
+      })
+      .andWaitFor({ id: "wait", event: "paid", key });
+    const place = await createPlace();
+    const { server, begin, reach, state } = await place.start([late, paid, always], noInline);
+    await server.post("/events", { name: "paid", key: "a", data: "old" });
+    await begin("e3", { order: "a" }, "late");
+    await reach("e3", "suspended", "late");
+    await server.post("/events", { name: "paid", key: "a", data: "new" });
+    await server.post("/workflows/late/executions/e3/resume", { resumeData: true });
+    await reach("e3", "completed", "late");
+    expect((await state("e3", "late")).result).toBe("new");
+    await begin("e4", { order: "a" }, "always");
+    await reach("e4", "completed", "always");
+    expect((await state("e4", "always")).result).toBe("old");
+    await server.close();
+  });
+
+  it("that the schema refuses is left alone, with one warning", { timeout }, async () => {
+    const place = await createPlace();
+    const { server, begin, reach, state } = await place.start([checked], noInline);
+    await begin("e5", { order: "a" });
+    await reach("e5", "suspended");
+    await server.post("/events", { name: "paid", key: "a", data: { amount: "much" } });
+    const warnings = () => server.logs.filter(({ message }) => message.startsWith("An event does not match"));
+    await expect.poll(() => warnings().length, { timeout: patienceMs }).toBe(1);
+    await server.post("/events", { name: "paid", key: "a", data: { amount: 3 } });
+    await reach("e5", "completed");
+    expect((await state("e5")).result).toEqual({ amount: 3 });
+    expect(warnings()).toHaveLength(1);
+    await server.close();
+  });
+
+  it("reaches an execution that stays running", { timeout }, async () => {
+    const place = await createPlace();
+    const { server, begin, state, reach } = await place.start([racing]);
+    await begin("e6", { order: "a" });
+    await server.post("/events", { name: "paid", key: "a", data: "event" });
+    await reach("e6", "completed");
+    expect((await state("e6")).result).toBe("event");
+    // Without an id, it begins without a register.
+    const executed = server.post("/workflows/racing/execute", { input: { order: "b" } });
+    await server.post("/events", { name: "paid", key: "b", data: "first" });
+    expect((await executed).body.data).toMatchObject({ status: "completed" });
+    await server.close();
+  });
+
+  it("of a request does not reach a wait for events from code", { timeout }, async () => {
+    const place = await createPlace();
+    const { server, begin, reach, state } = await place.start([code, paid], noInline);
+    await begin("e7", { order: "a" });
+    await begin("e8", { order: "a" }, "paid");
+    await reach("e7", "suspended");
+    await reach("e8", "suspended", "paid");
+    await server.post("/events", { name: "paid", key: "a", data: 1 });
+    await reach("e8", "completed", "paid");
+    expect((await state("e7")).status).toBe("suspended");
+    await server.close();
+  });
+
+  it("before a time-out removes its scheduled call", { timeout }, async () => {
+    const patient = defineWorkflow({ id: "patient" }).andWaitFor({
+      id: "wait",
+      event: "paid",
+      key,
+      timeout: "1h",
+    });
+    const place = await createPlace();
+    const { server, begin, reach, state } = await place.start([patient]);
+    await begin("e9", { order: "a" });
+    await reach("e9", "suspended");
+    expect(await place.scheduled()).toEqual([{ key: "e9" }]);
+    const sentAt = performance.now();
+    await server.post("/events", { name: "paid", key: "a", data: 1 });
+    await reach("e9", "completed");
+    console.log(`an event was taken after ${Math.round(performance.now() - sentAt)} ms`);
+    expect((await state("e9")).result).toBe(1);
+    expect(await place.scheduled()).toEqual([]);
+    await server.close();
+  });
+
+  it("and a time-out at the same time have one outcome", { timeout }, async () => {
+    const place = await createPlace();
+    const { server, begin, reach, state } = await place.start([limited], noInline);
+    const outcomes = { event: 0, timeout: 0 };
+    const race = async (index: number): Promise<void> => {
+      const id = `x${index}`;
+      await begin(id, { order: id });
+      await expect.poll(async () => (await state(id)).status, { timeout: patienceMs }).not.toBe("running");
+      const { suspension } = await state(id); // none if the machine was too slow
+      const ms = suspension ? Date.parse(suspension.deadline) - Date.now() - 800 + (index % 10) * 90 : 0;
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));
+      await server.post("/events", { name: "paid", key: id, data: "paid" });
+      await reach(id, "completed");
+      const { result } = await state(id);
+      expect([null, "paid"]).toContain(result);
+      const { body } = await server.get(`/workflows/limited/executions/${id}/steps`);
+      expect(JSON.stringify(body.data)).toContain('"success"');
+      outcomes[result === null ? "timeout" : "event"]++;
+    };
+    const count = bySize(40, 1_000);
+    for (let index = 0; index < count; index += 10)
+      await Promise.all(Array.from({ length: 10 }, (_, offset) => race(index + offset)));
+    console.log(`${count} races of an event and a time-out:`, outcomes);
+    // No wait is left in a mailbox, no wake in Restate.
+    await expect.poll(() => place.scheduled(), { timeout: patienceMs }).toEqual([]);
+    await server.close();
+  });
+});
+
+describe("events and restarts on Restate", () => {
+  it("an event that was sent while no replica serves the workflow is taken by the next one", { timeout }, async () => {
+    const place = await createPlace();
+    const first = await place.start([paid], noInline);
+    await first.begin("k1", { order: "a" });
+    await first.reach("k1", "suspended");
+    await first.server.close();
+    const other = defineWorkflow({ id: "paid" }).andThen({ id: "other", execute: () => "other" });
+    const second = await place.start([other], noInline);
+    await second.server.post("/events", { name: "paid", key: "a", data: "sent" });
+    await expect.poll(async () => (await second.state("k1")).suspension?.kind, { timeout: patienceMs }).toBe("system");
+    await second.server.close();
+    const third = await place.start([paid], noInline);
+    await third.server.post("/workflows/paid/executions/k1/resume", {});
+    await third.reach("k1", "completed");
+    expect((await third.state("k1")).result).toBe("sent");
+    await third.server.close();
+  });
+
+  it("an event whose data is removed while it is looked at is not taken without it", { timeout }, async () => {
+    const place = await createPlace();
+    const { server, begin, reach, state } = await place.start([always], noInline);
+    const head = { id: "gone", isFromCode: false, hasData: true, receivedAt: Date.now() };
+    await place.set(".mailbox", "paid a", { events: [head] });
+    await begin("k3", { order: "a" });
+    await server.post("/events", { name: "paid", key: "a", data: "sent" });
+    await reach("k3", "completed");
+    expect((await state("k3")).result).toBe("sent");
+    await server.close();
+  });
+
+  it("events are removed after their retention", { timeout }, async () => {
+    const place = await createPlace({ retention: { events: "1s" } });
+    const { server, begin, reach } = await place.start([always], noInline);
+    await server.post("/events", { name: "paid", key: "a", data: "old" });
+    expect(await place.scheduled(".mailbox", "expire")).toHaveLength(1);
+    await expect.poll(() => place.scheduled(".mailbox", "expire"), { timeout: patienceMs }).toEqual([]);
+    await begin("k2", { order: "a" });
+    await reach("k2", "suspended");
+    await server.close();
+  });
+});

@@ -1,0 +1,500 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  defineSchedule,
+  defineWorkflow,
+  embedded,
+  type Config,
+  type ScheduleDefinition,
+  type ScheduleTick,
+} from "agentserve";
+import { createClock, type TestClock } from "agentserve/testing";
+import * as v from "valibot";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { toProject } from "../../src/config/load.ts";
+import type { ScheduleChange } from "../../src/engine/schedules.ts";
+import { openServer, type OpenServer } from "../../src/server/create.ts";
+import { createGates } from "../harness/gates.ts";
+import { createTestLogger, type LogRecord } from "../harness/server.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "agentserve-schedules-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+
+let files = 0;
+let backend: Config["backend"];
+let clock: TestClock;
+let gates: ReturnType<typeof createGates>;
+/** The executions that have begun, without the beginning of their ids. */
+let began: string[];
+let logs: LogRecord[];
+let server: OpenServer;
+
+beforeEach(() => {
+  backend = embedded({ path: join(folder, `${files++}.db`), retention: false });
+  clock = createClock({ now: "2026-11-17T10:00:00.500Z" });
+  gates = createGates();
+  began = [];
+  logs = [];
+});
+afterEach(() => server.close());
+
+const toShort = (id: string): string => id.replace(/^schedule:[a-z]+:/, "").replace(/^2026-11-17T|\.000Z$/g, "");
+const quick = defineWorkflow({ id: "quick" }).andThen({
+  id: "note",
+  execute: ({ executionId }) => void began.push(toShort(executionId)),
+});
+const slow = defineWorkflow({ id: "slow" }).andThen({
+  id: "wait",
+  async execute({ executionId }) {
+    began.push(toShort(executionId));
+    await gates.pass(toShort(executionId));
+  },
+});
+const asking = defineWorkflow({ id: "asking" }).andThen({
+  id: "ask",
+  execute({ executionId, suspend, resumeData }) {
+    began.push(toShort(executionId));
+    return resumeData ?? suspend("Approve?");
+  },
+});
+
+type Options = Partial<Pick<ScheduleDefinition, "overlap">> & {
+  catchUp?: string | false;
+  input?: unknown;
+  user?: object;
+};
+const each = (workflow: { id: string }, options: Options = {}, every = "1m"): ScheduleDefinition =>
+  defineSchedule({ id: "each", every, workflow: workflow.id, ...options } as never);
+const toConfig = (schedules: readonly ScheduleDefinition[], config: Partial<Config> = {}) =>
+  toProject({ workflows: [quick, slow, asking, picky], schedules, backend, ...config });
+
+interface StartOptions extends Partial<Config> {
+  mode?: "start" | "dev";
+}
+async function start(schedules: readonly ScheduleDefinition[], { mode = "start", ...config }: StartOptions = {}) {
+  server = openServer(toConfig(schedules, config), { mode, logger: createTestLogger(logs), clock });
+  await send("/schedules");
+  await clock.advance(0);
+}
+async function save(schedules: readonly ScheduleDefinition[]): Promise<void> {
+  server.swap(toConfig(schedules));
+  await clock.advance(0);
+}
+/** The server is down for some time. */
+async function restart(schedules: readonly ScheduleDefinition[], by: string, options?: StartOptions): Promise<void> {
+  await server.close();
+  await clock.advance(by);
+  await start(schedules, options);
+}
+async function send(path: string, method = "GET", json?: unknown): Promise<{ status: number; body: any }> {
+  const init =
+    json === undefined ? {} : { body: JSON.stringify(json), headers: { "content-type": "application/json" } };
+  const response = await server.fetch(new Request(`http://localhost${path}`, { method, ...init }));
+  return { status: response.status, body: await response.json() };
+}
+const view = async () => (await send("/schedules")).body.data[0];
+const messages = () => logs.map(({ level, message }) => `${level}: ${message}`);
+
+/** A backend whose schedules cannot be read or written for a while. */
+function failingStore() {
+  const own = backend!;
+  const failing = {
+    isBroken: false,
+    backend: {
+      ...own,
+      open(parts: Parameters<typeof own.open>[0]) {
+        const opened = own.open(parts);
+        const { schedules } = opened;
+        const guard = <T>(use: () => Promise<T>): Promise<T> =>
+          failing.isBroken ? Promise.reject(new Error("broken")) : use();
+        return {
+          ...opened,
+          schedules: {
+            all: () => guard(() => schedules.all()),
+            find: (id: string) => guard(() => schedules.find(id)),
+            change: (id: string, change: ScheduleChange) => guard(() => schedules.change(id, change)),
+          },
+        };
+      },
+    } satisfies Config["backend"],
+  };
+  return failing;
+}
+
+const picky = defineWorkflow({ id: "picky", input: v.object({ day: v.string() }) }).andThen({
+  id: "note",
+  execute: ({ data: { day }, executionId, context }) =>
+    void began.push(`${toShort(executionId)} ${day} ${context.get("userId")}`),
+});
+
+describe("a tick", () => {
+  it("begins an execution with the id of its time", async () => {
+    await start([each(quick)]);
+    await clock.advance("2m");
+    expect(began).toEqual(["10:01:00", "10:02:00"]);
+    const { body } = await send("/workflows/quick/executions/schedule:each:2026-11-17T10:02:00.000Z/state");
+    expect(body.data).toMatchObject({ status: "completed" });
+  });
+
+  it("gives its time to the function of the input, and the user of the schedule to the execution", async () => {
+    const input = ({ at }: ScheduleTick) => ({ day: at.toISOString().slice(0, 10) });
+    await start([each(picky, { input, user: { id: 7, role: "robot" } })]);
+    await clock.advance("1m");
+    expect(began).toEqual(["10:01:00 2026-11-17 7"]);
+  });
+
+  it("begins nothing when its input is wrong or cannot be made; this is logged, and the next one is tried", async () => {
+    let input: unknown = { day: 7 };
+    await start([each(picky, { input: () => (input instanceof Error ? Promise.reject(input) : input) })]);
+    await clock.advance("1m");
+    expect(messages()).toEqual(["error: Schedule each started no execution for 2026-11-17T10:01:00.000Z"]);
+    expect(logs[0]!.data!["error"]).toMatchObject({ message: expect.stringContaining("day") });
+    input = { day: "x" };
+    await clock.advance("1m");
+    expect(began).toEqual(["10:02:00 x schedule:each"]);
+    await save([
+      each(picky, {
+        input: () => {
+          throw new Error("no input");
+        },
+      }),
+    ]);
+    await clock.advance("1m");
+    expect(messages()).toHaveLength(2);
+    expect(began).toHaveLength(1);
+    expect(await view()).toMatchObject({ lastAt: "2026-11-17T10:03:00.000Z" });
+  });
+
+  it("is tried again while too many executions run", async () => {
+    const config = { server: { limits: { runningExecutions: 1, queuedExecutions: 1 } } };
+    await start([each(quick)], config);
+    for (const executionId of ["one", "two"])
+      void send("/workflows/slow/execute", "POST", { input: {}, options: { executionId } });
+    await gates.reached("one");
+    await clock.advance("1m");
+    expect(began).toEqual(["one"]);
+    expect(messages()).toEqual([
+      expect.stringContaining("warn: Schedule each cannot start an execution: Too many executions"),
+    ]);
+    for (const id of ["one", "two"]) gates.open(id);
+    await clock.advance("40s");
+    expect(began).toEqual(["one", "two", "10:01:00"]);
+  });
+
+  it("may have an input that is made by an async function; one that fails starts nothing", async () => {
+    let makes = async (): Promise<unknown> => ({ day: "today" });
+    await start([each(picky, { input: () => makes() })]);
+    await clock.advance("1m");
+    expect(began).toEqual(["10:01:00 today schedule:each"]);
+    makes = () => Promise.reject(new Error("no database"));
+    await clock.advance("1m");
+    expect(messages()).toEqual(["error: Schedule each started no execution for 2026-11-17T10:02:00.000Z"]);
+    expect((await send("/schedules/each/trigger", "POST")).status).toBe(500);
+    makes = async () => ({ day: "again" });
+    await clock.advance("1m");
+    expect(began.slice(1)).toEqual(["10:03:00 again schedule:each"]);
+  });
+
+  it("starts nothing, and holds up no other, when code of the workflow throws", async () => {
+    const broken = defineWorkflow({
+      id: "quick",
+      concurrency: {
+        limit: 1,
+        key() {
+          throw new Error("no key");
+        },
+      },
+    }).andThen({ id: "never", execute: () => 1 });
+    await start([each(broken)], { workflows: [broken, picky] });
+    await clock.advance("2m");
+    expect(await view()).toMatchObject({ lastAt: "2026-11-17T10:02:00.000Z" });
+  });
+
+  it("begins once when the machine was asleep, and none of those that are over a minute old", async () => {
+    await start([each(quick, {}, "20s")]);
+    await clock.jump("1h");
+    expect(began).toEqual(["11:00:00"].flatMap((last) => ["10:59:20", "10:59:40", last]));
+  });
+
+  it("does not begin again when the clock of the machine is set back; times that come for the first time do", async () => {
+    await start([each(quick)]);
+    await clock.advance("2m");
+    await clock.jump("-3m");
+    expect(await view()).toMatchObject({ nextAt: "2026-11-17T10:00:00.000Z" });
+    await clock.advance("4m");
+    expect(began).toEqual(["10:01:00", "10:02:00", "10:00:00", "10:03:00"]);
+    await restart([each(quick)], "1s");
+    await clock.advance("1m");
+    expect(began.slice(4)).toEqual(["10:04:00"]);
+  });
+
+  it("comes again after a clock that was years ahead is corrected", async () => {
+    await start([each(quick)]);
+    await clock.jump("520w");
+    await clock.advance("1m");
+    const ahead = began.length;
+    expect(ahead).toBeGreaterThan(0);
+    await clock.jump("-520w");
+    await clock.advance("1m");
+    await restart([each(quick)], "1s");
+    await clock.advance("1m");
+    expect(began.slice(ahead)).toEqual(["10:02:00", "10:03:00"]);
+  });
+
+  it("is not lost when the store fails for minutes, or is slow", async () => {
+    const failing = failingStore();
+    await start([each(quick, {}, "1h")], { backend: failing.backend });
+    await clock.advance("59m");
+    failing.isBroken = true;
+    await clock.advance("5m");
+    expect(began).toEqual([]);
+    failing.isBroken = false;
+    await clock.advance("10s");
+    expect(began).toEqual(["11:00:00"]);
+  });
+
+  it("is the last one only, of those that could not be started for hours", async () => {
+    const failing = failingStore();
+    await start([each(quick)], { backend: failing.backend });
+    failing.isBroken = true;
+    await clock.advance("3h");
+    failing.isBroken = false;
+    await clock.advance("10s");
+    expect(began).toEqual(["12:59:00", "13:00:00"]);
+  });
+
+  it("follows the clocks of its time zone where they are set forward and back", async () => {
+    clock = createClock({ now: "2026-03-28T12:00:00Z" });
+    const night = () => defineSchedule({ id: "night", cron: "30 2 * * *", timezone: "Europe/Berlin", workflow: quick });
+    await start([night()]);
+    await clock.advance("2d");
+    await server.close();
+    clock = createClock({ now: "2026-10-24T12:00:00Z" });
+    await start([night()]);
+    await clock.advance("2d");
+    const times = ["2026-03-29T01:00:00", "2026-03-30T00:30:00", "2026-10-25T00:30:00", "2026-10-26T01:30:00"];
+    expect(began).toEqual(times);
+  });
+});
+
+describe("a tick while an earlier execution has not ended", () => {
+  it("is left out, by default, also if that one is suspended", async () => {
+    await start([each(asking)]);
+    await clock.advance("3m");
+    expect(began).toEqual(["10:01:00"]);
+    expect(messages().filter((message) => message.includes("left out"))).toHaveLength(2);
+    await send("/workflows/asking/executions/schedule:each:2026-11-17T10:01:00.000Z/resume", "POST", { resumeData: 1 });
+    await clock.advance("1m");
+    expect(began).toEqual(["10:01:00", "10:01:00", "10:04:00"]);
+  });
+
+  it("begins as well with overlap allow", async () => {
+    await start([each(slow, { overlap: "allow" })]);
+    await clock.advance("3m");
+    expect(began).toEqual(["10:01:00", "10:02:00", "10:03:00"]);
+    for (const time of began) gates.open(time);
+  });
+
+  it("waits with overlap queue, at most one of them, also over a restart", async () => {
+    const queue = () => each(asking, { overlap: "queue" });
+    await start([queue()]);
+    await clock.advance("4m");
+    expect(began).toEqual(["10:01:00"]);
+    await restart([queue()], "30s");
+    expect(began).toEqual(["10:01:00"]);
+    await send("/workflows/asking/executions/schedule:each:2026-11-17T10:01:00.000Z/resume", "POST", { resumeData: 1 });
+    await clock.advance("10s");
+    expect(began.slice(2)).toEqual(["10:02:00"]);
+    await clock.advance("3m");
+    await send("/workflows/asking/executions/schedule:each:2026-11-17T10:02:00.000Z/resume", "POST", { resumeData: 1 });
+    await clock.advance("10s");
+    expect(began.slice(4)).toEqual(["10:05:00"]);
+  });
+
+  it("is left out while one runs that was triggered by hand; a trigger itself always begins", async () => {
+    await start([each(slow)]);
+    await clock.advance("1m");
+    const { status, body } = await send("/schedules/each/trigger", "POST");
+    expect(status).toBe(202);
+    expect(body.data).toEqual({
+      executionId: expect.stringMatching(/^schedule:each:manual-[\da-f-]{36}$/),
+      status: "running",
+    });
+    gates.open("10:01:00");
+    await clock.advance("2m");
+    expect(began).toEqual(["10:01:00", toShort(body.data.executionId)]);
+    gates.open(toShort(body.data.executionId));
+    await clock.advance("1m");
+    expect(began.slice(2)).toEqual(["10:04:00"]);
+    gates.open("10:04:00");
+  });
+});
+
+describe("ticks that came while no server ran", () => {
+  it("are not made up, by default", async () => {
+    await start([each(quick)]);
+    await restart([each(quick)], "5m");
+    await clock.advance("1m");
+    expect(began).toEqual(["10:06:00"]);
+  });
+
+  it("are made up as far as catchUp reaches, one after the other; those that come meanwhile are left out", async () => {
+    const schedule = () => each(slow, { catchUp: "3m" });
+    await start([schedule()]);
+    await restart([schedule()], "5m");
+    expect(began).toEqual(["10:03:00"]);
+    await clock.advance("2m");
+    expect(began).toEqual(["10:03:00"]);
+    for (const [index, time] of ["10:03:00", "10:04:00", "10:05:00"].entries()) {
+      expect(began.slice(index)).toEqual([time]);
+      gates.open(time);
+      await clock.advance("10s");
+    }
+    await clock.advance("1m");
+    expect(began.slice(3)).toEqual(["10:08:00"]);
+    gates.open("10:08:00");
+  });
+
+  it("wait on while live ticks come, also over a restart; live ones that were left out are not made up", async () => {
+    const schedule = () => each(asking, { catchUp: "1h" });
+    const resume = (time: string) =>
+      send(`/workflows/asking/executions/schedule:each:2026-11-17T${time}.000Z/resume`, "POST", { resumeData: 1 });
+    await start([schedule()]);
+    await clock.advance("1m");
+    await restart([schedule()], "2m");
+    await clock.advance("5m");
+    expect(await view()).toMatchObject({ lastAt: "2026-11-17T10:08:00.000Z" });
+    await restart([schedule()], "10s");
+    for (const time of ["10:01:00", "10:02:00", "10:03:00"]) {
+      expect(began.at(-1)).toBe(time);
+      await resume(time);
+      await clock.advance("10s");
+    }
+    await clock.advance("1m");
+    expect(began).toEqual(["10:01:00", "10:01:00", "10:02:00", "10:02:00", "10:03:00", "10:03:00", "10:09:00"]);
+  });
+
+  it("end with a pause, also in the middle", async () => {
+    const pausing = defineWorkflow({ id: "quick" }).andThen({
+      id: "pause",
+      async execute({ executionId }) {
+        began.push(toShort(executionId));
+        if (began.length === 3) await send("/schedules/each/pause", "POST");
+      },
+    });
+    const schedule = () => each(pausing, { catchUp: "1h" });
+    await start([schedule()], { workflows: [pausing, picky] });
+    await restart([schedule()], "30m", { workflows: [pausing, picky] });
+    await clock.advance("5m");
+    expect(began).toEqual(["10:01:00", "10:02:00", "10:03:00"]);
+  });
+
+  it("are made up over a second restart", async () => {
+    const schedule = () => each(asking, { catchUp: "1h" });
+    await start([schedule()]);
+    await restart([schedule()], "3m");
+    expect(began).toEqual(["10:01:00"]);
+    await restart([schedule()], "10s");
+    await send("/workflows/asking/executions/schedule:each:2026-11-17T10:01:00.000Z/resume", "POST", { resumeData: 1 });
+    await clock.advance("10s");
+    expect(began.slice(2)).toEqual(["10:02:00"]);
+  });
+
+  it("are the latest 100, if there are more", async () => {
+    const schedule = () => each(quick, { catchUp: "1d", overlap: "allow" }, "10s");
+    await start([schedule()]);
+    await restart([schedule()], "1h");
+    expect(began).toHaveLength(100);
+    expect([began[0], began.at(-1)]).toEqual(["10:43:30", "11:00:00"]);
+  });
+
+  it("are not made up in dev", async () => {
+    await start([each(quick, { catchUp: "1h" })]);
+    await restart([each(quick, { catchUp: "1h" })], "5m", { mode: "dev" });
+    await clock.advance("1m");
+    expect(began).toEqual(["10:06:00"]);
+  });
+});
+
+describe("a save", () => {
+  it("changes the times from then on, and nothing else", async () => {
+    await start([each(quick)]);
+    await clock.advance("1m");
+    await save([each(quick, { overlap: "allow" })]);
+    await clock.advance("1m");
+    await save([each(quick, {}, "30s")]);
+    await clock.advance("1m");
+    await save([]);
+    await clock.advance("5m");
+    await save([each(quick, { catchUp: "1h" }, "30s")]);
+    await clock.advance("30s");
+    expect(began).toEqual(["10:01:00", "10:02:00", "10:02:30", "10:03:00", "10:08:30"]);
+  });
+
+  it("drops a tick that was held when the times change, or the schedule is removed, or overlap is no longer queue", async () => {
+    const others = [[each(asking, { overlap: "queue" }, "7h")], [], [each(asking, { overlap: "skip" })]];
+    for (const [index, other] of others.entries()) {
+      const queue = each(asking, { overlap: "queue" });
+      await start([queue]);
+      await clock.advance("3m");
+      const [time] = began;
+      expect(began).toHaveLength(1);
+      await save(other);
+      await send(`/workflows/asking/executions/schedule:each:2026-11-17T${time}.000Z/resume`, "POST", {
+        resumeData: 1,
+      });
+      await save([queue]);
+      await clock.advance("30s");
+      expect(began, String(index)).toEqual([time, time]);
+      await clock.advance("30s");
+      expect(began).toHaveLength(3);
+      await server.close();
+      backend = embedded({ path: join(folder, `${files++}.db`), retention: false });
+      clock = createClock({ now: "2026-11-17T10:00:00.500Z" });
+      began = [];
+    }
+    await start([]);
+  });
+
+  it("that removes a schedule is stored in the end, although the store fails", async () => {
+    const failing = failingStore();
+    const schedule = () => each(quick, { catchUp: "1h" });
+    await start([schedule()], { backend: failing.backend });
+    failing.isBroken = true;
+    server.swap(toConfig([], { backend: failing.backend }));
+    await clock.advance("5s");
+    failing.isBroken = false;
+    await clock.advance("15s");
+    await restart([schedule()], "30m");
+    expect(began).toEqual([]);
+  });
+
+  it("leaves a schedule paused, as a restart does, and the time of a pause is not made up", async () => {
+    const schedule = () => each(quick, { catchUp: "1h" });
+    await start([schedule()]);
+    await clock.advance("1m");
+    expect((await send("/schedules/each/pause", "POST")).body.data).toEqual({
+      id: "each",
+      workflowId: "quick",
+      every: "1m",
+      timezone: "UTC",
+      paused: true,
+      lastAt: "2026-11-17T10:01:00.000Z",
+    });
+    await clock.advance("1m");
+    await save([each(quick, { catchUp: "1h", overlap: "allow" })]);
+    await clock.advance("1m");
+    await restart([schedule()], "1m");
+    expect(await view()).toMatchObject({ paused: true });
+    await clock.advance("1m");
+    expect((await send("/schedules/each/resume", "POST")).body.data).toMatchObject({
+      paused: false,
+      nextAt: "2026-11-17T10:06:00.000Z",
+    });
+    await clock.advance("1m");
+    expect(began).toEqual(["10:01:00", "10:06:00"]);
+    await restart([schedule()], "1s");
+    expect(began).toHaveLength(2);
+  });
+});

@@ -1,0 +1,18 @@
+import { expect, it } from "vitest";
+import { changeSchedule, type ScheduleChange, type StoredSchedule } from "../../src/engine/schedules.ts";
+
+const play = (...changes: ScheduleChange[]): StoredSchedule =>
+  changes.reduce<StoredSchedule | undefined>((stored, change) => changeSchedule("s", stored, change), undefined)!;
+const hold = (at: number): ScheduleChange => ({ tick: { at, isHeld: true } });
+const done = (at: number): ScheduleChange => ({ tick: { at, isHeld: false } });
+
+it("a late replica moves nothing back, and holds no old tick", () => {
+  expect(play(hold(2), done(2), hold(3), hold(2))).toMatchObject({ doneAt: 3, lastAt: 3, heldAt: 3 });
+  expect(play(done(3), done(2))).toMatchObject({ doneAt: 3, lastAt: 3 });
+  expect(play(hold(2), hold(2))).toMatchObject({ doneAt: 2, heldAt: 2 });
+});
+
+it("a tick that has begun is neither held nor missed any more", () => {
+  expect(play(hold(2), done(2)).heldAt).toBeUndefined();
+  expect(play({ missed: [1, 2, 3], doneAt: 5 }, done(2))).toMatchObject({ missed: [1, 3], doneAt: 5 });
+});

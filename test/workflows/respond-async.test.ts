@@ -1,0 +1,65 @@
+import { defineWorkflow } from "agentserve";
+import * as v from "valibot";
+import { expect, it } from "vitest";
+import { createGates } from "../harness/gates.ts";
+import { describeServer } from "../harness/server.ts";
+import { eventually } from "../harness/waiting.ts";
+
+const gates = createGates();
+const asks = defineWorkflow({ id: "asks", resumeSchema: v.object({ approved: v.boolean() }) })
+  .andThen({ id: "ask", execute: ({ suspend, resumeData }) => resumeData ?? suspend("Approve?") })
+  .andThen({
+    id: "pay",
+    async execute({ executionId, data }) {
+      await gates.pass(executionId);
+      return data;
+    },
+  });
+
+let counter = 0;
+
+describeServer("resume with Prefer: respond-async", { config: { workflows: [asks] } }, (server) => {
+  const headers = { prefer: "respond-async" };
+  async function suspended(): Promise<{ id: string; path: string }> {
+    const id = `async-${++counter}`;
+    await server.post("/workflows/asks/execute", { input: {}, options: { executionId: id } });
+    return { id, path: `/workflows/asks/executions/${id}` };
+  }
+
+  it("answers 202 while the execution runs, which then ends by itself", async () => {
+    const { id, path } = await suspended();
+    const {
+      status,
+      body,
+      headers: answered,
+    } = await server.post(`${path}/resume`, { resumeData: { approved: true } }, { headers });
+    expect(status).toBe(202);
+    expect(body).toEqual({ success: true, data: { executionId: id, status: "running" } });
+    expect(answered.get("x-execution-id")).toBe(id);
+    expect((await server.get(`${path}/state`)).body.data.status).toBe("running"); // its gate is closed
+    gates.open(id);
+    await eventually(async () =>
+      expect((await server.get(`${path}/state`)).body.data).toMatchObject({
+        status: "completed",
+        result: { approved: true },
+      }),
+    );
+  });
+
+  it("checks the data before it answers, and changes nothing if it is wrong", async () => {
+    const { path } = await suspended();
+    const refused = await server.post(`${path}/resume`, { resumeData: { approved: "yes" } }, { headers });
+    expect(refused.status).toBe(400);
+    expect(refused.body.error).toMatch(/^Invalid resume data: /);
+    expect((await server.get(`${path}/state`)).body.data.status).toBe("suspended");
+  });
+
+  it("decides between resumes at the same time before it answers: one 202, the others 404", async () => {
+    const { id, path } = await suspended();
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => server.post(`${path}/resume`, { resumeData: { approved: true } }, { headers })),
+    );
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([202, 404, 404, 404, 404]);
+    gates.open(id);
+  });
+});

@@ -1,0 +1,75 @@
+import { andAll, andSleep, andThen, andWaitFor, defineWorkflow } from "agentserve";
+import { createServer } from "agentserve/testing";
+import { expect, it, onTestFinished } from "vitest";
+import { bySize } from "../../harness/size.ts";
+import { describeServer } from "../../harness/server.ts";
+
+const waiting = defineWorkflow({ id: "waiting" }).andForEach({
+  id: "each",
+  items: () => Array.from({ length: 120 }, (_, index) => index),
+  concurrency: Infinity,
+  step: andAll({
+    id: "all",
+    steps: [
+      andWaitFor({ id: "paid", event: "paid", key: "k".repeat(200), timeout: "1d" }),
+      andSleep({ id: "nap", duration: "2d" }),
+    ],
+  }),
+});
+
+describeServer("lists of executions with many branches that wait", { config: { workflows: [waiting] } }, (server) => {
+  it("show the same suspension as the state, and find it by each of its kinds", async () => {
+    const id = `listed-${server.target.replaceAll(" ", "-")}`;
+    await server.post("/workflows/waiting/execute", { input: {}, options: { executionId: id } });
+    const { suspension } = (await server.get(`/workflows/waiting/executions/${id}/state`)).body.data;
+    expect(suspension).toMatchObject({ kind: "event", event: "paid", pendingCount: 240 });
+    for (const kind of ["event", "timer", "event,person"]) {
+      const { items } = (await server.get(`/executions?kind=${kind}&id=${id}`)).body.data;
+      expect(items.map((item: any) => item.suspension)).toEqual([suspension]);
+    }
+    expect((await server.get(`/executions?kind=person,system&id=${id}`)).body.data.items).toEqual([]);
+  });
+});
+
+it("pages through a long loop without a long turn of the event loop", async () => {
+  const count = bySize(2_000, 10_000);
+  const long = defineWorkflow({ id: "long" }).andForEach({
+    id: "each",
+    items: () => Array.from({ length: count }, (_, index) => index),
+    concurrency: 100,
+    step: andThen({ id: "pay", execute: ({ data }) => data }),
+  });
+  const server = createServer({ workflows: [long] });
+  onTestFinished(() => server.close());
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ input: {}, options: { executionId: "x" } });
+  await server.fetch(new Request("http://x/workflows/long/execute", { method: "POST", headers, body }));
+  const read = async (query: string): Promise<any> => {
+    const response = await server.fetch(new Request(`http://x/workflows/long/executions/x/steps?${query}`));
+    return ((await response.json()) as any).data;
+  };
+  /** The longest turn, by the processor time of this thread. */
+  let longest = 0;
+  let isOver = false;
+  let before = process.threadCpuUsage();
+  const turn = (): void => {
+    const { user, system } = process.threadCpuUsage(before);
+    longest = Math.max(longest, (user + system) / 1_000);
+    before = process.threadCpuUsage();
+    if (!isOver) setImmediate(turn);
+  };
+  await read(""); // once, for the compiler
+  before = process.threadCpuUsage();
+  setImmediate(turn);
+  const [loop] = (await read("")).items;
+  expect(loop.count).toEqual({ total: count, success: count });
+  const first = await read("under=each");
+  const next = await read(`under=each&cursor=${first.nextCursor}`);
+  isOver = true;
+  console.log(`steps of a loop of ${count} items: longest turn ${longest.toFixed(1)} ms`);
+  const paths = [...first.items, ...next.items].map(({ path }) => path);
+  expect(paths.filter((path) => path.endsWith("/pay"))).toEqual(
+    Array.from({ length: 200 }, (_, index) => `each/${index}/pay`),
+  );
+  expect(longest).toBeLessThan(50);
+});
