@@ -9,13 +9,14 @@ import { createAsk } from "./call/ask.ts";
 import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
 import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
+import type { RecordLimits } from "./call/recorded-calls.ts";
 import type { AgentDefinition } from "./define.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
 import type { SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
 
-interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions {
+interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordLimits {
   readonly agentCalls: number;
 }
 export interface AgentsOptions {
@@ -66,7 +67,7 @@ export function createAgents(given: AgentsOptions): Agents {
     return preparing;
   }
 
-  function begin({ agent, options = {}, callContext, signal, step }: AgentCall): Operation {
+  function begin({ agent, options = {}, callContext, signal, step, turn }: AgentCall): Operation {
     const isStep = step !== undefined;
     if (closing && !isStep) throw shuttingDown();
     if (!isStep && requests.size >= limits.agentCalls) {
@@ -83,6 +84,8 @@ export function createAgents(given: AgentsOptions): Agents {
       createRuntime,
       signal,
       step,
+      turn,
+      limits,
     });
     (isStep ? steps : requests).add(operation);
     return operation;

@@ -20,6 +20,11 @@ export interface ToolExecution {
   readonly signal: AbortSignal;
   /** The id of the tool call, as the model sent it. */
   readonly toolCallId: string;
+  /**
+   * A key for services that must not act twice. It is the same if a crash makes the tool run again, and differs between
+   * two calls.
+   */
+  readonly idempotencyKey: string;
 }
 
 /** The options of `defineTool()`. */

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { systemClock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
-import { unusedSlot, type CreateWalk } from "./attempts/walk.ts";
+import { codelessHost, type CreateWalk } from "./attempts/walk.ts";
 import { toRowMismatch } from "./compare-steps.ts";
 import type { EventBody } from "./events.ts";
 import type { Execution, StepPlace, Transition } from "./execution.ts";
@@ -41,10 +41,9 @@ export async function planFork(
   rows: readonly CopiedRow[],
 ): Promise<ForkSource> {
   const walk = createWalk(execution, {
+    ...codelessHost,
     readRow: () => undefined,
-    publishLive: () => {},
     clock: systemClock,
-    slot: unusedSlot,
   });
   try {
     const events = [...walk.next().events];

@@ -1,6 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { OutputOf, Schema } from "../core/schema.ts";
 import type { Execution, ExecutionStatus } from "./execution.ts";
+import type { AttemptRecords } from "./records.ts";
 import type { Agent, Prompt, WorkflowReference } from "./reference.ts";
 import type { Suspension, SuspensionKind } from "./suspension.ts";
 
@@ -174,5 +175,9 @@ export interface StepCaller {
   readonly signal: AbortSignal;
   /** Settles like `work`, which waits for another execution. Meanwhile the step may have no slot. */
   readonly waitOutside: <T>(work: () => Promise<T>) => Promise<T>;
+  /** The same when a crash repeats the attempt, and another one for each further attempt. */
+  readonly attemptId: string;
+  /** Opens the results that the attempt has recorded under names that begin with a scope. */
+  readonly openRecords: (scope: string) => Promise<AttemptRecords>;
 }
 export type CreateStepRuntime = (caller: StepCaller) => StepRuntime;

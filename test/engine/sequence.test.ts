@@ -1,4 +1,4 @@
-import { unusedSlot } from "../../src/engine/attempts/walk.ts";
+import { codelessHost } from "../../src/engine/attempts/walk.ts";
 import { readFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { defineWorkflow, embedded } from "agentserve";
@@ -40,7 +40,7 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
   onTestFinished(() => engine.close({ drainMs: 0 }));
 
   // Public methods are observed as they are called, private ones by V8's counts of calls.
-  const host = { readRow: () => undefined, publishLive: () => {}, clock: systemClock, slot: unusedSlot };
+  const host = { ...codelessHost, readRow: () => undefined, clock: systemClock };
   const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
   const LiveWalk = Object.getPrototypeOf(runnable.createWalk(execution, host)).constructor;
   const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Runs, Writer, Store };

@@ -11,6 +11,7 @@ export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart
   return async (agent, prompt, { schema, context: step, caller }) => {
     const { execution } = caller;
     if (!isAgent(agent)) throw new TypeError(`agent ${agent.id} was not created by defineAgent()`);
+    const records = await caller.openRecords("");
     const toShape = schema && (async () => fromSchema(schema));
     const parts = stream({
       agent,
@@ -19,6 +20,7 @@ export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart
       callContext: execution,
       signal: step.signal,
       step: caller,
+      turn: { id: caller.attemptId, records },
     });
     const { text, object } = await readAnswer(parts, step).catch((error: unknown) => {
       throw error instanceof ServeError ? toAgentError(error) : error;

@@ -10,6 +10,7 @@ import type { Sdk } from "../sdk.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import type { PreparedAgent } from "./prepare.ts";
+import type { DurableTurn } from "./recorded-calls.ts";
 import { toSdkSettings } from "./sdk-settings.ts";
 import { toUsageAttributes } from "./spans.ts";
 import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
@@ -56,6 +57,8 @@ export interface AgentCall {
   readonly signal: AbortSignal;
   /** The step of a workflow that the call comes from. @default none */
   readonly step?: StepCaller | undefined;
+  /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */
+  readonly turn?: DurableTurn | undefined;
 }
 /** A part of a stream that has started. An `error` part is always the last one. */
 export type StreamPart = AnswerPart | { readonly type: "error"; readonly error: ServeError };
@@ -65,7 +68,7 @@ export async function generate(parts: CallParts, question: Question): Promise<An
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   try {
-    const settings = await toSdkSettings(parts.agent, parts.operation, turn.prompt, shape);
+    const settings = await toSdkSettings(parts, question.input, turn.prompt, shape);
     return await finish(parts, shape, turn, await parts.agent.sdk.generateText(settings));
   } finally {
     turn.close();
@@ -79,7 +82,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
   const left = new AbortController();
   let result: SdkResult | undefined;
   try {
-    const settings = await toSdkSettings(parts.agent, parts.operation, turn.prompt, shape);
+    const settings = await toSdkSettings(parts, question.input, turn.prompt, shape);
     const { stream: answer } = toStreamText(parts.agent.sdk)({
       ...settings,
       abortSignal: AbortSignal.any([parts.operation.signal, left.signal]),
@@ -126,7 +129,7 @@ interface HeldTurn extends OpenTurn {
 }
 
 async function openTurn({ agent, operation, conversations }: CallParts, question: Question): Promise<HeldTurn> {
-  const messages = await toMessages(agent.sdk, question.input, question);
+  const messages = await toMessages(agent.sdk, operation.records?.found?.input ?? question.input, question);
   const input = { ...question, messages };
   const { signal, callContext } = operation;
   const { userId, conversationId } = callContext;

@@ -12,6 +12,7 @@ import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../
 import type { Sdk } from "../sdk.ts";
 import { toLogged, toServeError } from "./failure.ts";
 import { ModelCall } from "./model-call.ts";
+import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
 import { startAgentSpan, toModelSpan } from "./spans.ts";
 
 export interface AgentCallOptions extends ModelSettings {
@@ -32,6 +33,9 @@ export interface OperationOptions {
   readonly signal: AbortSignal;
   /** The step of a workflow that the call comes from. */
   readonly step: StepCaller | undefined;
+  /** The turn that a crash repeats. */
+  readonly turn: DurableTurn | undefined;
+  readonly limits: RecordLimits;
 }
 /** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
 export type CreateCallRuntime = (call: CallContext, signal: AbortSignal, step: StepCaller | undefined) => Runtime;
@@ -46,6 +50,8 @@ export class Operation {
   readonly isStep: boolean;
   readonly clock: Clock;
   readonly span: Span | undefined;
+  /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
+  readonly records: RecordedCalls | undefined;
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
   readonly #modelCalls: ModelCall[] = [];
@@ -57,7 +63,7 @@ export class Operation {
   #abandon: ((error: unknown) => void) | undefined;
 
   constructor(parts: OperationOptions) {
-    const { agent, options, callContext, step, signal } = parts;
+    const { agent, options, callContext, step, signal, turn, limits } = parts;
     this.agent = agent;
     this.options = options;
     this.callContext = callContext;
@@ -65,6 +71,7 @@ export class Operation {
     this.clock = parts.clock;
     this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
+    if (turn) this.records = new RecordedCalls(turn, limits, (error) => this.abort(error));
     if (signal.aborted) this.#leave();
     else signal.addEventListener("abort", this.#leave, { once: true });
   }
@@ -93,6 +100,10 @@ export class Operation {
       signal,
       logger: withData(withIds(this.#parts.logger, ids), { operationId }),
     };
+  }
+
+  toIdempotencyKey(toolCallId: string): string {
+    return this.records?.toIdempotencyKey(toolCallId) ?? `${this.context.operationId}/${toolCallId}`;
   }
 
   #spanIds(): Partial<SpanIds> {

@@ -7,6 +7,7 @@ import { isSchema, validate, type Schema } from "../../core/schema.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { AgentDefinition } from "../define.ts";
 import { findModel } from "../models/find-model.ts";
+import { recordModel } from "../models/recorded-model.ts";
 import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
 import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "../tool.ts";
@@ -28,7 +29,10 @@ export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, 
   const model = await toModel(sdk, agent, root);
   return {
     sdk,
-    model: (operation) => guardModel(sdk, model, limits, operation),
+    model: (operation) => {
+      const guarded = guardModel(sdk, model, limits, operation);
+      return operation.records ? recordModel(sdk, guarded, operation.records) : guarded;
+    },
     tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
   };
 }
@@ -50,7 +54,7 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
       description,
       inputSchema,
       execute: (input, { toolCallId, abortSignal }) =>
-        traced(operation, name, toolCallId, () => execute(tool, input, operation, toolCallId, abortSignal)),
+        recorded(operation, name, toolCallId, () => execute(tool, input, operation, toolCallId, abortSignal)),
     });
   }
   const { inputSchema, execute: run } = tool;
@@ -62,12 +66,19 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
   if (!run) return () => checked as SdkTool;
   return (operation) => {
     const runPlain = (...args: Parameters<typeof run>) =>
-      traced(operation, name, args[1].toolCallId, () => {
+      recorded(operation, name, args[1].toolCallId, () => {
         operation.signal.throwIfAborted(); // the SDK swallows the refusal of a hook
         return toPlainResult(run(...args));
       });
     return { ...checked, execute: runPlain } as SdkTool;
   };
+}
+
+/** Runs a tool, unless its result was recorded before a crash. */
+function recorded(operation: Operation, name: string, toolCallId: string, run: () => unknown): unknown {
+  const { records, signal } = operation;
+  const runTraced = (): unknown => traced(operation, name, toolCallId, run);
+  return records ? records.runTool(name, toolCallId, runTraced, signal) : runTraced();
 }
 
 /**
@@ -123,6 +134,7 @@ async function execute(
     runtime: operation.runtime,
     signal,
     toolCallId,
+    idempotencyKey: operation.toIdempotencyKey(toolCallId),
   });
   const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
   if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);

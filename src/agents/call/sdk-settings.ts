@@ -1,4 +1,4 @@
-import type { ModelMessage } from "ai";
+import type { ModelMessage, StepResult, ToolSet } from "ai";
 import { cut } from "../../core/cut.ts";
 import { badRequest } from "../../core/error.ts";
 import { currentSpan, toTraceparent } from "../../core/trace.ts";
@@ -7,27 +7,36 @@ import { toModelSettings, type ModelSettings } from "../define.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
 import type { Operation } from "./operation.ts";
+import type { AgentInput } from "./messages.ts";
 import type { PreparedAgent } from "./prepare.ts";
+import type { RecordedCalls } from "./recorded-calls.ts";
 
 /** The arguments of the SDK for one call. */
 export type SdkSettings = Parameters<Sdk["generateText"]>[0];
 
 export async function toSdkSettings(
-  agent: PreparedAgent,
-  operation: Operation,
+  { agent, operation }: { readonly agent: PreparedAgent; readonly operation: Operation },
+  input: AgentInput,
   messages: ModelMessage[],
   shape: ObjectShape | undefined,
 ): Promise<SdkSettings> {
   const { instructions, maxSteps, maxRetries, hooks, settings, tools } = operation.agent;
   const { providerOptions, ...asked } = toModelSettings(operation.options);
-  await operation.hook("onStart", { messages });
+  const { records } = operation;
+  if (!records?.found) await operation.hook("onStart", { messages });
+  const text = records?.found
+    ? records.found.instructions
+    : typeof instructions === "function"
+      ? await toInstructions(instructions, operation)
+      : instructions;
+  records?.begin({ input, instructions: text, tools: Object.keys(tools) });
   const all: SdkSettings = {
     ...settings,
     ...asked,
     // The cast is safe: provider options are JSON.
     providerOptions: mergeOptions(providerOptions, settings.providerOptions) as never,
     model: agent.model(operation),
-    instructions: typeof instructions === "function" ? await toInstructions(instructions, operation) : instructions,
+    instructions: text,
     messages,
     stopWhen: agent.sdk.isStepCount(Math.min(operation.options.maxSteps ?? maxSteps, maxSteps)),
     abortSignal: operation.signal,
@@ -39,18 +48,31 @@ export async function toSdkSettings(
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
   if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
   if (shape) all.output = toOutput(shape);
-  if (hooks.onStepEnd) all.onStepEnd = (step) => operation.hook("onStepEnd", { step });
+  // Hooks are not called again for calls that were recorded before a crash.
+  if (hooks.onStepEnd)
+    all.onStepEnd = (step) => (isRecorded(records, step) ? undefined : operation.hook("onStepEnd", { step }));
   if (hooks.onToolStart) {
-    all.onToolExecutionStart = ({ toolCall: { toolName, toolCallId, input } }) =>
-      operation.hook("onToolStart", { toolName, toolCallId, input });
+    all.onToolExecutionStart = ({ toolCall: { toolName, toolCallId, input: sent } }) =>
+      records?.isToolFound(toolCallId)
+        ? undefined
+        : operation.hook("onToolStart", { toolName, toolCallId, input: sent });
   }
   if (hooks.onToolEnd) {
-    all.onToolExecutionEnd = ({ toolCall: { toolName, toolCallId, input }, toolOutput }) => {
+    all.onToolExecutionEnd = ({ toolCall: { toolName, toolCallId, input: sent }, toolOutput }) => {
+      if (records?.isToolFound(toolCallId)) return undefined;
       const { output, error } = toolOutput as { output?: unknown; error?: unknown };
-      return operation.hook("onToolEnd", { toolName, toolCallId, input, output, error });
+      return operation.hook("onToolEnd", { toolName, toolCallId, input: sent, output, error });
     };
   }
   return all;
+}
+
+/** Returns true if a step of the SDK consists of calls that were recorded before a crash. */
+function isRecorded(records: RecordedCalls | undefined, { stepNumber, content }: StepResult<ToolSet>): boolean {
+  const ids = content.flatMap((part) =>
+    (part.type === "tool-result" || part.type === "tool-error") && !part.providerExecuted ? part.toolCallId : [],
+  );
+  return records?.isStepFound(stepNumber, ids) ?? false;
 }
 
 async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {

@@ -14,6 +14,7 @@ import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
 import { groupOf, type Admissible, type Reservation } from "../../engine/runs/groups.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import type { NextTimes } from "../../engine/runs/agenda.ts";
+import type { AttemptRecords } from "../../engine/records.ts";
 import { Changes } from "../../engine/runs/changes.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
@@ -331,6 +332,33 @@ export class Runs implements RunHost<StoredState> {
 
   readRow(run: EmbeddedRun, row: number): JsonText | undefined {
     return this.#store.text(run.committed.number, row);
+  }
+
+  async openRecords(run: EmbeddedRun, key: string): Promise<AttemptRecords> {
+    const { number } = run.committed;
+    const { records } = this.#store;
+    const write = (name: string, text: JsonText): Promise<void> =>
+      new Promise((resolve, reject) => {
+        const row = this.newRow();
+        const over = (): void => reject(new Error("The execution is no longer driven by this process"));
+        this.writer.write({
+          work: () => {
+            if (!run.isReleased) records.add(row, number, key, name, text);
+            return !run.isReleased;
+          },
+          done: (isWritten) => {
+            this.#watchers.get(run.execution.id)?.(); // as after a row
+            if (isWritten) resolve();
+            else over();
+          },
+          fail: reject,
+          stalled: () => {
+            if (run.isReleased) over();
+            return run.isReleased;
+          },
+        });
+      });
+    return { found: records.read(number, key), write };
   }
 
   commit(run: EmbeddedRun, change: Change, { done, fail, stalled }: Reactions<StoredState>): void {

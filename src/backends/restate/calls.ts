@@ -10,6 +10,7 @@ export interface ServiceNames {
   readonly group: string;
   readonly mailbox: string;
   readonly schedule: string;
+  readonly records: string;
 }
 export const toNames = (name: string): ServiceNames => ({
   register: name,
@@ -19,6 +20,7 @@ export const toNames = (name: string): ServiceNames => ({
   group: `${name}.group`,
   mailbox: `${name}.mailbox`,
   schedule: `${name}.schedule`,
+  records: `${name}.records`,
 });
 
 /** The handler of another service. */

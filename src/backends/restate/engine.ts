@@ -62,6 +62,7 @@ import { startedIn } from "./drive/rows.ts";
 import { findDifference } from "./drive/replay-rows.ts";
 import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
+import { createOpenRecords, createRecords } from "./records.ts";
 import { createScheduleBook, RestateSchedules } from "./schedules.ts";
 import { SettledStates } from "./settled-states.ts";
 import { States } from "./states.ts";
@@ -144,6 +145,7 @@ export class RestateEngine implements Engine {
       interruptions: this.#interruptions,
       closing,
       onSettled: options.onSettled,
+      openRecords: createOpenRecords(this.#client, this.#names),
     });
   }
 
@@ -160,6 +162,7 @@ export class RestateEngine implements Engine {
       createGroup(parts),
       createMailbox(parts),
       createScheduleBook(parts),
+      createRecords(parts),
     ];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();

@@ -9,6 +9,7 @@ import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
 import type { Admissible } from "../../engine/runs/groups.ts";
 import type { Changes } from "../../engine/runs/changes.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
+import type { AttemptRecords, OpenRecords } from "../../engine/records.ts";
 import type { Slots } from "../../engine/runs/slots.ts";
 import type { Arrivals } from "./arrivals.ts";
 import { handlerReadMs } from "./calls.ts";
@@ -19,6 +20,7 @@ import type { LocalPlaces } from "./groups/local-places.ts";
 import type { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
 import type { EventHead } from "./mailbox/service.ts";
 import type { Programs } from "./programs.ts";
+import { toRecordsKey } from "./records.ts";
 import type { RescueHost } from "./register/register-rescue.ts";
 import type { RescueInput } from "./register/register-state.ts";
 import { toEvents, type StoredRow } from "./drive/rows.ts";
@@ -44,6 +46,7 @@ interface ReplicaParts {
   readonly interruptions: Interruptions;
   readonly closing: AbortSignal;
   readonly onSettled: OnSettled | undefined;
+  readonly openRecords: OpenRecords;
 }
 
 /** This replica as its drives see it. */
@@ -113,6 +116,9 @@ export class Replica implements DriveHost, RescueHost {
   }
   settled(state: ExecutionState, failure: FailedStep | undefined): void {
     this.#parts.onSettled?.(state, failure);
+  }
+  openRecords(id: string, key: string): Promise<AttemptRecords> {
+    return this.#parts.openRecords(toRecordsKey(id, key));
   }
   publishLive(event: LiveEvent): void {
     this.#parts.readers.publish(event.executionId, event);

@@ -14,6 +14,7 @@ import type { Agent, Prompt } from "../reference.ts";
 import type { TableCode } from "../code-table.ts";
 import type { CodeTools, StepLimits } from "../definition.ts";
 import type { Execution, StoredError } from "../execution.ts";
+import { scopeRecords, type AttemptRecords } from "../records.ts";
 import { toRetryDelay } from "../walk/retry-delay.ts";
 import type { CreateStepRuntime, StepCaller, StepRuntime } from "../runtime.ts";
 import type { StepContext, SuspendOptions } from "../step-context.ts";
@@ -50,6 +51,8 @@ export class Attempt implements CodeTools {
   #controller: AbortController | undefined;
   #abortReason: string | undefined;
   #runtime: StepRuntime | undefined;
+  #records: Promise<AttemptRecords> | undefined;
+  #hasRecords = false;
 
   constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode) {
     this.host = host;
@@ -113,7 +116,19 @@ export class Attempt implements CodeTools {
   #toCaller(): StepCaller {
     const { execution, waitOutside } = this.host;
     const { idempotencyKey } = this.plan;
-    return { execution, idempotencyKey, signal: this.signal, waitOutside: (work) => waitOutside(this, work) };
+    return {
+      execution,
+      idempotencyKey,
+      signal: this.signal,
+      waitOutside: (work) => waitOutside(this, work),
+      attemptId: `${execution.id}/${this.plan.key}`,
+      openRecords: async (scope) => scopeRecords(await (this.#records ??= this.#openRecords()), scope),
+    };
+  }
+
+  #openRecords(): Promise<AttemptRecords> {
+    this.#hasRecords = true;
+    return this.host.openRecords(this.plan.key);
   }
 
   get argument(): unknown {
@@ -129,7 +144,7 @@ export class Attempt implements CodeTools {
     const ended = this.#ended;
     this.#ended = undefined;
     if (this.#timer) this.host.clock.clearTimeout(this.#timer);
-    ended?.(result);
+    ended?.(this.#hasRecords ? { ...result, hasRecords: true } : result);
   }
 
   #toFailure(error: unknown): AttemptResult {

@@ -63,7 +63,7 @@ class LiveWalk implements Walk {
   readonly #counts: WorkflowCounts["attempts"] | undefined;
 
   constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, host: WalkHost) {
-    const { readRow, publishLive, clock, slot } = host;
+    const { readRow, publishLive, clock, slot, openRecords } = host;
     const { workflow, logger, tracer, metrics, ask, createRuntime, stepTimeoutMs, stepValueBytes, hold } = options;
     const { loopItems, loopConcurrency, inlineSleepMs } = options;
     const interpreter = new Interpreter(workflow, codes, execution);
@@ -75,9 +75,10 @@ class LiveWalk implements Walk {
     const failures = new LoggedFailures();
     const limits = { loopItems, loopConcurrency, inlineSleepMs };
     const own = { logger, ask, createRuntime, stepTimeoutMs, stepValueBytes, limits };
+    const means = { readRow, publishLive, clock, slot, openRecords };
     const waitOutside: AttemptHost["waitOutside"] = (attempt, work) =>
       (this.#outside ??= new OutsideWaits(slot, this.#attempts)).wait(attempt, work);
-    this.#host = { execution, spans, failures, ...own, readRow, publishLive, clock, slot, waitOutside, output };
+    this.#host = { execution, spans, failures, ...own, ...means, waitOutside, output };
     this.#letGo = hold();
     this.#counts = metrics?.workflow(workflow.id).attempts;
   }

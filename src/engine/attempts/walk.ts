@@ -3,6 +3,7 @@ import type { JsonText } from "../../core/json.ts";
 import type { LiveEvent } from "../events.ts";
 import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
+import type { OpenRecords } from "../records.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import type { ReadRow, Value } from "../walk/value.ts";
 
@@ -45,6 +46,8 @@ export interface WalkHost {
   /** The times of results, and the time limits of steps. Restate: the clock of the replica. */
   readonly clock: Clock;
   readonly slot: WalkSlot;
+  /** Restate: an object for each attempt. The attempt that has opened it last may write. */
+  readonly openRecords: OpenRecords;
 }
 /** The slot of a walk, which it lends while its code waits for other executions. */
 export interface WalkSlot {
@@ -52,6 +55,10 @@ export interface WalkSlot {
   /** Resolves when it has a slot again. Never, if the walk is released before. */
   regain(): Promise<void>;
 }
-/** The slot of a walk that runs no code. */
-export const unusedSlot: WalkSlot = { lend() {}, regain: () => Promise.resolve() };
+/** The host of a walk that runs no code. */
+export const codelessHost: Pick<WalkHost, "publishLive" | "slot" | "openRecords"> = {
+  publishLive() {},
+  slot: { lend() {}, regain: () => Promise.resolve() },
+  openRecords: () => Promise.reject(new Error("This walk runs no code")),
+};
 export type CreateWalk = (execution: Execution, host: WalkHost) => Walk;

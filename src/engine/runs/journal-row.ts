@@ -18,9 +18,16 @@ export interface JournalRow {
    */
   readonly body: string | null;
   readonly bytes?: number;
+  /** Of the result of an attempt that has recorded others before: they are removed with the commit of this row. */
+  readonly hasRecords?: true;
 }
 
 export function toEntryRow(id: number, key: string, result: AttemptResult): JournalRow {
+  const row = toResultRow(id, key, result);
+  return result.hasRecords ? { ...row, hasRecords: true } : row;
+}
+
+function toResultRow(id: number, key: string, result: AttemptResult): JournalRow {
   const { at } = result;
   if ("error" in result) return { id, key, kind: "error", at, body: toFailureText(result) };
   if ("suspended" in result) return { id, key, kind: "suspended", at, body: JSON.stringify(result.suspended) };

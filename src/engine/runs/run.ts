@@ -3,6 +3,7 @@ import { longestTimerMs } from "../../core/duration.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { AcceptedEvent, CreateWalk, Walk } from "../attempts/walk.ts";
 import type { EventBody, LiveEvent } from "../events.ts";
+import type { AttemptRecords } from "../records.ts";
 import { toRowMismatch } from "../compare-steps.ts";
 import type { CopiedRow } from "../fork.ts";
 import type {
@@ -85,6 +86,8 @@ export interface RunHost<State extends ExecutionState> {
   /** Reserves the number of the next journal row. */
   newRow(): number;
   readRow(run: Run<State>, row: number): JsonText | undefined;
+  /** Opens the results that the attempt with this key records. */
+  openRecords(run: Run<State>, key: string): Promise<AttemptRecords>;
   /** Writes a change in one transaction, and calls `done` in the order of the commits. */
   commit(run: Run<State>, change: Change, reactions: Reactions<State>): void;
   publish(run: Run<State>, change: Change, commit: Commit<State>): void;
@@ -163,6 +166,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
       publishLive: (event) => host.publishLive(event),
       clock: host.clock,
       slot: { lend: () => host.lend(this), regain: () => host.regain(this) },
+      openRecords: (key) => host.openRecords(this, key),
     });
   }
 
@@ -362,7 +366,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
     if (text === undefined || this.#bytes + Buffer.byteLength(text) <= executionBytes) return result;
     const message = `The values of the execution take more than ${executionBytes} bytes (limits.executionBytes)`;
-    return { at: result.at, error: { message, shown: true }, isFinal: true };
+    return { at: result.at, error: { message, shown: true }, isFinal: true, hasRecords: result.hasRecords };
   }
 
   readonly #onResult: Reactions<State> = {

@@ -24,7 +24,10 @@ export interface LoopStart {
   readonly isData?: true | undefined;
 }
 /** The result of an attempt, before the journal has a row for it. */
-export type AttemptResult = EntryResult<JsonText | undefined>;
+export type AttemptResult = EntryResult<JsonText | undefined> & {
+  /** The attempt has recorded results, which are removed with the commit of this one. */
+  readonly hasRecords?: true | undefined;
+};
 
 /** One input of a walk, in the order of the journal: the end of an entry or of a wait, or a transition made from outside. */
 export type JournalInput =

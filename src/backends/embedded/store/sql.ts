@@ -3,6 +3,7 @@ import { mostCounted } from "../../../engine/backend.ts";
 import { childTable } from "./child-table.ts";
 import { eventTable } from "./event-table.ts";
 import { messageTables } from "./message-store.ts";
+import { recordTable } from "./record-table.ts";
 import { scheduleTable } from "./schedule-table.ts";
 import { waitTables } from "./wait-table.ts";
 
@@ -10,7 +11,7 @@ import { waitTables } from "./wait-table.ts";
 export const maxCrashes = 2;
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
-export const format = 9;
+export const format = 10;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
 // number of the last event so far.
@@ -46,6 +47,7 @@ export const schema: string = `
   ${waitTables}
   ${eventTable}
   ${childTable}
+  ${recordTable}
   ${scheduleTable}`;
 const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last, retried
   from executions join definitions using (definition)`;
@@ -54,7 +56,9 @@ const rowColumns = `n as id, key, replace(kind, 'signal', 'command') as kind, at
       case when octet_length(body) <= ${maxInlineBytes} or kind not in ('value', 'loop') then body
         when kind = 'loop' then substr(body, 1, instr(body, char(10))) end as body`;
 const afterRow = "from journal where number = ? and n > ? order by n limit ?";
-const lastRow = "(select coalesce(max(n), 0) from journal where journal.number = executions.number)";
+/** The number of the last row or record. */
+const lastRow = `max((select coalesce(max(n), 0) from journal where journal.number = executions.number),
+  (select coalesce(max(n), 0) from records where records.number = executions.number))`;
 /** One that waits for the end of a retry delay without a run was not interrupted. */
 const isAwake = "not exists (select 1 from timers where timers.number = executions.number)";
 /** Every statement on executions and their journals, except those of `execution-list`. */
@@ -108,7 +112,7 @@ export const statements = {
       and (?3 is null or user = ?3) and (?4 is null or substr(id, 1, length(?4)) = ?4) order by number desc limit ?5`,
   suspended: `select count(*) as count from
     (select 1 from executions where workflow = ? and status = 'suspended' limit ${mostCounted})`,
-  lastRow: "select max(n) as n from journal",
+  lastRow: "select max((select coalesce(max(n), 0) from journal), (select coalesce(max(n), 0) from records)) as n",
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
   // Commands are stored under the name that they had in the first release.
   journal: `select ${rowColumns} ${afterRow}`,

@@ -21,6 +21,7 @@ import { ExecutionList } from "./execution-list.ts";
 import { MessageStore } from "./message-store.ts";
 import { migrate } from "./migrations.ts";
 import { ChildTable } from "./child-table.ts";
+import { RecordTable } from "./record-table.ts";
 import { ScheduleTable } from "./schedule-table.ts";
 import { EventTable } from "./event-table.ts";
 import { statements } from "./sql.ts";
@@ -78,6 +79,7 @@ export class Store {
   readonly list: ExecutionList;
   readonly waits: WaitTable;
   readonly children: ChildTable;
+  readonly records: RecordTable;
   readonly schedules: ScheduleTable;
   readonly sentEvents: EventTable;
   /** The format that the file had when it was opened; 0 if it was new. */
@@ -107,6 +109,7 @@ export class Store {
       this.list = new ExecutionList(this.#db);
       this.waits = new WaitTable(this.#db);
       this.children = new ChildTable(this.#db);
+      this.records = new RecordTable(this.#db);
       this.schedules = new ScheduleTable(this.#db);
       this.sentEvents = new EventTable(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
@@ -163,6 +166,7 @@ export class Store {
     }
     for (const one of change.joined ?? []) this.add(number, one, seq - events.length, []);
     if (row) this.add(number, row, seq, events);
+    if (row?.hasRecords) this.records.remove(number, row.key);
     const last = states.at(-1)?.last;
     // A change before this one may be part of the same transaction.
     if (last && (hasWaits(state.last) || state.epoch !== epoch)) this.waits.remove(number);
@@ -381,6 +385,7 @@ export class Store {
       if (!hasEnded) this.waits.remove(row.number);
       this.#statements.removeExecution.run(row.number);
       this.children.remove(row.number);
+      this.records.removeAll(row.number);
       if (!hasEnded) waited.push(row.id);
     }
     const last = found.at(-1);

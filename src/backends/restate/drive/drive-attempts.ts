@@ -128,5 +128,5 @@ function toAccepted(result: AttemptResult): AttemptResult {
   if (text === undefined || Buffer.byteLength(text) <= surelyAccepted) return result;
   if (Buffer.byteLength(JSON.stringify(result)) <= mostBytes) return result;
   const error = { message: "The value takes more than 30 MB, which Restate accepts", shown: true };
-  return { at: result.at, error, isFinal: true };
+  return { at: result.at, error, isFinal: true, hasRecords: result.hasRecords };
 }

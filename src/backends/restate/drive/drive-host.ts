@@ -2,6 +2,7 @@ import type { Program } from "../../../engine/backend.ts";
 import type { LiveEvent } from "../../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../../engine/execution.ts";
 import type { FailedStep } from "../../../engine/execution-log.ts";
+import type { AttemptRecords } from "../../../engine/records.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { MailboxReader } from "../mailbox/find-takes.ts";
@@ -34,6 +35,8 @@ export interface DriveHost extends MailboxReader {
    */
   publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay?: boolean): void;
   publishLive(event: LiveEvent): void;
+  /** Opens the results that an attempt records. */
+  openRecords(id: string, key: string): Promise<AttemptRecords>;
   /** A drive of this replica has made a transition. Not called again when the drive is repeated. */
   settled(state: ExecutionState, failure: FailedStep | undefined): void;
   /** Ends a drive that cannot continue. Another one continues from the rows. */

@@ -161,7 +161,7 @@ export class DriveRows {
     const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
     if (text === undefined || this.#bytes + Buffer.byteLength(text) <= executionBytes) return result;
     const message = `The values of the execution take more than ${executionBytes} bytes (limits.executionBytes)`;
-    return { at: result.at, error: { message, shown: true }, isFinal: true };
+    return { at: result.at, error: { message, shown: true }, isFinal: true, hasRecords: result.hasRecords };
   }
 }
 

@@ -24,6 +24,7 @@ import type { Admissible } from "../../../engine/runs/groups.ts";
 import { toText, type Value } from "../../../engine/walk/value.ts";
 import { findTakes } from "../mailbox/find-takes.ts";
 import { toMailboxKey } from "../mailbox/mailbox-key.ts";
+import { toRecordsKey } from "../records.ts";
 import { DriveAgenda, type DueInput } from "./drive-agenda.ts";
 import { DriveAttempts, type AttemptInput } from "./drive-attempts.ts";
 import type { DriveParts, Seat } from "./drive-host.ts";
@@ -124,6 +125,7 @@ export class Drive implements LocalDrive, Admissible {
       publishLive: (event) => host.publishLive(event),
       clock: systemClock,
       slot: { lend: () => this.#lend(), regain: () => this.#regain() },
+      openRecords: (key) => host.openRecords(input.execution.id, key),
     });
     this.#attempts = new DriveAttempts({ context, walk: this.#walk, mayRun: () => this.#mayRun() });
     this.#agenda = new DriveAgenda(context, (key) => this.#walk.isWaitingFor(key));
@@ -210,10 +212,18 @@ export class Drive implements LocalDrive, Admissible {
     }
     const ended = this.#attempts.take(heard);
     if (!ended) return false;
+    if (ended.result.hasRecords) this.#clearRecords(ended.plan.key);
     this.#isStoring = true;
     const hasEnded = await this.#take(toEntryRow(this.#rows.count, ended.plan.key, this.#rows.toKept(ended.result)));
     this.#isStoring = false;
     return hasEnded;
+  }
+
+  /** The result of the attempt is in Restate's journal: what it has recorded before is not needed. */
+  #clearRecords(key: string): void {
+    const { names, calls } = this.#parts;
+    const target = { service: names.records, key: toRecordsKey(this.execution.id, key), method: "clear" };
+    calls.tell(this.#context, target, null);
   }
 
   async #obey(command: Transition, takes?: readonly Take[]): Promise<boolean> {

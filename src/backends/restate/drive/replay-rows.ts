@@ -1,6 +1,6 @@
 import { systemClock } from "../../../core/clock.ts";
 import type { JsonText } from "../../../core/json.ts";
-import { unusedSlot, type Walk } from "../../../engine/attempts/walk.ts";
+import { codelessHost, type Walk } from "../../../engine/attempts/walk.ts";
 import type { Program } from "../../../engine/backend.ts";
 import { toRowMismatch } from "../../../engine/compare-steps.ts";
 import type { Execution } from "../../../engine/execution.ts";
@@ -67,7 +67,7 @@ export function createReadingWalk(execution: Execution, rows: readonly StoredRow
     const row = texts.get(number);
     return number === inputRow ? execution.input : row && textOf(row);
   };
-  return createWalk(execution, { readRow, publishLive: () => {}, clock: systemClock, slot: unusedSlot });
+  return createWalk(execution, { ...codelessHost, readRow, clock: systemClock });
 }
 
 const toStatusMismatch = ({ row }: StoredRow): string =>

@@ -1,4 +1,4 @@
-import { unusedSlot } from "../../../../src/engine/attempts/walk.ts";
+import { codelessHost } from "../../../../src/engine/attempts/walk.ts";
 import assert from "node:assert/strict";
 import { systemClock } from "../../../../src/core/clock.ts";
 import type { WorkflowDefinition } from "../../../../src/engine/definition.ts";
@@ -44,7 +44,7 @@ export function replay(
   isSteady = false,
 ) {
   const readRow = (row: number) => (row === 0 ? execution.input : textOf(rows.find((one) => one.n === row)!));
-  const host = { readRow, publishLive: () => {}, clock: systemClock, slot: unusedSlot };
+  const host = { ...codelessHost, readRow, clock: systemClock };
   const walk = createProgram(programOptions(definition, createTestLogger([]))).createWalk(execution, host);
   const started = new Set<string>();
   const parks = new Map<string, ParkedBranch<Value>>();

@@ -1,0 +1,94 @@
+import type {
+  InvocationId,
+  ObjectContext,
+  ObjectSharedContext,
+  VirtualObjectDefinition,
+} from "@restatedev/restate-sdk";
+import { newId } from "../../core/id.ts";
+import type { JsonText } from "../../core/json.ts";
+import type { OpenRecords } from "../../engine/records.ts";
+import { reading, shortHandlers, type Calls, type ServiceNames } from "./calls.ts";
+import type { RestateClient } from "./client/client.ts";
+import type { RestateSdk } from "./sdk.ts";
+
+/** The time after which the records of an attempt that has left no result are removed. */
+const keptMs = 30 * 86_400_000;
+
+/** The key of the object that has the records of one attempt. */
+export const toRecordsKey = (id: string, key: string): string => `${id} ${key}`;
+
+interface WriteInput {
+  /** The attempt that has opened the records. */
+  readonly owner: string;
+  readonly name: string;
+  readonly text: JsonText;
+}
+interface RecordsParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+}
+
+const toStateKey = (name: string): string => `r${name}`;
+
+/**
+ * The results that one attempt records. Its state, by key: `owner` is the run of the attempt that may write, `expiry` the
+ * scheduled call that removes everything, and `r<name>` one result.
+ *
+ * The owner is the fence: a replica that was cut off and still runs the attempt cannot add to the records of its successor.
+ */
+export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjectDefinition<string, unknown> {
+  return sdk.object({
+    name: names.records,
+    options: shortHandlers,
+    handlers: {
+      /** Makes a run of the attempt the owner. Returns the names of the results. */
+      async open(context: ObjectContext, owner: string): Promise<string[]> {
+        context.set("owner", owner);
+        if ((await context.get("expiry")) === null) {
+          const target = { service: names.records, key: context.key, method: "clear" };
+          context.set("expiry", await calls.send(context, target, null, keptMs));
+        }
+        const keys = await context.stateKeys();
+        return keys.filter((key) => key.startsWith(toStateKey(""))).map((key) => key.slice(1));
+      },
+
+      /** Stores a result. Returns false if another run of the attempt is the owner. */
+      async write(context: ObjectContext, { owner, name, text }: WriteInput): Promise<boolean> {
+        if ((await context.get("owner")) !== owner) return false;
+        context.set(toStateKey(name), text);
+        return true;
+      },
+
+      read: sdk.handlers.object.shared(
+        reading,
+        (context: ObjectSharedContext, name: string): Promise<JsonText | null> => context.get(toStateKey(name)),
+      ),
+
+      async clear(context: ObjectContext): Promise<void> {
+        const expiry = await context.get<InvocationId>("expiry");
+        if (expiry !== null) context.cancel(expiry);
+        context.clearAll();
+      },
+    },
+  });
+}
+
+export function createOpenRecords(client: RestateClient, names: ServiceNames): OpenRecords {
+  return async (key) => {
+    const owner = newId();
+    const known = await client.write<string[]>(names.records, key, "open", owner);
+    const texts = await Promise.all(
+      known.map((name) => client.read<JsonText | null>(names.records, key, "read", name)),
+    );
+    const found = known.map((name, index) => [name, texts[index]] as const);
+    return {
+      found: new Map(found.filter((one): one is readonly [string, JsonText] => typeof one[1] === "string")),
+      async write(name, text) {
+        const input: WriteInput = { owner, name, text };
+        if (await client.write<boolean>(names.records, key, "write", input)) return;
+        throw new Error("The attempt was repeated on another replica");
+      },
+    };
+  };
+}

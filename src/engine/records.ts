@@ -1,0 +1,24 @@
+import type { JsonText } from "../core/json.ts";
+
+/**
+ * The results that one attempt records while it runs, by name. A crash repeats the attempt under the same journal key, and
+ * the repetition finds them. They are removed with the commit of the attempt's own result.
+ */
+export interface AttemptRecords {
+  /** The results that were recorded before a crash. */
+  readonly found: ReadonlyMap<string, JsonText>;
+  /** Records a result. Durable when it resolves. Rejects if the attempt has been repeated elsewhere. */
+  write(name: string, text: JsonText): Promise<void>;
+}
+
+/** Opens the records of an attempt, by the journal key of its result. */
+export type OpenRecords = (key: string) => Promise<AttemptRecords>;
+
+/** Returns the records whose names begin with a scope, without it. */
+export function scopeRecords({ found, write }: AttemptRecords, scope: string): AttemptRecords {
+  const own = [...found].filter(([name]) => name.startsWith(scope));
+  return {
+    found: new Map(own.map(([name, text]) => [name.slice(scope.length), text])),
+    write: (name, text) => write(scope + name, text),
+  };
+}
