@@ -72,7 +72,7 @@ export class Client {
         await retry(this, witness);
         continue;
       }
-      const isLate = await this.#wait(witness, view);
+      const isLate = await this.#wait(witness, view, ending);
       if (isLate) continue;
       if (ending === "stay") return;
       if (ending === "cancel") await this.#cancel(witness, "cancelled while it was suspended");
@@ -83,9 +83,9 @@ export class Client {
   }
 
   /** Waits for what ends a suspension without a resume, if it is of that kind. A resume may be its rival. */
-  async #wait(witness: Witness, { suspension }: View): Promise<boolean> {
+  async #wait(witness: Witness, { suspension }: View, ending: Plan["ending"]): Promise<boolean> {
     const { plan } = this;
-    if (!endsByItself(suspension) || (plan.ending === "cancel" && plan.n % 2 === 0)) return false;
+    if (!endsByItself(suspension) || (ending === "cancel" && plan.n % 2 === 0)) return false;
     if (suspension.kind === "event") await this.#poster.send(witness, suspension.stepId === "second" ? 2 : 1);
     if (suspension.kind === "person" && plan.rivals) {
       await sleep(Math.max(0, Date.parse(suspension.deadline) - Date.now() - (plan.n % 8)));
