@@ -1,11 +1,12 @@
 import { systemClock, type Clock } from "../core/clock.ts";
-import { busy, shuttingDown, type ServeError } from "../core/error.ts";
+import { busy, DetailedError, shuttingDown, type ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { createAsk } from "./call/ask.ts";
+import { ModelError } from "./call/failure.ts";
 import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
 import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
@@ -30,6 +31,8 @@ export interface AgentsOptions {
   /** The folder from which the provider package of a model named by a string is resolved. */
   readonly root: string;
   readonly createRuntime: CreateCallRuntime;
+  /** True if errors of models have the provider's own message as `detail`. */
+  readonly showDetail: boolean;
 }
 
 /** The agents of one server and the calls in flight. */
@@ -49,7 +52,17 @@ export interface Agents {
 }
 
 export function createAgents(given: AgentsOptions): Agents {
-  const { conversations, limits, logger, tracer, metrics, root, createRuntime, clock = systemClock } = given;
+  const {
+    conversations,
+    limits,
+    logger,
+    tracer,
+    metrics,
+    root,
+    createRuntime,
+    showDetail,
+    clock = systemClock,
+  } = given;
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
   /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
@@ -139,6 +152,12 @@ export function createAgents(given: AgentsOptions): Agents {
     }
   }
 
+  async function toFailure(operation: Operation, error: unknown): Promise<ServeError> {
+    const failure = await operation.fail(await loadSdk().catch(() => undefined), error);
+    const isDetailed = showDetail && !operation.isStep && failure instanceof ModelError;
+    return isDetailed ? new DetailedError(failure, { detail: failure.detail }, []) : failure;
+  }
+
   async function close({ drainMs }: { drainMs: number }): Promise<void> {
     const idle = Promise.withResolvers<void>();
     closing = idle;
@@ -168,7 +187,5 @@ export function createAgents(given: AgentsOptions): Agents {
   };
 }
 
-const toFailure = async (operation: Operation, error: unknown): Promise<ServeError> =>
-  operation.fail(await loadSdk().catch(() => undefined), error);
 /** The time in milliseconds that aborted calls have to send their error. */
 const lastWordMs = 100;

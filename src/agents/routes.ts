@@ -76,15 +76,20 @@ const ChatBody = v.pipe(
 const ChatChunk = v.pipe(v.objectWithRest({ type: v.string() }, v.unknown()), v.title("ChatChunk"));
 
 const errors = {
+  400: "The request is invalid, or the conversation is too long for the model",
   404: "Agent not found",
+  429: "The rate limit of the model is reached, or that of the server; Retry-After has the seconds to wait, if they are known",
   499: "The client closed the request",
-  502: "The model call failed",
+  502: "The model call failed, or the model rejected the credentials",
   503: "The server is shutting down, too many calls are in flight or queued, too much data is in flight, or storage cannot be written",
   504: "The model call timed out",
   507: "Storage is full, and the call has a conversation",
   default: "A hook of the agent rejected the call",
 };
-const objectErrors = { ...errors, 502: "The model call failed, or its answer does not match the schema" };
+const objectErrors = {
+  ...errors,
+  502: "The model call failed, the model rejected the credentials, or its answer does not match the schema",
+};
 
 export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): readonly Route<AgentsOfSnapshot>[] {
   return [

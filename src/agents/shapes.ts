@@ -80,7 +80,7 @@ export const ObjectEventShape: v.GenericSchema = v.pipe(
   v.variant("type", [
     v.object({ type: v.literal("partial-object"), object: v.unknown() }),
     v.object({ type: v.literal("object"), object: v.unknown(), usage: UsageShape, finishReason: v.string() }),
-    v.object({ type: v.literal("error"), error: v.string() }),
+    v.object({ type: v.literal("error"), error: v.string(), detail: v.optional(v.string()) }),
   ]),
   v.title("ObjectEvent"),
 );
@@ -151,6 +151,6 @@ export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntr
     ...metadata,
   }),
   part("finish", { finishReason: v.string(), usage: UsageShape, totalUsage: UsageShape }),
-  part("error", { error: v.string() }),
+  part("error", { error: v.string(), detail: Text }),
 ]);
 export const StreamEventShape: v.GenericSchema = v.pipe(v.union(Object.values(EventShapes)), v.title("AgentEvent"));

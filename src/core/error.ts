@@ -46,8 +46,8 @@ export class AgentError extends ServeError {
 /** The fields of an error body beside `error`. */
 export interface ErrorFields {
   /** The execution that the error is about. It has begun. */
-  readonly executionId: string;
-  /** The text of an error that `error` hides. Only `dev` sends it. */
+  readonly executionId?: string | undefined;
+  /** The text of an error that `error` hides, or the message of a model's provider. Only `dev` sends it. */
   readonly detail?: string | undefined;
 }
 
@@ -64,6 +64,10 @@ export class DetailedError extends ServeError {
     this.fields = fields;
   }
 }
+
+/** Returns the `detail` of an error, for a stream that has begun. */
+export const toDetail = (error: unknown): string | undefined =>
+  error instanceof DetailedError ? error.fields.detail : undefined;
 
 /** Returns false for the status of a request that would be refused again. */
 export const isPassing = (status: number): boolean => status < 400 || status > 499 || passing.has(status);

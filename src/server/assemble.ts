@@ -132,6 +132,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     root,
     createRuntime: (call, signal, within) =>
       createRuntime(runtimeParts, { actor: actingFor(call), snapshot: current, signal, within }),
+    showDetail: mode === "dev",
   });
   const ready = serving ? () => serving.open() : () => Promise.reject(new ServeError(503, "The server is not started"));
   const runtimeParts: RuntimeParts = { engine, agents, ready, stepValueBytes: limits.stepValueBytes };

@@ -1,3 +1,4 @@
+import { toDetail } from "../../core/error.ts";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { isDeeper } from "../../core/json.ts";
 import type { StreamPart } from "../call/call.ts";
@@ -33,7 +34,7 @@ export async function* toObjectEvents(
       const { object, usage, finishReason } = part.answer;
       yield { type: "object", object, usage: toUsage(usage), finishReason };
     } else if (part.type === "error") {
-      yield { type: "error", error: part.error.message };
+      yield { type: "error", error: part.error.message, detail: toDetail(part.error) };
     }
   }
 }

@@ -1,5 +1,5 @@
 import type { LanguageModelUsage } from "ai";
-import { toErrorMessage } from "../../core/error.ts";
+import { toDetail, toErrorMessage } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 import { EventShapes, type Usage } from "../shapes.ts";
 
@@ -31,6 +31,7 @@ function toKnown(part: StreamPart): Record<string, unknown> {
     case "reasoning-file":
       return { ...part, mediaType: part.file.mediaType, data: part.file.base64 };
     case "error":
+      return { ...part, error: part.error.message, detail: toDetail(part.error) };
     case "tool-error":
       return { ...part, error: toErrorMessage(part.error) };
     case "tool-call":

@@ -1,21 +1,56 @@
 import { cut } from "../../core/cut.ts";
-import { badRequest, ServeError } from "../../core/error.ts";
+import { badRequest, ServeError, type ServeErrorOptions } from "../../core/error.ts";
+import { toErrorFacts } from "../models/error-facts.ts";
+import { toErrorKind, type ModelErrorKind } from "../models/error-kinds.ts";
 import { isModelError, ModelTimeout } from "../models/guarded-model.ts";
-import { isPassingError } from "../models/passing-errors.ts";
+import { toProviderMessage, withoutSecrets } from "../models/provider-message.ts";
+import { toRetryAfter } from "../models/retry-after.ts";
 import type { Sdk } from "../sdk.ts";
 
-/** Converts an error of an agent call to one that is safe to send to the caller. `sdk` is undefined if it cannot be loaded. */
-export function toServeError(sdk: Sdk | undefined, error: unknown): ServeError {
+/** An error of a model that is safe to send to the caller. Its cause is text for the log. */
+export class ModelError extends ServeError {
+  /** The provider's own message. Undefined if it sent none in time. */
+  readonly detail: string | undefined;
+
+  constructor(status: number, message: string, cause: unknown, options: ServeErrorOptions = {}) {
+    super(status, message, { ...options, cause: toLogged(cause) });
+    this.detail = cause instanceof ModelTimeout ? undefined : toProviderMessage(cause);
+  }
+}
+
+/**
+ * Converts an error of an agent call to one that is safe to send to the caller. `sdk` is undefined if it cannot be loaded.
+ * `now` is the time of the error.
+ */
+export function toServeError(sdk: Sdk | undefined, error: unknown, now: number): ServeError {
   if (error instanceof ServeError) return error;
-  if (!sdk) return new ServeError(502, "Model call failed", { cause: error });
-  if (sdk.RetryError.isInstance(error)) return toServeError(sdk, error.lastError);
-  if (error instanceof ModelTimeout) return new ServeError(504, "Model call timed out", { cause: error });
+  if (!sdk) return new ModelError(502, "Model call failed", error);
+  if (sdk.RetryError.isInstance(error)) return toServeError(sdk, error.lastError, now);
+  if (error instanceof ModelTimeout) return new ModelError(504, "Model call timed out", error);
   const rejected = clientErrors.map((name) => sdk[name]).find((type) => type.isInstance(error));
   if (rejected) return badRequest(`Invalid request: ${cut((error as Error).message)}`, error);
   if (isModelError(error) || sdk.AISDKError.isInstance(error)) {
-    return new ServeError(502, "Model call failed", { cause: error, retry: isPassingError(sdk, error) });
+    const kind = toErrorKind(sdk, error);
+    const { status, message, retry } = responses[kind];
+    return new ModelError(status, message, error, {
+      retry,
+      headers: kind === "rate-limit" ? toHeaders(error, now) : [],
+    });
   }
   return new ServeError(500, "Failed to execute agent", { cause: error });
+}
+
+const responses: Readonly<Record<ModelErrorKind, { status: number; message: string; retry: boolean }>> = {
+  "rate-limit": { status: 429, message: "Model rate limit reached", retry: true },
+  credentials: { status: 502, message: "Model rejected the credentials", retry: false },
+  "too-long": { status: 400, message: "The conversation is too long for the model", retry: false },
+  refusal: { status: 502, message: "Model call failed", retry: false },
+  failure: { status: 502, message: "Model call failed", retry: true },
+};
+
+function toHeaders(error: unknown, now: number): ServeError["headers"] {
+  const seconds = toRetryAfter(toErrorFacts(error).headers, now);
+  return seconds === undefined ? [] : [["retry-after", String(seconds)]];
 }
 
 /** The errors with which the SDK or a provider's package rejects a request before it is sent to the model. */
@@ -31,16 +66,16 @@ const clientErrors = [
 
 /**
  * Returns an error as text for the log, with its causes. A provider's error holds the whole prompt and answer, and the
- * query of its URL may hold a key: neither is in the text.
+ * query of a URL or its message may hold a key: neither is in the text.
  */
-export function toLogged(error: unknown, depth = 3): string {
-  if (!(error instanceof Error)) return String(error).slice(0, maxText);
+function toLogged(error: unknown, depth = 3): string {
+  if (!(error instanceof Error)) return withoutSecrets(String(error).slice(0, maxText));
   const { statusCode, url } = error as { statusCode?: unknown; url?: unknown };
   const facts = [
     typeof statusCode === "number" ? `status ${statusCode}` : "",
     typeof url === "string" ? url.replace(/[?#].*$/s, "").slice(0, maxText) : "",
   ].filter((fact) => fact !== "");
-  const text = `${error.name}: ${error.message.slice(0, maxText)}${facts.length > 0 ? ` (${facts.join(", ")})` : ""}`;
+  const text = `${error.name}: ${withoutSecrets(error.message.slice(0, maxText))}${facts.length > 0 ? ` (${facts.join(", ")})` : ""}`;
   if (depth === 0 || !(error.cause instanceof Error)) return text;
   const cause = toLogged(error.cause, depth - 1);
   return cause === text ? text : `${text}\ncaused by: ${cause}`;

@@ -10,7 +10,7 @@ import type { Runtime, StepCaller } from "../../engine/runtime.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
-import { toLogged, toServeError } from "./failure.ts";
+import { ModelError, toServeError } from "./failure.ts";
 import { ModelCall } from "./model-call.ts";
 import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
 import { startAgentSpan, toModelSpan } from "./spans.ts";
@@ -149,17 +149,14 @@ export class Operation {
     }
   }
 
-  /** Handles a failure: logs an internal error, calls `onError`, and returns an error that is safe for the caller. */
+  /** Handles a failure: logs an internal error or one of the model, calls `onError`, and returns an error that is safe for the caller. */
   async fail(sdk: Sdk | undefined, thrown: unknown): Promise<ServeError> {
     const error = this.#failure ?? thrown;
     this.span?.end(error);
-    let shown = toServeError(sdk, error);
-    if (shown.status >= 500 && shown !== error) {
-      // An error in the author's code keeps its stack.
-      const cause = shown.status === 500 ? shown.cause : toLogged(shown.cause);
-      shown = new ServeError(shown.status, shown.message, { cause, retry: shown.retry });
+    const shown = toServeError(sdk, error, this.clock.now());
+    if (shown !== error && (shown.status >= 500 || shown instanceof ModelError)) {
       // The error of a step is logged by the step, which may try again.
-      this.context.logger[this.isStep ? "debug" : "error"](shown.message, { error: cause });
+      this.context.logger[this.isStep ? "debug" : "error"](shown.message, { error: shown.cause });
     }
     const heard = this.hook("onError", { error }).catch((hookError: unknown) =>
       this.context.logger.error("onError failed", { error: hookError }),

@@ -1,4 +1,4 @@
-import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import type { LanguageModelV4, LanguageModelV4FinishReason, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
 import type { Clock } from "../../core/clock.ts";
 import { within } from "../../core/within.ts";
@@ -12,7 +12,10 @@ export interface ModelLimits {
 
 /** The error of a model that exceeded a time limit. */
 export class ModelTimeout extends Error {}
-/** The error of a model that cannot be loaded, throws a value that is not an object, or fails during a stream. */
+/**
+ * The error of a model that cannot be loaded, throws a value that is not an object, fails during a stream, or does not say
+ * that its answer is complete.
+ */
 export class ModelFailure extends Error {}
 // The errors that providers threw. They are not wrapped, because the SDK reads them to decide on a retry.
 const thrown = new WeakSet<object>();
@@ -31,7 +34,10 @@ export interface ModelHost {
   startModelCall(model: { provider: string; modelId: string }): ModelCall;
 }
 
-/** Adds time limits, spans and counts to a model. Every call ends, even if the model does not respond. */
+/**
+ * Adds time limits, spans and counts to a model. Every call ends, even if the model does not respond. An answer that the
+ * model has not finished is an error.
+ */
 export function guardModel(
   sdk: Sdk,
   model: Exclude<LanguageModel, string>,
@@ -48,6 +54,7 @@ export function guardModel(
   }
   const fail = (call: ModelCall, error: unknown): void =>
     call.end(host.signal.aborted && !(error instanceof ModelTimeout) ? "aborted" : "error", error);
+  const isUnfinished = toUnfinishedCheck(model);
   return sdk.wrapLanguageModel({
     model,
     middleware: {
@@ -57,6 +64,7 @@ export function guardModel(
         try {
           const answer = await limit(modelFirstByteMs, call.enter(doGenerate));
           call.use(answer.usage);
+          if (isUnfinished(answer.finishReason)) throw new ModelFailure("The answer of the model has no finish reason");
           call.end("success");
           return answer;
         } catch (error) {
@@ -72,14 +80,24 @@ export function guardModel(
           const opened = await limit(firstByte(), call.enter(doStream));
           const reader = opened.stream.getReader();
           let begun = false;
+          let ended = false;
           const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
-            const next = await limit(begun ? modelGapMs : firstByte(), reader.read()).catch((error: unknown) => {
+            try {
+              const next = await limit(begun ? modelGapMs : firstByte(), reader.read());
+              const { value: part } = next;
+              if (part?.type === "error") call.end("error", part.error);
+              if (part?.type === "finish") call.use(part.usage);
+              const isCut = !part || (part.type === "finish" && isUnfinished(part.finishReason));
+              if (isCut && !ended)
+                throw new ModelFailure("The stream of the model ended early, without a finish reason");
+              if (part?.type === "finish") call.end("success");
+              ended ||= part?.type === "finish" || part?.type === "error";
+              begun ||= part?.type !== "stream-start" && part?.type !== "response-metadata";
+              return next;
+            } catch (error) {
               fail(call, error);
               throw error;
-            });
-            follow(call, next.value);
-            begun ||= next.value?.type !== "stream-start" && next.value?.type !== "response-metadata";
-            return next;
+            }
           };
           const cancel = (reason: unknown): Promise<void> => (call.end("aborted", reason), reader.cancel(reason));
           return { ...opened, stream: toGuardedStream(read, cancel) };
@@ -92,11 +110,14 @@ export function guardModel(
   });
 }
 
-/** Ends the call at the `finish` part, at an `error` part, or at the end of the stream. */
-function follow(call: ModelCall, part: LanguageModelV4StreamPart | undefined): void {
-  if (part?.type === "finish") call.use(part.usage);
-  if (part?.type === "error") call.end("error", part.error);
-  else if (!part || part.type === "finish") call.end("success");
+/**
+ * Returns a check for the finish reason of an answer that was cut off. Provider packages begin with the reason `other` and
+ * without a raw one, and replace it by the reason that the provider sends. Models of version 2 have no raw reasons, so that
+ * theirs cannot be told from a reason that the provider has sent.
+ */
+function toUnfinishedCheck(model: Exclude<LanguageModel, string>): (reason: LanguageModelV4FinishReason) => boolean {
+  if (model.specificationVersion === "v2") return () => false;
+  return ({ unified, raw }) => unified === "other" && raw === undefined;
 }
 
 /** Creates a stream that ends with an `error` part if reading fails. */

@@ -114,7 +114,10 @@ const errorSchema = {
     success: { type: "boolean", const: false },
     error: { type: "string" },
     executionId: { type: "string", description: "The execution that the error is about, if it has begun" },
-    detail: { type: "string", description: "The text of a hidden error, in `agentserve dev`" },
+    detail: {
+      type: "string",
+      description: "The text of a hidden error, or the message of the model's provider, in `agentserve dev`",
+    },
   },
   required: ["success", "error"],
 };

@@ -25,10 +25,11 @@ describe.each(["in process", ...sockets] as const)("the wire of POST /agents/:id
     expect(text).not.toContain("quetzalcoatl");
   });
 
-  it("a model that fails before its first part is a plain 502, without a word of the model's", async () => {
+  it("a model that fails before its first part is a plain 502, with its words only in dev and never with a key", async () => {
     const { server } = await open([new Error("the key sk-123 is wrong")], {}, target);
     const { status, headers, body, text } = await say(server, "c1", "Hi");
-    expect([status, body]).toEqual([502, { success: false, error: "Model call failed" }]);
+    const detail = target === "dev" && { detail: "the key [hidden] is wrong" };
+    expect([status, body]).toEqual([502, { success: false, error: "Model call failed", ...detail }]);
     expect(headers.get("content-type")).toMatch(/^application\/json/);
     expect(headers.get("x-vercel-ai-ui-message-stream")).toBeNull();
     expect(text).not.toMatch(/sk-123|quetzalcoatl/);

@@ -18,7 +18,7 @@ describeAgents("a provider in trouble", {}, (server, ask) => {
   // What is slow by its size is the same behind both.
   const here = (rows: Record<string, Trouble>): Row[] =>
     on(rows).filter(({ id }) => !id.endsWith("huge") || server.target === "start");
-  it.for(here(beforeTheAnswer))("$endpoint: a provider that $does is a plain 502", (row) =>
+  it.for(here(beforeTheAnswer))("$endpoint: a provider that $does is a plain $status", (row) =>
     expectTrouble(server, ask, row),
   );
   it.for(here(withinTheAnswer))("$endpoint: a provider that $does is a 502, or ends the stream with it", (row) =>

@@ -16,6 +16,11 @@ describeAgents("a healthy provider", { only: ["in process", "dev", "start"] }, (
     expect(streamed).toBe(isStream(endpoint));
   });
 
+  it.for(streams)("%s: an answer that has a finish reason and no [DONE] is whole", async (endpoint) => {
+    const prompt = newPrompt();
+    expectHealthy(endpoint, prompt, await ask(endpoint, "done-less", prompt));
+  });
+
   it.for(streams)("%s: hands on what has come before more comes", async (endpoint) => {
     // The provider says the second word only once the client has seen the first.
     const prompt = newPrompt();

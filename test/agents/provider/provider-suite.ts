@@ -36,6 +36,13 @@ import {
 
 export const provider = await createProvider({
   healthy,
+  "done-less": (exchange) => {
+    if (!exchange.streamed) return healthy(exchange);
+    exchange.open();
+    const choices = [{ index: 0, delta: { content: piecesOf(exchange.prompt).join("") }, finish_reason: "stop" }];
+    exchange.event({ id: "c", choices });
+    exchange.response.end();
+  },
   loop: (exchange) =>
     exchange.turn === 1
       ? exchange.say({
@@ -116,7 +123,7 @@ export const shapes = ["prose", "prose-late", "wrong-shape", "extra-shape", "arr
 const toolTroubles = ["unknown-tool", "broken-input", "wrong-input", "throwing-tool", "endless-tool"];
 export const agents = [
   ...troubled,
-  ...["healthy", "large-delta", ...shapes].map((id) => agentOf(id)),
+  ...["healthy", "done-less", "large-delta", ...shapes].map((id) => agentOf(id)),
   ...["loop", ...toolTroubles].map((id) => agentOf(id, { tools })),
   ...["retry-429", "retry-500", "retry-both", "retry-later"].map((id) => agentOf(id, { maxRetries: 1 })),
 ];
@@ -141,15 +148,19 @@ function bodyOf(endpoint: Endpoint, prompt: string): Record<string, unknown> {
   return { input: prompt, options, ...(givesObject(endpoint) && { schema }) };
 }
 
-/** A server's client that tells the provider what it has seen, and fails on secrets. */
-export async function watch(server: Pick<TestServer, "send">): Promise<Ask> {
+/** A server's client that tells the provider what it has seen, and fails on secrets. Only `dev` has details. */
+export async function watch(server: Pick<TestServer, "send"> & Partial<Pick<TestServer, "target">>): Promise<Ask> {
   const send: Send = async (path, init) => toWatched(await server.send(path, init));
   const doc = (await (await server.send("/doc", {})).json()) as never;
   const client: Client = createClient(send, doc);
   return async (endpoint, agent, prompt = newPrompt()) => {
     const answer = await within(client.post(`/agents/${agent}/${endpoint}`, bodyOf(endpoint, prompt)));
     const all = `${answer.text}\n${[...answer.headers].join("\n")}`;
-    for (const secret of [apiKey, "INSTRUCTIONS-9b2e", providerBody]) expect(all).not.toContain(secret);
+    for (const secret of [apiKey, "INSTRUCTIONS-9b2e"]) expect(all).not.toContain(secret);
+    const shown = [answer.body, ...answer.events].flatMap((value) => value?.detail ?? []);
+    if (server.target !== "dev") expect(shown).toEqual([]);
+    const rest = shown.reduce((text, detail) => text.replaceAll(JSON.stringify(detail), ""), all);
+    expect(rest).not.toContain(providerBody);
     if (answer.status === 200 && endpoint === "chat") expect(answer.text).toMatch(/data: \[DONE\]\n\n$/);
     return answer;
   };
@@ -207,25 +218,27 @@ export function expectHealthy(endpoint: Endpoint, prompt: string, { status, body
     expect(events.at(-1)).toMatchObject({ type: "object", object: objectOf(prompt), finishReason: "stop" });
 }
 
-export const messages = { 502: "Model call failed", 504: "Model call timed out" };
-/** A plain error; or the last event of a stream that has begun. */
+export const messages = { 429: "Model rate limit reached", 502: "Model call failed", 504: "Model call timed out" };
+/** A plain error; or the last event of a stream that has begun. Either may have a detail. */
 export function expectFailure(
   endpoint: Endpoint,
   answer: Answer,
-  status: 502 | 504,
+  status: number,
   message: string,
   begun?: Begun,
 ): void {
-  const { body, events } = answer;
+  const { events } = answer;
   // It is not said whether a stream that nothing was to be seen of has begun.
   const isPlain = begun === "tool" && endpoint === "stream-object" && answer.status !== 200;
   if (!begun || !isStream(endpoint) || isPlain) {
+    const { detail: _, ...body } = answer.body;
     expect([answer.status, body]).toEqual([status, { success: false, error: message }]);
     return;
   }
   expect(answer.status).toBe(200);
   const failure = endpoint === "chat" ? { type: "error", errorText: message } : { type: "error", error: message };
-  expect(events.at(-1)).toEqual(failure);
+  const { detail: _, ...last } = events.at(-1);
+  expect(last).toEqual(failure);
   expect(events.filter(({ type }) => ["error", "finish", "object", "abort"].includes(type))).toHaveLength(1);
 }
 
@@ -233,10 +246,11 @@ export interface Row {
   readonly endpoint: Endpoint;
   readonly id: string;
   readonly does: string;
+  readonly status?: number;
 }
-export const on = (rows: Record<string, Pick<Trouble, "does" | "on">>): Row[] =>
-  Object.entries(rows).flatMap(([id, { does, on: some = endpoints }]) =>
-    some.map((endpoint): Row => ({ endpoint, id, does })),
+export const on = (rows: Record<string, Pick<Trouble, "does" | "on"> & { status?: number }>): Row[] =>
+  Object.entries(rows).flatMap(([id, { does, status, on: some = endpoints }]) =>
+    some.map((endpoint): Row => ({ endpoint, id, does, ...(status && { status }) })),
   );
 
 /** Checks one row of the table: the answer, the requests to the provider, the log, and that the next request succeeds. */
@@ -247,16 +261,16 @@ export async function expectTrouble(
   prompt: string = newPrompt(),
   answering: Promise<Answer> = ask(endpoint, id, prompt),
 ): Promise<void> {
-  const { status, begun, open = false, maxRetries = 0, logged = [] } = troubles[id]!;
+  const { status, message = messages[status], begun, open = false, maxRetries = 0, logged = [] } = troubles[id]!;
   const answer = await answering;
-  expectFailure(endpoint, answer, status, messages[status], begun);
+  expectFailure(endpoint, answer, status, message, begun);
   if (begun === "answer" && isStream(endpoint)) expect(answer.text).toContain(`FIRST(${prompt})`);
   const exchanges = provider.asked(prompt);
   expect(exchanges).toHaveLength(id === "refused" ? 0 : begun === "tool" ? 2 : 1 + maxRetries);
   const last = exchanges.at(-1);
   if (open && !last!.response.writableEnded) expect(await within(last!.closed)).toBe("cut");
   const records = server.logs.filter(({ level, data }) => level === "error" && data?.["agentId"] === id);
-  expect(records.map(({ message }) => message)).toContain(messages[status]);
+  expect(records.map((record) => record.message)).toContain(message);
   for (const detail of logged) expect(show(records)).toContain(detail);
   const next = newPrompt();
   expectHealthy(endpoint, next, await ask(endpoint, "healthy", next));

@@ -22,7 +22,10 @@ describe("secrets", () => {
     onTestFinished(() => server.close());
     const ask = await watch(server);
     for (const { id } of config.agents) expect((await ask("text", id)).status).toBe(502);
-    for (const { id } of config.agents) expect((await ask("stream", id)).text).toContain("Model call failed");
+    for (const { id } of config.agents) {
+      const message = id === "status-401" ? "Model rejected the credentials" : "Model call failed";
+      expect((await ask("stream", id)).text).toContain(message);
+    }
     expect(server.logs.length).toBeGreaterThan(0);
     expect(show(server.logs)).not.toContain(apiKey);
     const [refused] = server.logs.map(({ data }) => data?.["error"]);

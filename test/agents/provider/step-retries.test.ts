@@ -34,6 +34,8 @@ const failures: Record<string, [attempts: 1 | 2, behave: Behaviour]> = {
   "a stream that breaks": [2, within('{"choices":')],
   "an overload within the stream": [2, within(errorOf({ type: "overloaded_error" }))],
   "a prompt that is too long, said within the stream": [1, within(errorOf({ code: "context_length_exceeded" }))],
+  "a wrong key, said within the stream": [1, within(errorOf({ type: "authentication_error" }))],
+  "a rate limit within the stream": [2, within(errorOf({ type: "rate_limit_error" }))],
   "a refusal with a number within the stream": [1, within(errorOf({ code: 400 }))],
 };
 const behaviours = Object.fromEntries(toRows().map(({ id, behave }) => [id, behave]));
@@ -108,7 +110,7 @@ describeServer("an agent that fails in a step", { config }, (server) => {
       input,
       options: { executionId: "hidden" },
     });
-    const error = server.target === "dev" ? "Model call failed" : "Failed to execute workflow";
+    const error = server.target === "dev" ? "Model rejected the credentials" : "Failed to execute workflow";
     expect(events.at(-2)).toMatchObject({ type: "workflow-error", error });
     expect(events.at(-1)).toMatchObject({ type: "workflow-result", error });
     const { body } = await server.get("/workflows/a-wrong-key/executions/hidden/state");

@@ -29,7 +29,9 @@ export type Begun = "answer" | "tool";
 export interface Trouble {
   readonly does: string;
   readonly behave: Behaviour;
-  readonly status: 502 | 504;
+  readonly status: 429 | 502 | 504;
+  /** @default that of the status */
+  readonly message?: string;
   /** What the client of a stream has seen by then. */
   readonly begun?: Begun;
   /** Whether the provider leaves the connection open, so that the server must close it. */
@@ -86,6 +88,7 @@ export const beforeTheAnswer: Record<string, Trouble> = {
   "status-401": {
     does: "refuses with 401",
     status: 502,
+    message: "Model rejected the credentials",
     behave: refuses(401, errorBody("wrong key")),
     logged: ["401", `wrong key ${providerBody}`],
   },
@@ -97,7 +100,7 @@ export const beforeTheAnswer: Record<string, Trouble> = {
   },
   "status-429": {
     does: "refuses with 429",
-    status: 502,
+    status: 429,
     behave: refuses(429, errorBody("slow down")),
     logged: ["429", "slow down"],
   },
@@ -141,6 +144,13 @@ export const beforeTheAnswer: Record<string, Trouble> = {
     does: "sends no choice",
     status: 502,
     behave: (exchange) => sends(exchange.streamed ? 'data: {"choices":[]}\n\n' : '{"choices":[]}', "a/b")(exchange),
+  },
+  "finish-less": {
+    does: "sends an answer without a finish reason",
+    status: 502,
+    on: ["text", "object"],
+    behave: sends(wholeJson.replace('"stop"', "null"), "application/json"),
+    logged: ["The answer of the model has no finish reason"],
   },
   "error-object": {
     does: "says 200 and means an error",

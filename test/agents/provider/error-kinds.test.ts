@@ -1,0 +1,229 @@
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { defineAgent } from "agentserve";
+import { afterAll, expect, it, vi } from "vitest";
+import { describeServer } from "../../harness/server.ts";
+import { createProvider, type Behaviour } from "./provider.ts";
+import { endpoints, givesObject, isStream, refuses, schema, type Endpoint } from "./troubles.ts";
+
+const rate = [429, "Model rate limit reached"] as const;
+const credentials = [502, "Model rejected the credentials"] as const;
+const tooLong = [400, "The conversation is too long for the model"] as const;
+const failed = [502, "Model call failed"] as const;
+type Expected = typeof rate | typeof credentials | typeof tooLong | typeof failed;
+
+const begins: Behaviour = (exchange) => {
+  exchange.open();
+  exchange.delta({ role: "assistant", content: '{"city":"Bern"' });
+};
+/** Sends an error in the middle of a stream, or as a whole answer with 200. */
+const within = (body: object): Behaviour => {
+  return async (exchange) => {
+    if (!exchange.streamed) return exchange.json(body);
+    await begins(exchange);
+    exchange.event(body);
+    exchange.response.end("data: [DONE]\n\n");
+  };
+};
+const text = (message: string, more: object = {}) => ({ error: { message, ...more } });
+
+/** The errors of providers, as these send them. */
+const rows: [title: string, status: number, body: unknown, expected: Expected][] = [
+  [
+    "OpenAI, a long prompt",
+    400,
+    text("…", { type: "invalid_request_error", code: "context_length_exceeded" }),
+    tooLong,
+  ],
+  ["OpenAI, a long text", 400, text("…", { type: "invalid_request_error", code: "string_above_max_length" }), tooLong],
+  ["OpenAI, without a code", 400, text("Your input exceeds the context window of this model."), tooLong],
+  ["OpenAI, a wrong key", 401, text("…", { code: "invalid_api_key" }), credentials],
+  ["OpenAI, no quota", 429, text("…", { code: "insufficient_quota" }), rate],
+  ["OpenAI, too many tokens per minute", 429, text("Request too large for gpt-5", { type: "tokens" }), rate],
+  ["OpenAI, another mistake", 400, text("Unknown parameter", { type: "invalid_request_error" }), failed],
+  ["OpenAI, an unknown model", 404, text("…", { code: "model_not_found" }), failed],
+  ["Azure, an unknown deployment", 404, text("…", { code: "DeploymentNotFound" }), failed],
+  [
+    "Anthropic, a long prompt",
+    400,
+    { type: "error", ...text("prompt is too long: 210000 tokens > 200000 maximum", { type: "invalid_request_error" }) },
+    tooLong,
+  ],
+  [
+    "Anthropic, no room for the answer",
+    400,
+    text("input length and `max_tokens` exceed context limit: 199211 + 20000 > 200000"),
+    tooLong,
+  ],
+  ["Anthropic, a large request", 413, { type: "error", ...text("…", { type: "request_too_large" }) }, tooLong],
+  ["Anthropic, no permission", 403, { type: "error", ...text("…", { type: "permission_error" }) }, credentials],
+  ["Anthropic, overloaded", 529, { type: "error", ...text("Overloaded", { type: "overloaded_error" }) }, failed],
+  [
+    "Google, a long prompt",
+    400,
+    text("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", {
+      code: 400,
+      status: "INVALID_ARGUMENT",
+    }),
+    tooLong,
+  ],
+  [
+    "Google, a wrong key",
+    400,
+    text("API key not valid. Please pass a valid API key.", { code: 400, status: "INVALID_ARGUMENT" }),
+    credentials,
+  ],
+  ["Google, another mistake", 400, text("…", { code: 400, status: "INVALID_ARGUMENT" }), failed],
+  ["Google, no quota", 429, text("…", { code: 429, status: "RESOURCE_EXHAUSTED" }), rate],
+  [
+    "Mistral, a long prompt",
+    400,
+    { object: "error", message: "Prompt contains 40000 tokens, too large for model with 32768 maximum context length" },
+    tooLong,
+  ],
+  ["Bedrock, a long prompt", 400, { message: "Input is too long for requested model." }, tooLong],
+  ["Bedrock, throttled", 400, { message: "Slow down", type: "ThrottlingException" }, rate],
+  [
+    "xAI, a long prompt",
+    400,
+    { code: "…", error: "This model's maximum prompt length is 131072 but the request contains 537812 tokens." },
+    tooLong,
+  ],
+  ["xAI, a wrong key", 400, { code: "…", error: "Incorrect API key provided: xa***bc." }, credentials],
+  ["Groq, a long prompt", 400, text("Please reduce the length of the messages or completion."), tooLong],
+  ["Cohere, a long prompt", 400, { message: "too many tokens: total number of tokens cannot exceed 4081" }, tooLong],
+  ["llama.cpp, a long prompt", 400, text("…", { code: 400, type: "exceed_context_size_error" }), tooLong],
+  ["a proxy that sends no body", 413, "", tooLong],
+  ["a failure that only mentions the length", 500, text("prompt is too long"), failed],
+];
+/** The errors that come in the middle of a stream, or with 200. */
+const inner: [title: string, body: object, expected: Expected][] = [
+  ["OpenAI, a rate limit", text("…", { type: "tokens", code: "rate_limit_exceeded" }), rate],
+  ["OpenAI, a long prompt", text("…", { code: "context_length_exceeded" }), tooLong],
+  ["Anthropic, a rate limit", text("…", { type: "rate_limit_error" }), rate],
+  ["Anthropic, a wrong key", text("…", { type: "authentication_error" }), credentials],
+  ["Anthropic, overloaded", text("Overloaded", { type: "overloaded_error" }), failed],
+  ["Bedrock, a long prompt", text("Input is too long for requested model."), tooLong],
+  ["OpenRouter, a rate limit", text("…", { code: 429 }), rate],
+  ["OpenRouter, a wrong key", text("…", { code: 401 }), credentials],
+  ["OpenRouter, a failure", text("…", { code: 502 }), failed],
+];
+
+const limited = (headers: Record<string, string>): Behaviour => refuses(429, JSON.stringify(text("…")), headers);
+const key = "KEY-OF-THE-TEST-1f2e";
+const leaks = `Wrong key: ${key}; see https://me:pass@a.example/v1?key=q-secret#top. API key: k-secret, Bearer b-secret, sk-a1b2c3`;
+const leaking = refuses(400, JSON.stringify(text(leaks)), { "x-secret": "header-secret" });
+const behaviours: Record<string, Behaviour> = {
+  ...Object.fromEntries(
+    rows.map(([, status, body], index) => [
+      `row-${index}`,
+      refuses(status, typeof body === "string" ? body : JSON.stringify(body)),
+    ]),
+  ),
+  ...Object.fromEntries(inner.map(([, body], index) => [`inner-${index}`, within(body)])),
+  seconds: limited({ "retry-after": "7" }),
+  fraction: limited({ "retry-after-ms": "1500", "retry-after": "9" }),
+  date: (exchange) => limited({ "retry-after": new Date(Date.now() + 600_000).toUTCString() })(exchange),
+  past: limited({ "retry-after": "Wed, 21 Oct 2015 07:28:00 GMT" }),
+  zero: limited({ "retry-after": "0" }),
+  huge: limited({ "retry-after": "99999999" }),
+  nonsense: limited({ "retry-after": "soon\t" }),
+  leaking,
+};
+const provider = await createProvider(behaviours);
+afterAll(() => provider.close());
+const models = createOpenAICompatible({ name: "provider", apiKey: key, baseURL: provider.baseURL });
+const agents = Object.keys(behaviours).map((id) =>
+  defineAgent({ id, instructions: "Answer", model: models(id), maxRetries: 0 }),
+);
+
+const bodyOf = (endpoint: Endpoint): object => {
+  if (endpoint === "chat") return { input: [{ role: "user", parts: [{ type: "text", text: "Hi" }] }] };
+  return { input: "Hi", ...(givesObject(endpoint) && { schema }) };
+};
+
+describeServer("the kinds of a provider's errors", { config: { agents } }, (server) => {
+  const ask = (endpoint: Endpoint, agent: string) => server.post(`/agents/${agent}/${endpoint}`, bodyOf(endpoint));
+  const isDev = server.target === "dev";
+
+  it.for(rows.map(([title, , , expected], index) => ({ title, expected, id: `row-${index}` })))(
+    "$title: $expected",
+    async ({ id, expected: [status, error] }) => {
+      for (const endpoint of endpoints) {
+        const answer = await ask(endpoint, id);
+        expect([endpoint, answer.status, answer.body.error]).toEqual([endpoint, status, error]);
+        expect("detail" in answer.body, "a detail").toBe(isDev);
+      }
+    },
+  );
+
+  it.for(inner.map(([title, , expected], index) => ({ title, expected, id: `inner-${index}` })))(
+    "$title, within the stream or with 200: $expected",
+    async ({ id, expected: [status, error] }) => {
+      for (const endpoint of endpoints) {
+        const { status: got, body, events } = await ask(endpoint, id);
+        const last = events.at(-1);
+        const said = isStream(endpoint) ? [got, last?.type, last?.error ?? last?.errorText] : [got, body.error];
+        expect([endpoint, ...said]).toEqual([endpoint, ...(isStream(endpoint) ? [200, "error"] : [status]), error]);
+      }
+    },
+  );
+
+  it.for([
+    ["seconds", "7"],
+    ["fraction", "2"],
+    ["zero", "1"],
+    ["huge", "3600"],
+    ["past", null],
+    ["nonsense", null],
+    ["row-4", null],
+  ] as const)("passes on when the provider accepts requests again: %s is %s", async ([id, seconds]) => {
+    for (const endpoint of endpoints) {
+      const { status, headers } = await ask(endpoint, id);
+      expect([endpoint, status, headers.get("retry-after")]).toEqual([endpoint, 429, seconds]);
+    }
+  });
+
+  it("passes on a date as seconds", async () => {
+    const { headers } = await ask("text", "date");
+    expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(Number(headers.get("retry-after"))).toBeLessThanOrEqual(600);
+  });
+
+  it("sends the provider's own message in dev only, and neither it nor the log has headers, keys or a query", async () => {
+    vi.stubEnv("A_PROVIDER_API_KEY", key);
+    try {
+      const safe = "Wrong key: [hidden]; see https://a.example/v1 API key: [hidden], Bearer [hidden], [hidden]";
+      for (const endpoint of endpoints) {
+        const { status, body, text: all, headers } = await ask(endpoint, "leaking");
+        expect([status, body]).toEqual([
+          502,
+          { success: false, error: "Model call failed", ...(isDev && { detail: safe }) },
+        ]);
+        for (const found of [all, [...headers].join(), JSON.stringify(server.logs)])
+          expect(found).not.toMatch(/-secret|me:pass|1f2e|a1b2c3/);
+      }
+    } finally {
+      vi.unstubAllEnvs();
+    }
+  });
+
+  it("has the provider's message in the last event of a stream in dev", async () => {
+    for (const endpoint of ["stream", "stream-object"] as const) {
+      const { events } = await ask(endpoint, "inner-4");
+      const detail = isDev && { detail: "Overloaded" };
+      expect(events.at(-1)).toEqual({ type: "error", error: "Model call failed", ...detail });
+    }
+  });
+
+  it("logs every kind as an error, with the provider's message", async () => {
+    server.logs.length = 0;
+    for (const id of ["row-2", "row-5", "row-15"]) await ask("text", id);
+    const errors = server.logs.filter(({ level }) => level === "error");
+    expect(errors.map(({ message }) => message)).toEqual([tooLong[1], rate[1], credentials[1]]);
+    expect(errors.map(({ data }) => String(data?.["error"]))).toEqual([
+      expect.stringContaining("exceeds the context window"),
+      expect.stringContaining("Request too large"),
+      expect.stringContaining("API key not valid"),
+    ]);
+  });
+});
