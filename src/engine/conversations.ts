@@ -7,6 +7,11 @@ export interface Conversations {
    * Restate: the conversation's object keeps the order across replicas.
    */
   open(key: ConversationKey, options: TurnOptions): Promise<Turn>;
+  /**
+   * Reads messages of a conversation, the oldest first: the last ones, or those before a message. Does not wait for turns.
+   * Restate: a shared handler of the conversation's object.
+   */
+  read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]>;
 }
 export interface ConversationKey {
   readonly agentId: string;
@@ -35,18 +40,52 @@ export interface History {
   /** Whether the message `until` is stored. If not, the turn comes after all stored messages. */
   readonly found: boolean;
   /** The last messages: the window, extended back to a message of the user, within the bounds below. */
-  readonly messages: readonly StoredMessage[];
-}
-export interface StoredMessage {
-  /** The id that the client knows. Several model messages may be one message of the client. */
-  readonly id?: string | undefined;
-  readonly role: string;
-  readonly body: JsonText;
+  readonly messages: readonly HistoryRow[];
 }
 
-/** The number of messages that a model is shown. */
+/** One message of the client, as it is stored: for reading, and for the model. */
+export interface StoredMessage {
+  readonly id: string;
+  readonly role: "user" | "assistant";
+  /** The UI message. */
+  readonly ui: JsonText;
+  /** The model messages, an array. */
+  readonly models: JsonText;
+  /** The number of model messages. */
+  readonly count: number;
+  /** The time of creation. Null: not known. */
+  readonly at: number | null;
+}
+/**
+ * A stored row as a model is shown it. Before format 10 of the data file, a row was one model message: it has the role
+ * `tool` as well, may have no id, and `models` is that message instead of an array.
+ */
+export interface HistoryRow {
+  readonly id?: string | undefined;
+  readonly role: string;
+  readonly models: JsonText;
+}
+/** A stored row as a client is shown it: with `ui`, or with `models` if it is older than format 10. */
+export interface MessageRow {
+  /** The place in the conversation. */
+  readonly number: number;
+  readonly id?: string | undefined;
+  readonly role: string;
+  readonly ui?: JsonText | undefined;
+  readonly models?: JsonText | undefined;
+}
+export interface PageOptions {
+  /** The id of the message after the page. Without such a message the page is empty. @default the end */
+  readonly before?: string | undefined;
+  /** The most messages. A page ends before that at `maxPageBytes`, but has one message at least. */
+  readonly limit: number;
+}
+
+/** The number of model messages that a model is shown. */
 export const windowSize = 40;
-/** The number of messages that a window may be extended to, where a turn has many results of client-side tools. */
+/** The number of model messages that a window may be extended to, where a turn has many results of client-side tools. */
 export const maxMessages = 400;
 /** The bytes of a conversation that are read for one turn. */
 export const maxBytes: number = 4 * 1024 * 1024;
+/** The bytes of a page of messages. */
+export const maxPageBytes: number = 8 * 1024 * 1024;

@@ -5,6 +5,8 @@ import type { Config } from "../../src/config/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import type { Snapshot } from "../../src/config/snapshot.ts";
 import type { Logger, LogLevel } from "../../src/core/log.ts";
+import type { Backend } from "../../src/engine/backend.ts";
+import type { Conversations } from "../../src/engine/conversations.ts";
 import { openServer } from "../../src/server/create.ts";
 import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { chosenBackend, type TestBackend } from "./backends.ts";
@@ -19,6 +21,8 @@ export interface TestServer extends Client {
   readonly target: Target;
   /** The address of the server. Nothing listens there in process. */
   readonly url: string;
+  /** The stored conversations. No route shows them. */
+  readonly conversations: Conversations;
   /** Every record that the server has logged, except those about requests and executions. */
   readonly logs: LogRecord[];
   /** The records about requests and executions. */
@@ -69,7 +73,18 @@ export async function startServer(target: Target, options: Options = {}): Promis
   const parts = { mode, extraRoutes: rows, logger: createTestLogger(logs, activity) } as const;
   const replicas = await backend.createReplicas?.();
   const backends = replicas?.backends ?? [backend.create()];
-  const servers = backends.map((one) => openServer(toProject({ backend: one, ...config }), parts));
+  let conversations: Conversations | undefined;
+  const watch = (one: Backend): Backend => ({
+    ...one,
+    open(given) {
+      const opened = one.open(given);
+      conversations = opened.conversations;
+      return opened;
+    },
+  });
+  const servers = backends.map((one) => {
+    return openServer(toProject({ ...config, backend: watch(config.backend ?? one) }), parts);
+  });
   const [server] = servers as [(typeof servers)[number]];
   const urls: string[] = [];
   if (target !== "in process") for (const one of servers) urls.push((await one.listen({ port: 0 })).url);
@@ -86,6 +101,7 @@ export async function startServer(target: Target, options: Options = {}): Promis
   return {
     ...createClient(send, doc as never),
     snapshot: server.snapshot,
+    conversations: conversations!, // opened with the server
     target,
     url: base,
     logs,

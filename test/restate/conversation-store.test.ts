@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { restate } from "../../src/backends/restate/define.ts";
 import { defaultLimits } from "../../src/config/limits.ts";
 import type { Backend } from "../../src/engine/backend.ts";
-import type { Conversations, History, StoredMessage } from "../../src/engine/conversations.ts";
+import type { Conversations, History, MessageRow, StoredMessage } from "../../src/engine/conversations.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { createTestLogger } from "../harness/server.ts";
 
@@ -19,16 +19,21 @@ interface Store {
   readonly messages: readonly StoredMessage[];
 }
 const ids = ["a", "b", "c", "d", "", "line"];
-const anyId = fc.option(fc.constantFrom(...ids), { nil: undefined });
-const role = fc.constantFrom("user", "assistant", "tool");
+const kind = fc.record({
+  id: fc.constantFrom(...ids, "e", "f"),
+  role: fc.constantFrom("user", "assistant"),
+  count: fc.integer({ min: 0, max: 9 }),
+});
 const toMessages = fc
-  .tuple(fc.integer({ min: 0, max: 70 }), fc.array(fc.record({ id: anyId, role }), { minLength: 1, maxLength: 8 }))
+  .tuple(fc.integer({ min: 0, max: 70 }), fc.array(kind, { minLength: 1, maxLength: 8 }))
   .map(([count, kinds]) => Array.from({ length: count }, (_, index) => ({ ...kinds[index % kinds.length]!, index })));
 const store = fc.record({
   name: fc.option(fc.constantFrom("x", "y"), { nil: undefined }),
   until: fc.option(fc.constantFrom(...ids), { nil: undefined, freq: 3 }),
   messages: toMessages,
 });
+
+const toMessage = (models: string): StoredMessage => ({ id: "m", role: "user", models, count: 1, ui: "{}", at: 0 });
 
 describe("a conversation on Restate", () => {
   const service = `store-${randomUUID()}`;
@@ -54,16 +59,19 @@ describe("a conversation on Restate", () => {
   });
   afterAll(() => Promise.all(opened.map((one) => one.close())));
 
-  /** The histories before and after a store, as the turn sees them. */
+  /** The histories before and after a store, as the turn sees them, and pages of the messages. */
   async function play(conversations: Conversations, conversationId: string, { name, until, messages }: Store) {
     const { signal } = new AbortController();
     const turn = await conversations.open({ agentId: "a", conversationId }, { name, signal });
     const seen: History[] = [];
+    const pages: (readonly MessageRow[])[] = [];
     try {
       for (const each of [undefined, ...ids]) seen.push(await turn.history(each));
       await turn.store(messages, until);
       seen.push(await turn.history());
-      return seen;
+      for (const before of [undefined, ...ids])
+        pages.push(await conversations.read({ agentId: "a", conversationId }, { before, limit: 60 }));
+      return { seen, pages: pages.map((rows) => rows.map((row) => ({ ...row, number: 0 }))) };
     } finally {
       turn.close();
     }
@@ -76,11 +84,13 @@ describe("a conversation on Restate", () => {
         const conversationId = randomUUID();
         for (const { messages, ...place } of commands) {
           turns++;
-          const bodies = messages.map(({ index, ...message }) => ({
+          const texts = messages.map(({ index, ...message }) => ({
             ...message,
-            body: JSON.stringify([turns, index]),
+            ui: JSON.stringify({ turns, index }),
+            models: JSON.stringify([turns, index]),
+            at: turns,
           }));
-          const command = { ...place, messages: bodies };
+          const command = { ...place, messages: texts };
           const [expected, found] = await Promise.all(stores.map((one) => play(one, conversationId, command)));
           expect(found).toEqual(expected);
         }
@@ -92,18 +102,19 @@ describe("a conversation on Restate", () => {
 
   it("shows as much of long messages as on embedded", { timeout: patienceMs }, async () => {
     const conversationId = randomUUID();
-    const message = { role: "user", body: JSON.stringify("é".repeat(1_000_000)) };
+    const message = toMessage(JSON.stringify("é".repeat(1_000_000)));
     const command = { name: undefined, until: undefined, messages: [message, message, message] };
     for (let times = 0; times < 2; times++) {
       const [expected, found] = await Promise.all(stores.map((one) => play(one, conversationId, command)));
-      expect(found!.map(({ messages }) => messages.length)).toEqual(expected!.map(({ messages }) => messages.length));
-      expect(found!.at(-1)!.messages.length).toBe(times === 0 ? 3 : 4);
+      const lengths = ({ seen }: { seen: History[] }) => seen.map(({ messages }) => messages.length);
+      expect(lengths(found!)).toEqual(lengths(expected!));
+      expect(found!.seen.at(-1)!.messages.length).toBe(times === 0 ? 3 : 4);
     }
   });
 
   it("refuses a turn that Restate cannot take", { timeout: patienceMs }, async () => {
     const conversationId = randomUUID();
-    const message = { role: "user", body: JSON.stringify("x".repeat(31_000_000)) };
+    const message = toMessage("x".repeat(31_000_000));
     const command = { name: undefined, until: undefined, messages: [message] };
     await expect(play(stores[1], conversationId, command)).rejects.toMatchObject({ status: 413 });
   });
@@ -113,19 +124,18 @@ describe("a conversation on Restate", () => {
     const key = { agentId: "a", conversationId: randomUUID() };
     const { signal } = new AbortController();
     const turn = await conversations.open(key, { signal });
-    await turn.store([{ role: "user", body: "0" }]);
-    await turn.store([{ role: "user", body: "1" }]);
+    await turn.store([toMessage("0")]);
+    await turn.store([toMessage("1")]);
     const own = `${service}.conversation/${encodeURIComponent(JSON.stringify(["a", null, key.conversationId]))}`;
     const [id] = await placesOf(service, key.conversationId);
     // Calls whose answer was lost are sent again.
-    for (const number of [1, 2])
-      await post(`${ingress}/${own}/store`, { id, number, messages: [{ role: "user", body: "again" }] });
+    for (const number of [1, 2]) await post(`${ingress}/${own}/store`, { id, number, messages: [toMessage("again")] });
     await post(`${ingress}/${own}/sync`, { leave: [id], enter: [], keep: [] }); // as a sweep does
     await expect(turn.history()).rejects.toMatchObject({ status: 503 });
-    await expect(turn.store([{ role: "user", body: "2" }])).rejects.toMatchObject({ status: 503 });
+    await expect(turn.store([toMessage("2")])).rejects.toMatchObject({ status: 503 });
     await expect.poll(() => turn.signal!.aborted, { timeout: patienceMs }).toBe(true);
     const next = await conversations.open(key, { signal });
-    expect((await next.history()).messages.map(({ body }) => body)).toEqual(["0", "1"]);
+    expect((await next.history()).messages.map(({ models }) => models)).toEqual(["0", "1"]);
     next.close();
   });
 
@@ -137,9 +147,9 @@ describe("a conversation on Restate", () => {
     const other = conversations.open(key, { signal });
     const second = conversations.open(key, { name: "x", signal });
     await expect.poll(() => first.signal!.aborted, { timeout: patienceMs }).toBe(true);
-    await expect(first.store([{ role: "user", body: "1" }])).rejects.toMatchObject({ status: 503 });
+    await expect(first.store([toMessage("1")])).rejects.toMatchObject({ status: 503 });
     (await other).close(); // the second run is at the end of the line
-    await (await second).store([{ role: "user", body: "2" }]);
+    await (await second).store([toMessage("2")]);
     expect((await (await second).history()).stored).toBe(false);
     (await second).close();
   });
@@ -150,7 +160,7 @@ describe("a conversation on Restate", () => {
     const { signal } = new AbortController();
     const turns = Array.from({ length: 3 }, () => conversations.open(key, { signal }));
     for (const turn of turns) {
-      await (await turn).store([{ role: "user", body: "1" }]);
+      await (await turn).store([toMessage("1")]);
       (await turn).close();
     }
     const left = async () => [await countInvocations(service), await placesOf(service, key.conversationId)];

@@ -1,6 +1,6 @@
 import type { UIMessageChunk } from "ai";
-import { toErrorMessage } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
+import { uiStreamOptions } from "../messages/ui-stream.ts";
 import { loadSdk } from "../sdk.ts";
 
 /** Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. */
@@ -21,8 +21,7 @@ export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator
     },
     { highWaterMark: 0 },
   );
-  // Errors of tools are meant to be shown, and messages of a `ServeError` are safe to show.
-  const chunks = sdk.toUIMessageStream({ stream, sendSources: true, onError: toErrorMessage });
+  const chunks = sdk.toUIMessageStream({ ...uiStreamOptions, stream });
   for await (const chunk of chunks) yield chunk.type === "start" ? { ...chunk, messageId } : chunk;
 }
 

@@ -4,7 +4,7 @@ import { isDeeper } from "../../core/json.ts";
 import type { StreamPart } from "../call/call.ts";
 import { maxDepth, unwrap } from "../schemas/object-shape.ts";
 import { loadSdk } from "../sdk.ts";
-import { toUsage } from "./stream-events.ts";
+import { toUsage } from "./usage.ts";
 
 /** Converts an answer to events with a growing object. The last event has the complete, validated object. */
 export async function* toObjectEvents(

@@ -1,7 +1,7 @@
-import type { LanguageModelUsage } from "ai";
 import { toDetail, toErrorMessage } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
-import { EventShapes, type Usage } from "../shapes.ts";
+import { EventShapes } from "../shapes.ts";
+import { toUsage } from "./usage.ts";
 
 /**
  * Converts a part of an answer to an event of `stream`, with only the fields that its shape lists. The SDK's other
@@ -46,15 +46,3 @@ function toKnown(part: StreamPart): Record<string, unknown> {
 
 const toCall = ({ error, ...call }: Record<string, unknown>): Record<string, unknown> =>
   error === undefined ? call : { ...call, error: toErrorMessage(error) };
-
-/** Converts token counts. A count that the provider does not report is `null`. */
-export function toUsage(usage: LanguageModelUsage): Usage {
-  const { inputTokens, outputTokens, totalTokens, inputTokenDetails, outputTokenDetails } = usage;
-  return {
-    inputTokens: inputTokens ?? null,
-    outputTokens: outputTokens ?? null,
-    totalTokens: totalTokens ?? null,
-    reasoningTokens: outputTokenDetails.reasoningTokens,
-    cachedInputTokens: inputTokenDetails.cacheReadTokens,
-  };
-}

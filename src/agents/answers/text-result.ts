@@ -1,7 +1,7 @@
 import { toErrorMessage } from "../../core/error.ts";
 import type { Answer } from "../call/call.ts";
 import type { TextResult } from "../shapes.ts";
-import { toUsage } from "./stream-events.ts";
+import { toUsage } from "./usage.ts";
 
 /** Returns the body of `POST /agents/:id/text`: the text, and every tool call with its result. */
 export function toTextResult({ text, finishReason, usage, steps }: Answer): TextResult {

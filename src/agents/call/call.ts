@@ -5,6 +5,11 @@ import { newId } from "../../core/id.ts";
 import type { Conversations } from "../../engine/conversations.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
+import { toUsage } from "../answers/usage.ts";
+import { AnswerParts, toAnswerParts, type SdkPart } from "../messages/answer-parts.ts";
+import { addModels } from "../messages/from-models.ts";
+import { readMessages } from "../messages/read-messages.ts";
+import { continueParts, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
@@ -80,6 +85,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
   const shape = await question.toShape?.();
   const turn = await openTurn(parts, question);
   const left = new AbortController();
+  const recorded = turn.store && new AnswerParts();
   let result: SdkResult | undefined;
   try {
     const settings = await toSdkSettings(parts, question.input, turn.prompt, shape);
@@ -93,10 +99,13 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
       if (part.type === "error") throw part.error;
       if (part.type === "abort") throw new Error(part.reason);
       if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
-      else if (part.type !== "finish") yield part;
+      else if (part.type !== "finish") {
+        recorded?.add(part);
+        yield part;
+      }
     }
     if (!result) throw new Error("The model's answer ended without a finish part");
-    yield { type: "finish", answer: await finish(parts, shape, turn, result) };
+    yield { type: "finish", answer: await finish(parts, shape, turn, result, recorded?.all) };
   } finally {
     if (!result) left.abort(); // ends the request to the model
     turn.close();
@@ -137,12 +146,14 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
   if (!memory || conversationId === undefined) {
     return toHeld(freeTurn(input), () => {});
   }
-  const turn = await conversations.open({ agentId, userId, conversationId }, { name: question.turnName, signal });
+  const key = { agentId, userId, conversationId };
+  const turn = await conversations.open(key, { name: question.turnName, signal });
   // A tool that ignores the abort must not keep the conversation locked.
   signal.addEventListener("abort", () => turn.close(), { once: true });
   turn.signal?.addEventListener("abort", () => operation.abort(turn.signal?.reason), { once: true });
   try {
-    return toHeld(await storedTurn(turn, input), () => turn.close());
+    const readLast = async () => (await readMessages(conversations, key, { limit: 1 })).at(-1);
+    return toHeld(await storedTurn({ turn, readLast, at: operation.clock.now() }, input), () => turn.close());
   } catch (error) {
     turn.close();
     throw error;
@@ -164,10 +175,11 @@ interface SdkResult {
 }
 
 async function finish(
-  { operation }: CallParts,
+  { agent, operation }: CallParts,
   shape: ObjectShape | undefined,
   turn: HeldTurn,
   result: SdkResult,
+  recorded?: readonly SdkPart[],
 ): Promise<Answer> {
   const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
   for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
@@ -175,6 +187,23 @@ async function finish(
   const object = shape ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });
   operation.signal.throwIfAborted();
-  await turn.store(responseMessages, turn.answerId);
+  await turn.store?.({
+    id: turn.answerId(),
+    models: responseMessages,
+    usage: toUsage(usage),
+    at: operation.clock.now(),
+    async toParts(before) {
+      const parts = await continueParts(agent.sdk, before, recorded ?? toAnswerParts(result)).catch(
+        (error: unknown) => {
+          // The answer must not be lost for it.
+          operation.context.logger.warn("The answer is stored without details, because the AI SDK rejects a part", {
+            error,
+          });
+          return addModels(before, responseMessages);
+        },
+      );
+      return shape ? withObject(parts, object) : parts;
+    },
+  });
   return { text, object, finishReason, usage, steps };
 }

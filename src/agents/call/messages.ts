@@ -3,17 +3,19 @@ import type { ModelMessage, UIMessage } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
 import { isObject, toObject } from "../../core/json.ts";
 import { maxMessages } from "../../engine/conversations.ts";
+import type { UiParts } from "../messages/ui-message.ts";
 import type { Sdk } from "../sdk.ts";
 import { checkFiles, invalid, withUrls } from "./files.ts";
 import { MessageBounds } from "./message-bounds.ts";
 
-/** A message for the model, with the id that the client uses for it. */
-export interface PromptMessage {
-  readonly id?: string | undefined;
-  readonly message: ModelMessage;
-}
 /** One message of a client. It becomes several model messages if it contains tool calls and their results. */
-export type ClientMessage = readonly PromptMessage[];
+export interface ClientMessage {
+  readonly id?: string | undefined;
+  readonly role: "user" | "assistant" | "tool";
+  readonly models: readonly ModelMessage[];
+  /** The parts, if it was sent as a UI message. */
+  readonly parts?: UiParts | undefined;
+}
 
 /** The input of a client: text, UI messages (`parts`) or model messages (`content`). */
 export type AgentInput = string | readonly unknown[];
@@ -31,7 +33,7 @@ export async function toMessages(
   input: AgentInput,
   { trusted = false, field = "input" }: MessagesOptions = {},
 ): Promise<ClientMessage[]> {
-  if (typeof input === "string") return [[{ message: { role: "user", content: input } }]];
+  if (typeof input === "string") return [{ role: "user", models: [{ role: "user", content: input }] }];
   if (input.length === 0) throw invalid(field, "expected at least one message");
   const first = Math.max(input.length - maxMessages, 0);
   const messages: ClientMessage[] = [];
@@ -44,7 +46,7 @@ export async function toMessages(
     messages.push(await toMessage(sdk, message, where, trusted));
   }
   // Earlier messages may be empty: an interrupted answer, or a tool call without a result.
-  if (messages.at(-1)!.length === 0) throw invalid(`${field}.${input.length - 1}`, "the message is empty");
+  if (messages.at(-1)!.models.length === 0) throw invalid(`${field}.${input.length - 1}`, "the message is empty");
   return messages;
 }
 
@@ -52,14 +54,14 @@ async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boo
   if (typeof message !== "object" || message === null) throw invalid(where, "expected a message");
   const { id, role, parts, content, providerOptions } = message as Record<string, unknown>;
   if (role === "system") throw invalid(`${where}.role`, "system messages are not accepted");
-  if (!["user", "assistant", "tool"].includes(role as string)) {
+  if (role !== "user" && role !== "assistant" && role !== "tool") {
     throw invalid(`${where}.role`, "expected user, assistant or tool");
   }
   if (id !== undefined && (typeof id !== "string" || id.length > maxId)) throw invalid(`${where}.id`, "expected an id");
   if (Array.isArray(parts)) return fromUiMessage(sdk, message as UIMessage, where, trusted);
   // The most common case skips the schema.
   if (typeof content === "string" && (role === "user" || role === "assistant")) {
-    return [{ id, message: { role, content } }];
+    return { id, role, models: [{ role, content }] };
   }
   const checked = await validateParts(content, `${where}.content`, async (some) => {
     const bare = Array.isArray(some) ? some.map(withoutJson) : some;
@@ -71,7 +73,7 @@ async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boo
   checkFiles(checked, `${where}.content`, trusted);
   // The cast is safe: the schema has checked the role together with each of the parts.
   const known = { role, content: checked, ...(providerOptions !== undefined && { providerOptions }) } as ModelMessage;
-  return [{ id, message: withUrls(known) }];
+  return { id, role, models: [withUrls(known)] };
 }
 
 /**
@@ -95,8 +97,8 @@ function hasJson(part: unknown): part is { output: Record<string, unknown> } {
 
 async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, trusted: boolean): Promise<ClientMessage> {
   // No spread of the message: it can have any number of other keys.
-  const { role } = message;
-  if ((role as string) === "tool") {
+  const role = message.role as ClientMessage["role"]; // checked by the caller
+  if (role === "tool") {
     throw invalid(`${where}.role`, "expected user or assistant for a message with parts");
   }
   const id = message.id || undefined;
@@ -106,14 +108,13 @@ async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, truste
   });
   if (!parts) throw invalid(where, "expected a UI message (parts) or a model message (content)");
   checkFiles(parts, `${where}.parts`, trusted);
-  // The cast is safe: the schema has returned these parts.
-  const known = [{ role, parts: parts as UIMessage["parts"] }];
-  const converted = await sdk
-    .convertToModelMessages(known, { ignoreIncompleteToolCalls: true })
+  const known = parts as UiParts; // the schema has returned them
+  const models = await sdk
+    .convertToModelMessages([{ role, parts: known }], { ignoreIncompleteToolCalls: true })
     .catch((error: unknown) => {
       throw invalid(where, toErrorMessage(error).slice(0, 200));
     });
-  return converted.map((one) => ({ id, message: one }));
+  return { id, role, models, parts: known };
 }
 
 /**

@@ -1,7 +1,9 @@
 import type { ModelMessage } from "ai";
-import { maxMessages, windowSize, type History, type StoredMessage, type Turn } from "../../engine/conversations.ts";
+import { maxMessages, windowSize, type History, type HistoryRow, type Turn } from "../../engine/conversations.ts";
+import type { StoredUiMessage } from "../messages/ui-message.ts";
+import { answerDraft, toDrafts, toStored, withModels, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
-import { openCalls, partsOf, toPrompt, type ClientMessage, type PromptMessage } from "./messages.ts";
+import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
 
 /** The input of a turn of a conversation. */
 export interface TurnInput {
@@ -18,45 +20,60 @@ export interface OpenTurn {
   readonly prompt: ModelMessage[];
   /** The id of the assistant message that the answer continues, if the client sent results of its own tools. */
   readonly continues?: string | undefined;
-  /** Stores the messages of the turn. The answer gets this id. */
-  store(answer: readonly ModelMessage[], id: () => string): Promise<void>;
+  /** Stores the messages of the turn. Undefined if it has no stored conversation. */
+  readonly store?: ((answer: TurnAnswer) => Promise<void>) | undefined;
+}
+
+/** A stored conversation, as a turn uses it. */
+export interface TurnStore {
+  readonly turn: Turn;
+  /** Reads the last stored message. */
+  readonly readLast: () => Promise<StoredUiMessage | undefined>;
+  /** The time at which the turn began. */
+  readonly at: number;
 }
 
 /** Opens a turn without a stored conversation. The prompt is what the client sent. */
 export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
-  const sent = messages.flat();
+  const sent = messages.flatMap(({ models }) => models);
   if (!trusted) refuseApprovals(sent);
-  const prompt = toPrompt(sent.map(({ message }) => message));
-  return { prompt, continues: continuedBy(messages.at(-1)!), store: async () => {} };
+  const { role, id } = messages.at(-1)!;
+  return { prompt: toPrompt(sent), continues: role === "assistant" ? id : undefined };
 }
 
 /**
  * Opens a turn of a stored conversation. Only the client's last message is new: the others can be forged and are
  * already stored.
  */
-export async function storedTurn(turn: Turn, input: TurnInput): Promise<OpenTurn> {
+export async function storedTurn(store: TurnStore, input: TurnInput): Promise<OpenTurn> {
+  const { turn } = store;
   const last = input.messages.at(-1)!;
-  const { history, until } = await findPlace(turn, input, last);
-  const before = history.messages.map(fromStored);
-  const fresh = toFresh(history, before, last, input);
-  const prompt = toPrompt(toWindow([...before, ...fresh]).map(({ message }) => message));
+  const place = await findPlace(turn, input, last);
+  const rows = place.history.messages.map(fromStored);
+  const before = rows.flatMap(({ models }) => models);
+  const { drafts, added, until = place.until } = await toFresh(store, place.history, rows, input);
+  const prompt = toPrompt(toWindow([...before, ...added], (message) => message));
   if (prompt.length === 0) throw invalid("input", "expected a user message");
+  const open = drafts.at(-1)?.role === "assistant" ? drafts.at(-1) : undefined;
   return {
     prompt,
-    continues: continuedBy(last),
-    store: (answer, id) =>
-      turn.store([...fresh, ...answer.map((message) => ({ id: id(), message }))].map(toStored), until),
+    continues: open?.id,
+    store: async (answer) => {
+      const done = open ? drafts.slice(0, -1) : drafts;
+      await turn.store([...done, await answerDraft(open, answer)].map(toStored), until);
+    },
   };
 }
 
+interface Place {
+  readonly history: History;
+  /** The id of the first message that the turn replaces. */
+  readonly until: string | undefined;
+}
+
 /** Finds the position of the turn: after all stored messages, or at a stored message that is regenerated or edited. */
-async function findPlace(
-  turn: Turn,
-  { regenerate, trusted }: TurnInput,
-  last: ClientMessage,
-): Promise<{ history: History; until: string | undefined }> {
-  const [first] = last;
-  const edited = !trusted && first?.message.role === "user" ? first.id : undefined;
+async function findPlace(turn: Turn, { regenerate, trusted }: TurnInput, last: ClientMessage): Promise<Place> {
+  const edited = !trusted && last.role === "user" ? last.id : undefined;
   let history: History | undefined;
   for (const until of [regenerate, edited]) {
     if (until === undefined) continue;
@@ -67,42 +84,63 @@ async function findPlace(
   return { history: history ?? (await turn.history()), until: undefined };
 }
 
-function toFresh(
-  history: History,
-  before: PromptMessage[],
-  last: ClientMessage,
-  input: TurnInput,
-): readonly PromptMessage[] {
-  const sent = input.messages.flat();
-  if (input.trusted) return sent;
+/** The new messages of a turn. */
+interface Fresh {
+  readonly drafts: readonly Draft[];
+  /** The new messages for the model. A draft may also have stored ones. */
+  readonly added: readonly ModelMessage[];
+  /** The id of the stored message that the first draft replaces. */
+  readonly until?: string | undefined;
+}
+
+async function toFresh(store: TurnStore, history: History, rows: readonly Row[], input: TurnInput): Promise<Fresh> {
+  const { messages, trusted, regenerate } = input;
+  const toNew = (some: readonly ClientMessage[]): Fresh => ({
+    drafts: toDrafts(some, store.at),
+    added: some.flatMap(({ models }) => models),
+  });
+  if (trusted) return toNew(messages);
   if (!history.stored) {
-    refuseApprovals(sent);
-    return toWindow(sent);
+    refuseApprovals(messages.flatMap(({ models }) => models));
+    const all = messages.flatMap((sent) => sent.models.map((message) => ({ sent, message })));
+    const kept = new Set(toWindow(all, ({ message }) => message).map(({ sent }) => sent));
+    return toNew(messages.filter((sent) => kept.has(sent)));
   }
-  const [first] = last;
-  if (first?.message.role === "user") {
-    const stored = before.at(-1);
+  const last = messages.at(-1)!;
+  if (last.role === "user") {
+    const stored = rows.at(-1);
     // On a regenerate, the question is already stored.
-    const isStored = input.regenerate !== undefined && stored?.message.role === "user";
-    return isStored && (first.id ?? stored.id) === stored.id ? [] : last;
+    const isStored = regenerate !== undefined && stored?.role === "user" && (last.id ?? stored.id) === stored.id;
+    return toNew(isStored ? [] : [last]);
   }
+  const before = rows.flatMap(({ models }) => models);
   const answers = toAnswers(before, last);
   if (answers.length === 0) {
     throw invalid("input", "the last message must be a user message, or contain results of tools that were called");
   }
-  return answers;
+  return toContinued(store, rows, { ...last, models: answers });
 }
 
-/** Returns the id of the assistant message that contains the tool results. The answer continues that message. */
-const continuedBy = ([first]: ClientMessage): string | undefined =>
-  first?.message.role === "assistant" ? first.id : undefined;
+/** Continues the last stored message with results and approvals of its tools. */
+async function toContinued({ readLast, at }: TurnStore, rows: readonly Row[], answers: ClientMessage): Promise<Fresh> {
+  const added = answers.models;
+  const message = await readLast();
+  const id = rows.at(-1)?.id;
+  const own = rows.slice(rows.findIndex((row) => row.id === id));
+  // A message of an older release is several rows, and may have no id by which it could be replaced.
+  const isReplaced = id !== undefined && message?.id === id && own.every((row) => row.id === id);
+  if (!isReplaced) return { drafts: toDrafts([{ ...answers, parts: undefined }], at), added };
+  const models = own.flatMap((row) => row.models);
+  const { parts, metadata = { createdAt: null } } = message;
+  return { drafts: [withModels({ id, role: "assistant", parts, models, metadata }, added)], added, until: id };
+}
 
 /** Returns the tool results and approvals that belong to a known call, and drops all others. */
-function toAnswers(before: readonly PromptMessage[], last: ClientMessage): PromptMessage[] {
+function toAnswers(before: readonly ModelMessage[], last: ClientMessage): ModelMessage[] {
   // A later message of the user closes all calls before it.
-  const since = before.findLastIndex(({ message }) => message.role === "user");
-  const { calls, approvals } = openCalls(before.slice(since + 1).map(({ message }) => message));
-  const results = new Set(last.flatMap(({ message }) => partsOf(message)).map(resultOf));
+  const since = before.findLastIndex(({ role }) => role === "user");
+  const { calls, approvals } = openCalls(before.slice(since + 1));
+  const results = new Set(last.models.flatMap(partsOf).map(resultOf));
   // The server runs the tool of an approved call, so it accepts no result for it. A client that sends an approval
   // together with a result has seen a turn that ran the tool and then failed. That approval is dropped: the server must
   // not decide to run the tool a second time.
@@ -110,14 +148,14 @@ function toAnswers(before: readonly PromptMessage[], last: ClientMessage): Promp
     call !== undefined && !(approved && results.has(call));
   const isAnswered = (call: string, tool: string): boolean =>
     calls.get(call) === tool && ![...approvals.values()].includes(call);
-  return last.flatMap(({ id, message }) => {
+  return last.models.flatMap((message) => {
     if (message.role !== "tool") return [];
     const content = message.content.filter((part) =>
       part.type === "tool-result"
         ? isAnswered(part.toolCallId, part.toolName)
         : isDecided(approvals.get(part.approvalId), part.approved),
     );
-    return content.length > 0 ? [{ id, message: { ...message, content } }] : [];
+    return content.length > 0 ? [{ ...message, content }] : [];
   });
 }
 
@@ -128,43 +166,31 @@ const resultOf = ({ type, toolCallId }: { type: string; toolCallId?: string }): 
  * Rejects approvals outside a stored conversation. An approval runs a tool with the input in the same messages, and
  * only stored input is known to come from the model.
  */
-function refuseApprovals(messages: readonly PromptMessage[]): void {
-  const types = messages.flatMap(({ message }) => partsOf(message)).map(({ type }) => type);
+function refuseApprovals(messages: readonly ModelMessage[]): void {
+  const types = messages.flatMap(partsOf).map(({ type }) => type);
   if (types.includes("tool-approval-response")) {
     throw invalid("input", "a tool can be approved only in a stored conversation");
   }
 }
 
-function toWindow(messages: readonly PromptMessage[]): readonly PromptMessage[] {
-  const last = messages.slice(-windowSize);
-  const user = last.findIndex(({ message }) => message.role === "user");
+function toWindow<T>(all: readonly T[], toMessage: (one: T) => ModelMessage): readonly T[] {
+  const isUser = (one: T): boolean => toMessage(one).role === "user";
+  const last = all.slice(-windowSize);
+  const user = last.findIndex(isUser);
   if (user >= 0) return last.slice(user);
   // The turn is longer than the window. It is kept whole, because the end has no meaning without the beginning.
-  const turn = messages.slice(
-    Math.max(
-      messages.findLastIndex(({ message }) => message.role === "user"),
-      0,
-    ),
-  );
+  const turn = all.slice(Math.max(all.findLastIndex(isUser), 0));
   if (turn.length > maxMessages) throw invalid("input", `more than ${maxMessages} messages without a user message`);
   return turn;
 }
 
-const fromStored = ({ id, body }: StoredMessage): PromptMessage => ({
-  id,
-  message: withUrls(JSON.parse(body) as ModelMessage),
-});
-const toStored = ({ id, message }: PromptMessage): StoredMessage => ({
-  id,
-  role: message.role,
-  body: JSON.stringify(message, toText),
-});
-
-/**
- * Encodes bytes as base64, which JSON can hold and the SDK accepts. Reads `this[key]`, because `value` is already the
- * result of `Buffer.toJSON()`.
- */
-function toText(this: Record<string, unknown>, key: string, value: unknown): unknown {
-  const own = this[key];
-  return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value;
+/** A stored row, with its model messages. */
+interface Row {
+  readonly id?: string | undefined;
+  readonly role: string;
+  readonly models: readonly ModelMessage[];
+}
+function fromStored({ id, role, models }: HistoryRow): Row {
+  const parsed = JSON.parse(models) as ModelMessage | ModelMessage[]; // one message before format 10
+  return { id, role, models: (Array.isArray(parsed) ? parsed : [parsed]).map(withUrls) };
 }

@@ -3,6 +3,8 @@ import type {
   ConversationKey,
   Conversations,
   History,
+  MessageRow,
+  PageOptions,
   StoredMessage,
   Turn,
   TurnOptions,
@@ -31,10 +33,14 @@ export class EmbeddedConversations implements Conversations {
     this.#file = file;
   }
 
-  async open({ agentId, userId, conversationId }: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
+  async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
+    return this.#file().messages.page(toText(key), options);
+  }
+
+  async open(conversation: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
     // A step of an execution has begun already.
     if (name === undefined && this.#file().space.isFull) throw storeFull("the call was not started");
-    const key = JSON.stringify([agentId, userId ?? null, conversationId]);
+    const key = toText(conversation);
     await this.#take(key, signal, name === undefined ? maxWaiting : Infinity);
     const place = (until: string | undefined): Place => ({ key, turn: name, until });
     let open = true;
@@ -99,3 +105,6 @@ export class EmbeddedConversations implements Conversations {
     return promise;
   }
 }
+
+const toText = ({ agentId, userId, conversationId }: ConversationKey): string =>
+  JSON.stringify([agentId, userId ?? null, conversationId]);

@@ -177,7 +177,7 @@ export class Lives {
   /** What the file holds of a conversation. The process must have ended. */
   stored(...key: [agent: string, user: string, conversation: string]): string[] {
     const sql = "select body from messages join conversations using (conversation) where key = ? order by n";
-    return this.#select(sql, JSON.stringify(key)).map(({ body }) => toLine(JSON.parse(body!)));
+    return this.#select(sql, JSON.stringify(key)).flatMap(({ body }) => JSON.parse(body!).map(toLine));
   }
 
   /** The steps whose value is recorded. The process must have ended. */

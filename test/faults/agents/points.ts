@@ -38,7 +38,7 @@ export function guard(mark: (point: Point) => void) {
   const { replace } = MessageStore.prototype;
   const { add, transaction } = Store.prototype;
   MessageStore.prototype.replace = function (this: MessageStore, ...args) {
-    const isIt = (key: string): boolean => args[1].some(({ body }) => body.includes(JSON.stringify(key)));
+    const isIt = (key: string): boolean => args[1].some(({ models }) => models.includes(JSON.stringify(key)));
     around("turn", isIt, () => replace.apply(this, args));
   };
   Store.prototype.add = function (this: Store, ...args: Parameters<Store["add"]>) {

@@ -2,13 +2,24 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { validateUIMessages } from "ai";
 import { expect, it, onTestFinished } from "vitest";
+import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { inspect } from "../../../src/backends/embedded/file/inspect.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
+import type { ConversationKey } from "../../../src/engine/conversations.ts";
 import { run } from "../../harness/cli.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
-import { createFile, createFormat4, prompts, ran, toConfig, toSuspendedConfig } from "./project.ts";
+import {
+  createFile,
+  createFormat4,
+  prompts,
+  ran,
+  toConfig,
+  toConversationConfig,
+  toSuspendedConfig,
+} from "./project.ts";
 
 function createFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-migrations-"));
@@ -107,6 +118,85 @@ it.each([4, 6])("shows suspensions of a file of format %s with their kinds, and 
   // The result of the step that was in flight is there already.
   expect(await resume("works", "request", {})).toMatchObject({ status: "completed", result: { data: "first" } });
 });
+
+const readAll = (server: TestServer, key: ConversationKey, limit = 100) =>
+  readMessages(server.conversations, key, { limit });
+
+it("shows the messages of a file of format 4 without times, before those of later turns", async () => {
+  const file = join(createFolder(), "data.db");
+  createFormat4(file);
+  const server = await startServer("in process", { config: toConfig(file) });
+  onTestFinished(() => server.close());
+  const options = { userId: "anna", conversationId: "c1" };
+  await server.post("/agents/talker/text", { input: "Which number?", options });
+  const messages = await readAll(server, { agentId: "talker", ...options });
+  await validateUIMessages({ messages });
+  const shown = messages.map(({ role, parts, metadata }) => [role, textOf(parts), metadata!.createdAt]);
+  expect(shown).toEqual([
+    ["user", "Remember 7", null],
+    ["assistant", "I remember 7.", null],
+    ["user", "Which number?", expect.any(String)],
+    ["assistant", "Still 7.", expect.any(String)],
+  ]);
+});
+
+it("shows the messages of a file of format 9 whole, and continues one that waits for a tool", async () => {
+  const file = join(createFolder(), "data.db");
+  createFile(file, "conversation-format-9");
+  const { config, model } = toConversationConfig(file);
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  const key = { agentId: "talker", conversationId: "c9" };
+  const messages = await readAll(server, key);
+  await validateUIMessages({ messages });
+  const png = "data:image/png;base64,iVBORw0KGgo=";
+  const step = { type: "step-start" };
+  const said = (text: string) => ({ type: "text", text, state: "done" });
+  const rome = { state: "output-available", input: { city: "Rome" }, output: { city: "Rome", sky: "clear" } };
+  const denied = { state: "output-denied", approval: { approved: false, reason: "too much" } };
+  const open = [step, said("One moment."), { type: "tool-locate", state: "input-available", input: {} }];
+  expect(messages).toMatchObject([
+    { id: "u1", role: "user", parts: [{ text: "Weather?" }, { type: "file", mediaType: "image/png", url: png }] },
+    {
+      role: "assistant",
+      parts: [
+        step,
+        { type: "reasoning", text: "Which city?" },
+        { type: "tool-weather", ...rome },
+        { type: "tool-weather", state: "output-error", errorText: "Error: no data" },
+        step,
+        said("Clear over Rome."),
+      ],
+    },
+    { id: "u2", parts: [{ text: "Pay 5" }] },
+    { parts: [step, { type: "tool-pay", ...denied }, step, said("Not paid.")] },
+    { id: "message-10", role: "user", parts: [{ type: "text", text: "Where am I?" }] },
+    { role: "assistant", parts: open },
+  ]);
+  expect(messages.map(({ metadata }) => metadata)).toEqual(messages.map(() => ({ createdAt: null })));
+  // A page has whole messages, of however many rows.
+  expect(await readAll(server, key, 3)).toEqual(messages.slice(3));
+  expect(await readMessages(server.conversations, key, { before: "u2", limit: 1 })).toEqual(messages.slice(1, 2));
+
+  const { id, parts } = messages.at(-1)!;
+  const part = { ...parts.at(-1)!, state: "output-available", output: "Rome" };
+  const sent = { id: "c9", messages: [{ id, role: "assistant", parts: [part] }] };
+  expect((await server.post("/agents/talker/chat", sent)).events[0]).toMatchObject({ type: "start", messageId: id });
+  const located = { type: "tool-locate", state: "output-available", output: "Rome" };
+  const after = await readAll(server, key);
+  expect(after.slice(0, -1)).toEqual(messages.slice(0, -1));
+  expect(after.at(-1)).toMatchObject({
+    id,
+    metadata: { createdAt: null, usage: { inputTokens: 1 } },
+    parts: [...open.slice(0, 2), located, step, said("In Rome.")],
+  });
+  await server.post("/agents/talker/text", { input: "Thanks", options: { conversationId: "c9" } });
+  const roles = model.calls[1]!.prompt.map(({ role }) => role);
+  expect(roles.slice(-5)).toEqual(["user", "assistant", "tool", "assistant", "user"]);
+});
+
+const textOf = (parts: readonly { type: string }[]): string =>
+  parts.flatMap((part) => ("text" in part ? [part.text] : [])).join("");
 
 it("makes the same tables as a new file has", () => {
   const folder = createFolder();

@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
+import { tool } from "ai";
+import { z } from "zod";
 import { andThen, defineAgent, defineWorkflow, embedded, type Config } from "../../../src/index.ts";
-import { scriptedModel } from "../../../src/models.ts";
+import { scriptedModel, type ScriptedModel } from "../../../src/models.ts";
 
 /** Creates a file of format 4, as release 1 wrote it. */
 export const createFormat4 = (file: string): void => createFile(file, "format-4");
@@ -73,3 +75,11 @@ export const toSuspendedConfig = (path: string): Config => ({
   ],
   backend: embedded({ path, retention: false }),
 });
+
+/** The agent that wrote the file with a conversation only. */
+export function toConversationConfig(path: string): { config: Config; model: ScriptedModel } {
+  const model = scriptedModel(["In Rome.", "Bye."]);
+  const locate = tool({ description: "Where the client is", inputSchema: z.object({}) });
+  const agent = defineAgent({ id: "talker", instructions: "Talk", model, tools: { locate } });
+  return { config: { agents: [agent], backend: embedded({ path, retention: false }) }, model };
+}

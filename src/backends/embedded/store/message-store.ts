@@ -1,15 +1,26 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { maxBytes, maxMessages, windowSize, type History, type StoredMessage } from "../../../engine/conversations.ts";
+import type { History, HistoryRow, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import { HistoryWindow, MessagePage } from "../../../engine/message-rows.ts";
 
+// A row is one message of the client. `body` has its model messages, and `models` is their number. A row without `ui` is
+// older than format 10: its `body` is one model message. `ui` is the last column, so that a turn does not read it.
 export const messageTables = `
   create table conversations(conversation integer primary key, key text not null unique) strict;
   create table messages(
-    n integer primary key, conversation integer not null, turn text, id text, role text not null, body text not null
+    n integer primary key, conversation integer not null, turn text, id text, role text not null, body text not null,
+    models integer not null default 1, at integer, ui text
   ) strict;
   create index messages_by_conversation on messages(conversation);
   create index messages_by_id on messages(conversation, id) where id is not null;
   create index messages_by_turn on messages(conversation, turn) where turn is not null;
 `;
+
+/** The statements that lead from format 9 to these tables. */
+export const messageColumns: readonly string[] = [
+  "alter table messages add column models integer not null default 1",
+  "alter table messages add column at integer",
+  "alter table messages add column ui text",
+];
 
 /** The place of a turn: its conversation, its name, and the first message that it replaces. */
 export interface Place {
@@ -33,8 +44,7 @@ export class MessageStore {
     const own = turn ?? "";
     const stored = this.#statements.any.get(conversation, own) !== undefined;
     const start = this.#start(conversation, until);
-    const rows = this.#last(conversation, own, start ?? Number.MAX_SAFE_INTEGER);
-    const messages = rows.map(({ id, role, body }) => ({ id: id ?? undefined, role, body }));
+    const messages = this.#last(conversation, own, start ?? Number.MAX_SAFE_INTEGER);
     return { stored, found: start !== undefined, messages };
   }
 
@@ -43,23 +53,37 @@ export class MessageStore {
     const start = this.#start(conversation, until);
     if (start !== undefined) this.#statements.removeFrom.run(conversation, start);
     if (turn !== undefined) this.#statements.removeTurn.run(conversation, turn);
-    for (const { id, role, body } of messages) {
-      this.#statements.add.run(conversation, turn ?? null, id ?? null, role, body);
+    for (const { id, role, models, count, at, ui } of messages) {
+      this.#statements.add.run(conversation, turn ?? null, id, role, models, count, at, ui);
     }
   }
 
-  #last(conversation: number, own: string, end: number): Row[] {
-    const rows: Row[] = [];
-    let bytes = 0;
+  page(key: string, { before, limit }: PageOptions): MessageRow[] {
+    const conversation = this.#find(key);
+    if (conversation === undefined) return [];
+    const end = before === undefined ? Number.MAX_SAFE_INTEGER : this.#start(conversation, before);
+    if (end === undefined) return [];
+    const page = new MessagePage<PageRow & { isOld: boolean }>(limit);
+    // The columns are in the text of the statement below.
+    for (const row of this.#statements.page.iterate(conversation, end) as Iterable<unknown> as Iterable<PageRow>) {
+      if (!page.add({ ...row, isOld: row.ui === null }, (row.ui ?? row.models!).length)) break; // a row has one of them
+    }
+    return page.rows.map(({ number, id, role, ui, models }) => ({
+      number,
+      id: id ?? undefined,
+      role,
+      ui: ui ?? undefined,
+      models: models ?? undefined,
+    }));
+  }
+
+  #last(conversation: number, own: string, end: number): HistoryRow[] {
+    const window = new HistoryWindow<Row>();
     // The columns are in the text of the statement below.
     for (const row of this.#statements.last.iterate(conversation, own, end) as Iterable<unknown> as Iterable<Row>) {
-      bytes += row.body.length;
-      if (rows.length > 0 && bytes > maxBytes) break;
-      rows.push(row);
-      const reachesUser = rows.length >= windowSize && rows.some(({ role }) => role === "user");
-      if (reachesUser || rows.length === maxMessages) break;
+      if (!window.add(row, row.models, row.body.length)) break;
     }
-    return rows.toReversed();
+    return window.rows.map(({ id, role, body }) => ({ id: id ?? undefined, role, models: body }));
   }
 
   #find(key: string): number | undefined {
@@ -76,6 +100,14 @@ interface Row {
   id: string | null;
   role: string;
   body: string;
+  models: number;
+}
+interface PageRow {
+  number: number;
+  id: string | null;
+  role: string;
+  ui: string | null;
+  models: string | null;
 }
 
 // A turn that runs again does not see what it stored the first time.
@@ -85,8 +117,10 @@ const statements = {
   create: "insert into conversations(key) values(?)",
   any: `select 1 from messages where ${others} limit 1`,
   start: "select min(n) as n from messages where conversation = ? and id = ?",
-  last: `select id, role, body from messages where ${others} and n < ?3 order by n desc`,
+  last: `select id, role, body, models from messages where ${others} and n < ?3 order by n desc`,
+  page: `select n as number, id, role, ui, case when ui is null then body end as models
+    from messages where conversation = ? and n < ? order by n desc`,
   removeFrom: "delete from messages where conversation = ? and n >= ?",
   removeTurn: "delete from messages where conversation = ? and turn = ?",
-  add: "insert into messages(conversation, turn, id, role, body) values(?, ?, ?, ?, ?)",
+  add: "insert into messages(conversation, turn, id, role, body, models, at, ui) values(?, ?, ?, ?, ?, ?, ?, ?)",
 };

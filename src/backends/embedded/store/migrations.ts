@@ -1,6 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { childTable } from "./child-table.ts";
 import { eventTable } from "./event-table.ts";
+import { messageColumns } from "./message-store.ts";
 import { recordTable } from "./record-table.ts";
 import { scheduleTable } from "./schedule-table.ts";
 import { format, rareIndexes, schema } from "./sql.ts";
@@ -23,7 +24,7 @@ const migrations: Readonly<Record<number, readonly string[]>> = {
   7: [waitTables, eventTable],
   8: [childTable],
   9: [scheduleTable],
-  10: [recordTable],
+  10: [recordTable, ...messageColumns],
 };
 
 /**

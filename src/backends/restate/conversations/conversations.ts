@@ -1,5 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ConversationKey, Conversations, Turn, TurnOptions } from "../../../engine/conversations.ts";
+import type {
+  ConversationKey,
+  Conversations,
+  MessageRow,
+  PageOptions,
+  Turn,
+  TurnOptions,
+} from "../../../engine/conversations.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import { RestateTurn } from "./turn.ts";
 
@@ -18,10 +25,16 @@ export class RestateConversations implements Conversations {
     this.#parts = parts;
   }
 
-  async open({ agentId, userId, conversationId }: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
+  async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
+    const { client, names, known } = this.#parts;
+    await known;
+    return client.read<MessageRow[]>(names.conversation, toText(key), "page", options);
+  }
+
+  async open(conversation: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
     await this.#parts.known;
     signal.throwIfAborted();
-    const key = JSON.stringify([agentId, userId ?? null, conversationId]);
+    const key = toText(conversation);
     const place = this.#lineOf(key).add(name);
     const leave = (): void => place.leave(signal.reason);
     signal.addEventListener("abort", leave, { once: true });
@@ -49,3 +62,6 @@ export class RestateConversations implements Conversations {
     while (this.#lines.size > 0 && client.isReachable && performance.now() < until) await sleep(10);
   }
 }
+
+const toText = ({ agentId, userId, conversationId }: ConversationKey): string =>
+  JSON.stringify([agentId, userId ?? null, conversationId]);

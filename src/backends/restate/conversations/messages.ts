@@ -1,5 +1,6 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import { maxBytes, maxMessages, windowSize, type History, type StoredMessage } from "../../../engine/conversations.ts";
+import type { History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import { HistoryWindow, MessagePage } from "../../../engine/message-rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 
 /**
@@ -7,7 +8,8 @@ import type { RestateSdk } from "../sdk.ts";
  *
  * - line      the line of turns (`line`)
  * - size      the next number, and the count of messages
- * - m<n>      the body of a message
+ * - m<n>      the model messages of a message
+ * - u<n>      the UI message
  * - p<k>      the rows of the messages from 50k to 50k + 49
  * - i<id>     the numbers of the messages with this id
  * - t<name>   the numbers of a named turn: the first one, and the one after its last
@@ -16,13 +18,26 @@ interface Size {
   readonly next: number;
   readonly count: number;
 }
-/** A message without its body. `length` is that of the body. */
-type Row = readonly [number: number, role: string, length: number, id: string | null, turn: string | null];
+/**
+ * A message without its texts. `length` is that of the model messages, `count` their number. A row without a count is
+ * older: it is one model message, and has no UI message.
+ */
+type Row = readonly [
+  number: number,
+  role: string,
+  length: number,
+  id: string | null,
+  turn: string | null,
+  count?: number,
+  uiLength?: number,
+  at?: number | null,
+];
 type Range = readonly [from: number, end: number];
 
 const pageSize = 50;
 const toPage = (number: number): number => Math.floor(number / pageSize);
-const bodyKey = (number: number): string => `m${number}`;
+const modelsKey = (number: number): string => `m${number}`;
+const uiKey = (number: number): string => `u${number}`;
 const pageKey = (page: number): string => `p${page}`;
 // As JSON, because a key is UTF-8: it has no place for half of a surrogate pair.
 const idKey = (id: string): string => `i${JSON.stringify(id)}`;
@@ -38,27 +53,62 @@ export interface Place {
 export async function readHistory(sdk: RestateSdk, context: ObjectContext, place: Place): Promise<History> {
   const { size, own, start } = await readPlace(sdk, context, place);
   const [ownFrom, ownEnd] = own ?? [0, 0];
-  const rows: Row[] = [];
-  let length = 0;
-  let hasUser = false;
-  const isFull = (row: Row): boolean => {
-    length += row[2];
-    if (rows.length > 0 && length > maxBytes) return true;
-    rows.push(row);
-    hasUser ||= row[1] === "user";
-    return (rows.length >= windowSize && hasUser) || rows.length === maxMessages;
-  };
+  const window = new HistoryWindow<{ readonly row: Row; readonly role: string }>();
   const end = start ?? size.next;
-  for (let page = toPage(end - 1); page >= 0; page--) {
-    const all = (await context.get<Row[]>(pageKey(page))) ?? [];
-    const others = all.filter(([number]) => number < end && (number < ownFrom || number >= ownEnd));
-    if (others.toReversed().some(isFull)) break;
-  }
-  rows.reverse();
-  const keys = rows.map(([number]) => bodyKey(number));
-  const bodies = await readAll<string>(sdk, context, keys);
-  const messages = rows.map(([, role, , id], index) => ({ id: id ?? undefined, role, body: bodies[index]! })); // written with its row
+  await readBack(context, end, (row) => {
+    const [number, role, length, , , count = 1] = row;
+    return (number >= ownFrom && number < ownEnd) || window.add({ row, role }, count, length);
+  });
+  const { rows } = window;
+  const models = await readAll<string>(
+    sdk,
+    context,
+    rows.map(({ row: [number] }) => modelsKey(number)),
+  );
+  const messages = rows.map(({ row: [, role, , id] }, index) => ({
+    id: id ?? undefined,
+    role,
+    models: models[index]!,
+  })); // written with its row
   return { stored: size.count > ownEnd - ownFrom, found: start !== undefined, messages };
+}
+
+/** Reads a page of messages, as clients see them. */
+export async function readPage(
+  sdk: RestateSdk,
+  context: ObjectSharedContext,
+  { before, limit }: PageOptions,
+): Promise<MessageRow[]> {
+  const { size, start } = await readPlace(sdk, context, { until: before });
+  if (before !== undefined && start === undefined) return [];
+  const page = new MessagePage<{ number: number; id: string | null; role: string; isOld: boolean }>(limit);
+  await readBack(context, start ?? size.next, ([number, role, length, id, , count, uiLength = length]) =>
+    page.add({ number, id, role, isOld: count === undefined }, uiLength),
+  );
+  const { rows } = page;
+  const keys = rows.map(({ number, isOld }) => (isOld ? modelsKey : uiKey)(number));
+  const texts = await readAll<string>(sdk, context, keys);
+  return rows.map(({ number, id, role, isOld }, index) => ({
+    number,
+    ...(id !== null && { id }),
+    role,
+    [isOld ? "models" : "ui"]: texts[index]!, // written with its row
+  }));
+}
+
+/** Reads the rows before a number, from the last one back, until one is not taken. */
+async function readBack(context: ObjectSharedContext, end: number, take: (row: Row) => boolean): Promise<void> {
+  for (let page = toPage(end - 1); page >= 0; page--) {
+    const rows = (await context.get<Row[]>(pageKey(page))) ?? [];
+    const isEnough = (row: Row): boolean => !take(row);
+    if (
+      rows
+        .filter(([number]) => number < end)
+        .toReversed()
+        .some(isEnough)
+    )
+      return;
+  }
 }
 
 /** Stores messages in place of all from `until` on, and of those that the same turn stored before. */
@@ -74,17 +124,26 @@ export async function replaceMessages(
   const pages = new Pages(sdk, context);
   const removed = await pages.remove(from, size.next);
   if (own) removed.push(...(await pages.remove(...own)));
-  const added = messages.map(({ id, role, body }, index): Row => [
+  const added = messages.map(({ id, role, models, count, ui, at }, index): Row => [
     from + index,
     role,
-    body.length,
-    id ?? null,
+    models.length,
+    id,
     name ?? null,
+    count,
+    ui.length,
+    at,
   ]);
   await pages.add(added);
   pages.write();
-  for (const [number] of removed) context.clear(bodyKey(number));
-  for (const [index, { body }] of messages.entries()) context.set(bodyKey(from + index), body);
+  for (const [number, , , , , count] of removed) {
+    context.clear(modelsKey(number));
+    if (count !== undefined) context.clear(uiKey(number));
+  }
+  for (const [index, { models, ui }] of messages.entries()) {
+    context.set(modelsKey(from + index), models);
+    context.set(uiKey(from + index), ui);
+  }
   await changeIds(sdk, context, removed, added);
   await cutTurns(sdk, context, removed, from);
   const next = from + added.length;
@@ -93,7 +152,7 @@ export async function replaceMessages(
   context.set<Size>("size", { next, count: size.count - removed.length + added.length });
 }
 
-async function readPlace(sdk: RestateSdk, context: ObjectContext, { name, until }: Place) {
+async function readPlace(sdk: RestateSdk, context: ObjectSharedContext, { name, until }: Place) {
   // A key that is never set stands for an absent name or id.
   const keys = ["size", name === undefined ? "-" : turnKey(name), until === undefined ? "-" : idKey(until)];
   const [size, own, numbers] = await readAll(sdk, context, keys);

@@ -1,9 +1,14 @@
-import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
-import type { History, StoredMessage } from "../../../engine/conversations.ts";
-import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
+import type {
+  InvocationId,
+  ObjectContext,
+  ObjectSharedContext,
+  VirtualObjectDefinition,
+} from "@restatedev/restate-sdk";
+import type { History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
-import { readHistory, replaceMessages } from "./messages.ts";
+import { readHistory, readPage, replaceMessages } from "./messages.ts";
 
 export interface ConversationParts {
   readonly sdk: RestateSdk;
@@ -79,6 +84,11 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
         await writeLine(context, line);
         return true;
       },
+
+      page: sdk.handlers.object.shared(
+        reading,
+        (context: ObjectSharedContext, options: PageOptions): Promise<MessageRow[]> => readPage(sdk, context, options),
+      ),
     },
   });
 }

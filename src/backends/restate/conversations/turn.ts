@@ -74,7 +74,7 @@ export class RestateTurn implements Turn {
 }
 
 function refuseLarge(messages: readonly StoredMessage[]): void {
-  const length = messages.reduce((sum, { body }) => sum + body.length, 0);
+  const length = messages.reduce((sum, { models, ui }) => sum + models.length + ui.length, 0);
   if (length * 3 <= maxStoreBytes) return; // a character takes at most 3 bytes
   const bytes = Buffer.byteLength(JSON.stringify(messages));
   if (bytes > maxStoreBytes)

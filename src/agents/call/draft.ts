@@ -1,0 +1,88 @@
+import type { ModelMessage } from "ai";
+import { newId } from "../../core/id.ts";
+import { toIso } from "../../core/iso-time.ts";
+import type { StoredMessage } from "../../engine/conversations.ts";
+import { addModels } from "../messages/from-models.ts";
+import { addUsage } from "../answers/usage.ts";
+import type { MessageMetadata, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
+import type { Usage } from "../shapes.ts";
+import type { ClientMessage } from "./messages.ts";
+
+/** A message that a turn is about to store. */
+export interface Draft {
+  readonly id: string;
+  readonly role: "user" | "assistant";
+  readonly parts: UiParts;
+  readonly models: readonly ModelMessage[];
+  readonly metadata: MessageMetadata;
+}
+
+/** The answer of a turn, to be stored. */
+export interface TurnAnswer {
+  readonly id: string;
+  readonly models: readonly ModelMessage[];
+  readonly usage: Usage;
+  /** The time of the answer. */
+  readonly at: number;
+  /** Returns the parts of the message that the answer continues, and those of the answer. */
+  toParts(before: UiParts): Promise<UiParts>;
+}
+
+/** Converts messages of a client. Results of tools become part of the message with their calls. */
+export function toDrafts(messages: readonly ClientMessage[], at: number): Draft[] {
+  const drafts: Draft[] = [];
+  for (const { id, role, models, parts } of messages) {
+    const last = drafts.at(-1);
+    if (role === "tool" && last?.role === "assistant") drafts[drafts.length - 1] = withModels(last, models);
+    else if (models.length > 0) {
+      drafts.push({
+        id: id || newId(),
+        role: role === "user" ? "user" : "assistant",
+        parts: parts ?? addModels([], models),
+        models,
+        metadata: { createdAt: toIso(at) },
+      });
+    }
+  }
+  return drafts;
+}
+
+/** Returns the draft with more model messages, such as results of its tools. */
+export const withModels = (draft: Draft, models: readonly ModelMessage[]): Draft => ({
+  ...draft,
+  parts: addModels(draft.parts, models),
+  models: [...draft.models, ...models],
+});
+
+/** Returns the draft of an answer: a message of its own, or the one that it continues. */
+export async function answerDraft(continued: Draft | undefined, answer: TurnAnswer): Promise<Draft> {
+  const { createdAt, usage } = continued?.metadata ?? { createdAt: toIso(answer.at) };
+  return {
+    id: continued?.id ?? answer.id,
+    role: "assistant",
+    parts: await answer.toParts(continued?.parts ?? []),
+    models: [...(continued?.models ?? []), ...answer.models],
+    metadata: { createdAt, usage: usage ? addUsage(usage, answer.usage) : answer.usage },
+  };
+}
+
+export function toStored({ id, role, parts, models, metadata }: Draft): StoredMessage {
+  const { createdAt } = metadata;
+  return {
+    id,
+    role,
+    ui: JSON.stringify({ id, role, metadata, parts } satisfies StoredUiMessage, toText),
+    models: JSON.stringify(models, toText),
+    count: models.length,
+    at: createdAt === null ? null : Date.parse(createdAt),
+  };
+}
+
+/**
+ * Encodes bytes as base64, which JSON can hold and the SDK accepts. Reads `this[key]`, because `value` is already the
+ * result of `Buffer.toJSON()`.
+ */
+function toText(this: Record<string, unknown>, key: string, value: unknown): unknown {
+  const own = this[key];
+  return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value;
+}

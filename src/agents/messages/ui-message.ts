@@ -1,0 +1,14 @@
+import type { UIMessage } from "ai";
+import type { Usage } from "../shapes.ts";
+
+/** The metadata of a stored message. */
+export interface MessageMetadata {
+  /** The time of creation. Null for messages of releases that did not store it. */
+  readonly createdAt: string | null;
+  /** The tokens of an answer: the sum over all turns that have continued it. */
+  readonly usage?: Usage | undefined;
+}
+
+/** A stored message, as `useChat` takes it. */
+export type StoredUiMessage = UIMessage<MessageMetadata>;
+export type UiParts = UIMessage["parts"];
