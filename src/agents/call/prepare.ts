@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { Validator, type Schema as CfSchema } from "@cfworker/json-schema";
 import type { Schema as SdkSchema, Tool as SdkTool, ToolSet } from "ai";
@@ -12,6 +13,7 @@ import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-mo
 import { loadSdk, type Sdk } from "../sdk.ts";
 import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "../tool.ts";
 import type { Operation } from "./operation.ts";
+import type { ToolSignature } from "./recorded-calls.ts";
 import { toToolSpan } from "./spans.ts";
 
 /** An agent converted for the AI SDK. Created on the agent's first call. */
@@ -21,6 +23,8 @@ export interface PreparedAgent {
   readonly model: (operation: Operation) => LanguageModelV4;
   /** Returns the tools, bound to one call. */
   readonly tools: (operation: Operation) => ToolSet;
+  /** The tools as a repeated turn compares them. */
+  readonly signatures: readonly ToolSignature[];
 }
 
 export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, root: string): Promise<PreparedAgent> {
@@ -34,6 +38,7 @@ export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, 
       return operation.records ? recordModel(sdk, guarded, operation.records) : guarded;
     },
     tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
+    signatures: await Promise.all(Object.entries(agent.tools).map(toSignature)),
   };
 }
 
@@ -44,6 +49,14 @@ async function toModel(sdk: Sdk, { model }: AgentDefinition, root: string) {
   } catch (error) {
     throw new ModelFailure(toErrorMessage(error), { cause: error });
   }
+}
+
+async function toSignature([name, { outputSchema }]: [string, AnyTool]): Promise<ToolSignature> {
+  if (outputSchema === undefined) return [name, ""];
+  const json = isSchema(outputSchema)
+    ? toJsonSchema(outputSchema, "output", () => {})
+    : isSdkSchema(outputSchema) && (await outputSchema.jsonSchema);
+  return [name, createHash("sha256").update(JSON.stringify(json)).digest("base64url")];
 }
 
 function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation) => SdkTool {

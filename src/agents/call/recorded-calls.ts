@@ -1,5 +1,5 @@
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
-import { toErrorMessage } from "../../core/error.ts";
+import { ServeError, toErrorMessage } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { AttemptRecords } from "../../engine/records.ts";
 import type { AgentInput } from "./messages.ts";
@@ -21,11 +21,12 @@ export interface DurableTurn {
 export interface TurnStart {
   readonly input: AgentInput;
   readonly instructions: string | undefined;
-  /** The names of the tools. */
-  readonly tools: readonly string[];
+  readonly tools: readonly ToolSignature[];
 }
-/** The end of a tool call. */
-type ToolEnd = { readonly output: unknown } | { readonly error: string };
+/** The name of a tool, and a digest of its output schema. The digest is empty without a schema. */
+export type ToolSignature = readonly [name: string, output: string];
+/** The end of a tool call. Models are shown the name of an error as well. */
+type ToolEnd = { readonly output: unknown } | { readonly error: string; readonly name: string };
 
 /**
  * The model calls and tool calls of one turn, recorded as they end.
@@ -34,7 +35,9 @@ type ToolEnd = { readonly output: unknown } | { readonly error: string };
  *     record k, a tool call its own record: nothing that is recorded runs again.
  * C2. A model call is recorded when its stream has finished. Its tools start only when the record is durable.
  * C3. What a turn begins with is recorded together with its first call: until then a repetition may begin in another way.
+ *     A first call without a beginning does not count: a crash came between the two writes.
  * C4. A failure of the model is not recorded: the turn ends with it, or the SDK asks again.
+ * C5. A record is of no use if its tool no longer exists, or has another output schema: the turn ends with an error.
  */
 export class RecordedCalls {
   /** The id of the turn, the same after a crash. */
@@ -42,11 +45,16 @@ export class RecordedCalls {
   readonly #records: AttemptRecords;
   readonly #limits: RecordLimits;
   readonly #onFailure: (error: unknown) => void;
+  /** The beginning of a turn that is repeated. */
+  readonly found: TurnStart | undefined;
+  /** The beginning of this run of the turn. */
   #start: TurnStart | undefined;
   #isStartStored: boolean;
   #bytes = 0;
   /** The number of model calls that have ended. */
   #modelCalls = 0;
+  /** The number of model calls that had ended when a tool ran last. */
+  #lastRun = 0;
   /** The model calls after which tool calls were made, by their id. Some providers use an id again. */
   readonly #toolCalls = new Map<string, number>();
 
@@ -58,38 +66,43 @@ export class RecordedCalls {
     this.#onFailure = onFailure;
     const start = records.found.get("start");
     this.#isStartStored = start !== undefined;
-    if (start !== undefined) this.#start = JSON.parse(start) as TurnStart;
+    if (start !== undefined) this.found = JSON.parse(start) as TurnStart;
+    for (const text of records.found.values()) this.#bytes += Buffer.byteLength(text);
   }
 
-  /** The beginning of a turn that is repeated. */
-  get found(): TurnStart | undefined {
-    return this.#isStartStored ? this.#start : undefined;
-  }
   begin(start: TurnStart): void {
     this.#start = start;
   }
 
   /** The parts of the next model call, if it is recorded. */
   takeModelCall(): LanguageModelV4StreamPart[] | undefined {
-    const text = this.#records.found.get(toModelName(this.#modelCalls));
+    const text = this.found && this.#records.found.get(toModelName(this.#modelCalls));
     if (text === undefined) return undefined;
     this.#modelCalls++;
-    return (JSON.parse(text) as LanguageModelV4StreamPart[]).map(revive);
+    const parts = (JSON.parse(text) as LanguageModelV4StreamPart[]).map(revive);
+    for (const part of parts) {
+      if (part.type !== "tool-call" || part.providerExecuted) continue;
+      const { before, now } = this.#toolSignatures(part.toolName);
+      // A name that was unknown from the beginning is an error of the model.
+      if (before && !now) this.#fail(toChanged(`tool ${part.toolName} no longer exists`));
+    }
+    return parts;
   }
 
   /** Records the parts of the model call that has ended. */
   async saveModelCall(parts: readonly LanguageModelV4StreamPart[]): Promise<void> {
     const name = toModelName(this.#modelCalls++);
     try {
-      if (!this.#isStartStored && this.#start) {
-        this.#isStartStored = true;
-        void this.#write("start", this.#start, "The beginning of the turn").catch(this.#onFailure);
-      }
-      await this.#write(name, parts, "The answer of the model");
+      await Promise.all([this.#saveStart(), this.#write(name, parts, "The answer of the model")]);
     } catch (error) {
-      this.#onFailure(error);
-      throw error;
+      this.#fail(error);
     }
+  }
+
+  async #saveStart(): Promise<void> {
+    if (this.#isStartStored) return;
+    this.#isStartStored = true;
+    await this.#write("start", this.#start, "The beginning of the turn");
   }
 
   /** True if a tool call was recorded before the turn was repeated. */
@@ -97,11 +110,9 @@ export class RecordedCalls {
     return this.#records.found.has(this.#toToolName(toolCallId));
   }
 
-  /** True if a model call and these tool calls of it were recorded before the turn was repeated. */
-  isStepFound(step: number, toolCallIds: readonly string[]): boolean {
-    const { found } = this.#records;
-    const names = toolCallIds.map((id) => toToolName(id, this.#toolCalls.get(id) ?? step + 1, step + 1));
-    return found.has(toModelName(step)) && names.every((name) => found.has(name));
+  /** True if a model call and its tool calls were recorded before the turn was repeated. */
+  isStepFound(step: number): boolean {
+    return this.found !== undefined && this.#records.found.has(toModelName(step)) && this.#lastRun !== step + 1;
   }
 
   /** The key of a tool call, for services that must not act twice. */
@@ -113,11 +124,13 @@ export class RecordedCalls {
   runTool(tool: string, toolCallId: string, run: () => unknown, signal: AbortSignal): unknown {
     const name = this.#toToolName(toolCallId);
     const text = this.#records.found.get(name);
-    if (text !== undefined) return settle(JSON.parse(text) as ToolEnd);
+    if (text !== undefined) return this.#replayTool(tool, JSON.parse(text) as ToolEnd);
+    this.#lastRun = this.#modelCalls;
     const save = (end: ToolEnd): Promise<void> => this.#saveTool(name, tool, end);
     const fail = async (error: unknown): Promise<never> => {
       // A tool that was aborted runs again when the turn is repeated.
-      if (!signal.aborted) await save({ error: toErrorMessage(error) });
+      if (!signal.aborted)
+        await save({ error: toErrorMessage(error), name: error instanceof Error ? error.name : "Error" });
       throw error;
     };
     let result: unknown;
@@ -133,13 +146,29 @@ export class RecordedCalls {
     }, fail);
   }
 
+  async #replayTool(tool: string, end: ToolEnd): Promise<unknown> {
+    const { before, now } = this.#toolSignatures(tool);
+    if (before?.[1] !== now?.[1]) this.#fail(toChanged(`tool ${tool} has another outputSchema`));
+    if ("error" in end) throw Object.assign(new Error(end.error), { name: end.name });
+    return end.output;
+  }
+
+  #toolSignatures(tool: string): { before: ToolSignature | undefined; now: ToolSignature | undefined } {
+    const find = (start: TurnStart | undefined) => start?.tools.find(([name]) => name === tool);
+    return { before: find(this.found), now: find(this.#start) };
+  }
+
   async #saveTool(name: string, tool: string, end: ToolEnd): Promise<void> {
     try {
       await this.#write(name, end, `The result of tool ${tool}`);
     } catch (error) {
-      this.#onFailure(error);
-      throw error;
+      this.#fail(error);
     }
+  }
+
+  #fail(error: unknown): never {
+    this.#onFailure(error);
+    throw error;
   }
 
   async #write(name: string, value: unknown, what: string): Promise<void> {
@@ -147,11 +176,11 @@ export class RecordedCalls {
     const text: JsonText = JSON.stringify(value, encodeBytes);
     const bytes = Buffer.byteLength(text);
     if (bytes > stepValueBytes) {
-      throw new TypeError(`${what} is ${bytes} bytes as JSON: the limit is ${stepValueBytes}`);
+      throw new ServeError(500, `${what} is ${bytes} bytes as JSON: the limit is ${stepValueBytes}`);
     }
     this.#bytes += bytes;
     if (this.#bytes > executionBytes) {
-      throw new TypeError(`The calls of the turn take more than ${executionBytes} bytes (limits.executionBytes)`);
+      throw new ServeError(500, `The calls of the turn take more than ${executionBytes} bytes (limits.executionBytes)`);
     }
     await this.#records.write(name, text);
   }
@@ -169,10 +198,8 @@ const toolPrefix = "tool ";
 const toToolName = (id: string, first: number, current: number): string =>
   toolPrefix + (first === current ? id : `${id}#${current}`);
 
-async function settle(end: ToolEnd): Promise<unknown> {
-  if ("error" in end) throw new Error(end.error);
-  return end.output;
-}
+/** Not retried: another attempt would run the tools again that are recorded. */
+const toChanged = (change: string): ServeError => new ServeError(500, `Agent changed: ${change}`, { retry: false });
 
 const isMany = (result: unknown): result is AsyncIterable<unknown> =>
   typeof result === "object" && result !== null && Symbol.asyncIterator in result;

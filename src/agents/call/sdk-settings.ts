@@ -1,4 +1,4 @@
-import type { ModelMessage, StepResult, ToolSet } from "ai";
+import type { ModelMessage } from "ai";
 import { cut } from "../../core/cut.ts";
 import { badRequest } from "../../core/error.ts";
 import { currentSpan, toTraceparent } from "../../core/trace.ts";
@@ -9,7 +9,6 @@ import type { Sdk } from "../sdk.ts";
 import type { Operation } from "./operation.ts";
 import type { AgentInput } from "./messages.ts";
 import type { PreparedAgent } from "./prepare.ts";
-import type { RecordedCalls } from "./recorded-calls.ts";
 
 /** The arguments of the SDK for one call. */
 export type SdkSettings = Parameters<Sdk["generateText"]>[0];
@@ -29,7 +28,7 @@ export async function toSdkSettings(
     : typeof instructions === "function"
       ? await toInstructions(instructions, operation)
       : instructions;
-  records?.begin({ input, instructions: text, tools: Object.keys(tools) });
+  records?.begin({ input, instructions: text, tools: agent.signatures });
   const all: SdkSettings = {
     ...settings,
     ...asked,
@@ -50,7 +49,8 @@ export async function toSdkSettings(
   if (shape) all.output = toOutput(shape);
   // Hooks are not called again for calls that were recorded before a crash.
   if (hooks.onStepEnd)
-    all.onStepEnd = (step) => (isRecorded(records, step) ? undefined : operation.hook("onStepEnd", { step }));
+    all.onStepEnd = (step) =>
+      records?.isStepFound(step.stepNumber) ? undefined : operation.hook("onStepEnd", { step });
   if (hooks.onToolStart) {
     all.onToolExecutionStart = ({ toolCall: { toolName, toolCallId, input: sent } }) =>
       records?.isToolFound(toolCallId)
@@ -65,14 +65,6 @@ export async function toSdkSettings(
     };
   }
   return all;
-}
-
-/** Returns true if a step of the SDK consists of calls that were recorded before a crash. */
-function isRecorded(records: RecordedCalls | undefined, { stepNumber, content }: StepResult<ToolSet>): boolean {
-  const ids = content.flatMap((part) =>
-    (part.type === "tool-result" || part.type === "tool-error") && !part.providerExecuted ? part.toolCallId : [],
-  );
-  return records?.isStepFound(stepNumber, ids) ?? false;
 }
 
 async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {

@@ -1,6 +1,7 @@
 import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
 import type { Sdk } from "../sdk.ts";
+import { ModelFailure } from "./guarded-model.ts";
 
 /**
  * Records the streams of a model. A recorded one is returned without asking the model.
@@ -46,6 +47,11 @@ class PartRecorder implements Transformer<LanguageModelV4StreamPart, LanguageMod
     part: LanguageModelV4StreamPart,
     controller: TransformStreamDefaultController<LanguageModelV4StreamPart>,
   ): Promise<void> {
+    if (part.type === "error") {
+      // Nothing of a call that has failed is recorded, and its tools do not run.
+      controller.enqueue(part);
+      return controller.terminate();
+    }
     if (part.type !== "raw") addPart(this.#parts, part);
     if (part.type === "tool-call" && !part.providerExecuted) this.#held ??= [];
     if (part.type === "finish") {
@@ -55,8 +61,13 @@ class PartRecorder implements Transformer<LanguageModelV4StreamPart, LanguageMod
       for (const held of this.#held ?? []) controller.enqueue(held);
       this.#held = undefined;
     }
-    if (this.#held && part.type !== "error") this.#held.push(part);
+    if (this.#held) this.#held.push(part);
     else controller.enqueue(part);
+  }
+
+  flush(controller: TransformStreamDefaultController<LanguageModelV4StreamPart>): void {
+    if (!this.#held) return;
+    controller.enqueue({ type: "error", error: new ModelFailure("The model's answer ended without a finish part") });
   }
 }
 

@@ -6,6 +6,7 @@ import type {
 } from "@restatedev/restate-sdk";
 import { newId } from "../../core/id.ts";
 import type { JsonText } from "../../core/json.ts";
+import type { Execution } from "../../engine/execution.ts";
 import type { OpenRecords } from "../../engine/records.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
@@ -14,8 +15,8 @@ import type { RestateSdk } from "./sdk.ts";
 /** The time after which the records of an attempt that has left no result are removed. */
 const keptMs = 30 * 86_400_000;
 
-/** The key of the object that has the records of one attempt. */
-export const toRecordsKey = (id: string, key: string): string => `${id} ${key}`;
+/** The key of the object that has the records of one attempt. An id can be used again after the retention of its execution. */
+export const toRecordsKey = ({ id, startAt }: Execution, key: string): string => `${id} ${startAt} ${key}`;
 
 interface WriteInput {
   /** The attempt that has opened the records. */

@@ -117,8 +117,8 @@ export class Replica implements DriveHost, RescueHost {
   settled(state: ExecutionState, failure: FailedStep | undefined): void {
     this.#parts.onSettled?.(state, failure);
   }
-  openRecords(id: string, key: string): Promise<AttemptRecords> {
-    return this.#parts.openRecords(toRecordsKey(id, key));
+  openRecords(execution: Execution, key: string): Promise<AttemptRecords> {
+    return this.#parts.openRecords(toRecordsKey(execution, key));
   }
   publishLive(event: LiveEvent): void {
     this.#parts.readers.publish(event.executionId, event);

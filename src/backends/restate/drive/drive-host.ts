@@ -36,7 +36,7 @@ export interface DriveHost extends MailboxReader {
   publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay?: boolean): void;
   publishLive(event: LiveEvent): void;
   /** Opens the results that an attempt records. */
-  openRecords(id: string, key: string): Promise<AttemptRecords>;
+  openRecords(execution: Execution, key: string): Promise<AttemptRecords>;
   /** A drive of this replica has made a transition. Not called again when the drive is repeated. */
   settled(state: ExecutionState, failure: FailedStep | undefined): void;
   /** Ends a drive that cannot continue. Another one continues from the rows. */

@@ -125,7 +125,7 @@ export class Drive implements LocalDrive, Admissible {
       publishLive: (event) => host.publishLive(event),
       clock: systemClock,
       slot: { lend: () => this.#lend(), regain: () => this.#regain() },
-      openRecords: (key) => host.openRecords(input.execution.id, key),
+      openRecords: (key) => host.openRecords(input.execution, key),
     });
     this.#attempts = new DriveAttempts({ context, walk: this.#walk, mayRun: () => this.#mayRun() });
     this.#agenda = new DriveAgenda(context, (key) => this.#walk.isWaitingFor(key));
@@ -222,7 +222,7 @@ export class Drive implements LocalDrive, Admissible {
   /** The result of the attempt is in Restate's journal: what it has recorded before is not needed. */
   #clearRecords(key: string): void {
     const { names, calls } = this.#parts;
-    const target = { service: names.records, key: toRecordsKey(this.execution.id, key), method: "clear" };
+    const target = { service: names.records, key: toRecordsKey(this.execution, key), method: "clear" };
     calls.tell(this.#context, target, null);
   }
 
