@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from "../core/clock.ts";
-import { busy, DetailedError, shuttingDown, type ServeError } from "../core/error.ts";
+import { AgentError, busy, DetailedError, shuttingDown, type ServeError } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
@@ -154,8 +154,11 @@ export function createAgents(given: AgentsOptions): Agents {
 
   async function toFailure(operation: Operation, error: unknown): Promise<ServeError> {
     const failure = await operation.fail(await loadSdk().catch(() => undefined), error);
-    const isDetailed = showDetail && !operation.isStep && failure instanceof ModelError;
-    return isDetailed ? new DetailedError(failure, { detail: failure.detail }, []) : failure;
+    if (!(failure instanceof ModelError)) return failure;
+    const { status, message, cause, retry, detail } = failure;
+    // The caller of a workflow has not called the model, so that its 400 or 429 does not answer them.
+    if (operation.isStep) return new AgentError(status, message, { cause, retry });
+    return showDetail ? new DetailedError(failure, { detail }, []) : failure;
   }
 
   async function close({ drainMs }: { drainMs: number }): Promise<void> {

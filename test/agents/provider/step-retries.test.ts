@@ -1,5 +1,5 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { defineAgent, defineWorkflow, ServeError } from "agentserve";
+import { AgentError, defineAgent, defineWorkflow, ServeError } from "agentserve";
 import { afterAll, expect, it } from "vitest";
 import { describeServer } from "../../harness/server.ts";
 import { createProvider, type Behaviour } from "./provider.ts";
@@ -49,10 +49,11 @@ function toRows() {
 
 const models = createOpenAICompatible({ name: "provider", apiKey: "key", baseURL: provider.baseURL });
 const retry = { attempts: 2 };
-const workflows = toRows().map(({ id }) =>
-  defineWorkflow({ id }).andAgent({
+const agents = toRows().map(({ id }) => defineAgent({ id, instructions: "Answer", model: models(id), maxRetries: 0 }));
+const workflows = agents.map((agent) =>
+  defineWorkflow({ id: agent.id }).andAgent({
     id: "ask",
-    agent: defineAgent({ id, instructions: "Answer", model: models(id), maxRetries: 0 }),
+    agent,
     retry,
     prompt: ({ input }) => input["prompt"] as string,
   }),
@@ -93,7 +94,19 @@ const silent = defineWorkflow({ id: "silent" }).andAgent({
   retry,
   prompt: ({ input }) => input["prompt"] as string,
 });
-const config = { workflows: [...workflows, hooked, offline] };
+/** Asks an agent from the code of a step, which may catch the error. */
+const asks = defineWorkflow({ id: "asks" }).andThen({
+  id: "ask",
+  async execute({ input, runtime }) {
+    try {
+      return await runtime.ask(input["id"] as string, "?");
+    } catch (error) {
+      if (!input["catches"] || !(error instanceof AgentError)) throw error;
+      return [error.status, error.message, error.retry];
+    }
+  },
+});
+const config = { agents, workflows: [...workflows, hooked, offline, asks] };
 
 describeServer("an agent that fails in a step", { config }, (server) => {
   it.for(toRows())("$title: the step is run $attempts times", async ({ id, attempts }) => {
@@ -102,6 +115,19 @@ describeServer("an agent that fails in a step", { config }, (server) => {
     expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
     expect(answer.text, "the words of the provider").not.toContain(providerBody);
     expect(provider.asked(prompt)).toHaveLength(attempts);
+  });
+
+  it.for([
+    ["a-rate-limit", 429, "Model rate limit reached", true],
+    ["a-wrong-key", 502, "Model rejected the credentials", false],
+    ["a-prompt-that-is-too-long", 400, "The conversation is too long for the model", false],
+    ["a-stream-that-ends-early", 502, "Model call failed", true],
+  ] as const)("%s: is an AgentError %i in the code of a step, and its status is not the answer", async (row) => {
+    const [id, ...expected] = row;
+    const caught = await server.post("/workflows/asks/execute", { input: { id, catches: true } });
+    expect(caught.body.data.result).toEqual(expected);
+    const thrown = await server.post("/workflows/asks/execute", { input: { id } });
+    expect([thrown.status, thrown.body.error]).toEqual([500, "Failed to execute workflow"]);
   });
 
   it("hides the error of an agent in the state and in the events as any other error", async () => {
