@@ -9,6 +9,7 @@ import { toUsage } from "../answers/usage.ts";
 import { AnswerParts, toAnswerParts, type SdkPart } from "../messages/answer-parts.ts";
 import { addModels } from "../messages/from-models.ts";
 import { readMessages } from "../messages/read-messages.ts";
+import type { UiParts } from "../messages/ui-message.ts";
 import { continueParts, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
@@ -153,7 +154,8 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
   turn.signal?.addEventListener("abort", () => operation.abort(turn.signal?.reason), { once: true });
   try {
     const readLast = async () => (await readMessages(conversations, key, { limit: 1 })).at(-1);
-    return toHeld(await storedTurn({ turn, readLast, at: operation.clock.now() }, input), () => turn.close());
+    const store = { turn, readLast, at: operation.clock.now(), signal };
+    return toHeld(await storedTurn(store, input), () => turn.close());
   } catch (error) {
     turn.close();
     throw error;
@@ -175,12 +177,13 @@ interface SdkResult {
 }
 
 async function finish(
-  { agent, operation }: CallParts,
+  call: CallParts,
   shape: ObjectShape | undefined,
   turn: HeldTurn,
   result: SdkResult,
   recorded?: readonly SdkPart[],
 ): Promise<Answer> {
+  const { operation } = call;
   const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
   for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
   operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
@@ -192,18 +195,26 @@ async function finish(
     models: responseMessages,
     usage: toUsage(usage),
     at: operation.clock.now(),
-    async toParts(before) {
-      const parts = await continueParts(agent.sdk, before, recorded ?? toAnswerParts(result)).catch(
-        (error: unknown) => {
-          // The answer must not be lost for it.
-          operation.context.logger.warn("The answer is stored without details, because the AI SDK rejects a part", {
-            error,
-          });
-          return addModels(before, responseMessages);
-        },
-      );
+    toParts: async (before) => {
+      const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
       return shape ? withObject(parts, object) : parts;
     },
   });
   return { text, object, finishReason, usage, steps };
+}
+
+/** Returns the parts of the stored message. If the SDK cannot build them, they are made from the model messages. */
+async function toUiParts(
+  { agent, operation }: CallParts,
+  before: UiParts,
+  answer: readonly SdkPart[],
+  models: readonly ModelMessage[],
+): Promise<UiParts> {
+  try {
+    return await continueParts(agent.sdk, before, answer);
+  } catch (error) {
+    const message = "An answer is stored without some details, because the AI SDK cannot build its message";
+    operation.context.logger.warn(message, { error });
+    return addModels(before, models);
+  }
 }

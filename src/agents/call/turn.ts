@@ -31,6 +31,8 @@ export interface TurnStore {
   readonly readLast: () => Promise<StoredUiMessage | undefined>;
   /** The time at which the turn began. */
   readonly at: number;
+  /** Aborted when the call is. Its turn is closed then. */
+  readonly signal: AbortSignal;
 }
 
 /** Opens a turn without a stored conversation. The prompt is what the client sent. */
@@ -60,7 +62,9 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     continues: open?.id,
     store: async (answer) => {
       const done = open ? drafts.slice(0, -1) : drafts;
-      await turn.store([...done, await answerDraft(open, answer)].map(toStored), until);
+      const stored = [...done, await answerDraft(open, answer)].map(toStored);
+      store.signal.throwIfAborted(); // the turn is closed, and the next one has begun
+      await turn.store(stored, until);
     },
   };
 }

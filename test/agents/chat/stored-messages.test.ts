@@ -8,6 +8,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import type { TestServer } from "../../harness/server.ts";
+import { isLowestSdk } from "../lowest-sdk.ts";
 import { callLocate, locate, open, user, weather } from "./chat-server.ts";
 
 const read = async (server: TestServer, conversationId: string, before?: string, limit = 100) => {
@@ -17,9 +18,19 @@ const read = async (server: TestServer, conversationId: string, before?: string,
   return messages;
 };
 
-/** Removes what a client does not know, and what a page cannot see. */
+/** Removes the metadata, and fields that only the SDK of the client has if the server uses an older one. */
 const toPlain = (messages: readonly UIMessage[]): unknown =>
-  JSON.parse(JSON.stringify(messages.map((message) => ({ ...message, metadata: undefined }))));
+  JSON.parse(
+    JSON.stringify(
+      messages.map((message) => ({
+        ...message,
+        metadata: undefined,
+        parts: message.parts.map((part) =>
+          isLowestSdk ? { ...part, rawInput: undefined, ...(part.type === "reasoning" && { id: undefined }) } : part,
+        ),
+      })),
+    ),
+  );
 
 /** The conversation is what the client has. */
 async function expectEqual(server: TestServer, chat: Chat<UIMessage>): Promise<void> {
@@ -219,6 +230,25 @@ describe("the stored messages of a conversation", () => {
     expect(more).toEqual([]);
     const state = approved ? { state: "output-available", output: "paid" } : { state: "output-denied" };
     expect(answer!.parts).toContainEqual(expect.objectContaining({ type: "tool-pay", ...state }));
+  });
+
+  it("are kept where the SDK cannot build one: the result of a call that nobody made", async () => {
+    const lost: LanguageModelV4StreamPart[] = [
+      { type: "stream-start", warnings: [] },
+      { type: "tool-result", toolCallId: "x9", toolName: "search", result: { hits: 1 } },
+      { type: "text-start", id: "0" },
+      { type: "text-delta", id: "0", delta: "Found." },
+      { type: "text-end", id: "0" },
+      finish("stop"),
+    ];
+    const { server } = await open([lost, "Bye."], { tools });
+    const options = { conversationId: "c" };
+    const { events } = await server.post("/agents/helper/stream", { input: "Search", options });
+    expect(events.at(-1)).toMatchObject({ type: "finish" });
+    const [, answer] = await read(server, "c");
+    expect(answer!.parts).toEqual([{ type: "step-start" }, { type: "text", text: "Found.", state: "done" }]);
+    const message = "An answer is stored without some details, because the AI SDK cannot build its message";
+    expect(server.logs).toContainEqual(expect.objectContaining({ level: "warn", message }));
   });
 
   it("are replaced by a new answer and by an edited message, as at the client", async () => {
