@@ -1,8 +1,19 @@
 // oxlint-disable vitest/no-standalone-expect -- called inside of tests
 import { expect } from "vitest";
 import type { Lives } from "./lives.ts";
-import { toTurns, type Turn } from "./turns.ts";
+import { needsTool, toTurns, type Turn } from "./turns.ts";
+import type { Line } from "./log.ts";
 import { keysOf } from "./workload.ts";
+
+/** The calls that a step makes, in order: what the log says of each, and the name of its record. */
+export const callsOf = (path: string): (readonly [what: Line["what"], name: string])[] =>
+  needsTool(path)
+    ? [
+        ["ask", "model#0"],
+        ["tool", "tool"],
+        ["go on", "model#1"],
+      ]
+    : [["ask", "model#0"]];
 
 /** An execution whose steps ask the agent, and what is known of it. */
 export class Execution {
@@ -10,7 +21,7 @@ export class Execution {
   readonly options: { executionId: string; userId: string; conversationId: string };
   result: any;
   readonly #lives: Lives;
-  /** Since the end of which life a step is recorded. */
+  /** Since the end of which life a step, or a call of a step, is recorded. */
   readonly #recorded = new Map<string, number>();
 
   constructor(id: string, lives: Lives) {
@@ -53,23 +64,32 @@ export class Execution {
   /** Call it when the process is dead, and before the next one lives. */
   look(): void {
     this.stored();
-    for (const path of this.#lives.recorded(this.id))
-      if (!this.#recorded.has(path)) this.#recorded.set(path, this.#lives.life);
+    for (const one of [...this.#lives.recorded(this.id), ...this.#lives.recordedCalls(this.id)])
+      if (!this.#recorded.has(one)) this.#recorded.set(one, this.#lives.life);
+  }
+
+  /** Whether the file had a call of a step, the last time that it was looked at. */
+  has(path: string, name: string): boolean {
+    return this.#recorded.has(`${path} ${name}`);
   }
 
   /** In which lives the model was asked by a step. */
   asks(path: string): number[] {
-    return this.#asks(`${this.id}/${path}`).map(({ life }) => life);
+    return this.#livesOf("ask", path);
+  }
+  #livesOf(what: Line["what"], path: string): number[] {
+    const key = `${this.id}/${path}`;
+    return this.#lives.log().flatMap((line) => (line.what === what && line.key === key ? [line.life] : []));
   }
   #asks(asked: string) {
     return this.#lives.log().flatMap((line) => (line.what === "ask" && line.key === asked ? [line] : []));
   }
 
   /**
-   * It has completed: every step was asked once in a life at the most, never again once it was recorded, and was shown
-   * the turns of the steps before it, not one of its own.
+   * It has completed: every model call and every tool call of a step was made once in a life at the most, and never again
+   * once it or its step was recorded. The model was shown the turns of the steps before, not that of its own step.
    */
-  checkAsks(): void {
+  checkCalls(): void {
     const keys = keysOf(this.id);
     const siblings = keys.slice(3, 5);
     for (const [place, key] of keys.entries()) {
@@ -81,14 +101,16 @@ export class Execution {
         expect(among.toSorted(), `${key} was shown`).toEqual(before.toSorted());
       }
       const path = key.slice(this.id.length + 1);
-      const asks = this.asks(path);
-      expect(asks.length, key).toBeGreaterThan(0);
-      expect(asks, `${key} was asked twice in a life`).toEqual([...new Set(asks)]);
-      const last = this.#recorded.get(path) ?? Infinity;
-      expect(
-        asks.filter((life) => life > last),
-        `${key} was recorded`,
-      ).toEqual([]);
+      for (const [what, name] of callsOf(path)) {
+        const made = this.#livesOf(what, path);
+        expect(made.length, `${key}: ${what}`).toBeGreaterThan(0);
+        expect(made, `${key}: ${what} twice in a life`).toEqual([...new Set(made)]);
+        const last = Math.min(...[path, `${path} ${name}`].map((one) => this.#recorded.get(one) ?? Infinity));
+        expect(
+          made.filter((life) => life > last),
+          `${key}: ${what} was recorded`,
+        ).toEqual([]);
+      }
     }
   }
 

@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Orders } from "./host.ts";
 import { readLog, type Line } from "./log.ts";
-import type { Point } from "./points.ts";
+import { toPath, toRecordName, type Point } from "./points.ts";
 import { toLine } from "./turns.ts";
 import { patienceMs } from "../../harness/patience.ts";
 
@@ -24,6 +24,7 @@ const patience = patienceMs;
 export class Lives {
   life = 0;
   readonly #folder: string;
+  readonly #host: string;
   /** The next one has its code loaded before it is needed. */
   #spare: ChildProcess;
   #child: ChildProcess | undefined;
@@ -32,15 +33,16 @@ export class Lives {
   readonly #broken = Promise.withResolvers<never>();
   #stderr = "";
 
-  constructor(folder: string) {
+  constructor(folder: string, host: string = join(import.meta.dirname, "host.ts")) {
     this.#folder = folder;
+    this.#host = host;
     this.#broken.promise.catch(() => {});
     this.#spare = this.#spawn();
   }
 
   #spawn(): ChildProcess {
     const { PATH, HOME } = process.env;
-    const child = spawn(process.execPath, [join(import.meta.dirname, "host.ts")], {
+    const child = spawn(process.execPath, [this.#host], {
       stdio: ["pipe", "pipe", "pipe"],
       env: { PATH, HOME, NODE_COMPILE_CACHE: join(this.#folder, "..", "compile-cache") },
     });
@@ -183,7 +185,13 @@ export class Lives {
   /** The steps whose value is recorded. The process must have ended. */
   recorded(id: string): string[] {
     const sql = "select key from journal join executions using (number) where id = ? and kind = 'value'";
-    return this.#select(sql, id).map(({ key }) => key!.replace(/#\d+$/, ""));
+    return this.#select(sql, id).map(({ key }) => toPath(key!));
+  }
+
+  /** The calls of steps in flight that are recorded: the path of the step and the name. The process must have ended. */
+  recordedCalls(id: string): string[] {
+    const sql = "select key, name from records join executions using (number) where id = ?";
+    return this.#select(sql, id).map(({ key, name }) => `${toPath(key!)} ${toRecordName(name!)}`);
   }
 
   #select(sql: string, value: string): Record<string, string>[] {

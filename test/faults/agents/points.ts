@@ -1,15 +1,17 @@
 import { MessageStore } from "../../../src/backends/embedded/store/message-store.ts";
+import { RecordTable } from "../../../src/backends/embedded/store/record-table.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
 
-/** Where the process ends itself: in the model, in a tool, in a step, while a turn is stored or a step recorded. */
+/** Where the process ends itself: in the model, in a tool, in a step, while a turn is stored, a call or a step recorded. */
 export interface Point {
   readonly point: string;
-  /** What was asked; of a step, its idempotency key. */
+  /** What was asked; of a step, its idempotency key; of a record, that key and the name of the record. */
   readonly key: string;
 }
 /** Inside the model's own code, in order, then while the turn is stored, then while the step is recorded. */
 export const modelPoints = ["asked", "half", "said", "finished"] as const;
 export const toolPoints = ["tool", "asked again"] as const;
+export const recordPoints = ["record:before", "record:inside", "record:after"] as const;
 export const turnPoints = ["turn:before", "turn:inside", "turn:after"] as const;
 export const entryPoints = ["entry:before", "entry:inside", "entry:after"] as const;
 
@@ -37,14 +39,20 @@ export function guard(mark: (point: Point) => void) {
 
   const { replace } = MessageStore.prototype;
   const { add, transaction } = Store.prototype;
+  const { add: addRecord } = RecordTable.prototype;
   MessageStore.prototype.replace = function (this: MessageStore, ...args) {
     const isIt = (key: string): boolean => args[1].some(({ models }) => models.includes(JSON.stringify(key)));
     around("turn", isIt, () => replace.apply(this, args));
   };
   Store.prototype.add = function (this: Store, ...args: Parameters<Store["add"]>) {
     const row = args.find((one) => typeof one === "object" && "kind" in one)!;
-    const isIt = (key: string): boolean => key.endsWith(`/${row.key.replace(/#\d+$/, "")}`);
+    const isIt = (key: string): boolean => key.endsWith(`/${toPath(row.key)}`);
     around("entry", isIt, () => add.apply(this, args));
+  };
+  RecordTable.prototype.add = function (this: RecordTable, ...args) {
+    const [, , step, name] = args;
+    const isIt = (key: string): boolean => key.endsWith(`/${toPath(step)} ${toRecordName(name)}`);
+    around("record", isIt, () => addRecord.apply(this, args));
   };
   Store.prototype.transaction = function <T>(this: Store, work: () => T): T {
     const result = transaction.call(this, work) as T;
@@ -53,3 +61,8 @@ export function guard(mark: (point: Point) => void) {
   };
   return { pass, arm: (point: Point): void => void (armed = point) };
 }
+
+/** The step that a row of the journal, or a record, belongs to. */
+export const toPath = (key: string): string => key.replace(/#\d+$/, "");
+/** A step calls one tool at the most: the id of the call does not matter. */
+export const toRecordName = (name: string): string => name.replace(/^tool .*/, "tool");
