@@ -7,7 +7,7 @@ import type { JsonText } from "../core/json.ts";
 export interface AttemptRecords {
   /** The results that were recorded before a crash. */
   readonly found: ReadonlyMap<string, JsonText>;
-  /** Records a result. Durable when it resolves. Rejects if the attempt has been repeated elsewhere. */
+  /** Records a result. Durable when it resolves. Rejects if the attempt has ended, or has been repeated elsewhere. */
   write(name: string, text: JsonText): Promise<void>;
 }
 

@@ -126,9 +126,17 @@ export class Attempt implements CodeTools {
     };
   }
 
-  #openRecords(): Promise<AttemptRecords> {
+  async #openRecords(): Promise<AttemptRecords> {
     this.#hasRecords = true;
-    return this.host.openRecords(this.plan.key);
+    const { found, write } = await this.host.openRecords(this.plan.key);
+    return {
+      found,
+      // The records are removed with the result of the attempt: later ones would stay.
+      write: async (name, text) => {
+        if (!this.#ended) throw new Error("The attempt has ended");
+        await write(name, text);
+      },
+    };
   }
 
   get argument(): unknown {

@@ -65,3 +65,23 @@ it("removes the records of an attempt without a result with the execution, at th
   await until(async () => (await server.state("w")) === undefined, "the end of the retention");
   expect(namesIn(file)).toEqual([]);
 });
+
+it("records no result of a tool that ends after its attempt has timed out", async () => {
+  const file = newFile();
+  const { agent, reached, release } = createWaiting();
+  const next = Promise.withResolvers<void>();
+  const ends = Promise.withResolvers<void>();
+  const workflow = defineWorkflow({ id: "w" })
+    .andAgent({ id: "ask", agent, prompt: "go", timeout: 1_000, retry: { attempts: 2, delay: 0 } })
+    .andThen({ id: "next", execute: () => (next.resolve(), ends.promise) });
+  const server = serve({ agents: [agent], workflows: [workflow] }, { file });
+  await server.begin("w");
+  await reached;
+  await server.clock.advance(1_000);
+  await next.promise;
+  release();
+  await new Promise(setImmediate);
+  ends.resolve();
+  await until(async () => (await server.state("w")).status === "completed", "the end");
+  expect(namesIn(file)).toEqual([]);
+});
