@@ -19,6 +19,7 @@ import { loadSdk } from "./sdk.ts";
 
 interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordLimits {
   readonly agentCalls: number;
+  readonly conversationBytes: number;
 }
 export interface AgentsOptions {
   readonly conversations: Conversations;
@@ -111,7 +112,8 @@ export function createAgents(given: AgentsOptions): Agents {
   }
 
   const toParts = async (operation: Operation): Promise<CallParts> => {
-    return { agent: await prepare(operation.agent), operation, conversations };
+    const { conversationBytes } = limits;
+    return { agent: await prepare(operation.agent), operation, conversations, conversationBytes };
   };
 
   async function generateAnswer(call: AgentCall): Promise<Answer> {

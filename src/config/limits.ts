@@ -2,6 +2,11 @@
 export const defaultLimits = {
   /** The largest request body. Exceeded: 413. @default 2097152 */
   bodyBytes: 2_097_152,
+  /**
+   * The largest body of `chat`, `text` and `stream` of an agent. Exceeded: 413. All of it beside its long strings, such as
+   * files, is still limited by `bodyBytes`. @default 26214400
+   */
+  chatBodyBytes: 26_214_400,
   /** The deepest nesting of a JSON body. Exceeded: 400. @default 100 */
   jsonDepth: 100,
   /**
@@ -28,6 +33,11 @@ export const defaultLimits = {
   storedEvents: 100_000,
   /** The most agent calls at the same time, without those inside workflows. Exceeded: 503. @default 2000 */
   agentCalls: 2_000,
+  /**
+   * The most bytes of a stored conversation that a model is shown, as JSON. Exceeded: the oldest messages are left out, with
+   * a warning. The last message is always shown. @default 33554432
+   */
+  conversationBytes: 33_554_432,
   /**
    * The time limit of a model for the first byte of a streamed answer, or for a whole answer that is not streamed.
    * Exceeded: 504. @default 60000

@@ -56,6 +56,8 @@ interface BackendParts {
   /** The most executions that wait for the `concurrency` of their workflow. Restate: of each key, and 1,000 at most. */
   readonly waitingExecutions: number;
   readonly executionBytes: number;
+  /** The most bytes of a conversation that `Turn.history` returns. */
+  readonly conversationBytes: number;
   /** The most events that are kept for waits that begin later. Restate: of each name and key, and 1,000 at most. @default 100000 */
   readonly storedEvents?: number | undefined;
   /** Beyond these, new work is refused with 507. Restate: its own server has such limits. @default 0: no limit */

@@ -39,8 +39,10 @@ export interface History {
   readonly stored: boolean;
   /** Whether the message `until` is stored. If not, the turn comes after all stored messages. */
   readonly found: boolean;
-  /** The last messages: the window, extended back to a message of the user, within the bounds below. */
+  /** The last messages: the window, extended back to a message of the user, within the bounds of `MessageWindow`. */
   readonly messages: readonly HistoryRow[];
+  /** The number of model messages of the window that were left out because of `conversationBytes`. */
+  readonly omitted: number;
 }
 
 /** One message of the client, as it is stored: for reading, and for the model. */
@@ -85,7 +87,5 @@ export interface PageOptions {
 export const windowSize = 40;
 /** The number of model messages that a window may be extended to, where a turn has many results of client-side tools. */
 export const maxMessages = 400;
-/** The bytes of a conversation that are read for one turn. */
-export const maxBytes: number = 4 * 1024 * 1024;
 /** The bytes of a page of messages. */
 export const maxPageBytes: number = 8 * 1024 * 1024;

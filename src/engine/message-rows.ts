@@ -1,4 +1,4 @@
-import { maxBytes, maxMessages, maxPageBytes, windowSize } from "./conversations.ts";
+import { maxMessages, maxPageBytes, windowSize } from "./conversations.ts";
 
 /** The fields by which rows are one message of the client. */
 interface RowKind {
@@ -14,24 +14,34 @@ export function isContinued(row: RowKind, before: RowKind): boolean {
   return row.role === "tool" || (row.id != null && row.id === before.id);
 }
 
-/** The rows of the window of a turn. They are added from the last one back. */
-export class HistoryWindow<Row extends { readonly role: string }> {
+/**
+ * The rows of the window of a turn. They are added from the last one back. The last one is always taken. Those that do not
+ * fit into `maxBytes`, and all before them, are left out, and counted as far as the window would reach.
+ */
+export class MessageWindow<Row extends { readonly role: string }> {
+  readonly #maxBytes: number;
   readonly #rows: Row[] = [];
   #count = 0;
-  #length = 0;
+  #bytes = 0;
   #hasUser = false;
+  /** The number of model messages that were left out. */
+  omitted = 0;
 
-  /** Adds a row with a number of model messages, and their length. Returns false if the window is complete. */
-  add(row: Row, count: number, length: number): boolean {
-    this.#length += length;
-    if (this.#rows.length > 0 && this.#length > maxBytes) return false;
-    this.#rows.push(row);
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Adds a row with a number of model messages, and their bytes. Returns false if the window is complete. */
+  add(row: Row, count: number, bytes: number): boolean {
+    this.#bytes += bytes;
+    if (this.#rows.length === 0 || this.#bytes <= this.#maxBytes) this.#rows.push(row);
+    else this.omitted += count;
     this.#count += count;
     this.#hasUser ||= row.role === "user";
     return !(this.#count >= windowSize && this.#hasUser) && this.#count < maxMessages;
   }
 
-  /** The rows in their order. */
+  /** The rows that were taken, in their order. */
   get rows(): Row[] {
     return this.#rows.toReversed();
   }
@@ -42,18 +52,18 @@ export class MessagePage<Row extends RowKind> {
   readonly #limit: number;
   readonly #rows: Row[] = [];
   #messages = 0;
-  #length = 0;
+  #bytes = 0;
 
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Adds a row with the length of its text. Returns false, and does not add it, if the page is complete. */
-  add(row: Row, length: number): boolean {
+  /** Adds a row with the bytes of its text. Returns false, and does not add it, if the page is complete. */
+  add(row: Row, bytes: number): boolean {
     const next = this.#rows.at(-1);
-    this.#length += length;
+    this.#bytes += bytes;
     if (!next || !isContinued(next, row)) {
-      if (this.#messages === this.#limit || (next && this.#length > maxPageBytes)) return false;
+      if (this.#messages === this.#limit || (next && this.#bytes > maxPageBytes)) return false;
       this.#messages++;
     }
     this.#rows.push(row);

@@ -1,13 +1,15 @@
 import type { IncomingMessage } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { badRequest, clientLeft, ServeError } from "../core/error.ts";
 import type { Reservation } from "../core/byte-budget.ts";
-import { findInfinity, isTextDeeper } from "../core/json.ts";
+import { findInfinity, isMoreThanStrings, isTextDeeper } from "../core/json.ts";
 import { toWeight } from "../core/heap-weight.ts";
 import { toProblem } from "../core/schema.ts";
 import { isClientAbort } from "./client-abort.ts";
 
 export interface BodyLimits {
   readonly bodyBytes: number;
+  readonly chatBodyBytes: number;
   readonly jsonDepth: number;
 }
 
@@ -15,10 +17,16 @@ export interface BodyLimits {
  * Reads the JSON body. An empty body counts as `{}`. Its size is already limited by the listener or by `fetch`. It is
  * reserved before it is read or, if its length is not known, while it is read.
  */
-export async function readJson(request: Request, limits: BodyLimits, reservation: Reservation): Promise<unknown> {
-  const { jsonDepth } = limits;
+export async function readJson(
+  request: Request,
+  limits: BodyLimits,
+  reservation: Reservation,
+  mayBeLarge = false,
+): Promise<unknown> {
+  const { jsonDepth, bodyBytes, chatBodyBytes } = limits;
   const type = request.headers.get("content-type");
-  const text = await readText(request, limits, reservation).catch((error: unknown) => {
+  const most = mayBeLarge ? chatBodyBytes : bodyBytes;
+  const text = await readText(request, most, reservation).catch((error: unknown) => {
     throw isClientAbort(error, request) ? clientLeft() : error;
   });
   if (text === "") return {};
@@ -26,12 +34,18 @@ export async function readJson(request: Request, limits: BodyLimits, reservation
   if (type !== "application/json" && !jsonType.test(type ?? "")) {
     throw new ServeError(415, "Content-Type must be application/json");
   }
+  const isLarge = text.length > bodyBytes;
+  if (isLarge && isMoreThanStrings(text, bodyBytes)) {
+    throw new ServeError(413, `Request body too large: more than ${bodyBytes} bytes beside its long strings`);
+  }
+  if (isLarge) await nextTurn(); // each look at a large body blocks the event loop
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
     throw badRequest("Invalid JSON body", cause);
   }
+  if (isLarge) await nextTurn();
   if (isTextDeeper(text, jsonDepth)) {
     throw badRequest(`Invalid JSON body: nested deeper than ${jsonDepth} levels`);
   }
@@ -42,16 +56,47 @@ export async function readJson(request: Request, limits: BodyLimits, reservation
 
 const numberRule = "the number is out of range (±1.8e308)";
 
-async function readText(request: Request, { bodyBytes }: BodyLimits, reservation: Reservation): Promise<string> {
+async function readText(request: Request, most: number, reservation: Reservation): Promise<string> {
   const declared = request.headers.get("content-length");
-  // A body over the limit is not read at all.
-  if (declared !== null) reservation.raise(Math.min(Number(declared), bodyBytes));
-  const reading = request.text();
-  const req = declared === null ? (request as NodeHosted).runtime?.node?.req : undefined;
-  const text = await (req ? Promise.race([reading, refusalOf(req, reading, reservation)]) : reading);
-  reservation.raise(toWeight(text));
+  const req = (request as NodeHosted).runtime?.node?.req;
+  // A body over the limit is not read at all. In process, `text` refuses it.
+  if (req && Number(declared) > most) throw new ServeError(413, "Request body too large");
+  if (declared !== null) reservation.raise(Math.min(Number(declared), most));
+  const text = await (declared !== null ? request.text() : readCounted(request, req, reservation));
+  reservation.raise(await toWeightInTurns(text));
   return text;
 }
+
+/** Reads a body of unknown length, and reserves its bytes as they arrive. */
+async function readCounted(
+  request: Request,
+  req: IncomingMessage | undefined,
+  reservation: Reservation,
+): Promise<string> {
+  if (req) {
+    const reading = request.text();
+    return Promise.race([reading, refusalOf(req, reading, reservation)]);
+  }
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of request.body ?? []) {
+    length += chunk.length;
+    reservation.raise(length);
+    chunks.push(chunk);
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
+}
+
+/** Weighs a text, a part of it in each turn of the event loop. */
+async function toWeightInTurns(text: string): Promise<number> {
+  let weight = toWeight(text.slice(0, weighedPerTurn));
+  for (let at = weighedPerTurn; at < text.length; at += weighedPerTurn) {
+    await nextTurn();
+    weight += toWeight(text.slice(at, at + weighedPerTurn));
+  }
+  return weight;
+}
+const weighedPerTurn = 2_097_152;
 
 /** A request of srvx. Undefined in process. */
 type NodeHosted = Request & { readonly runtime?: { readonly node?: { readonly req?: IncomingMessage } } };

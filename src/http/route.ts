@@ -46,6 +46,8 @@ export interface Route<Snapshot> {
   readonly headers?: HeaderSchemas;
   readonly query?: ObjectSchema;
   readonly body?: ObjectSchema;
+  /** True if the limit of the body is `chatBodyBytes`. Only callers that passed the gate get it. @default false: `bodyBytes` */
+  readonly largeBody?: boolean;
   readonly responses: Responses;
   /**
    * The errors specific to this route, by status. Errors that any route can return (413, 415 …) are not listed.
@@ -126,7 +128,7 @@ export function defineRoute<
   Found = undefined,
   const A extends Action | undefined = undefined,
 >({ find, handle, ...route }: RouteOptions<Snapshot, Path, H, Q, B, R, Found, A>): Route<Snapshot> {
-  const { action, headers, query, body } = route;
+  const { action, headers, query, body, largeBody } = route;
   return {
     ...route,
     type: "route",
@@ -149,7 +151,7 @@ export function defineRoute<
       const proceed = (found: unknown): unknown => {
         checked.found = found;
         if (!body) return handle(checked as Input);
-        return readJson(request, limits, reservation).then((json) => {
+        return readJson(request, limits, reservation, largeBody).then((json) => {
           inspect(body, json, "", unknownKey);
           checked.body = check(body, json, "request body");
           const release = reservation.hold(); // the handler may outlast a client that leaves

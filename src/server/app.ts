@@ -3,7 +3,7 @@ import { H3Event, type H3 } from "h3";
 import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import type { Activity } from "../core/activity.ts";
-import type { ByteBudget, OnEnded } from "../core/byte-budget.ts";
+import type { ByteBudget } from "../core/byte-budget.ts";
 import { admit } from "../core/authorizer.ts";
 import { unchecked, type Identity } from "../core/caller.ts";
 import type { Clock } from "../core/clock.ts";
@@ -25,6 +25,7 @@ import type { Upgraded } from "../sockets/upgrade.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
 import { innerHandler, type InnerHandler } from "./custom.ts";
 import { createHostCheck, createHostReader } from "./requests/hosts.ts";
+import type { Incoming } from "./requests/incoming.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
 import { createMiddlewareAnswer } from "./requests/middleware-answer.ts";
 import { createOriginCheck, isForeign, isOwn } from "./requests/origins.ts";
@@ -36,14 +37,12 @@ import { toHooks } from "./requests/socket-hooks.ts";
 
 declare module "h3" {
   interface H3EventContext {
-    [whenEnded]?: OnEnded;
-    [releaseSnapshot]?: () => void;
+    [arrival]?: Incoming;
     [requestRecord]?: RequestRecord | undefined;
   }
 }
 const requestRecord: unique symbol = Symbol("requestRecord");
-const whenEnded: unique symbol = Symbol("whenEnded");
-const releaseSnapshot: unique symbol = Symbol("releaseSnapshot");
+const arrival: unique symbol = Symbol("arrival");
 
 export type Mode = "dev" | "start";
 /** Gets the errors that are hidden from the caller. */
@@ -71,11 +70,8 @@ export interface AppOptions {
 /** An app that serves one snapshot of the config. */
 export interface App {
   readonly snapshot: Snapshot;
-  /**
-   * Answers a request. Never rejects. `onEnded` registers callbacks for the end of the response. `release` is called if the
-   * rest of the response needs nothing of the snapshot.
-   */
-  answer(request: Request, onEnded: OnEnded, release: () => void): Promise<Answer>;
+  /** Answers a request. Never rejects. */
+  answer(incoming: Incoming): Promise<Answer>;
   /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
   upgrade(request: Request, requestId: string): Promise<Upgraded & { isBuiltIn: boolean }>;
   /** Returns every route, built-in and custom. */
@@ -118,31 +114,34 @@ export function createApp({
       report: (error) => logger.error("The authentication provider failed", { error }),
       clock,
     });
-  const answerInMiddleware = createMiddlewareAnswer({ table, matched, identify, answerBuiltIn, askCustom, report });
+  const answerInMiddleware = createMiddlewareAnswer({
+    table,
+    matched,
+    identify,
+    allowLargeBody,
+    answerBuiltIn,
+    askCustom,
+    report,
+  });
 
   const countsOf = createRouteCounts(table, counters);
 
-  async function answer(request: Request, onEnded: OnEnded, release: () => void): Promise<Answer> {
-    const record = new RequestRecord(request.method, nextRequestId());
-    const response = await respond(request, onEnded, release, record);
+  async function answer(incoming: Incoming): Promise<Answer> {
+    const record = new RequestRecord(incoming.request.method, nextRequestId());
+    const response = await respond(incoming, record);
     countResponse(countsOf(record.route), response.status, record.ms() / 1_000);
     if (activity.isOn()) record.log(activity, toOutcome(response));
     return response;
   }
 
-  async function respond(
-    request: Request,
-    onEnded: OnEnded,
-    release: () => void,
-    record: RequestRecord,
-  ): Promise<Answer> {
+  async function respond(incoming: Incoming, record: RequestRecord): Promise<Answer> {
+    const { request } = incoming;
     const { requestId } = record;
     const id: HeaderPairs = [requestIdHeader(requestId)];
     let headers = id;
     try {
       const event = toEvent(request, record);
-      event.context[whenEnded] = onEnded;
-      event.context[releaseSnapshot] = release;
+      event.context[arrival] = incoming;
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), id);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
@@ -153,6 +152,7 @@ export function createApp({
       matched(event, match);
       const identity =
         gate || rate ? await runInScope({ requestId }, () => identify(event, request.method, match)) : unchecked;
+      if (match?.route.largeBody) allowLargeBody(event);
       if (match) return await answerBuiltIn(match, event, identity, requestId, headers);
       return withHeaders(await askCustom(event, requestId, identity), headers);
     } catch (error) {
@@ -175,6 +175,15 @@ export function createApp({
     const identity = gate ? await gate(req, { method, path, search, route: match?.route, isUpgrade }) : unchecked;
     rate?.checkCaller(req, path, identity.caller);
     return identity;
+  }
+
+  /** Raises the limit of the body. The caller has passed the gate, and nothing has read the body. */
+  function allowLargeBody(event: H3Event): void {
+    const declared = event.req.headers.get("content-length");
+    if (declared !== null && Number(declared) <= limits.bodyBytes) return;
+    const { context } = event;
+    const req = Object.assign(context[arrival]!.withBodyLimit(limits.chatBodyBytes), { context });
+    Object.assign(event, { req });
   }
 
   async function askCustom(
@@ -214,7 +223,7 @@ export function createApp({
       if (store.opening && match.route.needsStore !== false) await store.opening;
       const record = event.context[requestRecord];
       if (record) record.scope = currentScope()!;
-      const release = event.context[releaseSnapshot]!;
+      const { release } = event.context[arrival]!;
       return toAnswer(await run(match, event, identity, requestId), request, headers, identity, release);
     });
   }
@@ -229,7 +238,7 @@ export function createApp({
       requestId,
       snapshot,
       limits,
-      reservation: budget.createReservation(event.context[whenEnded]!),
+      reservation: budget.createReservation(event.context[arrival]!.onEnded),
       unknownKey: (key) => unknownKey(`${route.method} ${route.path}`, key),
     });
   }

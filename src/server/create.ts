@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { limitRequestBody } from "srvx/body-limit";
 import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import type { Snapshot } from "../config/snapshot.ts";
@@ -12,6 +11,7 @@ import { within } from "../core/within.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import type { Problem } from "../pages/problem.ts";
 import { assemble, type ServerParts } from "./assemble.ts";
+import { limitLater } from "./requests/host-request.ts";
 import { toHostResponse } from "./requests/host-response.ts";
 import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { toListener } from "./network/listener.ts";
@@ -133,8 +133,13 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
         release();
         throw error;
       });
-      const limited = limitRequestBody(request, server.limits.bodyBytes);
-      const answer = await app.answer(limited, (one) => releases.push(one), releaseSnapshot);
+      const limited = limitLater(request, server.limits.bodyBytes);
+      const answer = await app.answer({
+        request: limited,
+        withBodyLimit: (bytes) => (request.body?.locked ? limited : limitLater(request, bytes)),
+        onEnded: (one) => releases.push(one),
+        release: releaseSnapshot,
+      });
       return toHostResponse(answer, request.method, release);
     },
     listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {

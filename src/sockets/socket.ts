@@ -19,6 +19,7 @@ export interface SocketRoute {
   readonly action?: Action | undefined;
   readonly yields?: false;
   readonly needsStore?: false;
+  readonly largeBody?: false;
   readonly query?: GenericSchema<object> | undefined;
   /** Called for each open connection. `query` has been validated by the schema of the route. */
   readonly connect: (peer: Peer, asked: { query: unknown; identity: Identity }) => Connection;

@@ -209,8 +209,13 @@ describe("a conversation", () => {
     await server.close();
   });
 
-  it("is read no further back than 4 MiB", async () => {
-    const { server, model } = await play(Array.from({ length: 6 }, () => "ok"));
+  it("is read no further back than conversationBytes", async () => {
+    const limits = { conversationBytes: 4_194_304 };
+    const { server, model } = await play(
+      Array.from({ length: 6 }, () => "ok"),
+      {},
+      { server: { limits } },
+    );
     const options = { conversationId: "c" };
     for (let turn = 0; turn < 5; turn++) {
       await server.post("/agents/a/text", { input: `${turn}${"x".repeat(1_500_000)}`, options });

@@ -24,6 +24,7 @@ it("keeps a cancelled execution ended, whatever is decided in the same turn of t
     waitingExecutions: 10,
     sseBufferBytes: 1_000,
     executionBytes: 67_108_864,
+    conversationBytes: 33_554_432,
   };
   const { engine } = embedded({ path: join(folder, "data.db") }).open({ root: "/", ...limits, logger });
   await engine.open();
@@ -63,6 +64,7 @@ it("does not time a step out at once whose time limit is longer than a timer can
     waitingExecutions: 10,
     sseBufferBytes: 1_000,
     executionBytes: 67_108_864,
+    conversationBytes: 33_554_432,
   };
   const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
   await engine.open();

@@ -54,6 +54,7 @@ async function leaveRunning(...ids: string[]) {
       queuedExecutions: 10,
       waitingExecutions: 10,
       executionBytes: 1_000,
+      conversationBytes: 33_554_432,
     });
   return { file, begun, config, program, write, path, createEngine };
 }

@@ -33,6 +33,7 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
     waitingExecutions: 10,
     sseBufferBytes: 1_000,
     executionBytes: 67_108_864,
+    conversationBytes: 33_554_432,
   };
   const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
   await engine.open();

@@ -138,6 +138,7 @@ it("tells whether the store can be written", async () => {
     queuedExecutions: 1,
     waitingExecutions: 10,
     executionBytes: 1_000,
+    conversationBytes: 33_554_432,
     logger: createTestLogger([]),
   };
   const { engine } = embedded({ path }).open({ root: "/", ...parts });

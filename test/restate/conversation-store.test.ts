@@ -40,9 +40,10 @@ describe("a conversation on Restate", () => {
   const opened: { readonly close: () => Promise<void> }[] = [];
   let stores: [Conversations, Conversations];
 
-  async function open(backend: Backend): Promise<Conversations> {
+  async function open(backend: Backend, conversationBytes = 8_388_608): Promise<Conversations> {
     const { engine, conversations } = backend.open({
       ...defaultLimits,
+      conversationBytes,
       root: import.meta.dirname,
       logger: createTestLogger([]),
     });
@@ -110,6 +111,20 @@ describe("a conversation on Restate", () => {
       expect(lengths(found!)).toEqual(lengths(expected!));
       expect(found!.seen.at(-1)!.messages.length).toBe(times === 0 ? 3 : 4);
     }
+  });
+
+  it("reads a history that is larger than an answer of Restate", { timeout: 10 * patienceMs }, async () => {
+    const name = `store-${randomUUID()}`;
+    const backend = restate({ ingress, admin, name, serve: { port: 0 }, timeouts: patientTimeouts });
+    const conversations = await open(backend, 40_000_000);
+    const { signal } = new AbortController();
+    const turn = await conversations.open({ agentId: "a", conversationId: "c" }, { signal });
+    const bodies = Array.from({ length: 4 }, (_, n) => JSON.stringify(String(n).repeat(12_000_000)));
+    for (const body of bodies) await turn.store([toMessage(body)]);
+    const { messages, omitted } = await turn.history();
+    turn.close();
+    expect(messages.map(({ models }, index) => models === bodies[index + 1])).toEqual([true, true, true]);
+    expect(omitted).toBe(1);
   });
 
   it("refuses a turn that Restate cannot take", { timeout: patienceMs }, async () => {

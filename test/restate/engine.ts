@@ -45,7 +45,13 @@ export async function openOn(
   toFaulty: ToFaulty = (createWalk) => createWalk,
   recovers = true,
 ): Promise<Opened> {
-  const { engine } = backend.open({ root: process.cwd(), ...limits, executionBytes: 67_108_864, logger });
+  const { engine } = backend.open({
+    root: process.cwd(),
+    ...limits,
+    executionBytes: 67_108_864,
+    conversationBytes: 33_554_432,
+    logger,
+  });
   const program = createProgram({
     workflow: definition,
     logger,

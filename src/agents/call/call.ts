@@ -36,6 +36,8 @@ export interface CallParts {
   readonly agent: PreparedAgent;
   readonly operation: Operation;
   readonly conversations: Conversations;
+  /** The most bytes of a stored conversation in a prompt. */
+  readonly conversationBytes: number;
 }
 /** The result of a call. */
 export interface Answer {
@@ -138,7 +140,10 @@ interface HeldTurn extends OpenTurn {
   close(): void;
 }
 
-async function openTurn({ agent, operation, conversations }: CallParts, question: Question): Promise<HeldTurn> {
+async function openTurn(
+  { agent, operation, conversations, conversationBytes: maxBytes }: CallParts,
+  question: Question,
+): Promise<HeldTurn> {
   const messages = await toMessages(agent.sdk, operation.records?.found?.input ?? question.input, question);
   const input = { ...question, messages };
   const { signal, callContext } = operation;
@@ -154,7 +159,11 @@ async function openTurn({ agent, operation, conversations }: CallParts, question
   turn.signal?.addEventListener("abort", () => operation.abort(turn.signal?.reason), { once: true });
   try {
     const readLast = async () => (await readMessages(conversations, key, { limit: 1 })).at(-1);
-    const store = { turn, readLast, at: operation.clock.now(), signal };
+    const onOmitted = (omitted: number): void =>
+      operation.context.logger.warn("Older messages were left out: the conversation is over limits.conversationBytes", {
+        omitted,
+      });
+    const store = { turn, readLast, at: operation.clock.now(), signal, maxBytes, onOmitted };
     return toHeld(await storedTurn(store, input), () => turn.close());
   } catch (error) {
     turn.close();

@@ -3,6 +3,7 @@ import { newId } from "../../core/id.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { StoredMessage } from "../../engine/conversations.ts";
 import { addModels } from "../messages/from-models.ts";
+import { yieldAfter } from "../messages/long-text.ts";
 import { addUsage } from "../answers/usage.ts";
 import type { MessageMetadata, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import type { Usage } from "../shapes.ts";
@@ -66,13 +67,18 @@ export async function answerDraft(continued: Draft | undefined, answer: TurnAnsw
   };
 }
 
-export function toStored({ id, role, parts, models, metadata }: Draft): StoredMessage {
+/** Converts a draft to its row. Other requests get a turn after each long text. */
+export async function toStored({ id, role, parts, models, metadata }: Draft): Promise<StoredMessage> {
   const { createdAt } = metadata;
+  const ui = JSON.stringify({ id, role, metadata, parts } satisfies StoredUiMessage, toText);
+  await yieldAfter(ui);
+  const text = JSON.stringify(models, toText);
+  await yieldAfter(text);
   return {
     id,
     role,
-    ui: JSON.stringify({ id, role, metadata, parts } satisfies StoredUiMessage, toText),
-    models: JSON.stringify(models, toText),
+    ui,
+    models: text,
     count: models.length,
     at: createdAt === null ? null : Date.parse(createdAt),
   };

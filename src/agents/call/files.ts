@@ -2,6 +2,7 @@ import type { ModelMessage } from "ai";
 import { attempt } from "../../core/attempt.ts";
 import { badRequest, type ServeError } from "../../core/error.ts";
 import { isObject } from "../../core/json.ts";
+import { isDataUrl } from "../messages/data-url.ts";
 
 export const invalid = (where: string, why: string): ServeError => badRequest(`Invalid request body: ${where}: ${why}`);
 
@@ -51,7 +52,7 @@ function checkFile(part: Part, where: string, trusted: boolean): void {
   const source = part[field];
   const at = `${where}.${field}`;
   if (field === "url") return void (checkUrl(source, at) || checkMediaType(part["mediaType"], where));
-  if (typeof source === "string" && URL.canParse(source)) {
+  if (typeof source === "string" && (isDataUrl(source) || URL.canParse(source))) {
     return void (checkUrl(source, at) || checkMediaType(part["mediaType"], where));
   }
   checkMediaType(part["mediaType"], where);
@@ -70,15 +71,16 @@ function refuseReference(where: string, trusted: boolean): void {
 
 /** Checks a URL. Returns true for a `data:` URL, which has a media type of its own. */
 function checkUrl(value: unknown, where: string): boolean {
-  const url = value instanceof URL ? value : typeof value === "string" ? URL.parse(value) : null;
-  if (!url) throw invalid(where, "expected a URL");
-  if (url.protocol !== "data:") return false;
-  const comma = url.href.indexOf(",");
-  const [mediaType = "", ...parameters] = url.href.slice("data:".length, comma).split(";");
+  const given = value instanceof URL ? value.href : typeof value === "string" ? value : "";
+  const text = isDataUrl(given) ? given : URL.parse(given)?.href;
+  if (text === undefined) throw invalid(where, "expected a URL");
+  if (!isDataUrl(text)) return false;
+  const comma = text.indexOf(",");
+  const [mediaType = "", ...parameters] = text.slice("data:".length, comma).split(";");
   if (comma < 0 || !fullMediaType.test(mediaType) || parameters.at(-1)?.toLowerCase() !== "base64") {
     throw invalid(where, "expected a data: URL like data:image/png;base64,…");
   }
-  checkBase64(url.href.slice(comma + 1), where);
+  checkBase64(text.slice(comma + 1), where);
   return true;
 }
 

@@ -3,6 +3,7 @@ import type { ModelMessage, UIMessage } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
 import { isObject, toObject } from "../../core/json.ts";
 import { maxMessages } from "../../engine/conversations.ts";
+import { longText } from "../messages/long-text.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import type { Sdk } from "../sdk.ts";
 import { checkFiles, invalid, withUrls } from "./files.ts";
@@ -42,12 +43,21 @@ export async function toMessages(
     const where = `${field}.${first + index}`;
     bounds.add(message, where);
     // Validation blocks the event loop, so other requests get a turn in between.
-    if (bounds.parts > 100) await nextTurn();
+    if (bounds.parts > 100 || hasLongFile(message)) await nextTurn();
     messages.push(await toMessage(sdk, message, where, trusted));
   }
   // Earlier messages may be empty: an interrupted answer, or a tool call without a result.
   if (messages.at(-1)!.models.length === 0) throw invalid(`${field}.${input.length - 1}`, "the message is empty");
   return messages;
+}
+
+/** Returns true if a part has a file that takes milliseconds to check. */
+function hasLongFile(message: unknown): boolean {
+  const { parts, content } = toObject(message);
+  return [parts, content].flat().some((part) => {
+    const { url, data, image } = toObject(part);
+    return [url, data, image].some((file) => typeof file === "string" && file.length > longText);
+  });
 }
 
 async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boolean): Promise<ClientMessage> {

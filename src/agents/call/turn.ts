@@ -1,5 +1,13 @@
 import type { ModelMessage } from "ai";
-import { maxMessages, windowSize, type History, type HistoryRow, type Turn } from "../../engine/conversations.ts";
+import {
+  maxMessages,
+  windowSize,
+  type History,
+  type HistoryRow,
+  type StoredMessage,
+  type Turn,
+} from "../../engine/conversations.ts";
+import { yieldAfter } from "../messages/long-text.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import { answerDraft, toDrafts, toStored, withModels, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
@@ -33,6 +41,10 @@ export interface TurnStore {
   readonly at: number;
   /** Aborted when the call is. Its turn is closed then. */
   readonly signal: AbortSignal;
+  /** The most bytes of messages in the prompt. The last message is always in it. */
+  readonly maxBytes: number;
+  /** Called with the number of model messages that were left out because of `maxBytes`, if there are any. */
+  readonly onOmitted: (count: number) => void;
 }
 
 /** Opens a turn without a stored conversation. The prompt is what the client sent. */
@@ -50,23 +62,61 @@ export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
 export async function storedTurn(store: TurnStore, input: TurnInput): Promise<OpenTurn> {
   const { turn } = store;
   const last = input.messages.at(-1)!;
-  const place = await findPlace(turn, input, last);
-  const rows = place.history.messages.map(fromStored);
-  const before = rows.flatMap(({ models }) => models);
-  const { drafts, added, until = place.until } = await toFresh(store, place.history, rows, input);
-  const prompt = toPrompt(toWindow([...before, ...added], (message) => message));
+  const { history, until: found } = await findPlace(turn, input, last);
+  const rows: Row[] = [];
+  for (const message of history.messages) {
+    rows.push(fromStored(message));
+    await yieldAfter(message.models);
+  }
+  const { drafts, replaced = 0, until = found } = await toFresh(store, history, rows, input);
+  const stored: StoredMessage[] = [];
+  for (const draft of drafts) stored.push(await toStored(draft));
+  const fresh = drafts.map(({ models }, index) => ({ models, bytes: Buffer.byteLength(stored[index]!.models) }));
+  const shown = toShown(store, history.omitted, [...rows.slice(0, rows.length - replaced), ...fresh]);
+  const prompt = toPrompt(shown);
   if (prompt.length === 0) throw invalid("input", "expected a user message");
   const open = drafts.at(-1)?.role === "assistant" ? drafts.at(-1) : undefined;
   return {
     prompt,
     continues: open?.id,
     store: async (answer) => {
-      const done = open ? drafts.slice(0, -1) : drafts;
-      const stored = [...done, await answerDraft(open, answer)].map(toStored);
+      const done = open ? stored.slice(0, -1) : stored;
+      const added = await toStored(await answerDraft(open, answer));
       store.signal.throwIfAborted(); // the turn is closed, and the next one has begun
-      await turn.store(stored, until);
+      await turn.store([...done, added], until);
     },
   };
+}
+
+/** Returns the model messages of the window, without those of the oldest messages if there are too many bytes. */
+function toShown(
+  { maxBytes, onOmitted }: TurnStore,
+  omittedBefore: number,
+  messages: readonly Sized[],
+): readonly ModelMessage[] {
+  const first = firstWithin(maxBytes, messages);
+  const toModels = (some: readonly Sized[]): ModelMessage[] => some.flatMap(({ models }) => models);
+  const shown = toWindow(toModels(messages.slice(first)), (message) => message);
+  const omitted = omittedBefore + toModels(messages.slice(0, first)).length;
+  const total = omittedBefore + toModels(messages).length;
+  // A turn that has lost its beginning would be shown whole. It may be longer than the window.
+  const wanted = shown[0]?.role === "user" ? Math.min(total, windowSize) : total;
+  if (omitted > 0 && wanted > shown.length) onOmitted(wanted - shown.length);
+  return shown;
+}
+
+/** The model messages of one message, and their size as JSON. */
+interface Sized {
+  readonly models: readonly ModelMessage[];
+  readonly bytes: number;
+}
+
+/** Returns the index of the first message from which on all fit, at most that of the last message. */
+function firstWithin(maxBytes: number, messages: readonly Sized[]): number {
+  let first = Math.max(messages.length - 1, 0);
+  let bytes = messages[first]?.bytes ?? 0;
+  while (first > 0 && (bytes += messages[first - 1]!.bytes) <= maxBytes) first--;
+  return first;
 }
 
 interface Place {
@@ -91,18 +141,15 @@ async function findPlace(turn: Turn, { regenerate, trusted }: TurnInput, last: C
 /** The new messages of a turn. */
 interface Fresh {
   readonly drafts: readonly Draft[];
-  /** The new messages for the model. A draft may also have stored ones. */
-  readonly added: readonly ModelMessage[];
+  /** The number of rows at the end that the first draft replaces. It has their model messages. @default 0 */
+  readonly replaced?: number | undefined;
   /** The id of the stored message that the first draft replaces. */
   readonly until?: string | undefined;
 }
 
 async function toFresh(store: TurnStore, history: History, rows: readonly Row[], input: TurnInput): Promise<Fresh> {
   const { messages, trusted, regenerate } = input;
-  const toNew = (some: readonly ClientMessage[]): Fresh => ({
-    drafts: toDrafts(some, store.at),
-    added: some.flatMap(({ models }) => models),
-  });
+  const toNew = (some: readonly ClientMessage[]): Fresh => ({ drafts: toDrafts(some, store.at) });
   if (trusted) return toNew(messages);
   if (!history.stored) {
     refuseApprovals(messages.flatMap(({ models }) => models));
@@ -127,16 +174,16 @@ async function toFresh(store: TurnStore, history: History, rows: readonly Row[],
 
 /** Continues the last stored message with results and approvals of its tools. */
 async function toContinued({ readLast, at }: TurnStore, rows: readonly Row[], answers: ClientMessage): Promise<Fresh> {
-  const added = answers.models;
   const message = await readLast();
   const id = rows.at(-1)?.id;
   const own = rows.slice(rows.findIndex((row) => row.id === id));
   // A message of an older release is several rows, and may have no id by which it could be replaced.
   const isReplaced = id !== undefined && message?.id === id && own.every((row) => row.id === id);
-  if (!isReplaced) return { drafts: toDrafts([{ ...answers, parts: undefined }], at), added };
+  if (!isReplaced) return { drafts: toDrafts([{ ...answers, parts: undefined }], at) };
   const models = own.flatMap((row) => row.models);
   const { parts, metadata = { createdAt: null } } = message;
-  return { drafts: [withModels({ id, role: "assistant", parts, models, metadata }, added)], added, until: id };
+  const continued = withModels({ id, role: "assistant", parts, models, metadata }, answers.models);
+  return { drafts: [continued], replaced: own.length, until: id };
 }
 
 /** Returns the tool results and approvals that belong to a known call, and drops all others. */
@@ -189,12 +236,12 @@ function toWindow<T>(all: readonly T[], toMessage: (one: T) => ModelMessage): re
 }
 
 /** A stored row, with its model messages. */
-interface Row {
+interface Row extends Sized {
   readonly id?: string | undefined;
   readonly role: string;
-  readonly models: readonly ModelMessage[];
 }
 function fromStored({ id, role, models }: HistoryRow): Row {
   const parsed = JSON.parse(models) as ModelMessage | ModelMessage[]; // one message before format 10
-  return { id, role, models: (Array.isArray(parsed) ? parsed : [parsed]).map(withUrls) };
+  const all = Array.isArray(parsed) ? parsed : [parsed];
+  return { id, role, models: all.map(withUrls), bytes: Buffer.byteLength(models) };
 }

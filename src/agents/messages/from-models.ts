@@ -1,5 +1,6 @@
 import type { ModelMessage } from "ai";
 import { isObject } from "../../core/json.ts";
+import { isDataUrl } from "./data-url.ts";
 import type { UiParts } from "./ui-message.ts";
 
 /**
@@ -113,7 +114,7 @@ function toSource(source: unknown, mediaType: string): { url: string; reference?
   if (source instanceof URL) return { url: source.href };
   if (source instanceof Uint8Array) return toData(Buffer.from(source).toString("base64"));
   if (source instanceof ArrayBuffer) return toData(Buffer.from(source).toString("base64"));
-  if (typeof source === "string") return URL.canParse(source) ? { url: source } : toData(source);
+  if (typeof source === "string") return isDataUrl(source) || URL.canParse(source) ? { url: source } : toData(source);
   if (!isObject(source)) return { url: "" };
   const { type, url, data, text } = source;
   if (type === "url") return { url: String(url) };

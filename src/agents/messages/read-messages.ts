@@ -2,6 +2,7 @@ import type { ModelMessage } from "ai";
 import type { ConversationKey, Conversations, MessageRow, PageOptions } from "../../engine/conversations.ts";
 import { isContinued } from "../../engine/message-rows.ts";
 import { addModels } from "./from-models.ts";
+import { yieldAfter } from "./long-text.ts";
 import type { StoredUiMessage } from "./ui-message.ts";
 
 /** Reads the messages of a conversation, the oldest first, as `useChat` takes them. */
@@ -16,8 +17,13 @@ export async function readMessages(
     if (last && isContinued(toKind(row), toKind(last.at(-1)!))) last.push(row);
     else groups.push([row]);
   }
+  const messages: StoredUiMessage[] = [];
+  for (const group of groups) {
+    messages.push(toMessage(group));
+    for (const { ui, models } of group) await yieldAfter(ui ?? models!); // a row without `ui` has `models`
+  }
   // The SDK accepts no message without parts.
-  return groups.map(toMessage).filter(({ parts }) => parts.length > 0);
+  return messages.filter(({ parts }) => parts.length > 0);
 }
 
 const toKind = ({ id, role, ui }: MessageRow) => ({ id, role, isOld: ui === undefined });

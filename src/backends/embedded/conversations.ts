@@ -26,11 +26,14 @@ interface Parts {
 /** Conversations in the file of the executions. This process is the only writer, so the order of turns is in memory. */
 export class EmbeddedConversations implements Conversations {
   readonly #file: () => Parts;
+  readonly #maxBytes: number;
   /** The turns that wait, by conversation. A conversation has a list while one of its turns is open. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  constructor(file: () => Parts) {
+  /** `maxBytes` bounds the history of a turn. */
+  constructor(file: () => Parts, maxBytes: number) {
     this.#file = file;
+    this.#maxBytes = maxBytes;
   }
 
   async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
@@ -54,7 +57,7 @@ export class EmbeddedConversations implements Conversations {
     if (signal.aborted) void close(); // aborted while the turn before it closed
     signal.throwIfAborted();
     return {
-      history: async (until): Promise<History> => this.#file().messages.history(place(until)),
+      history: async (until): Promise<History> => this.#file().messages.history(place(until), this.#maxBytes),
       store: (messages, until) => (stored = this.#store(place(until), messages)),
       close: () => void close(),
     };

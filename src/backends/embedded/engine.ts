@@ -60,6 +60,7 @@ export interface EmbeddedOptions extends Omit<RunsOptions, "store" | "limitOf"> 
   readonly storedEvents?: number | undefined;
   readonly storeBytes?: number | undefined;
   readonly storeFreeBytes?: number | undefined;
+  readonly conversationBytes: number;
 }
 
 /** The engine on one SQLite file. This process is its only writer. */
@@ -81,11 +82,7 @@ export class EmbeddedEngine implements Engine {
   #watch: Watch | undefined;
   #space!: Space;
   readonly #closing = new AbortController();
-  readonly conversations: Conversations = new EmbeddedConversations(() => ({
-    messages: this.#store.messages,
-    writer: this.#runs.writer,
-    space: this.#space,
-  }));
+  readonly conversations: Conversations;
   readonly schedules: ScheduleStore = new EmbeddedSchedules(() => ({
     schedules: this.#store.schedules,
     writer: this.#runs.writer,
@@ -94,6 +91,8 @@ export class EmbeddedEngine implements Engine {
   constructor(options: EmbeddedOptions) {
     this.#options = options;
     this.clock = options.clock ?? systemClock;
+    const file = () => ({ messages: this.#store.messages, writer: this.#runs.writer, space: this.#space });
+    this.conversations = new EmbeddedConversations(file, options.conversationBytes);
   }
 
   async open({ mayServe, onWait }: OpenOptions = {}): Promise<void> {

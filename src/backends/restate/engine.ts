@@ -77,6 +77,7 @@ export interface RestateEngineOptions extends RestateSettings {
   readonly queuedExecutions: number;
   readonly waitingExecutions: number;
   readonly executionBytes: number;
+  readonly conversationBytes: number;
   /** The most events of a name and key, up to 1,000. @default 1000 */
   readonly storedEvents?: number | undefined;
   readonly logger: Logger;
@@ -123,7 +124,12 @@ export class RestateEngine implements Engine {
     const { signal: closing } = this.#closing;
     const { signal: closed } = this.#closed;
     const { promise: known } = this.#known;
-    this.conversations = new RestateConversations({ ...shared, closed, known });
+    this.conversations = new RestateConversations({
+      ...shared,
+      closed,
+      known,
+      maxBytes: options.conversationBytes,
+    });
     this.schedules = new RestateSchedules({ ...shared, known });
     this.#stored = new StoredEvents({ ...shared, readers: this.#readers, closing, replica: newId() });
     this.#settled = new SettledStates({ ...shared, known, arrivals: this.#arrivals, closed });

@@ -4,6 +4,7 @@ import { badRequest } from "../../core/error.ts";
 import { requestIdHeader } from "../../core/request-id.ts";
 import { Envelope, toErrorEnvelope, type Answer } from "../../http/envelope.ts";
 import type { App } from "../app.ts";
+import type { Incoming } from "../requests/incoming.ts";
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -15,9 +16,16 @@ export function toListener(current: () => App, report: (error: unknown) => void)
     res.once("close", releaseSnapshot);
     const { bodyBytes } = app.snapshot.config.server.limits;
     const hasHost = req.headers.host !== undefined || req.httpVersion === "1.0";
-    const request = new NodeRequest({ req, res, maxRequestBodySize: bodyBytes });
-    const onEnded = (release: () => void): void => void (res.closed ? release() : res.once("close", release));
-    void (hasHost ? app.answer(request, onEnded, releaseSnapshot) : Promise.resolve(withoutHost()))
+    const toRequest = (bytes: number): Request => new NodeRequest({ req, res, maxRequestBodySize: bytes });
+    const request = toRequest(bodyBytes);
+    const incoming: Incoming = {
+      request,
+      // A body that was touched belongs to the request that reads it.
+      withBodyLimit: (bytes) => (req.readableFlowing === null ? toRequest(bytes) : request),
+      onEnded: (release) => void (res.closed ? release() : res.once("close", release)),
+      release: releaseSnapshot,
+    };
+    void (hasHost ? app.answer(incoming) : Promise.resolve(withoutHost()))
       .then((answer) => {
         // srvx pauses a body that is too large. Discard the rest, or the connection's next request waits behind it.
         if (answer.status === 413) req.resume();

@@ -13,6 +13,7 @@ export interface MiddlewareAnswerParts {
   /** Called with the built-in route of a request. */
   matched(event: H3Event, match: Match<BuiltInRoute> | undefined): void;
   identify(event: H3Event, method: string, match: Match<BuiltInRoute> | undefined): Promise<Identity>;
+  allowLargeBody(event: H3Event): void;
   answerBuiltIn(
     match: Match<BuiltInRoute>,
     event: H3Event,
@@ -49,6 +50,7 @@ export function createMiddlewareAnswer(
       refusal = error;
     }
     if (refusal) return refuse(event, requestId, identity, refusal, isAsking);
+    if (match?.route.largeBody) parts.allowLargeBody(event);
     const run = async (found: Match<BuiltInRoute>) =>
       toWebResponse(await answerBuiltIn(found, event, identity, requestId, []));
     return askCustom(event, requestId, identity, match && { isRefusal: false, run: () => run(match) });

@@ -30,15 +30,17 @@ export async function runPage(block: Block, { blocks, tools }: World): Promise<v
   const [url] = await agentserve(["dev"], { cwd, env: tools.env }).waitFor(/http:\/\/\S+:\d+/);
   const kept = `export let options;\nconst useChat = (given) => (options = given);\n`;
   const program = block.text.replace(/^import \{ useChat \}.*\n/m, kept).replaceAll(documented, url);
-  writeFileSync(join(cwd, "page.mjs"), program);
-  const { options } = (await import(/* @vite-ignore */ pathToFileURL(join(cwd, "page.mjs")).href)) as {
+  // A name of its own: projects with the same files have the same path, and Node keeps the modules that it has loaded.
+  const file = join(cwd, `page-${block.line}.mjs`);
+  writeFileSync(file, program);
+  const { options } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
     options: Parameters<typeof openPage>[0];
   };
   const page = await openPage(options);
   await page.chat().sendMessage({ text: "What is the weather in Berlin?" });
   await page.until(() => {
     const [status, ...lines] = page.shown();
-    expect(status).toBe("ready");
+    expect([status, page.chat().error?.message]).toEqual(["ready", undefined]);
     expect(lines.at(-1)).toMatch(/^assistant: .*weather: \{"city":"Berlin","sky":"blue"\}$/);
   });
 }

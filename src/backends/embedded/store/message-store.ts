@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { History, HistoryRow, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
-import { HistoryWindow, MessagePage } from "../../../engine/message-rows.ts";
+import type { History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import { MessagePage, MessageWindow } from "../../../engine/message-rows.ts";
 
 // A row is one message of the client. `body` has its model messages, and `models` is their number. A row without `ui` is
 // older than format 10: its `body` is one model message. `ui` is the last column, so that a turn does not read it.
@@ -38,14 +38,20 @@ export class MessageStore {
     this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
   }
 
-  history({ key, turn, until }: Place): History {
+  history({ key, turn, until }: Place, maxBytes: number): History {
     const conversation = this.#find(key);
-    if (conversation === undefined) return { stored: false, found: false, messages: [] };
+    if (conversation === undefined) return { stored: false, found: false, messages: [], omitted: 0 };
     const own = turn ?? "";
     const stored = this.#statements.any.get(conversation, own) !== undefined;
     const start = this.#start(conversation, until);
-    const messages = this.#last(conversation, own, start ?? Number.MAX_SAFE_INTEGER);
-    return { stored, found: start !== undefined, messages };
+    const end = start ?? Number.MAX_SAFE_INTEGER;
+    const window = new MessageWindow<Row>(maxBytes);
+    // The columns are in the text of the statement below.
+    for (const row of this.#statements.last.iterate(conversation, own, end) as Iterable<unknown> as Iterable<Row>) {
+      if (!window.add(row, row.models, row.bytes)) break;
+    }
+    const messages = window.rows.map(({ n, id, role }) => ({ id: id ?? undefined, role, models: this.#body(n) }));
+    return { stored, found: start !== undefined, messages, omitted: window.omitted };
   }
 
   replace({ key, turn, until }: Place, messages: readonly StoredMessage[]): void {
@@ -66,24 +72,22 @@ export class MessageStore {
     const page = new MessagePage<PageRow & { isOld: boolean }>(limit);
     // The columns are in the text of the statement below.
     for (const row of this.#statements.page.iterate(conversation, end) as Iterable<unknown> as Iterable<PageRow>) {
-      if (!page.add({ ...row, isOld: row.ui === null }, (row.ui ?? row.models!).length)) break; // a row has one of them
+      if (!page.add({ ...row, isOld: row.uiBytes === null }, row.uiBytes ?? row.bytes)) break;
     }
-    return page.rows.map(({ number, id, role, ui, models }) => ({
-      number,
+    return page.rows.map(({ n, id, role, isOld }) => ({
+      number: n,
       id: id ?? undefined,
       role,
-      ui: ui ?? undefined,
-      models: models ?? undefined,
+      ...(isOld ? { models: this.#body(n) } : { ui: this.#ui(n) }),
     }));
   }
 
-  #last(conversation: number, own: string, end: number): HistoryRow[] {
-    const window = new HistoryWindow<Row>();
-    // The columns are in the text of the statement below.
-    for (const row of this.#statements.last.iterate(conversation, own, end) as Iterable<unknown> as Iterable<Row>) {
-      if (!window.add(row, row.models, row.body.length)) break;
-    }
-    return window.rows.map(({ id, role, body }) => ({ id: id ?? undefined, role, models: body }));
+  #body(n: number): string {
+    return (this.#statements.body.get(n) as { body: string }).body;
+  }
+
+  #ui(n: number): string {
+    return (this.#statements.ui.get(n) as { ui: string }).ui;
   }
 
   #find(key: string): number | undefined {
@@ -97,17 +101,19 @@ export class MessageStore {
 }
 
 interface Row {
+  n: number;
   id: string | null;
   role: string;
-  body: string;
+  /** The bytes of the body. */
+  bytes: number;
   models: number;
 }
 interface PageRow {
-  number: number;
+  n: number;
   id: string | null;
   role: string;
-  ui: string | null;
-  models: string | null;
+  bytes: number;
+  uiBytes: number | null;
 }
 
 // A turn that runs again does not see what it stored the first time.
@@ -117,9 +123,13 @@ const statements = {
   create: "insert into conversations(key) values(?)",
   any: `select 1 from messages where ${others} limit 1`,
   start: "select min(n) as n from messages where conversation = ? and id = ?",
-  last: `select id, role, body, models from messages where ${others} and n < ?3 order by n desc`,
-  page: `select n as number, id, role, ui, case when ui is null then body end as models
+  // The length of a text is in the header of its row, so the texts of a message that is left out are not read.
+  last: `select n, id, role, octet_length(body) as bytes, models
+    from messages where ${others} and n < ?3 order by n desc`,
+  page: `select n, id, role, octet_length(body) as bytes, octet_length(ui) as uiBytes
     from messages where conversation = ? and n < ? order by n desc`,
+  body: "select body from messages where n = ?",
+  ui: "select ui from messages where n = ?",
   removeFrom: "delete from messages where conversation = ? and n >= ?",
   removeTurn: "delete from messages where conversation = ? and turn = ?",
   add: "insert into messages(conversation, turn, id, role, body, models, at, ui) values(?, ?, ?, ?, ?, ?, ?, ?)",

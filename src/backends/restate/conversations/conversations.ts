@@ -8,11 +8,15 @@ import type {
   TurnOptions,
 } from "../../../engine/conversations.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
+import type { PartialPage } from "./messages.ts";
+import type { PageInput } from "./service.ts";
 import { RestateTurn } from "./turn.ts";
 
 export interface ConversationsParts extends LineParts {
   /** Resolves when Restate may know the services of this server. */
   readonly known: Promise<void>;
+  /** The most bytes of a history. */
+  readonly maxBytes: number;
 }
 
 /** Conversations in Restate. The object of a conversation keeps the order of its turns, on whichever replica they run. */
@@ -26,9 +30,21 @@ export class RestateConversations implements Conversations {
   }
 
   async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
-    const { client, names, known } = this.#parts;
-    await known;
-    return client.read<MessageRow[]>(names.conversation, toText(key), "page", options);
+    await this.#parts.known;
+    let texts: string[] = [];
+    for (let before = ""; ;) {
+      const { rows, texts: more } = await this.#readPart(key, { ...options, from: texts.length });
+      const now = JSON.stringify(rows);
+      // A turn may change the messages between two calls. Then the page is read again.
+      texts = texts.length === 0 || now === before ? [...texts, ...more] : [];
+      before = now;
+      if (texts.length === rows.length) return rows.map((row, index) => toRow(row, texts[index]!)); // one for each row
+    }
+  }
+
+  #readPart(key: ConversationKey, input: PageInput): Promise<PartialPage> {
+    const { client, names } = this.#parts;
+    return client.read<PartialPage>(names.conversation, toText(key), "page", input);
   }
 
   async open(conversation: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
@@ -62,6 +78,13 @@ export class RestateConversations implements Conversations {
     while (this.#lines.size > 0 && client.isReachable && performance.now() < until) await sleep(10);
   }
 }
+
+const toRow = ({ number, id, role, isOld }: PartialPage["rows"][number], text: string): MessageRow => ({
+  number,
+  id: id ?? undefined,
+  role,
+  ...(isOld ? { models: text } : { ui: text }),
+});
 
 const toText = ({ agentId, userId, conversationId }: ConversationKey): string =>
   JSON.stringify([agentId, userId ?? null, conversationId]);

@@ -1,6 +1,6 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
-import { HistoryWindow, MessagePage } from "../../../engine/message-rows.ts";
+import type { History, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import { MessagePage, MessageWindow } from "../../../engine/message-rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 
 /**
@@ -19,17 +19,17 @@ interface Size {
   readonly count: number;
 }
 /**
- * A message without its texts. `length` is that of the model messages, `count` their number. A row without a count is
- * older: it is one model message, and has no UI message.
+ * A message without its texts. `bytes` is the size of the model messages, `count` their number. A row without a count is
+ * older: it is one model message, and has no UI message. Its `bytes` may be the number of characters.
  */
 type Row = readonly [
   number: number,
   role: string,
-  length: number,
+  bytes: number,
   id: string | null,
   turn: string | null,
   count?: number,
-  uiLength?: number,
+  uiBytes?: number,
   at?: number | null,
 ];
 type Range = readonly [from: number, end: number];
@@ -49,51 +49,87 @@ export interface Place {
   readonly until?: string | undefined;
 }
 
-/** Reads the last messages before a place. A turn that runs again does not see what it stored the first time. */
-export async function readHistory(sdk: RestateSdk, context: ObjectContext, place: Place): Promise<History> {
-  const { size, own, start } = await readPlace(sdk, context, place);
-  const [ownFrom, ownEnd] = own ?? [0, 0];
-  const window = new HistoryWindow<{ readonly row: Row; readonly role: string }>();
-  const end = start ?? size.next;
-  await readBack(context, end, (row) => {
-    const [number, role, length, , , count = 1] = row;
-    return (number >= ownFrom && number < ownEnd) || window.add({ row, role }, count, length);
-  });
-  const { rows } = window;
-  const models = await readAll<string>(
-    sdk,
-    context,
-    rows.map(({ row: [number] }) => modelsKey(number)),
-  );
-  const messages = rows.map(({ row: [, role, , id] }, index) => ({
-    id: id ?? undefined,
-    role,
-    models: models[index]!,
-  })); // written with its row
-  return { stored: size.count > ownEnd - ownFrom, found: start !== undefined, messages };
+/** A history with the texts of its first messages. `readModels` reads the others: Restate sends at most 32 MiB at once. */
+export interface PartialHistory extends Omit<History, "messages"> {
+  readonly rows: readonly HistoryPlace[];
+  readonly models: readonly string[];
+}
+/** A message of a history. */
+interface HistoryPlace extends TextPlace {
+  readonly id: string | null;
+  readonly role: string;
+}
+/** The place of a text, and its size. */
+interface TextPlace {
+  readonly number: number;
+  readonly bytes: number;
 }
 
-/** Reads a page of messages, as clients see them. */
+/** Reads the last messages before a place. A turn that runs again does not see what it stored the first time. */
+export async function readHistory(
+  sdk: RestateSdk,
+  context: ObjectContext,
+  place: Place,
+  maxBytes: number,
+): Promise<PartialHistory> {
+  const { size, own, start } = await readPlace(sdk, context, place);
+  const [ownFrom, ownEnd] = own ?? [0, 0];
+  const window = new MessageWindow<HistoryPlace>(maxBytes);
+  await readBack(context, start ?? size.next, ([number, role, bytes, id, , count = 1]) => {
+    return (number >= ownFrom && number < ownEnd) || window.add({ number, role, bytes, id }, count, bytes);
+  });
+  const { rows, omitted } = window;
+  const models = await readModels(sdk, context, toBatch(rows).map(toNumber));
+  return { stored: size.count > ownEnd - ownFrom, found: start !== undefined, omitted, rows, models };
+}
+
+/** Reads the model messages of messages, by their numbers. */
+export const readModels = (sdk: RestateSdk, context: ObjectContext, numbers: readonly number[]): Promise<string[]> =>
+  readTexts(sdk, context, numbers.map(modelsKey));
+
+/** Returns the first messages whose texts fit into one answer. */
+export function toBatch<T extends TextPlace>(rows: readonly T[]): readonly T[] {
+  let sum = 0;
+  const end = rows.findIndex(({ bytes }, index) => (sum += bytes) > batchBytes && index > 0);
+  return end === -1 ? rows : rows.slice(0, end);
+}
+export const toNumber = ({ number }: TextPlace): number => number;
+/** A text of JSON takes up to twice its size within JSON. A longer one is alone: it was stored in one call, so it fits. */
+const batchBytes = 8_388_608;
+
+/** Some texts of a page of messages. */
+export interface PartialPage {
+  readonly rows: readonly PagePlace[];
+  readonly texts: readonly string[];
+}
+/** A message of a page. Its text is that of the model messages if it is old, or else of the UI message. */
+interface PagePlace extends TextPlace {
+  readonly id: string | null;
+  readonly role: string;
+  readonly isOld: boolean;
+}
+
+/** Reads a page of messages, as clients see them, with as many texts from an index on as fit into one answer. */
 export async function readPage(
   sdk: RestateSdk,
   context: ObjectSharedContext,
   { before, limit }: PageOptions,
-): Promise<MessageRow[]> {
+  from: number,
+): Promise<PartialPage> {
   const { size, start } = await readPlace(sdk, context, { until: before });
-  if (before !== undefined && start === undefined) return [];
-  const page = new MessagePage<{ number: number; id: string | null; role: string; isOld: boolean }>(limit);
-  await readBack(context, start ?? size.next, ([number, role, length, id, , count, uiLength = length]) =>
-    page.add({ number, id, role, isOld: count === undefined }, uiLength),
+  if (before !== undefined && start === undefined) return { rows: [], texts: [] };
+  const page = new MessagePage<PagePlace>(limit);
+  await readBack(context, start ?? size.next, ([number, role, length, id, , count, bytes = length]) =>
+    page.add({ number, id, role, bytes, isOld: count === undefined }, bytes),
   );
   const { rows } = page;
-  const keys = rows.map(({ number, isOld }) => (isOld ? modelsKey : uiKey)(number));
+  const keys = toBatch(rows.slice(from)).map(({ number, isOld }) => (isOld ? modelsKey : uiKey)(number));
+  return { rows, texts: await readTexts(sdk, context, keys) };
+}
+
+async function readTexts(sdk: RestateSdk, context: ObjectSharedContext, keys: readonly string[]): Promise<string[]> {
   const texts = await readAll<string>(sdk, context, keys);
-  return rows.map(({ number, id, role, isOld }, index) => ({
-    number,
-    ...(id !== null && { id }),
-    role,
-    [isOld ? "models" : "ui"]: texts[index]!, // written with its row
-  }));
+  return texts.map((text) => text!); // written with its row
 }
 
 /** Reads the rows before a number, from the last one back, until one is not taken. */
@@ -127,11 +163,11 @@ export async function replaceMessages(
   const added = messages.map(({ id, role, models, count, ui, at }, index): Row => [
     from + index,
     role,
-    models.length,
+    Buffer.byteLength(models),
     id,
     name ?? null,
     count,
-    ui.length,
+    Buffer.byteLength(ui),
     at,
   ]);
   await pages.add(added);

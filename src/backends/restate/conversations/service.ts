@@ -4,23 +4,41 @@ import type {
   ObjectSharedContext,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
-import type { History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { PageOptions, StoredMessage } from "../../../engine/conversations.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
-import { readHistory, readPage, replaceMessages } from "./messages.ts";
+import {
+  readHistory,
+  readModels,
+  readPage,
+  replaceMessages,
+  type PartialHistory,
+  type PartialPage,
+} from "./messages.ts";
 
 export interface ConversationParts {
   readonly sdk: RestateSdk;
   readonly names: ServiceNames;
   readonly calls: Calls;
 }
-export interface HistoryInput {
+interface PlaceInput {
   /** The place that asks. */
   readonly id: string;
   readonly until?: string | undefined;
 }
-export interface StoreInput extends HistoryInput {
+export interface HistoryInput extends PlaceInput {
+  readonly maxBytes: number;
+}
+export interface ModelsInput extends Pick<PlaceInput, "id"> {
+  /** The numbers of the messages. */
+  readonly numbers: readonly number[];
+}
+export interface PageInput extends PageOptions {
+  /** The index of the first text to return. */
+  readonly from: number;
+}
+export interface StoreInput extends PlaceInput {
   /** Counts the stores of one turn. */
   readonly number: number;
   readonly messages: readonly StoredMessage[];
@@ -68,9 +86,15 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
       },
 
       /** Null: the place does not have the turn. */
-      async history(context: ObjectContext, { id, until }: HistoryInput): Promise<History | null> {
+      async history(context: ObjectContext, { id, until, maxBytes }: HistoryInput): Promise<PartialHistory | null> {
         const { head } = await readLine(context);
-        return head?.id === id ? readHistory(sdk, context, { name: head.name, until }) : null;
+        return head?.id === id ? readHistory(sdk, context, { name: head.name, until }, maxBytes) : null;
+      },
+
+      /** Null: the place does not have the turn. */
+      async models(context: ObjectContext, { id, numbers }: ModelsInput): Promise<string[] | null> {
+        const { head } = await readLine(context);
+        return head?.id === id ? readModels(sdk, context, numbers) : null;
       },
 
       /** Resolves to false if the place does not have the turn. */
@@ -87,7 +111,8 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
 
       page: sdk.handlers.object.shared(
         reading,
-        (context: ObjectSharedContext, options: PageOptions): Promise<MessageRow[]> => readPage(sdk, context, options),
+        (context: ObjectSharedContext, { from, ...options }: PageInput): Promise<PartialPage> =>
+          readPage(sdk, context, options, from),
       ),
     },
   });

@@ -4,13 +4,16 @@ import type { History, StoredMessage, Turn } from "../../../engine/conversations
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
-import type { HistoryInput, StoreInput } from "./service.ts";
+import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
+import type { HistoryInput, ModelsInput, StoreInput } from "./service.ts";
 
 interface TurnParts {
   readonly client: RestateClient;
   readonly names: ServiceNames;
   readonly key: string;
   readonly place: LocalPlace;
+  /** The most bytes of a history. */
+  readonly maxBytes: number;
   /** The signal of the call. */
   readonly stop: AbortSignal;
 }
@@ -33,10 +36,20 @@ export class RestateTurn implements Turn {
   }
 
   async history(until?: string): Promise<History> {
-    const { id } = this.#parts.place;
-    const history = await this.#call<History | null>("history", { id, until });
+    const { place, maxBytes } = this.#parts;
+    const { id } = place;
+    const history = await this.#call<PartialHistory | null>("history", { id, until, maxBytes });
     if (!history) throw lostTurn();
-    return history;
+    const { rows, stored, found, omitted } = history;
+    const models = [...history.models];
+    while (models.length < rows.length) {
+      const numbers = toBatch(rows.slice(models.length)).map(toNumber);
+      const more = await this.#call<string[] | null>("models", { id, numbers });
+      if (!more) throw lostTurn();
+      models.push(...more);
+    }
+    const messages = rows.map((row, index) => ({ id: row.id ?? undefined, role: row.role, models: models[index]! }));
+    return { stored, found, omitted, messages };
   }
 
   store(messages: readonly StoredMessage[], until?: string): Promise<void> {
@@ -53,7 +66,7 @@ export class RestateTurn implements Turn {
   }
 
   /** Calls the conversation's object, and tries again through an outage. A step of an execution is durable: it has no limit. */
-  async #call<T>(method: string, input: HistoryInput | StoreInput): Promise<T> {
+  async #call<T>(method: string, input: HistoryInput | ModelsInput | StoreInput): Promise<T> {
     const { client, names, key, place, stop } = this.#parts;
     const until = performance.now() + (place.name === undefined ? outageMs : Infinity);
     for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {

@@ -88,6 +88,7 @@ export async function openWorldOn(
     waitingExecutions: 10,
     sseBufferBytes: 1_000_000,
     executionBytes: 67_108_864,
+    conversationBytes: 33_554_432,
   };
   const { engine } = backend.open({ root: process.cwd(), ...limits, logger, clock });
   const program = createProgram(programOptions(definition, logger, hold));
