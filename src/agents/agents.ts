@@ -1,9 +1,10 @@
 import { systemClock, type Clock } from "../core/clock.ts";
-import { AgentError, busy, DetailedError, shuttingDown, type ServeError } from "../core/error.ts";
+import { AgentError, badRequest, busy, clientLeft, DetailedError, ServeError, shuttingDown } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
+import type { Engine } from "../engine/backend.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { createAsk } from "./call/ask.ts";
 import { ModelError } from "./call/failure.ts";
@@ -13,15 +14,19 @@ import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import type { RecordLimits } from "./call/recorded-calls.ts";
 import type { AgentDefinition } from "./define.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
-import type { SchemaLimits } from "./schemas/object-shape.ts";
+import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
+import type { LiveTurn } from "./turns/live-turn.ts";
+import { Turns, type TurnCall } from "./turns/turns.ts";
 
 interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordLimits {
   readonly agentCalls: number;
   readonly conversationBytes: number;
+  readonly detachedTurns: number;
 }
 export interface AgentsOptions {
+  readonly engine: Pick<Engine, "begin" | "clock">;
   readonly conversations: Conversations;
   readonly limits: AgentLimits;
   readonly logger: Logger;
@@ -44,6 +49,10 @@ export interface Agents {
   generate(call: AgentCall): Promise<Answer>;
   /** Throws if the call fails before the model's first output. A later failure is yielded as the last part. */
   stream(call: AgentCall): AsyncGenerator<StreamPart>;
+  /** Begins a turn that nobody reads. Resolves when it is durable. */
+  begin(call: AgentCall): Promise<LiveTurn>;
+  /** The turns of conversations that run in this process. */
+  readonly turns: Turns;
   /** Runs the call of an `andAgent` step. */
   readonly ask: AskAgent;
   /** The number of calls of an agent in flight, steps included. */
@@ -81,10 +90,12 @@ export function createAgents(given: AgentsOptions): Agents {
     return preparing;
   }
 
-  function begin({ agent, options = {}, callContext, signal, step, turn }: AgentCall): Operation {
+  /** A turn that is repeated after a crash has been admitted before. */
+  function begin({ agent, options = {}, callContext, signal, step, turn }: AgentCall, isRepeated = false): Operation {
     const isStep = step !== undefined;
-    if (closing && !isStep) throw shuttingDown();
-    if (!isStep && requests.size >= limits.agentCalls) {
+    const isNew = !isStep && !isRepeated;
+    if (closing && isNew) throw shuttingDown();
+    if (isNew && requests.size >= limits.agentCalls) {
       throw busy("Too many agent calls in flight", 1);
     }
     const operation = new Operation({
@@ -116,7 +127,25 @@ export function createAgents(given: AgentsOptions): Agents {
     return { agent: await prepare(operation.agent), operation, conversations, conversationBytes };
   };
 
+  const turns = new Turns({
+    engine: given.engine,
+    conversations,
+    detached: { most: limits.detachedTurns, ofUser: detachedOfUser },
+    begin,
+    end,
+    toParts,
+    toShape: (schema) => fromClientSchema(schema, checker, limits),
+    toFailure,
+    follow,
+  });
+  const asTurn = ({ program, ...call }: AgentCall): TurnCall | undefined => {
+    const isStored = call.agent.memory && call.callContext.conversationId !== undefined;
+    return program && isStored && conversations.isLocal ? { ...call, program } : undefined;
+  };
+
   async function generateAnswer(call: AgentCall): Promise<Answer> {
+    const turn = asTurn(call);
+    if (turn) return readAnswer(turns.stream(turn));
     const operation = begin(call);
     try {
       const answer = toParts(operation).then((parts) => generate(parts, call.question));
@@ -129,19 +158,15 @@ export function createAgents(given: AgentsOptions): Agents {
   }
 
   async function* streamParts(call: AgentCall): AsyncGenerator<StreamPart> {
+    const turn = asTurn(call);
+    if (turn) return yield* turns.stream(turn);
     const operation = begin(call);
-    // Buffered until the model's first output, so that an earlier failure becomes an error response.
-    const held: StreamPart[] = [];
     let begun = false;
-    let parts: AsyncGenerator<StreamPart> | undefined;
     try {
-      parts = stream(await operation.unlessAborted(toParts(operation)), call.question);
-      for (;;) {
-        const { done, value: part } = await operation.unlessAborted(parts.next());
-        if (done) return;
-        held.push(part);
-        begun ||= part.type !== "start" && part.type !== "start-step";
-        if (begun) yield* held.splice(0);
+      const parts = stream(await operation.unlessAborted(toParts(operation)), call.question);
+      for await (const part of follow(operation, parts)) {
+        begun = true;
+        yield part;
       }
     } catch (error) {
       const failure = await toFailure(operation, error);
@@ -149,8 +174,6 @@ export function createAgents(given: AgentsOptions): Agents {
       yield { type: "error", error: failure };
     } finally {
       end(operation);
-      // Not awaited: the generator may be waiting for a promise that never settles.
-      void parts?.return(undefined).catch(() => {});
     }
   }
 
@@ -168,6 +191,7 @@ export function createAgents(given: AgentsOptions): Agents {
     closing = idle;
     checkIdle();
     const late = setTimeout(() => {
+      turns.close();
       for (const operation of requests) operation.abort(shuttingDown());
       // A stream whose reader has stopped pulling never reaches its `finally` block.
       setTimeout(idle.resolve, lastWordMs);
@@ -186,10 +210,47 @@ export function createAgents(given: AgentsOptions): Agents {
     checker,
     generate: generateAnswer,
     stream: streamParts,
+    async begin(call) {
+      const turn = asTurn(call);
+      if (!turn) throw badRequest("Invalid request: respond-async needs a stored conversation");
+      return turns.begin(turn, true);
+    },
+    turns,
     ask: createAsk(streamParts),
     running: (agentId) => [...requests, ...steps].filter(({ agent }) => agent.id === agentId).length,
     close,
   };
+}
+
+/** The most turns of one user that continue without a reader. */
+const detachedOfUser = 5;
+
+/** Yields parts from the first output of the model on, so that an earlier failure becomes an error response. */
+async function* follow(operation: Operation, parts: AsyncGenerator<StreamPart>): AsyncGenerator<StreamPart> {
+  const held: StreamPart[] = [];
+  let begun = false;
+  try {
+    for (;;) {
+      const { done, value: part } = await operation.unlessAborted(parts.next());
+      if (done) return;
+      held.push(part);
+      begun ||= part.type !== "start" && part.type !== "start-step";
+      if (begun) yield* held.splice(0);
+    }
+  } finally {
+    // Not awaited: the generator may be waiting for a promise that never settles.
+    void parts.return(undefined).catch(() => {});
+  }
+}
+
+/** Returns the whole answer of a turn. */
+async function readAnswer(parts: AsyncGenerator<StreamPart>): Promise<Answer> {
+  for await (const part of parts) {
+    if (part.type === "error") throw part.error;
+    if (part.type === "abort") throw new ServeError(409, "The turn was stopped");
+    if (part.type === "finish") return part.answer;
+  }
+  throw clientLeft();
 }
 
 /** The time in milliseconds that aborted calls have to send their error. */

@@ -50,6 +50,11 @@ export interface DefineAgentOptions<Id extends string = string> extends ModelSet
   maxSteps?: number;
   /** Enables stored conversations: calls with a `conversationId` include the earlier messages. @default true */
   memory?: boolean;
+  /**
+   * What happens to a turn of a stored conversation when its client disconnects: it continues, and its answer is stored, or it
+   * is aborted. A request can choose `abort` with `options.onDisconnect`. @default "continue"
+   */
+  onDisconnect?: "continue" | "abort";
   /** The number of retries of a failed request to the model. @default 2 */
   maxRetries?: number;
   /** Callbacks that run at the stages of a call. */
@@ -141,6 +146,7 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
   readonly tools: Readonly<Record<string, AnyTool>>;
   readonly maxSteps: number;
   readonly memory: boolean;
+  readonly onDisconnect: "continue" | "abort";
   /** The number of retries. Undefined for the default of the AI SDK. */
   readonly maxRetries: number | undefined;
   readonly hooks: AgentHooks;
@@ -156,7 +162,7 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
 /** Defines an agent. Throws a `TypeError` if an option is invalid. */
 export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
   const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
-  const { memory = true, maxRetries, hooks = {}, authorize, ...rest } = options;
+  const { memory = true, onDisconnect = "continue", maxRetries, hooks = {}, authorize, ...rest } = options;
   if (!isId(id)) throw new TypeError(`defineAgent: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   const expect = (key: string, isRight: boolean, expected: string): void => {
     if (!isRight) throw new TypeError(`agent ${id}: ${key}: expected ${expected}`);
@@ -170,6 +176,7 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   expect("tools", isRecord(tools) && Object.values(tools).every(isTool), "an object of tools by name");
   expect("maxSteps", Number.isSafeInteger(maxSteps) && maxSteps >= 1, "a whole number of at least 1");
   expect("memory", typeof memory === "boolean", "true or false");
+  expect("onDisconnect", ["continue", "abort"].includes(onDisconnect), '"continue" or "abort"');
   expect(
     "maxRetries",
     maxRetries === undefined || (Number.isSafeInteger(maxRetries) && maxRetries >= 0),
@@ -183,7 +190,8 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
   if (unknown !== undefined) throw new TypeError(`agent ${id}: unknown option "${cut(unknown)}"`);
   const settings = toModelSettings(options);
-  const own = { id, name, description, instructions, model, tools, maxSteps, memory, maxRetries, hooks, authorize };
+  const shown = { id, name, description, instructions, model, tools };
+  const own = { ...shown, maxSteps, memory, onDisconnect, maxRetries, hooks, authorize };
   return Object.freeze({
     type: "agent",
     ...own,

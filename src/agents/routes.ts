@@ -4,8 +4,13 @@ import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
 import { AnyObject } from "../http/any-object.ts";
-import { defineRoute, events, type Route } from "../http/route.ts";
-import { EventStream } from "../http/sse.ts";
+import { Reply } from "../http/envelope.ts";
+import { defineRoute, events, nothing, type Route } from "../http/route.ts";
+import { EventStream, noContent } from "../http/sse.ts";
+import { Prefer } from "../http/prefer.ts";
+import type { Program } from "../engine/backend.ts";
+import type { ConversationKey } from "../engine/conversations.ts";
+import type { AgentCall } from "./call/call.ts";
 import type { Agents } from "./agents.ts";
 import { toChat } from "./answers/chat.ts";
 import { toObjectEvents } from "./answers/object-events.ts";
@@ -23,6 +28,8 @@ export interface AgentsOfSnapshot extends Authorized {
   readonly agents: ReadonlyMap<string, RegisteredAgent>;
 }
 export interface RegisteredAgent {
+  /** Runs the turns of its stored conversations. */
+  readonly program: Program;
   readonly definition: AgentDefinition;
   readonly detail: AgentDetail;
 }
@@ -54,6 +61,7 @@ const Options = v.optional(
         v.pipe(v.number(), v.integer("expected a whole number"), v.minValue(1, "expected at least 1")),
       ),
       providerOptions: v.optional(v.record(v.string(), AnyObject)),
+      onDisconnect: v.optional(v.picklist(["continue", "abort"])),
     }),
     v.title("AgentOptions"),
   ),
@@ -73,6 +81,13 @@ const ChatBody = v.pipe(
   }),
   v.title("ChatRequest"),
 );
+const BegunShape = v.pipe(
+  v.object({ conversationId: v.string(), messageId: v.string(), status: v.literal("running") }),
+  v.title("BegunTurn"),
+);
+const UserQuery = v.object({
+  userId: v.pipe(id, v.description("The user, if there is no authentication provider.")),
+});
 const ChatChunk = v.pipe(v.objectWithRest({ type: v.string() }, v.unknown()), v.title("ChatChunk"));
 
 const errors = {
@@ -119,16 +134,19 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "POST",
       path: "/agents/:id/text",
       summary: "Generate text",
-      description: "Waits for the whole answer, including the tools that the model calls.",
+      description:
+        "Waits for the whole answer, including the tools that the model calls. With `Prefer: respond-async` and a conversation, the response is a 202: the answer is stored in the conversation.",
+      headers: { Prefer },
       access: "protected",
       action: "agent.call",
       body: InputBody,
       largeBody: true,
-      responses: { 200: TextShape },
+      responses: { 200: TextShape, 202: BegunShape },
       errors,
       find: findCallable,
-      handle: async ({ found: agent, body, identity, request }) => {
+      handle: async ({ found: agent, body, headers, identity, request }) => {
         const call = toCall(agent, body.options, identity);
+        if (headers.Prefer) return begin({ ...call, question: { input: body.input }, signal: request.signal });
         return toTextResult(
           await agents.generate({ ...call, question: { input: body.input }, signal: request.signal }),
         );
@@ -138,16 +156,18 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "POST",
       path: "/agents/:id/object",
       summary: "Generate an object that matches a JSON Schema",
-      description: "The answer of the model is checked against `schema`.",
+      description: "The answer of the model is checked against `schema`. `Prefer: respond-async` is that of `text`.",
+      headers: { Prefer },
       access: "protected",
       action: "agent.call",
       body: ObjectBody,
-      responses: { 200: v.union([AnyObject, v.array(v.unknown())]) },
+      responses: { 200: v.union([AnyObject, v.array(v.unknown())]), 202: BegunShape },
       errors: objectErrors,
       find: findCallable,
-      handle: async ({ found: agent, body, identity, request }) => {
+      handle: async ({ found: agent, body, headers, identity, request }) => {
         const call = toCall(agent, body.options, identity);
-        const question = { input: body.input, toShape: () => toShape(body.schema) };
+        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema) };
+        if (headers.Prefer) return begin({ ...call, question, signal: request.signal });
         const { object } = await agents.generate({ ...call, question, signal: request.signal });
         return object as unknown[]; // or an object, depending on the schema
       },
@@ -189,7 +209,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       find: findCallable,
       handle({ found: agent, body, identity }) {
         const call = toCall(agent, body.options, identity);
-        const question = { input: body.input, toShape: () => toShape(body.schema) };
+        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema) };
         return new EventStream(
           (signal) => toObjectEvents(agents.stream({ ...call, question, signal }), body.schema),
           [],
@@ -225,7 +245,58 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         );
       },
     }),
+    defineRoute({
+      method: "GET",
+      path: "/agents/:id/chat/:conversationId/stream",
+      summary: "Read the answer that is being made in a conversation, from its beginning",
+      description:
+        "For `useChat({ resume: true })`. The response is a 204 if no turn runs. For 30 s after its end an answer is still sent, if `after` is the id of the last message that the client has, and it is not the answer.",
+      access: "protected",
+      action: "agent.call",
+      yields: true,
+      query: v.object({ ...UserQuery.entries, after: id }),
+      responses: { 200: events(ChatChunk), 204: nothing },
+      errors: { 404: errors[404], 503: errors[503] },
+      find: findCallable,
+      handle({ found: { definition }, params, query, identity }) {
+        const key = toKey(definition, params, query, identity);
+        return new EventStream(
+          async function* (signal) {
+            const chunks = await agents.turns.attach(key, { after: query.after, signal });
+            if (chunks) yield* chunks;
+            else yield noContent;
+          },
+          [["x-vercel-ai-ui-message-stream", "v1"]],
+          { drains: true, last: "[DONE]" },
+        );
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/agents/:id/conversations/:conversationId/stop",
+      summary: "Stop the turn that runs in a conversation",
+      description:
+        "The part of the answer that was made is stored. Turns that wait continue. `messageId` is that of the answer or of the user's message: without it, the turn that runs is meant.",
+      access: "protected",
+      action: "agent.call",
+      yields: true,
+      query: UserQuery,
+      body: v.object({ messageId: id }),
+      responses: { 200: v.object({ stopped: v.boolean(), messageId: v.nullable(v.string()) }) },
+      errors: { 404: errors[404], 409: "The turn of that message has ended" },
+      find: findCallable,
+      handle: ({ found: { definition }, params, query, body, identity }) =>
+        agents.turns.stop(toKey(definition, params, query, identity), body.messageId),
+    }),
   ];
+
+  /** Begins a turn, and answers before it has ended. */
+  async function begin(call: AgentCall): Promise<Reply> {
+    const { conversationId } = call.callContext;
+    if (conversationId === undefined) throw invalid("options.conversationId", "expected an id, for respond-async");
+    const { answerId: messageId } = await agents.begin(call);
+    return new Reply({ conversationId, messageId, status: "running" }, { status: 202 });
+  }
 
   function withStatus(detail: AgentDetail): AgentDetail {
     return { ...detail, status: agents.running(detail.id) > 0 ? "running" : "idle" };
@@ -239,16 +310,30 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
 /**
  * Returns the parts of a call that are the same for every route: the agent, the options and the context of the caller.
  */
-function toCall(agent: AgentDefinition, options: AgentCallOptions & Claims = {}, identity: Identity) {
-  return { agent, options, callContext: applyIdentity(options, identity) };
+function toCall(
+  { definition: agent, program }: RegisteredAgent,
+  options: AgentCallOptions & Claims = {},
+  identity: Identity,
+) {
+  return { agent, program, options, callContext: applyIdentity(options, identity) };
+}
+
+/** Returns the conversation of a caller. */
+function toKey(
+  { id: agentId }: AgentDefinition,
+  { conversationId }: { readonly conversationId: string },
+  { userId }: { readonly userId?: string | undefined },
+  identity: Identity,
+): ConversationKey {
+  return { agentId, userId: applyIdentity({ userId }, identity).userId, conversationId };
 }
 
 /** Returns an agent that the caller may call. Throws or rejects with 403 if `authorize` refuses it. */
 function findCallable(
   request: ActionRequest & { readonly params: { readonly id: string }; readonly snapshot: AgentsOfSnapshot },
-): AgentDefinition | Promise<AgentDefinition> {
+): RegisteredAgent | Promise<RegisteredAgent> {
   const { id: agentId } = request.params;
-  return admit(request, findAgent(request.snapshot, agentId).definition, { agentId });
+  return admit(request, findAgent(request.snapshot, agentId), { agentId });
 }
 
 export function findAgent({ agents }: AgentsOfSnapshot, agentId: string): RegisteredAgent {

@@ -150,6 +150,7 @@ export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntr
     performance: v.optional(AnyObject),
     ...metadata,
   }),
+  part("abort", { reason: Text }),
   part("finish", { finishReason: v.string(), usage: UsageShape, totalUsage: UsageShape }),
   part("error", { error: v.string(), detail: Text }),
 ]);

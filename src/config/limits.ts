@@ -39,6 +39,11 @@ export const defaultLimits = {
    */
   conversationBytes: 33_554_432,
   /**
+   * The most turns of conversations that continue without a client, and 5 of each user. Exceeded: a turn whose client
+   * disconnects is aborted, and `respond-async` gets 503. @default 200
+   */
+  detachedTurns: 200,
+  /**
    * The time limit of a model for the first byte of a streamed answer, or for a whole answer that is not streamed.
    * Exceeded: 504. @default 60000
    */

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { createTurnProgram, type TurnProgramOptions } from "../agents/turns/turn-program.ts";
 import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/routes.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
@@ -51,6 +52,8 @@ export interface SnapshotParts {
   readonly metrics?: Metrics | undefined;
   /** Calls an agent from a step. */
   readonly ask: AskAgent;
+  /** Runs a turn of a stored conversation. */
+  readonly runTurn: TurnProgramOptions["run"];
   /** Creates the runtime of a step. */
   readonly createRuntime: (caller: StepCaller, snapshot: Snapshot) => StepRuntime;
   /** The entries that `publicRoutes` begins with. @default [] */
@@ -70,12 +73,30 @@ export interface CustomRoute {
 }
 
 export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot {
-  const { logger, tracer, metrics, ask, createRuntime, open = [], replaced = new Set(), customRoutes = [] } = parts;
+  const {
+    logger,
+    tracer,
+    metrics,
+    ask,
+    runTurn,
+    createRuntime,
+    open = [],
+    replaced = new Set(),
+    customRoutes = [],
+  } = parts;
   const { config } = project;
   const warn = (message: string): void => logger.warn(message);
   const agents = new Map<string, RegisteredAgent>();
   for (const definition of unique(project.agents, "agents")) {
-    agents.set(definition.id, { definition, detail: describeAgent(definition, warn) });
+    const program = createTurnProgram({
+      ...config.server.limits,
+      agent: definition,
+      logger,
+      createRuntime: (caller) => createRuntime(caller, snapshot),
+      hold: () => hold("execution"),
+      run: runTurn,
+    });
+    agents.set(definition.id, { definition, detail: describeAgent(definition, warn), program });
   }
   const workflows = new Map<string, RegisteredWorkflow>();
   for (const definition of unique(project.workflows, "workflows")) {

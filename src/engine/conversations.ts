@@ -7,11 +7,17 @@ export interface Conversations {
    * Restate: the conversation's object keeps the order across replicas.
    */
   open(key: ConversationKey, options: TurnOptions): Promise<Turn>;
+  /** Whether turns run in the process that begins them, so that they survive it. Restate: no, not yet. */
+  readonly isLocal: boolean;
   /**
    * Reads messages of a conversation, the oldest first: the last ones, or those before a message. Does not wait for turns.
    * Restate: a shared handler of the conversation's object.
    */
   read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]>;
+}
+export interface StoreOptions {
+  /** True if the turn begins with it: it is refused while the store cannot be written. @default true without a name */
+  readonly isBeginning?: boolean;
 }
 export interface ConversationKey {
   readonly agentId: string;
@@ -21,6 +27,8 @@ export interface ConversationKey {
 export interface TurnOptions {
   /** The name of a turn that may run again. A second run replaces the messages of the first. */
   readonly name?: string | undefined;
+  /** True if the turn has not begun: it is refused when too many wait, or the store is full. @default true without a name */
+  readonly isNew?: boolean | undefined;
   /** Ends the wait. */
   readonly signal: AbortSignal;
 }
@@ -29,7 +37,7 @@ export interface Turn {
   /** The messages before this turn. `until` is the id of its first message, which may be stored already. */
   history(until?: string): Promise<History>;
   /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
-  store(messages: readonly StoredMessage[], until?: string): Promise<void>;
+  store(messages: readonly StoredMessage[], until?: string, options?: StoreOptions): Promise<void>;
   close(): void;
   /** Aborted when the turn is lost, because this process was out of reach. Embedded: never, so there is none. */
   readonly signal?: AbortSignal | undefined;

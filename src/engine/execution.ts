@@ -8,6 +8,7 @@ export type ExecutionStatus = (typeof executionStatuses)[number];
 /** An execution as it was started. Immutable. */
 export interface Execution {
   readonly id: string;
+  /** Of a turn of an agent: an id that no workflow has (`toTurnsId`). */
   readonly workflowId: string;
   /** The output of the workflow's input schema. */
   readonly input: JsonText;

@@ -123,6 +123,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
   });
   const current = (): Snapshot => serving!.current();
   const agents = createAgents({
+    engine,
     conversations,
     limits,
     logger,
@@ -199,6 +200,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
       tracer,
       metrics: counters,
       ask: agents.ask,
+      runTurn: (agent, caller) => agents.turns.run(agent, caller),
       createRuntime: (actor, theirs) => createRuntime(runtimeParts, { actor, snapshot: () => theirs }),
     };
     const snapshot = createSnapshot(version, { ...shared, open, replaced, customRoutes });

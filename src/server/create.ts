@@ -6,6 +6,7 @@ import { shuttingDown } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import { requestIdHeader } from "../core/request-id.ts";
 import type { OpenOptions, Program } from "../engine/backend.ts";
+import { agentOf } from "../engine/turn-execution.ts";
 import type { SystemRuntime } from "../engine/runtime.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
@@ -100,7 +101,11 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     if (closing) return;
     recover().catch((error: unknown) => logger.error("Executions could not be recovered", { error }));
   };
-  const programOf = (id: string): Program | undefined => current().snapshot.workflows.get(id);
+  const programOf = (id: string): Program | undefined => {
+    const { workflows, agents: served } = current().snapshot;
+    const agentId = agentOf(id);
+    return agentId === undefined ? workflows.get(id) : served.get(agentId)?.program;
+  };
   let listening: Promise<ListeningServer> | undefined;
   let closing: Promise<void> | undefined;
   let noticed: Promise<void> | undefined;

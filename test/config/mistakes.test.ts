@@ -27,6 +27,7 @@ async function mistake(files: Record<string, string>): Promise<{ message: string
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      runTurn: async () => {},
       createRuntime: noRuntime,
     });
   } catch (error) {
@@ -275,6 +276,7 @@ describe("a project", () => {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      runTurn: async () => {},
       createRuntime: noRuntime,
     });
     expect([...workflows.keys()].toSorted()).toEqual(["a", "b", "c"]);
@@ -292,6 +294,7 @@ describe("a project", () => {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      runTurn: async () => {},
       createRuntime: noRuntime,
     });
     expect([[...agents.keys()], [...workflows.keys()]]).toEqual([["a", "b"], ["w"]]);
@@ -315,6 +318,7 @@ describe("a project", () => {
       logger: createTestLogger([]),
       tracer: noTracer,
       ask: async () => "",
+      runTurn: async () => {},
       createRuntime: noRuntime,
     });
     expect([...snapshot.workflows.keys()]).toEqual(["greeting"]);

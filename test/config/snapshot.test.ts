@@ -15,6 +15,7 @@ const setUp = (onDispose: () => void | Promise<void>) => {
       logger: createTestLogger(logs),
       tracer: noTracer,
       ask: async () => "",
+      runTurn: async () => {},
       createRuntime: noRuntime,
     }),
   };

@@ -1,10 +1,15 @@
 import type { UIMessageChunk } from "ai";
 import type { StreamPart } from "../call/call.ts";
+import { toChunks } from "../messages/ui-chunks.ts";
+import type { UiParts } from "../messages/ui-message.ts";
 import { uiStreamOptions } from "../messages/ui-stream.ts";
 import { loadSdk } from "../sdk.ts";
 
-/** Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. */
-export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator<UIMessageChunk> {
+/**
+ * Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. `before` are the parts of a message that
+ * the answer continues, for a reader that does not have them.
+ */
+export async function* toChat(parts: AsyncGenerator<StreamPart>, before: UiParts = []): AsyncGenerator<UIMessageChunk> {
   const first = await parts.next(); // an error thrown here becomes an error response
   if (first.done) return;
   const sdk = await loadSdk();
@@ -22,7 +27,10 @@ export async function* toChat(parts: AsyncGenerator<StreamPart>): AsyncGenerator
     { highWaterMark: 0 },
   );
   const chunks = sdk.toUIMessageStream({ ...uiStreamOptions, stream });
-  for await (const chunk of chunks) yield chunk.type === "start" ? { ...chunk, messageId } : chunk;
+  for await (const chunk of chunks) {
+    yield chunk.type === "start" ? { ...chunk, messageId } : chunk;
+    if (chunk.type === "start") yield* toChunks(before);
+  }
 }
 
 async function* toSdkParts(first: StreamPart, rest: AsyncGenerator<StreamPart>): AsyncGenerator<never> {

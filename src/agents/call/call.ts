@@ -2,6 +2,7 @@ import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextSt
 import type { CallContext } from "../../core/caller.ts";
 import type { ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
+import type { Program } from "../../engine/backend.ts";
 import type { Conversations } from "../../engine/conversations.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
@@ -10,7 +11,7 @@ import { AnswerParts, toAnswerParts, type SdkPart } from "../messages/answer-par
 import { addModels } from "../messages/from-models.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { UiParts } from "../messages/ui-message.ts";
-import { continueParts, withObject } from "../messages/ui-stream.ts";
+import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
@@ -30,6 +31,10 @@ export interface Question extends Omit<TurnInput, "messages"> {
   readonly toShape?: (() => Promise<ObjectShape>) | undefined;
   /** The name of a turn that may run again, such as that of a step. A second run replaces the messages of the first. */
   readonly turnName?: string | undefined;
+  /** True if `turnName` has not begun: it is refused when too many turns wait. @default true without a name */
+  readonly isNew?: boolean | undefined;
+  /** The schema of `toShape`, as the client sent it. */
+  readonly schema?: Record<string, unknown> | undefined;
 }
 /** The agent, the operation and the store of one call. */
 export interface CallParts {
@@ -65,6 +70,8 @@ export interface AgentCall {
   readonly signal: AbortSignal;
   /** The step of a workflow that the call comes from. @default none */
   readonly step?: StepCaller | undefined;
+  /** The program of the turns of the agent. With it, a call with a conversation survives its client and its server. */
+  readonly program?: Program | undefined;
   /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */
   readonly turn?: DurableTurn | undefined;
 }
@@ -84,14 +91,14 @@ export async function generate(parts: CallParts, question: Question): Promise<An
 }
 
 /** Calls the model and yields the parts of the answer as they arrive. The turn is stored before `finish` is yielded. */
-export async function* stream(parts: CallParts, question: Question): AsyncGenerator<AnswerPart> {
+export async function* stream(parts: CallParts, question: Question, opened?: HeldTurn): AsyncGenerator<AnswerPart> {
   const shape = await question.toShape?.();
-  const turn = await openTurn(parts, question);
+  const turn = opened ?? (await openTurn(parts, question));
   const left = new AbortController();
-  const recorded = turn.store && new AnswerParts();
+  const { recorded } = turn;
   let result: SdkResult | undefined;
   try {
-    const settings = await toSdkSettings(parts, question.input, turn.prompt, shape);
+    const settings = await toSdkSettings(parts, opened ? undefined : question.input, turn.prompt, shape);
     const { stream: answer } = toStreamText(parts.agent.sdk)({
       ...settings,
       abortSignal: AbortSignal.any([parts.operation.signal, left.signal]),
@@ -111,7 +118,7 @@ export async function* stream(parts: CallParts, question: Question): AsyncGenera
     yield { type: "finish", answer: await finish(parts, shape, turn, result, recorded?.all) };
   } finally {
     if (!result) left.abort(); // ends the request to the model
-    turn.close();
+    if (!opened) turn.close();
   }
 }
 
@@ -134,13 +141,17 @@ async function* readParts<T>(answer: ReadableStream<T>): AsyncGenerator<T> {
   }
 }
 
-interface HeldTurn extends OpenTurn {
+/** A turn that has its place in the conversation. */
+export interface HeldTurn extends OpenTurn {
+  /** The parts of the answer so far, if it will be stored. */
+  readonly recorded: AnswerParts | undefined;
   /** Generated on the first call. */
   readonly answerId: () => string;
   close(): void;
 }
 
-async function openTurn(
+/** Opens the turn of a call, when those before it have ended. */
+export async function openTurn(
   { agent, operation, conversations, conversationBytes: maxBytes }: CallParts,
   question: Question,
 ): Promise<HeldTurn> {
@@ -153,9 +164,10 @@ async function openTurn(
     return toHeld(freeTurn(input), () => {});
   }
   const key = { agentId, userId, conversationId };
-  const turn = await conversations.open(key, { name: question.turnName, signal });
-  // A tool that ignores the abort must not keep the conversation locked.
-  signal.addEventListener("abort", () => turn.close(), { once: true });
+  const turn = await conversations.open(key, { name: question.turnName, isNew: question.isNew, signal });
+  // A tool that ignores the abort must not keep the conversation locked. A durable turn is closed by its runner.
+  const isHeld = question.isNew !== undefined;
+  if (!isHeld) signal.addEventListener("abort", () => turn.close(), { once: true });
   turn.signal?.addEventListener("abort", () => operation.abort(turn.signal?.reason), { once: true });
   try {
     const readLast = async () => (await readMessages(conversations, key, { limit: 1 })).at(-1);
@@ -163,7 +175,14 @@ async function openTurn(
       operation.context.logger.warn("Older messages were left out: the conversation is over limits.conversationBytes", {
         omitted,
       });
-    const store = { turn, readLast, at: operation.clock.now(), signal, maxBytes, onOmitted };
+    const store = {
+      turn,
+      readLast,
+      at: operation.clock.now(),
+      signal: isHeld ? undefined : signal,
+      maxBytes,
+      onOmitted,
+    };
     return toHeld(await storedTurn(store, input), () => turn.close());
   } catch (error) {
     turn.close();
@@ -173,7 +192,8 @@ async function openTurn(
 
 function toHeld(turn: OpenTurn, close: () => void): HeldTurn {
   let id = turn.continues;
-  return { ...turn, answerId: () => (id ??= newId()), close };
+  const recorded = turn.store && new AnswerParts();
+  return { ...turn, recorded, answerId: () => (id ??= newId()), close };
 }
 
 /** The fields of an SDK result that are used here. */
@@ -226,4 +246,21 @@ async function toUiParts(
     operation.context.logger.warn(message, { error });
     return addModels(before, models);
   }
+}
+
+/** Stores the part of an answer that was made before the turn was stopped. */
+export async function storeStopped({ agent: { sdk }, operation }: CallParts, turn: HeldTurn): Promise<void> {
+  const answer = turn.recorded?.all ?? [];
+  const own = toStopped(await continueParts(sdk, [], answer));
+  if (own.length === 0) return;
+  const models = await sdk.convertToModelMessages([{ role: "assistant", parts: own }], {
+    ignoreIncompleteToolCalls: true,
+  });
+  await turn.store?.({
+    id: turn.answerId(),
+    models,
+    at: operation.clock.now(),
+    stopped: true,
+    toParts: async (before) => toStopped(await continueParts(sdk, before, answer)),
+  });
 }

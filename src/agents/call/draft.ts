@@ -22,7 +22,9 @@ export interface Draft {
 export interface TurnAnswer {
   readonly id: string;
   readonly models: readonly ModelMessage[];
-  readonly usage: Usage;
+  /** @default not known */
+  readonly usage?: Usage | undefined;
+  readonly stopped?: true | undefined;
   /** The time of the answer. */
   readonly at: number;
   /** Returns the parts of the message that the answer continues, and those of the answer. */
@@ -63,7 +65,11 @@ export async function answerDraft(continued: Draft | undefined, answer: TurnAnsw
     role: "assistant",
     parts: await answer.toParts(continued?.parts ?? []),
     models: [...(continued?.models ?? []), ...answer.models],
-    metadata: { createdAt, usage: usage ? addUsage(usage, answer.usage) : answer.usage },
+    metadata: {
+      createdAt,
+      usage: usage && answer.usage ? addUsage(usage, answer.usage) : (answer.usage ?? usage),
+      ...(answer.stopped && { stopped: true }),
+    },
   };
 }
 

@@ -17,6 +17,7 @@ import { startAgentSpan, toModelSpan } from "./spans.ts";
 
 export interface AgentCallOptions extends ModelSettings {
   readonly maxSteps?: number | undefined;
+  readonly onDisconnect?: "continue" | "abort" | undefined;
 }
 
 export interface OperationOptions {
@@ -51,7 +52,7 @@ export class Operation {
   readonly clock: Clock;
   readonly span: Span | undefined;
   /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
-  readonly records: RecordedCalls | undefined;
+  records: RecordedCalls | undefined;
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
   readonly #modelCalls: ModelCall[] = [];
@@ -63,7 +64,7 @@ export class Operation {
   #abandon: ((error: unknown) => void) | undefined;
 
   constructor(parts: OperationOptions) {
-    const { agent, options, callContext, step, signal, turn, limits } = parts;
+    const { agent, options, callContext, step, signal, turn } = parts;
     this.agent = agent;
     this.options = options;
     this.callContext = callContext;
@@ -71,9 +72,14 @@ export class Operation {
     this.clock = parts.clock;
     this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
-    if (turn) this.records = new RecordedCalls(turn, limits, (error) => this.abort(error));
+    if (turn) this.record(turn);
     if (signal.aborted) this.#leave();
     else signal.addEventListener("abort", this.#leave, { once: true });
+  }
+
+  /** Records the calls from now on. */
+  record(turn: DurableTurn): void {
+    this.records = new RecordedCalls(turn, this.#parts.limits, (error) => this.abort(error));
   }
 
   /** The context for hooks, tools and instructions. Created on first use, because most calls have none of them. */

@@ -19,14 +19,15 @@ export interface DurableTurn {
 }
 /** The beginning of a turn: what must be the same when the turn is repeated. */
 export interface TurnStart {
-  readonly input: AgentInput;
+  /** Undefined if it is stored with the turn. */
+  readonly input: AgentInput | undefined;
   readonly instructions: string | undefined;
   readonly tools: readonly ToolSignature[];
 }
 /** The name of a tool, and a digest of its output schema. The digest is empty without a schema. */
 export type ToolSignature = readonly [name: string, output: string];
 /** The end of a tool call. Models are shown the name of an error as well. */
-type ToolEnd = { readonly output: unknown } | { readonly error: string; readonly name: string };
+export type ToolEnd = { readonly output: unknown } | { readonly error: string; readonly name: string };
 
 /**
  * The model calls and tool calls of one turn, recorded as they end.
@@ -57,6 +58,9 @@ export class RecordedCalls {
   #lastRun = 0;
   /** The model calls after which tool calls were made, by their id. Some providers use an id again. */
   readonly #toolCalls = new Map<string, number>();
+
+  /** The tool calls in flight, by their id. The promises never reject. */
+  readonly running: Map<string, Promise<ToolEnd>> = new Map();
 
   /** `onFailure` ends the turn: a result cannot be recorded. */
   constructor({ id, records }: DurableTurn, limits: RecordLimits, onFailure: (error: unknown) => void) {
@@ -126,11 +130,16 @@ export class RecordedCalls {
     const text = this.#records.found.get(name);
     if (text !== undefined) return this.#replayTool(tool, JSON.parse(text) as ToolEnd);
     this.#lastRun = this.#modelCalls;
-    const save = (end: ToolEnd): Promise<void> => this.#saveTool(name, tool, end);
-    const fail = async (error: unknown): Promise<never> => {
+    const ended = Promise.withResolvers<ToolEnd>();
+    this.running.set(toolCallId, ended.promise);
+    const save = async (end: ToolEnd): Promise<void> => {
+      ended.resolve(end);
+      this.running.delete(toolCallId);
       // A tool that was aborted runs again when the turn is repeated.
-      if (!signal.aborted)
-        await save({ error: toErrorMessage(error), name: error instanceof Error ? error.name : "Error" });
+      if (!signal.aborted || "output" in end) await this.#saveTool(name, tool, end);
+    };
+    const fail = async (error: unknown): Promise<never> => {
+      await save({ error: toErrorMessage(error), name: error instanceof Error ? error.name : "Error" });
       throw error;
     };
     let result: unknown;

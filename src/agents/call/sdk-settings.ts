@@ -15,7 +15,7 @@ export type SdkSettings = Parameters<Sdk["generateText"]>[0];
 
 export async function toSdkSettings(
   { agent, operation }: { readonly agent: PreparedAgent; readonly operation: Operation },
-  input: AgentInput,
+  input: AgentInput | undefined,
   messages: ModelMessage[],
   shape: ObjectShape | undefined,
 ): Promise<SdkSettings> {

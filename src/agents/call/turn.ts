@@ -8,7 +8,7 @@ import {
   type Turn,
 } from "../../engine/conversations.ts";
 import { yieldAfter } from "../messages/long-text.ts";
-import type { StoredUiMessage } from "../messages/ui-message.ts";
+import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { answerDraft, toDrafts, toStored, withModels, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
 import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
@@ -30,6 +30,14 @@ export interface OpenTurn {
   readonly continues?: string | undefined;
   /** Stores the messages of the turn. Undefined if it has no stored conversation. */
   readonly store?: ((answer: TurnAnswer) => Promise<void>) | undefined;
+  /** Stores the messages of the user, before the answer. Undefined if there are none, or if they replace others. */
+  readonly storeQuestion?: (() => Promise<void>) | undefined;
+  /** The id of the user's message. */
+  readonly questionId?: string | undefined;
+  /** The parts of the message that the answer continues, with the results that the client sent. */
+  readonly before?: UiParts | undefined;
+  /** True if only the last message of the client is needed: the others are stored, or count for nothing. */
+  readonly isLastEnough?: boolean;
 }
 
 /** A stored conversation, as a turn uses it. */
@@ -39,8 +47,8 @@ export interface TurnStore {
   readonly readLast: () => Promise<StoredUiMessage | undefined>;
   /** The time at which the turn began. */
   readonly at: number;
-  /** Aborted when the call is. Its turn is closed then. */
-  readonly signal: AbortSignal;
+  /** Aborted when the turn is closed early. Undefined if it never is. */
+  readonly signal: AbortSignal | undefined;
   /** The most bytes of messages in the prompt. The last message is always in it. */
   readonly maxBytes: number;
   /** Called with the number of model messages that were left out because of `maxBytes`, if there are any. */
@@ -79,10 +87,17 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
   return {
     prompt,
     continues: open?.id,
+    before: open?.parts,
+    questionId: drafts.findLast(({ role }) => role === "user")?.id,
+    isLastEnough: history.stored && !input.trusted,
+    storeQuestion:
+      open || until !== undefined || drafts.length === 0
+        ? undefined
+        : () => turn.store(stored, undefined, { isBeginning: true }),
     store: async (answer) => {
       const done = open ? stored.slice(0, -1) : stored;
       const added = await toStored(await answerDraft(open, answer));
-      store.signal.throwIfAborted(); // the turn is closed, and the next one has begun
+      store.signal?.throwIfAborted(); // the turn is closed, and the next one has begun
       await turn.store([...done, added], until);
     },
   };

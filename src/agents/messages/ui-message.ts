@@ -7,6 +7,8 @@ export interface MessageMetadata {
   readonly createdAt: string | null;
   /** The tokens of an answer: the sum over all turns that have continued it. */
   readonly usage?: Usage | undefined;
+  /** True if the answer was stopped before its end. */
+  readonly stopped?: true | undefined;
 }
 
 /** A stored message, as `useChat` takes it. */

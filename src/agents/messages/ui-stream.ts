@@ -49,3 +49,13 @@ export function withObject(parts: UiParts, object: unknown): UiParts {
     return index === first ? [{ ...part, text }] : [];
   });
 }
+
+/** Ends the parts of a message that was stopped: a text is what it was, and a tool without its whole input is left out. */
+export function toStopped(parts: UiParts): UiParts {
+  return parts.flatMap((part) => {
+    if ((part.type === "text" || part.type === "reasoning") && part.state === "streaming") {
+      return part.text === "" ? [] : [{ ...part, state: "done" as const }];
+    }
+    return "state" in part && part.state === "input-streaming" ? [] : [part];
+  });
+}

@@ -6,6 +6,7 @@ import type {
   MessageRow,
   PageOptions,
   StoredMessage,
+  StoreOptions,
   Turn,
   TurnOptions,
 } from "../../engine/conversations.ts";
@@ -25,6 +26,7 @@ interface Parts {
 
 /** Conversations in the file of the executions. This process is the only writer, so the order of turns is in memory. */
 export class EmbeddedConversations implements Conversations {
+  readonly isLocal = true;
   readonly #file: () => Parts;
   readonly #maxBytes: number;
   /** The turns that wait, by conversation. A conversation has a list while one of its turns is open. */
@@ -40,11 +42,11 @@ export class EmbeddedConversations implements Conversations {
     return this.#file().messages.page(toText(key), options);
   }
 
-  async open(conversation: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
+  async open(conversation: ConversationKey, { name, isNew = name === undefined, signal }: TurnOptions): Promise<Turn> {
     // A step of an execution has begun already.
-    if (name === undefined && this.#file().space.isFull) throw storeFull("the call was not started");
+    if (isNew && this.#file().space.isFull) throw storeFull("the call was not started");
     const key = toText(conversation);
-    await this.#take(key, signal, name === undefined ? maxWaiting : Infinity);
+    await this.#take(key, signal, isNew ? maxWaiting : Infinity);
     const place = (until: string | undefined): Place => ({ key, turn: name, until });
     let open = true;
     let stored = Promise.resolve();
@@ -58,7 +60,7 @@ export class EmbeddedConversations implements Conversations {
     signal.throwIfAborted();
     return {
       history: async (until): Promise<History> => this.#file().messages.history(place(until), this.#maxBytes),
-      store: (messages, until) => (stored = this.#store(place(until), messages)),
+      store: (messages, until, options) => (stored = this.#store(place(until), messages, options)),
       close: () => void close(),
     };
   }
@@ -92,7 +94,11 @@ export class EmbeddedConversations implements Conversations {
     else this.#waiting.delete(key);
   }
 
-  #store(place: Place, messages: readonly StoredMessage[]): Promise<void> {
+  #store(
+    place: Place,
+    messages: readonly StoredMessage[],
+    { isBeginning = place.turn === undefined }: StoreOptions = {},
+  ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const file = this.#file();
     file.writer.write({
@@ -100,7 +106,7 @@ export class EmbeddedConversations implements Conversations {
       done: () => resolve(),
       fail: reject,
       stalled: (cause) => {
-        if (place.turn !== undefined) return false; // a step waits for the store, like its own result
+        if (!isBeginning) return false; // a step waits for the store, like its own result
         reject(unavailable("Storage cannot be written: this turn was not stored", cause));
         return true;
       },

@@ -51,6 +51,7 @@ import type { SentEvent, Sending } from "../../engine/sent-event.ts";
 import { Mailbox } from "./waits/mailbox.ts";
 import { Sleepers } from "./waits/sleepers.ts";
 import { Timers } from "./waits/timers.ts";
+import { isTurn } from "../../engine/turn-execution.ts";
 
 export interface EmbeddedOptions extends Omit<RunsOptions, "store" | "limitOf"> {
   readonly path: string;
@@ -264,7 +265,8 @@ export class EmbeddedEngine implements Engine {
     this.#runs.refuseWhenClosing();
     const group = toGroup(execution.workflowId, execution.concurrencyKey);
     const isChild = execution.parent !== undefined;
-    const reserve = (name?: GroupName): Reservation => this.#runs.slots.reserve(name, isChild);
+    const reserve = (name?: GroupName): Reservation =>
+      isTurn(execution) ? noReservation : this.#runs.slots.reserve(name, isChild);
     const { isWaiting, release } = group ? await this.#reserve(group, program, reserve) : reserve();
     const wait = isWaiting ? this.#wait : undefined;
     const created = await this.#runs.begin(execution, program, { release, wait, copied });
@@ -286,7 +288,8 @@ export class EmbeddedEngine implements Engine {
   readonly #wait = (run: EmbeddedRun): void => this.#waiting.takeOver(run);
 
   async state(id: string): Promise<ExecutionState | undefined> {
-    return this.#committed(id);
+    const state = this.#committed(id);
+    return state && isTurn(state.execution) ? undefined : state;
   }
 
   #committed(id: string): StoredState | undefined {
@@ -517,3 +520,6 @@ export class EmbeddedEngine implements Engine {
 const noSlot: Admissible = { admit() {} };
 /** The most times that others may be first. */
 const mostTries = 100;
+
+/** Turns take no slot. */
+const noReservation: Reservation = { isWaiting: false, release() {} };

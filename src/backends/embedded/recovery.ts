@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { Transition } from "../../engine/execution.ts";
+import { isTurn } from "../../engine/turn-execution.ts";
 import type { Runs } from "./runs.ts";
 import { maxCrashes } from "./store/sql.ts";
 import type { LeftExecution, Store } from "./store/store.ts";
@@ -69,6 +70,9 @@ export class Recovery {
     waiting.open(programOf);
     const all = this.#found.splice(0);
     const transitions: Promise<unknown>[] = [];
+    const toFailure = (message: string): Transition => {
+      return { at: runs.clock.now(), to: "error", error: { message, shown: true } };
+    };
     const end = (left: WaitingExecution, next: Transition): void => {
       const made = waiting.command(left.found.id, next);
       transitions.push(made.catch((error: unknown) => waiting.giveUp(left, error)));
@@ -84,11 +88,14 @@ export class Recovery {
       if (!found.isWaiting && programOf(found.workflowId)?.recovery === "fail") return "failing";
       return found.crashes === maxCrashes ? "suspects" : "rest";
     });
-    for (const left of failing)
-      end(left, { at: runs.clock.now(), to: "error", error: { message: interrupted, shown: true } });
+    for (const left of failing) end(left, toFailure(interrupted));
     for (const suspect of suspects) if (suspect.group) runs.slots.hold(suspect, suspect.group);
     for (const left of rest) waiting.enter(left);
     for (const left of crashing) {
+      if (isTurn(left.found)) {
+        end(left, toFailure(crashed));
+        continue;
+      }
       const next = await waiting
         .toSuspension(left.found.id, crashed)
         .catch((error: unknown) => waiting.giveUp(left, error));

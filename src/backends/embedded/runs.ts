@@ -15,6 +15,7 @@ import { groupOf, type Admissible, type Reservation } from "../../engine/runs/gr
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import type { NextTimes } from "../../engine/runs/agenda.ts";
 import type { AttemptRecords } from "../../engine/records.ts";
+import { isTurn } from "../../engine/turn-execution.ts";
 import { Changes } from "../../engine/runs/changes.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
@@ -150,12 +151,12 @@ export class Runs implements RunHost<StoredState> {
       done: (commit) => {
         if (!commit) end();
         else {
-          countStart(this.#metrics, execution.workflowId);
+          if (!isTurn(execution)) countStart(this.#metrics, execution.workflowId);
           // A workflow without steps has ended.
           if (wait && run.decided.status === "running") this.handOver(run, wait);
           else this.#drive(run);
           release();
-          this.changes.publish({ execution, status: "running", epoch: 0 });
+          if (!isTurn(execution)) this.changes.publish({ execution, status: "running", epoch: 0 });
         }
         resolve(commit !== undefined);
       },
@@ -178,7 +179,8 @@ export class Runs implements RunHost<StoredState> {
     const { id, input } = run.execution;
     this.#runs.set(id, run);
     if (this.#closing) run.stop(); // it continues at the next start
-    this.slots.enter(run, toWeight(input), groupOf(run));
+    if (isTurn(run.execution)) run.admit();
+    else this.slots.enter(run, toWeight(input), groupOf(run));
   }
 
   /** Lets an execution wait without a run. */
@@ -226,7 +228,8 @@ export class Runs implements RunHost<StoredState> {
     }
     this.#runs.set(id, run);
     if (run.committed.status === "running") this.onWait(run);
-    if (slot) this.slots.replace(slot, run);
+    if (isTurn(run.execution)) run.admit(); // its slot is given back
+    else if (slot) this.slots.replace(slot, run);
     else this.slots.enter(run, run.bytes * unknownDensity, groupOf(run));
     // From now on steps of this code begin: later code is compared with it.
     if (!hasSameSteps(found.execution.steps, steps))
@@ -431,6 +434,7 @@ export class Runs implements RunHost<StoredState> {
       const first = seq - events.length + 1;
       for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
     }
+    if (states.some(({ execution }) => isTurn(execution))) return;
     countStates(this.#metrics, states);
     for (const state of states) {
       this.changes.publish(state);

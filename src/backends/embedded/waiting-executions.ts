@@ -3,6 +3,7 @@ import { unknownDensity } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import { toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import { stopped, type EmbeddedRun, type Runs } from "./runs.ts";
@@ -181,9 +182,8 @@ export class WaitingExecutions {
         ? await load(state, program, slot)
         : { mismatch: `workflow ${workflowId} no longer exists` };
       if ("mismatch" in loaded) {
-        const reason = `Workflow changed: ${loaded.mismatch}`;
-        this.#loggerOf(waiting).warn("Execution suspended: its workflow has changed", { reason });
-        await runs.commandUndriven(state, await this.toSuspension(id, reason), () => this.#remove(waiting));
+        const next = isTurn(waiting.found) ? this.#toTurnEnd(waiting) : await this.#toChanged(waiting, loaded.mismatch);
+        await runs.commandUndriven(state, next, () => this.#remove(waiting));
       }
     } catch (error) {
       if (slot !== waiting) throw error; // of a suspend: the execution is queued again
@@ -191,6 +191,18 @@ export class WaitingExecutions {
     }
     this.#remove(waiting);
     runs.slots.leave(waiting);
+  }
+
+  async #toChanged(waiting: WaitingExecution, mismatch: string): Promise<Transition> {
+    const reason = `Workflow changed: ${mismatch}`;
+    this.#loggerOf(waiting).warn("Execution suspended: its workflow has changed", { reason });
+    return this.toSuspension(waiting.found.id, reason);
+  }
+  /** A turn whose agent is gone cannot be continued, now or later. */
+  #toTurnEnd(waiting: WaitingExecution): Transition {
+    const agentId = agentOf(waiting.found.workflowId);
+    this.#loggerOf(waiting).warn(`A turn ended after a restart: agent ${agentId} no longer exists`);
+    return { at: this.#options.runs.clock.now(), to: "error", error: { message: `Agent ${agentId} not found` } };
   }
 
   /** Leaves an execution to the next start. */

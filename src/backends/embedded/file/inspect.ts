@@ -1,3 +1,4 @@
+import { isNoTurn } from "../../../engine/turn-execution.ts";
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -56,7 +57,9 @@ function read(path: string, isWhole: boolean): { found: number; executions: Insp
   try {
     const found = readFormat(database, path);
     if (found === 0) return { found, executions: {} };
-    const rows = database.prepare("select status, count(*) as count from executions group by status").all();
+    const rows = database
+      .prepare(`select status, count(*) as count from executions where ${isNoTurn} group by status`)
+      .all();
     return { found, executions: Object.fromEntries(rows.map(({ status, count: many }) => [status, Number(many)])) };
   } finally {
     database.close();

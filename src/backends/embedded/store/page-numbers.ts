@@ -1,5 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import type { ListFilter } from "../../../engine/backend.ts";
+import { isNoTurn, isTurn } from "../../../engine/turn-execution.ts";
 import { executionStatuses, type ExecutionStatus } from "../../../engine/execution.ts";
 
 /**
@@ -55,6 +56,7 @@ export class PageNumbers {
       // Without an index for the other columns, the one of the ids is left.
       const where = [
         "id >= :prefix and id < :end",
+        isNoTurn,
         ...(workflowId === undefined ? [] : ["+workflow = :workflow"]),
         ...(userId === undefined ? [] : ["+user = :user"]),
         ...(statuses ? [`+status in (${statuses.map((status) => `'${status}'`).join(", ")})`] : []),
@@ -62,12 +64,16 @@ export class PageNumbers {
       const named = { ...values, ...toRange(idPrefix), ...(workflowId !== undefined && { workflow: workflowId }) };
       return [{ sql: page(columns, "", where, "+started"), values: named, before: place }];
     }
-    const workflows = workflowId === undefined ? undefined : [workflowId];
+    const workflows = workflowId === undefined ? undefined : [workflowId].filter((id) => !isTurn({ workflowId: id }));
     return (statuses ?? [undefined]).flatMap((status) => {
       if (status === "running") {
         const [workflow] = workflows ?? [];
         const ofWorkflow = workflow === undefined ? "" : "and workflow = :workflow";
-        const sql = page(columns, "indexed by executions_running", `status = 'running' ${ofWorkflow} ${user}`);
+        const sql = page(
+          columns,
+          "indexed by executions_running",
+          `status = 'running' and ${isNoTurn} ${ofWorkflow} ${user}`,
+        );
         return [{ sql, values: { ...values, ...(workflow !== undefined && { workflow }) }, before: place }];
       }
       // The status is a part of the text: SQLite uses a partial index only if the text of the query implies its condition.
@@ -83,7 +89,9 @@ export class PageNumbers {
 
   /** The workflows that have executions. One look into the index for each. */
   #workflows(): string[] {
-    return (this.#prepare(allWorkflows).all() as { workflow: string }[]).map(({ workflow }) => workflow);
+    return (this.#prepare(allWorkflows).all() as { workflow: string }[])
+      .map(({ workflow }) => workflow)
+      .filter((workflow) => !isTurn({ workflowId: workflow }));
   }
 
   /** Whether so few ids begin with this text that all of them can be read at once. */

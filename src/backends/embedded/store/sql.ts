@@ -1,4 +1,5 @@
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
+import { isNoTurn } from "../../../engine/turn-execution.ts";
 import { mostCounted } from "../../../engine/backend.ts";
 import { childTable } from "./child-table.ts";
 import { eventTable } from "./event-table.ts";
@@ -108,7 +109,7 @@ export const statements = {
       case when status = 'suspended' then json_extract(last, '$.reason') end as reason,
       case when status = 'error' then json_extract(last, '$.error.message') end as error,
       case when status = 'error' then json_extract(last, '$.cancellation.reason') end as cancelled
-    from executions where (?1 is null or instr(?1, ',' || status || ',') > 0) and (?2 is null or workflow = ?2)
+    from executions where ${isNoTurn} and (?1 is null or instr(?1, ',' || status || ',') > 0) and (?2 is null or workflow = ?2)
       and (?3 is null or user = ?3) and (?4 is null or substr(id, 1, length(?4)) = ?4) order by number desc limit ?5`,
   suspended: `select count(*) as count from
     (select 1 from executions where workflow = ? and status = 'suspended' limit ${mostCounted})`,

@@ -14,6 +14,7 @@ import type { HistoryRow } from "../../../engine/history.ts";
 import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../engine/runs/read-events.ts";
 import type { Change, Commit } from "../../../engine/runs/run.ts";
+import { isTurn } from "../../../engine/turn-execution.ts";
 import { toText, type ReadRow } from "../../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
 import { DataFile } from "../file/data-file.ts";
@@ -171,7 +172,17 @@ export class Store {
     // A change before this one may be part of the same transaction.
     if (last && (hasWaits(state.last) || state.epoch !== epoch)) this.waits.remove(number);
     if (last?.to === "suspended" && hasWaits(last)) this.waits.add(number, last, change.times);
+    // The answer of a turn is in its conversation.
+    if (last && isEnd(last) && isTurn(execution)) this.#remove(number);
     return { events, states };
+  }
+
+  /** Removes an execution that has no waits. */
+  #remove(number: number): void {
+    this.#statements.removeJournal.run(number);
+    this.#statements.removeExecution.run(number);
+    this.children.remove(number);
+    this.records.removeAll(number);
   }
 
   newNumber(): number {
@@ -221,7 +232,7 @@ export class Store {
       this.children.remove(number); // from now on it is independent of a parent that was cancelled
       return this.#statements.retry.run(last, by, number, epoch).changes === 1;
     }
-    const ended = next.to === "completed" || next.to === "error" ? next.at : null;
+    const ended = isEnd(next) ? next.at : null;
     return this.#statements.move.run(next.to, last, ended, number, epoch).changes === 1;
   }
 
@@ -381,11 +392,8 @@ export class Store {
       const hasEnded = row.ended !== null && ended !== undefined && row.ended < ended;
       const hasWaited = row.suspended !== null && suspended !== undefined && row.suspended < suspended;
       if (!hasEnded && !(hasWaited && !isDriven(row.id))) continue;
-      this.#statements.removeJournal.run(row.number);
       if (!hasEnded) this.waits.remove(row.number);
-      this.#statements.removeExecution.run(row.number);
-      this.children.remove(row.number);
-      this.records.removeAll(row.number);
+      this.#remove(row.number);
       if (!hasEnded) waited.push(row.id);
     }
     const last = found.at(-1);
@@ -464,6 +472,8 @@ function toState(row: StateRow): StoredState {
   const retriedBy = row.retried === null ? undefined : JSON.parse(row.retried);
   return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last), retriedBy };
 }
+const isEnd = ({ to }: Transition): boolean => to === "completed" || to === "error";
+
 /** The options of an execution without conversation and context. */
 const none = '{"context":{}}';
 

@@ -21,6 +21,7 @@ export interface ConversationsParts extends LineParts {
 
 /** Conversations in Restate. The object of a conversation keeps the order of its turns, on whichever replica they run. */
 export class RestateConversations implements Conversations {
+  readonly isLocal = false;
   readonly #parts: ConversationsParts;
   /** The conversations in whose line this replica has a place. */
   readonly #lines = new Map<string, LocalLine>();

@@ -1,0 +1,129 @@
+import type { StreamPart } from "../call/call.ts";
+
+type Delta = Extract<StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
+/** A part of the log. Of consecutive deltas of one text, only the first is kept, with the texts of all. */
+interface Entry {
+  readonly part: StreamPart;
+  readonly texts: string[] | undefined;
+}
+/** The place of a reader: an entry, and the number of its texts that were read. */
+interface Cursor {
+  entry: number;
+  text: number;
+}
+
+/**
+ * The parts of one answer, for any number of readers, who may begin at any time.
+ *
+ * G1. Every reader gets all parts from the first one on, in the same order. A reader has a place in the log, and no buffer of
+ *     its own: many deltas that it has not taken are one delta for it.
+ * G2. The log holds the answer once. Its size is bounded by `limits.executionBytes`, with which a longer turn fails.
+ * G3. A failure before the first part is thrown to readers. A later one is the last part.
+ */
+export class AnswerLog {
+  readonly #entries: Entry[] = [];
+  readonly #cursors = new Set<Cursor>();
+  #changed = Promise.withResolvers<void>();
+  #isOver = false;
+  #failure: { readonly error: unknown } | undefined;
+
+  /** The number of readers. */
+  get readers(): number {
+    return this.#cursors.size;
+  }
+  get hasParts(): boolean {
+    return this.#entries.length > 0;
+  }
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  add(part: StreamPart): void {
+    const last = this.#entries.at(-1);
+    const isDelta = part.type === "text-delta" || part.type === "reasoning-delta" || part.type === "tool-input-delta";
+    if (isDelta && last?.texts && isSameText(last.part as Delta, part)) last.texts.push(textOf(part));
+    else {
+      if (last?.texts) this.#compact(last.texts);
+      this.#entries.push({ part, texts: isDelta ? [textOf(part)] : undefined });
+    }
+    this.#wake();
+  }
+  /** Ends the log. With an error, readers who have read nothing yet get it thrown. */
+  end(failure?: { readonly error: unknown }): void {
+    this.#failure ??= failure;
+    this.#isOver = true;
+    this.#wake();
+  }
+
+  /** Joins the texts of the last entry, if every reader has them. */
+  #compact(texts: string[]): void {
+    const index = this.#entries.length - 1;
+    const cursors = [...this.#cursors];
+    if (cursors.some(({ entry, text }) => entry < index || text < texts.length)) return;
+    for (const cursor of cursors) cursor.text = 1;
+    texts.splice(0, texts.length, texts.join(""));
+  }
+
+  #wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+
+  /** Reads the log from its beginning to its end. It counts as a reader from the call on. */
+  read(signal: AbortSignal): AsyncGenerator<StreamPart> {
+    const cursor: Cursor = { entry: 0, text: 0 };
+    this.#cursors.add(cursor);
+    return this.#read(cursor, signal);
+  }
+
+  async *#read(cursor: Cursor, signal: AbortSignal): AsyncGenerator<StreamPart> {
+    const left = Promise.withResolvers<void>();
+    const leave = (): void => left.resolve();
+    signal.addEventListener("abort", leave, { once: true });
+    try {
+      while (!signal.aborted) {
+        const next = this.#take(cursor);
+        if (next) yield next;
+        else if (this.#isOver) break;
+        else await Promise.race([this.#changed.promise, left.promise]);
+      }
+      if (this.#failure && this.#entries.length === 0 && !signal.aborted) throw this.#failure.error;
+    } finally {
+      signal.removeEventListener("abort", leave);
+      this.#cursors.delete(cursor);
+    }
+  }
+
+  #take(cursor: Cursor): StreamPart | undefined {
+    const entry = this.#entries[cursor.entry];
+    if (!entry) return undefined;
+    const { part, texts } = entry;
+    if (!texts) {
+      cursor.entry++;
+      return part;
+    }
+    if (cursor.text < texts.length) {
+      const isLate = texts.length - cursor.text > mostPending;
+      const end = isLate ? texts.length : cursor.text + 1;
+      const text = texts.slice(cursor.text, end).join("");
+      cursor.text = end;
+      return withText(part as Delta, text);
+    }
+    if (cursor.entry + 1 >= this.#entries.length) return undefined;
+    cursor.entry++;
+    cursor.text = 0;
+    return this.#take(cursor);
+  }
+}
+
+/** The deltas of one text that a reader gets one by one. */
+const mostPending = 100;
+
+const textOf = (part: Delta): string => (part.type === "tool-input-delta" ? part.delta : part.text);
+const withText = (part: Delta, text: string): Delta =>
+  part.type === "tool-input-delta" ? { ...part, delta: text } : { ...part, text };
+const isSameText = (one: Delta, other: Delta): boolean =>
+  one.type === other.type &&
+  one.id === other.id &&
+  one.providerMetadata === undefined &&
+  other.providerMetadata === undefined;

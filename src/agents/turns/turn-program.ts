@@ -1,0 +1,49 @@
+import type { Logger } from "../../core/log.ts";
+import type { Program } from "../../engine/backend.ts";
+import { createProgram } from "../../engine/attempts/live-walk.ts";
+import type { StepLimits, WorkflowDefinition } from "../../engine/definition.ts";
+import type { CreateStepRuntime, StepCaller } from "../../engine/runtime.ts";
+import { toTurnsId } from "../../engine/turn-execution.ts";
+import type { AgentDefinition } from "../define.ts";
+
+export interface TurnProgramOptions extends StepLimits {
+  readonly agent: AgentDefinition;
+  readonly logger: Logger;
+  readonly stepValueBytes: number;
+  readonly createRuntime: CreateStepRuntime;
+  /** Holds the version of the config for as long as a turn is on its code. Returns the release. */
+  readonly hold: () => () => void;
+  /** Runs a turn to its end. */
+  readonly run: (agent: AgentDefinition, caller: StepCaller) => Promise<void>;
+}
+
+/** Creates the program of the turns of an agent: one step. It is traced, counted and logged as a call of the agent. */
+export function createTurnProgram({ agent, run, ...options }: TurnProgramOptions): Program {
+  const workflow: WorkflowDefinition = {
+    type: "workflow",
+    id: toTurnsId(agent.id),
+    name: agent.id,
+    purpose: "",
+    recovery: "resume",
+    steps: [
+      {
+        type: "andAgent",
+        id: stepId,
+        name: stepId,
+        purpose: "",
+        // The model and the tools have limits of their own.
+        timeout: 0,
+        codes: { "": { timeout: 0, execute: (context, tools) => tools.ask(agent, "", { context }) } },
+        run: (runner, data) => runner.entry(stepId, { data }),
+      },
+    ],
+  };
+  return createProgram({
+    ...options,
+    workflow,
+    tracer: { isOn: () => false, start: () => undefined },
+    stepTimeoutMs: 0,
+    ask: (_agent, _prompt, { caller }) => run(agent, caller),
+  });
+}
+const stepId = "turn";

@@ -1,0 +1,17 @@
+/**
+ * A turn of an agent is an execution with one step: it has the same journal, commits and recovery. It is never listed or
+ * shown, takes no slot, is not counted, and is removed when it ends: its answer is in its conversation.
+ */
+const prefix = "@turn/";
+
+/** Returns the id that turns of an agent have in place of a workflow's. Ids of workflows begin with a letter or a digit. */
+export const toTurnsId = (agentId: string): string => prefix + agentId;
+
+/** Returns the agent of turns with this id; undefined if it is the id of a workflow. */
+export const agentOf = (workflowId: string): string | undefined =>
+  workflowId.startsWith(prefix) ? workflowId.slice(prefix.length) : undefined;
+
+export const isTurn = ({ workflowId }: { readonly workflowId: string }): boolean => workflowId.startsWith(prefix);
+
+/** A condition that holds for rows of executions that are not turns. */
+export const isNoTurn: string = `workflow not glob '${prefix}*'`;
