@@ -132,6 +132,21 @@ describe.each(targets)("three photos of 3 MB in one chat (%s)", (target) => {
     await chat(opened, transport);
     expect(Math.max(...bodies)).toBeLessThan(1.5 * photoBytes);
   });
+
+  // Each message is stored twice: 24 MB, of 30 MB that Restate takes.
+  it("reach the model and are stored, where one message has them all", async () => {
+    const opened = await open(target);
+    const files = Array.from({ length: 3 }, () => toMessage(photo(), 0).parts[0]!);
+    const message: UIMessage = { id: "all", role: "user", parts: files };
+    await send(new DefaultChatTransport({ fetch: fetchOf(opened) }), [message]);
+    expect(filesOf(opened.model)).toHaveLength(3);
+    const key = { agentId: "a", conversationId: "c1" };
+    const pageOf = (before?: string) => readMessages(opened.server.conversations, key, { before, limit: 100 });
+    const [answer, ...others] = await pageOf(); // a page has 8 MiB at most, or one message
+    expect([answer!.role, others]).toEqual(["assistant", []]);
+    const [question] = await pageOf(answer!.id);
+    expect(question!.parts.map(urlOf)).toEqual(files.map(urlOf));
+  });
 });
 
 /** The limits of a small server: the same rules at a thousandth of the size. */
