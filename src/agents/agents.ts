@@ -1,5 +1,13 @@
 import { systemClock, type Clock } from "../core/clock.ts";
-import { AgentError, badRequest, busy, clientLeft, DetailedError, ServeError, shuttingDown } from "../core/error.ts";
+import {
+  AgentError,
+  badRequest,
+  busy,
+  clientLeft,
+  DetailedError,
+  shuttingDown,
+  type ServeError,
+} from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
@@ -17,7 +25,7 @@ import type { ModelLimits } from "./models/guarded-model.ts";
 import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
-import type { LiveTurn } from "./turns/live-turn.ts";
+import { stopped, type LiveTurn } from "./turns/live-turn.ts";
 import { Turns, type TurnCall } from "./turns/turns.ts";
 
 interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordLimits {
@@ -247,7 +255,7 @@ async function* follow(operation: Operation, parts: AsyncGenerator<StreamPart>):
 async function readAnswer(parts: AsyncGenerator<StreamPart>): Promise<Answer> {
   for await (const part of parts) {
     if (part.type === "error") throw part.error;
-    if (part.type === "abort") throw new ServeError(409, "The turn was stopped");
+    if (part.type === "abort") throw stopped();
     if (part.type === "finish") return part.answer;
   }
   throw clientLeft();

@@ -1,4 +1,4 @@
-import { clientLeft, shuttingDown } from "../../core/error.ts";
+import { clientLeft, ServeError, shuttingDown } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import type { UiParts } from "../messages/ui-message.ts";
@@ -62,8 +62,11 @@ export class LiveTurn {
   }
 }
 
+/** The answer to a caller that waits for a turn that was stopped. */
+export const stopped = (): ServeError => new ServeError(409, "The turn was stopped");
+
 const errors: Record<Interruption, () => Error> = {
   left: () => clientLeft(),
-  stopped: () => new Error("Stopped"),
+  stopped: () => stopped(),
   closing: () => shuttingDown(),
 };

@@ -237,15 +237,14 @@ export class Turns {
   async run(agent: AgentDefinition, caller: StepCaller): Promise<void> {
     const { execution } = caller;
     const { id } = execution;
-    const records = await caller.openRecords("");
     const given = this.#handovers.get(id) ?? this.#repeat(agent, caller);
     const { operation, question } = given;
-    operation.record({ id, records });
     let turn = this.#live.get(id);
     turn?.bind(operation);
     let opened: HeldTurn | undefined;
     let parts: CallParts | undefined;
     try {
+      operation.record({ id, records: await operation.unlessAborted(caller.openRecords("")) });
       parts = await operation.unlessAborted(this.#parts.toParts(operation));
       opened = given.opened ?? (await operation.unlessAborted(openTurn(parts, question)));
       turn ??= this.#add(id, agent, execution, opened);
@@ -283,7 +282,7 @@ export class Turns {
   }
 
   async #finishStopped(turn: LiveTurn, parts: CallParts, opened: HeldTurn): Promise<void> {
-    const { running } = parts.operation.records!;
+    const running = parts.operation.records?.running ?? [];
     const stillness = sleep(stopMs, undefined, { ref: false });
     const ends = new Map<string, unknown>();
     await Promise.race([
