@@ -33,6 +33,8 @@ export interface Question extends Omit<TurnInput, "messages"> {
   readonly turnName?: string | undefined;
   /** True if `turnName` has not begun: it is refused when too many turns wait. @default true without a name */
   readonly isNew?: boolean | undefined;
+  /** The id of the answer. @default that of the message that it continues, or a new one */
+  readonly answerId?: string | undefined;
   /** The schema of `toShape`, as the client sent it. */
   readonly schema?: Record<string, unknown> | undefined;
 }
@@ -183,15 +185,15 @@ export async function openTurn(
       maxBytes,
       onOmitted,
     };
-    return toHeld(await storedTurn(store, input), () => turn.close());
+    return toHeld(await storedTurn(store, input), () => turn.close(), question.answerId);
   } catch (error) {
     turn.close();
     throw error;
   }
 }
 
-function toHeld(turn: OpenTurn, close: () => void): HeldTurn {
-  let id = turn.continues;
+function toHeld(turn: OpenTurn, close: () => void, answerId?: string): HeldTurn {
+  let id = turn.continues ?? answerId;
   const recorded = turn.store && new AnswerParts();
   return { ...turn, recorded, answerId: () => (id ??= newId()), close };
 }

@@ -37,6 +37,7 @@ interface StoredTurn {
   readonly regenerate?: string | undefined;
   readonly schema?: Record<string, unknown> | undefined;
   readonly options: AgentCallOptions;
+  readonly answerId: string;
 }
 
 export interface TurnsParts {
@@ -114,7 +115,8 @@ export class Turns {
       const turn = this.#add(id, agent, callContext, opened);
       turn.continues = agent.onDisconnect === "continue" && options.onDisconnect !== "abort";
       const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
-      const stored: StoredTurn = { input: sent, field, regenerate, schema, options };
+      const { answerId } = turn;
+      const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId };
       this.#handovers.set(id, {
         operation,
         opened,
@@ -124,7 +126,7 @@ export class Turns {
       const execution = {
         id,
         workflowId: toTurnsId(agent.id),
-        input: JSON.stringify({ ...stored, answerId: turn.answerId }),
+        input: JSON.stringify(stored),
         startAt: engine.clock.now(),
         steps: program.steps,
         userId,
