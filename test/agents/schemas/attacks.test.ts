@@ -47,11 +47,13 @@ describe("Schemas of an attacker", () => {
     let slowest = 0;
     for (const endpoint of endpoints) {
       for (const one of attacks) {
-        const cpu = await cpuOf(async () => {
-          const verdict = await host.ask(endpoint, one);
+        let tries = 0;
+        const all = await cpuOf(async () => {
+          const verdict = await host.ask(endpoint, one, () => tries++);
           checkVerdict(one, endpoint, verdict);
           slowest = Math.max(slowest, verdict.ms);
         });
+        const cpu = all / tries;
         if (cpu > most.cpu) Object.assign(most, { cpu, name: `${one.name} (${endpoint})` });
       }
     }

@@ -233,8 +233,7 @@ export function quickAttacks(): Attack[] {
     attack("a format called __proto__", object({ a: { format: "__proto__" } }), { a: "x" }),
     attack("an enum of 8,000", object({ a: { enum: Array.from({ length: 8_000 }, (_, n) => n) } }), { a: -1 }, 502),
     attack("a const of 60 kB", object({ a: { const: "x".repeat(60_000) } }), { a: "x" }, 502),
-    // Near the limit of time on a busy machine.
-    attack("anyOf in anyOf", object({ a: branches(10) }), { a: 2 }, 502, 400),
+    attack("anyOf in anyOf", object({ a: branches(10) }), { a: 2 }, 502),
     attack(
       "anyOf of 2,000",
       object({ a: { anyOf: Array.from({ length: 2_000 }, (_, n) => ({ const: n })) } }),

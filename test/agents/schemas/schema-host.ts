@@ -14,7 +14,11 @@ export interface Probe {
 export interface Host {
   readonly child: ChildProcess;
   /** Asks until the machine has time for the check: as long as it has none, the answer is 503. */
-  ask(endpoint: string, attack: Omit<Attack, "name" | "verdicts">): Promise<Verdict>;
+  ask(
+    endpoint: string,
+    attack: Omit<Attack, "name" | "verdicts"> & Partial<Attack>,
+    onTry?: () => void,
+  ): Promise<Verdict>;
   askOnce(endpoint: string, attack: Omit<Attack, "name" | "verdicts">): Promise<Verdict>;
   probe(message?: "collect"): Promise<Probe>;
   /** Of the process; undefined where the system does not say. */
@@ -50,7 +54,14 @@ export async function openHost(limits: Json = {}): Promise<Host> {
 
   return {
     child,
-    ask: (endpoint, attack) => untilChecked(() => Promise.race([ask(endpoint, attack), ended])),
+    ask: (endpoint, attack, onTry) =>
+      untilChecked(
+        () => {
+          onTry?.();
+          return Promise.race([ask(endpoint, attack), ended]);
+        },
+        ({ status, message }) => status !== 400 || attack.verdicts?.includes(400) !== false || !/takes/.test(message),
+      ),
     askOnce: (endpoint, attack) => Promise.race([ask(endpoint, attack), ended]),
     async probe(message) {
       child.send(message ?? "read");
