@@ -177,14 +177,7 @@ export async function openTurn(
       operation.context.logger.warn("Older messages were left out: the conversation is over limits.conversationBytes", {
         omitted,
       });
-    const store = {
-      turn,
-      readLast,
-      at: operation.clock.now(),
-      signal: isHeld ? undefined : signal,
-      maxBytes,
-      onOmitted,
-    };
+    const store = { turn, readLast, at: operation.clock.now(), signal, maxBytes, onOmitted };
     return toHeld(await storedTurn(store, input), () => turn.close(), question.answerId);
   } catch (error) {
     turn.close();

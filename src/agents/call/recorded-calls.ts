@@ -59,8 +59,8 @@ export class RecordedCalls {
   /** The model calls after which tool calls were made, by their id. Some providers use an id again. */
   readonly #toolCalls = new Map<string, number>();
 
-  /** The tool calls in flight, by their id. The promises never reject. */
-  readonly running: Map<string, Promise<ToolEnd>> = new Map();
+  /** The ends of the tool calls of this run, by their id. The promises never reject. */
+  readonly ends: Map<string, Promise<ToolEnd>> = new Map();
 
   /** `onFailure` ends the turn: a result cannot be recorded. */
   constructor({ id, records }: DurableTurn, limits: RecordLimits, onFailure: (error: unknown) => void) {
@@ -131,10 +131,9 @@ export class RecordedCalls {
     if (text !== undefined) return this.#replayTool(tool, JSON.parse(text) as ToolEnd);
     this.#lastRun = this.#modelCalls;
     const ended = Promise.withResolvers<ToolEnd>();
-    this.running.set(toolCallId, ended.promise);
+    this.ends.set(toolCallId, ended.promise);
     const save = async (end: ToolEnd): Promise<void> => {
       ended.resolve(end);
-      this.running.delete(toolCallId);
       // A tool that was aborted runs again when the turn is repeated.
       if (!signal.aborted || "output" in end) await this.#saveTool(name, tool, end);
     };
@@ -144,6 +143,7 @@ export class RecordedCalls {
     };
     let result: unknown;
     try {
+      signal.throwIfAborted(); // the turn has ended while the call was recorded
       result = run();
     } catch (error) {
       return fail(error);

@@ -47,8 +47,8 @@ export interface TurnStore {
   readonly readLast: () => Promise<StoredUiMessage | undefined>;
   /** The time at which the turn began. */
   readonly at: number;
-  /** Aborted when the turn is closed early. Undefined if it never is. */
-  readonly signal: AbortSignal | undefined;
+  /** Aborted when the turn is ended early. */
+  readonly signal: AbortSignal;
   /** The most bytes of messages in the prompt. The last message is always in it. */
   readonly maxBytes: number;
   /** Called with the number of model messages that were left out because of `maxBytes`, if there are any. */
@@ -97,7 +97,8 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     store: async (answer) => {
       const done = open ? stored.slice(0, -1) : stored;
       const added = await toStored(await answerDraft(open, answer));
-      store.signal?.throwIfAborted(); // the turn is closed, and the next one has begun
+      // The turn is closed, and the next one has begun; or its answer is stored as far as it was made.
+      if (!answer.stopped) store.signal.throwIfAborted();
       await turn.store([...done, added], until);
     },
   };

@@ -77,21 +77,29 @@ export class AnswerLog {
   }
 
   async *#read(cursor: Cursor, signal: AbortSignal): AsyncGenerator<StreamPart> {
-    const left = Promise.withResolvers<void>();
-    const leave = (): void => left.resolve();
+    let wake: (() => void) | undefined;
+    const leave = (): void => wake?.();
     signal.addEventListener("abort", leave, { once: true });
     try {
       while (!signal.aborted) {
         const next = this.#take(cursor);
         if (next) yield next;
         else if (this.#isOver) break;
-        else await Promise.race([this.#changed.promise, left.promise]);
+        else await this.#change((resume) => (wake = resume));
       }
       if (this.#failure && this.#entries.length === 0 && !signal.aborted) throw this.#failure.error;
     } finally {
       signal.removeEventListener("abort", leave);
       this.#cursors.delete(cursor);
     }
+  }
+
+  /** Resolves with the next change, or when `onWait`'s function is called. A race would keep every wait until the reader leaves. */
+  #change(onWait: (resume: () => void) => void): Promise<void> {
+    return new Promise((resolve) => {
+      onWait(resolve);
+      void this.#changed.promise.then(resolve);
+    });
   }
 
   #take(cursor: Cursor): StreamPart | undefined {

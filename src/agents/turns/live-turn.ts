@@ -21,6 +21,8 @@ export class LiveTurn {
   readonly log: AnswerLog = new AnswerLog();
   /** Whether it continues without a reader. */
   continues = true;
+  /** Whether its first reader is about to come. */
+  isAwaited = false;
   /** Whether the turns before it have ended. */
   isRunning = false;
   #operation: Operation | undefined;
@@ -54,8 +56,10 @@ export class LiveTurn {
 
   /** Reads the answer from its beginning. `onLeave` is called when the reader is gone. */
   async *read(signal: AbortSignal, onLeave: () => void): AsyncGenerator<StreamPart> {
+    const parts = this.log.read(signal);
+    this.isAwaited = false;
     try {
-      yield* this.log.read(signal);
+      yield* parts;
     } finally {
       onLeave();
     }

@@ -60,6 +60,7 @@ export interface TurnsParts {
 interface Handover {
   readonly operation: Operation;
   /** Undefined if the last process has begun it. */
+  readonly parts?: CallParts;
   readonly opened?: HeldTurn;
   readonly question: Question;
 }
@@ -78,6 +79,9 @@ export class Turns {
   readonly #handovers = new Map<string, Handover>();
   /** The last answers of conversations, with the times of their ends. */
   readonly #ended = new Map<string, { readonly answerId: string; readonly at: number }>();
+  /** The turns without a reader that are about to begin. */
+  readonly #beginning = new Set<{ readonly userId: string | undefined }>();
+  #isClosing = false;
 
   constructor(parts: TurnsParts) {
     this.#parts = parts;
@@ -89,17 +93,23 @@ export class Turns {
     yield* this.read(turn, call.signal);
   }
 
-  /** Begins a turn, when those before it in the conversation have ended. It is durable when it resolves. */
+  /**
+   * Begins a turn, when those before it in the conversation have ended. It is durable when it resolves. A client that leaves
+   * before that drops it, unless the turn is to run without a reader.
+   */
   async begin({ program, ...call }: TurnCall, isDetached = false): Promise<LiveTurn> {
     const { engine } = this.#parts;
-    if (isDetached && !this.#mayDetach(call.callContext.userId, 1)) throw tooManyDetached();
+    const { userId: owner } = call.callContext;
+    if (isDetached && !this.#mayDetach(owner, 1)) throw tooManyDetached();
     const id = newId();
+    const beginning = { userId: owner };
     const { schema, input, field, regenerate } = call.question;
     const leaving = new AbortController();
     const leave = (): void => leaving.abort();
     const operation = this.#parts.begin({ ...call, signal: leaving.signal }, false);
-    call.signal.addEventListener("abort", leave, { once: true });
-    if (call.signal.aborted) leave();
+    if (isDetached) this.#beginning.add(beginning);
+    else call.signal.addEventListener("abort", leave, { once: true });
+    if (call.signal.aborted && !isDetached) leave();
     let opened: HeldTurn | undefined;
     try {
       const parts = await operation.unlessAborted(this.#parts.toParts(operation));
@@ -111,14 +121,19 @@ export class Turns {
         () => {},
       );
       opened = await operation.unlessAborted(held);
+      operation.signal.throwIfAborted();
+      call.signal.removeEventListener("abort", leave); // from here on, the turn has a reader that may leave
       const { options = {}, callContext, agent } = call;
       const turn = this.#add(id, agent, callContext, opened);
-      turn.continues = agent.onDisconnect === "continue" && options.onDisconnect !== "abort";
+      this.#beginning.delete(beginning);
+      turn.isAwaited = !isDetached;
+      turn.continues = isDetached || (agent.onDisconnect === "continue" && options.onDisconnect !== "abort");
       const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
       const { answerId } = turn;
       const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId };
       this.#handovers.set(id, {
         operation,
+        parts,
         opened,
         question: { ...question, toShape: shape && (async () => shape) },
       });
@@ -136,15 +151,17 @@ export class Turns {
       };
       turn.isRunning = true;
       // Together: they are one commit.
-      const begun = [engine.begin(execution, program, "fresh"), opened.storeQuestion?.()];
-      await Promise.all(begun).catch(async (error: unknown) => {
-        await Promise.allSettled(begun);
-        throw error;
-      });
-      call.signal.removeEventListener("abort", leave);
+      const [begun, asked] = await Promise.allSettled([
+        engine.begin(execution, program, "fresh"),
+        opened.storeQuestion?.(),
+      ]);
+      if (begun.status === "rejected") throw begun.reason;
+      // The engine runs the turn: it ends there, and its reader gets the error.
+      if (asked.status === "rejected") operation.abort(asked.reason);
       return turn;
     } catch (error) {
       call.signal.removeEventListener("abort", leave);
+      this.#beginning.delete(beginning);
       this.#remove(id);
       opened?.close();
       const failure = await this.#parts.toFailure(operation, error);
@@ -180,7 +197,8 @@ export class Turns {
   /** Whether there may be the turns without a reader that there are, and some more. */
   #mayDetach(userId: string | undefined, more = 0): boolean {
     const { most, ofUser } = this.#parts.detached;
-    const detached = [...this.#live.values()].filter(({ log }) => log.readers === 0 && !log.isOver);
+    const live = [...this.#live.values()].filter(({ log, isAwaited }) => log.readers + +isAwaited === 0 && !log.isOver);
+    const detached = [...live, ...this.#beginning];
     const own = detached.filter((turn) => userId !== undefined && turn.userId === userId);
     return detached.length + more <= most && own.length + more <= ofUser;
   }
@@ -232,6 +250,7 @@ export class Turns {
 
   /** The server is shutting down: turns continue at the next start. */
   close(): void {
+    this.#isClosing = true;
     for (const turn of this.#live.values()) turn.interrupt("closing");
   }
 
@@ -243,18 +262,20 @@ export class Turns {
     const { operation, question } = given;
     let turn = this.#live.get(id);
     turn?.bind(operation);
-    let opened: HeldTurn | undefined;
-    let parts: CallParts | undefined;
+    let { parts, opened } = given;
     try {
       operation.record({ id, records: await operation.unlessAborted(caller.openRecords("")) });
-      parts = await operation.unlessAborted(this.#parts.toParts(operation));
-      opened = given.opened ?? (await operation.unlessAborted(openTurn(parts, question)));
+      parts ??= await operation.unlessAborted(this.#parts.toParts(operation));
+      opened ??= await operation.unlessAborted(openTurn(parts, question));
       turn ??= this.#add(id, agent, execution, opened);
       turn.bind(operation);
       turn.isRunning = true;
       if (!given.opened && !operation.records?.found) await opened.storeQuestion?.();
-      for await (const part of this.#parts.follow(operation, stream(parts, question, opened))) turn.log.add(part);
-      turn.log.end();
+      for await (const part of this.#parts.follow(operation, stream(parts, question, opened))) {
+        turn.log.add(part);
+        // At once: a reader that has the whole answer does not leave a turn that runs.
+        if (part.type === "finish") turn.log.end();
+      }
     } catch (error) {
       const failure = await this.#parts.toFailure(operation, error);
       if (turn?.interruption === "stopped" && parts && opened) await this.#finishStopped(turn, parts, opened);
@@ -266,7 +287,7 @@ export class Turns {
       if (turn) this.#keep(turn);
     }
     // No result: the engine repeats the turn at the next start.
-    if (turn?.interruption === "closing") await new Promise<never>(() => {});
+    if (turn ? turn.interruption === "closing" : this.#isClosing) await new Promise<never>(() => {});
   }
 
   /** The call of a turn that the last process left. */
@@ -284,13 +305,14 @@ export class Turns {
   }
 
   async #finishStopped(turn: LiveTurn, parts: CallParts, opened: HeldTurn): Promise<void> {
-    const running = parts.operation.records?.running ?? [];
+    const calls = parts.operation.records?.ends ?? [];
     const stillness = sleep(stopMs, undefined, { ref: false });
     const ends = new Map<string, unknown>();
     await Promise.race([
-      Promise.all([...running].map(async ([toolCallId, end]) => ends.set(toolCallId, await end))),
+      Promise.all([...calls].map(async ([toolCallId, end]) => ends.set(toolCallId, await end))),
       stillness,
     ]);
+    if (!turn.log.hasParts) turn.log.add({ type: "start", messageId: turn.answerId });
     for (const part of toToolEnds(opened, ends)) {
       opened.recorded!.add(part as never);
       turn.log.add(part as never);
@@ -335,6 +357,7 @@ function toToolEnds({ recorded }: HeldTurn, ends: ReadonlyMap<string, unknown>):
 }
 
 function endWithFailure(turn: LiveTurn, error: ServeError): void {
+  if (turn.log.isOver) return; // it has its whole answer
   const isBegun = turn.log.hasParts;
   if (isBegun) turn.log.add({ type: "error", error });
   turn.log.end(isBegun ? undefined : { error });

@@ -9,8 +9,10 @@ import { describe, expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
 import { openPage } from "../../harness/react.ts";
 import {
+  abortsOnLeave,
   callLocate,
   callWeather,
+  isDurable,
   locate,
   open,
   romeInModel,
@@ -136,33 +138,73 @@ describe.each(sockets)("POST /agents/:id/chat and the clients of the AI SDK (%s)
     ]);
   });
 
-  it("stop() of useChat aborts the model, and what was said of the answer stays on the page", async () => {
-    const aborted = Promise.withResolvers<void>();
-    const script: ScriptedStep[] = [
-      ({ abortSignal }) =>
-        slowly(["One ", "two."], async () => {
-          abortSignal!.addEventListener("abort", () => aborted.resolve());
-          await aborted.promise;
-          abortSignal!.throwIfAborted();
-        }),
-      "Hello.",
-    ];
+  /** A model that says one word, and waits until it is aborted. */
+  function createCounter(): { script: ScriptedStep[]; aborted: Promise<void> } {
+    const { promise: aborted, resolve } = Promise.withResolvers<void>();
+    const count: ScriptedStep = ({ abortSignal }) =>
+      slowly(["One ", "two."], async () => {
+        abortSignal!.addEventListener("abort", () => resolve());
+        await aborted;
+        abortSignal!.throwIfAborted();
+      });
+    return { script: [count, "Hello."], aborted };
+  }
+
+  it.runIf(isDurable)("stop() of useChat alone detaches: the answer is completed and stored", async () => {
+    const gates = createGates();
+    const script = [() => slowly(["One ", "two."], (word) => gates.pass(word)), "Hello."];
     const { api, model, prompts } = await open(script, {}, target);
     const page = await openPage({ transport: new DefaultChatTransport({ api }) });
+    const sent = page.chat().sendMessage({ text: "Count" });
+    await page.until(() => expect(page.shown()).toEqual(["streaming", "user: Count", "assistant: One "]));
+    await page.chat().stop();
+    await sent;
+    await page.until(() => expect(page.shown()).toEqual(["ready", "user: Count", "assistant: One "]));
+    const next = page.chat().sendMessage({ text: "Hi" }); // waits for the turn before
+    for (const word of ["One ", "two."]) gates.open(word);
+    await next;
+    expect(model.calls[0]!.abortSignal!.aborted).toBe(false);
+    expect(prompts()[1]).toEqual(["user: Count", "assistant: One two.", "user: Hi"]);
+  });
+
+  it.runIf(isDurable)(
+    "stop() of useChat after a stop of the turn: its answer is stored as far as it was made",
+    async () => {
+      const { script, aborted } = createCounter();
+      const { api, server, prompts } = await open(script, {}, target);
+      const page = await openPage({ transport: new DefaultChatTransport({ api }) });
+      const sent = page.chat().sendMessage({ text: "Count" });
+      await page.until(() => expect(page.shown()).toEqual(["streaming", "user: Count", "assistant: One "]));
+      const { body } = await server.post(`/agents/helper/conversations/${page.chat().id}/stop`, {});
+      expect(body.data).toEqual({ stopped: true, messageId: page.chat().messages[1]!.id });
+      await page.chat().stop();
+      await sent;
+      await aborted;
+      await page.until(() => expect(page.shown()).toEqual(["ready", "user: Count", "assistant: One "]));
+      expect(page.chat().error).toBeUndefined();
+      await page.chat().sendMessage({ text: "Hi" });
+      expect(prompts()[1]).toEqual(["user: Count", "assistant: One ", "user: Hi"]);
+    },
+  );
+
+  it("stop() of useChat aborts the model if the client says so, and what was said stays on the page", async () => {
+    const { script, aborted } = createCounter();
+    const { api, model, prompts } = await open(script, {}, target);
+    const page = await openPage({ transport: new DefaultChatTransport({ api, body: abortsOnLeave }) });
     const sent = page.chat().sendMessage({ text: "Count" });
     await page.until(() => expect(page.shown()).toEqual(["streaming", "user: Count", "assistant: One "]));
     expect(model.calls[0]!.abortSignal!.aborted).toBe(false);
     await page.chat().stop();
     await sent;
-    await aborted.promise;
+    await aborted;
     await page.until(() => expect(page.shown()).toEqual(["ready", "user: Count", "assistant: One "]));
     expect(page.chat().error).toBeUndefined();
     await page.chat().sendMessage({ text: "Hi" });
-    // Nothing is stored yet, so the client's history is used.
-    expect(prompts()[1]).toEqual(["user: Count", "assistant: One ", "user: Hi"]);
+    // While nothing is stored, the client's history is used.
+    expect(prompts()[1]).toEqual(["user: Count", ...(isDurable ? [] : ["assistant: One "]), "user: Hi"]);
   });
 
-  it("a client that leaves before the first part aborts the model", async () => {
+  it("a client that leaves before the first part aborts the model if it says so", async () => {
     const gates = createGates();
     const aborted = Promise.withResolvers<void>();
     const script: ScriptedStep[] = [
@@ -174,7 +216,7 @@ describe.each(sockets)("POST /agents/:id/chat and the clients of the AI SDK (%s)
     ];
     const { api } = await open(script, {}, target);
     const leaving = new AbortController();
-    const sending = new DefaultChatTransport({ api }).sendMessages({
+    const sending = new DefaultChatTransport({ api, body: abortsOnLeave }).sendMessages({
       chatId: "c1",
       messages: [user("Hi")],
       trigger: "submit-message",

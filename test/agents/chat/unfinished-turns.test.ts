@@ -4,10 +4,29 @@ import type { ScriptedStep } from "agentserve/models";
 import { DefaultChatTransport } from "ai";
 import { describe, expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import { callWeather, locate, open, say, shown, slowly, user, weather } from "./chat-server.ts";
+import {
+  abortsOnLeave,
+  callWeather,
+  isDurable,
+  locate,
+  open,
+  say,
+  shown,
+  slowly,
+  user,
+  weather,
+} from "./chat-server.ts";
+
+/** The prompt after turns without an answer. */
+const afterUnfinished = (...questions: string[]): string[] => [
+  "user: I am Ada",
+  "assistant: Hello Ada.",
+  ...(isDurable ? questions.map((question) => `user: ${question}`) : []),
+  "user: Who am I?",
+];
 
 describe("a stored conversation", () => {
-  it("keeps nothing of a turn that fails, before its first part, later, or after a tool has run", async () => {
+  it("keeps only the question of a turn that fails, before its first part, later, or after a tool has run", async () => {
     const throws = async () => {
       throw new Error("mid-stream");
     };
@@ -25,16 +44,16 @@ describe("a stored conversation", () => {
     expect((await say(server, "c1", "fails later")).events.at(-1).type).toBe("error");
     expect((await say(server, "c1", "Weather in Rome?")).events.at(-1).type).toBe("error");
     await say(server, "c1", "Who am I?");
-    expect(prompts().at(-1)).toEqual(["user: I am Ada", "assistant: Hello Ada.", "user: Who am I?"]);
+    expect(prompts().at(-1)).toEqual(afterUnfinished("fails at once", "fails later", "Weather in Rome?"));
   });
 
-  it("keeps nothing of a turn whose client leaves, even if the model does not listen", async () => {
+  it("keeps only the question of a turn that its client ends by leaving, even if the model does not listen", async () => {
     const gates = createGates();
     const script = ["Hello Ada.", () => slowly(["Never ", "stored"], (word) => gates.pass(word)), "You are Ada."];
     const { server, api, prompts } = await open(script);
     await say(server, "c1", "I am Ada");
     const leaving = new AbortController();
-    const stream = await new DefaultChatTransport({ api }).sendMessages({
+    const stream = await new DefaultChatTransport({ api, body: abortsOnLeave }).sendMessages({
       chatId: "c1",
       messages: [user("I leave")],
       trigger: "submit-message",
@@ -47,10 +66,10 @@ describe("a stored conversation", () => {
     // Waits for the turn before, which must end although its model never continues.
     await say(server, "c1", "Who am I?");
     for (const word of ["Never ", "stored"]) gates.open(word);
-    expect(prompts().at(-1)).toEqual(["user: I am Ada", "assistant: Hello Ada.", "user: Who am I?"]);
+    expect(prompts().at(-1)).toEqual(afterUnfinished("I leave"));
   });
 
-  it("keeps nothing of a turn whose client leaves after the last word, before it is told of the end", async () => {
+  it("keeps only the question of a turn that its client ends after the last word, before it is told of the end", async () => {
     const ended = Promise.withResolvers<void>();
     const hooks: DefineAgentOptions["hooks"] = {
       async onEnd({ text, context: { signal } }) {
@@ -59,14 +78,15 @@ describe("a stored conversation", () => {
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
       },
     };
-    const { server, chat, prompts } = await open(["Hello Ada.", "Not stored.", "You are Ada."], { hooks });
+    const script = ["Hello Ada.", "Not stored.", "You are Ada."];
+    const { server, chat, prompts } = await open(script, { hooks, onDisconnect: "abort" });
     await chat.sendMessage({ text: "I am Ada" });
     const sent = chat.sendMessage({ text: "I leave" });
     await ended.promise;
     await chat.stop();
     await sent;
     await say(server, chat.id, "Who am I?");
-    expect(prompts().at(-1)).toEqual(["user: I am Ada", "assistant: Hello Ada.", "user: Who am I?"]);
+    expect(prompts().at(-1)).toEqual(afterUnfinished("I leave"));
   });
 
   it.each<[string, LanguageModelV4StreamPart[]]>([
@@ -85,6 +105,6 @@ describe("a stored conversation", () => {
       undefined,
       "assistant: You are Ada.",
     ]);
-    expect(prompts()[2]).toEqual(["user: I am Ada", "assistant: Hello Ada.", "user: Who am I?"]);
+    expect(prompts()[2]).toEqual(afterUnfinished("It breaks"));
   });
 });
