@@ -104,9 +104,10 @@ export interface Engine {
   /**
    * Starts an execution. Durable when it resolves; `created` is false when the id exists. An id that was made for this start
    * is `fresh`, and `awaited` if the caller gets it with the result. Restate: the register's `begin`; a drive without a
-   * register if the id is awaited.
+   * register if the id is awaited. `write` is called when nothing refuses the start: what it writes is part of the same
+   * commit. Restate: never called.
    */
-  begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<Begun>;
+  begin(execution: Execution, program: Program, id?: "fresh" | "awaited", write?: () => Promise<void>): Promise<Begun>;
   /**
    * Starts an execution with results of another one, which fit the program.
    * Restate: the first drive reads them from the drive of the original.

@@ -51,7 +51,9 @@ export class LiveTurn {
   interrupt(how: Interruption): void {
     if (this.#interruption || this.log.isOver) return;
     this.#interruption = how;
-    this.#operation?.abort(errors[how]());
+    if (this.#operation) this.#operation.abort(errors[how]());
+    // The engine starts nothing any more.
+    else if (how === "closing") this.log.end({ error: errors[how]() });
   }
 
   /** Reads the answer from its beginning. `onLeave` is called when the reader is gone. */

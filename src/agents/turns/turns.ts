@@ -150,14 +150,10 @@ export class Turns {
         context,
       };
       turn.isRunning = true;
-      // Together: they are one commit.
-      const [begun, asked] = await Promise.allSettled([
-        engine.begin(execution, program, "fresh"),
-        opened.storeQuestion?.(),
-      ]);
-      if (begun.status === "rejected") throw begun.reason;
-      // The engine runs the turn: it ends there, and its reader gets the error.
-      if (asked.status === "rejected") operation.abort(asked.reason);
+      // If the question cannot be stored, the turn ends there, and its reader gets the error.
+      const storeQuestion = (): Promise<void> =>
+        opened!.storeQuestion?.().catch((error: unknown) => operation.abort(error)) ?? Promise.resolve();
+      await engine.begin(execution, program, "fresh", storeQuestion);
       return turn;
     } catch (error) {
       call.signal.removeEventListener("abort", leave);

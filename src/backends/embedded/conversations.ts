@@ -29,13 +29,29 @@ export class EmbeddedConversations implements Conversations {
   readonly isLocal = true;
   readonly #file: () => Parts;
   readonly #maxBytes: number;
+  readonly #known: () => Promise<void> | undefined;
   /** The turns that wait, by conversation. A conversation has a list while one of its turns is open. */
   readonly #waiting = new Map<string, (() => void)[]>();
+  /** The places of turns that the last process left, by the name of the turn, until they are opened or have ended. */
+  readonly #kept = new Map<string, { readonly key: string; readonly taken: Promise<void> }>();
 
-  /** `maxBytes` bounds the history of a turn. */
-  constructor(file: () => Parts, maxBytes: number) {
+  /** `maxBytes` bounds the history of a turn. Turns wait until `known` resolves: those that the last process left are first. */
+  constructor(file: () => Parts, { maxBytes, known }: { maxBytes: number; known: () => Promise<void> | undefined }) {
     this.#file = file;
     this.#maxBytes = maxBytes;
+    this.#known = known;
+  }
+
+  /** Keeps the place of a turn that the last process left. */
+  keep(conversation: ConversationKey, name: string): void {
+    const key = toText(conversation);
+    this.#kept.set(name, { key, taken: this.#take(key, new AbortController().signal, Infinity) });
+  }
+  /** Gives up the place of a turn that has ended, if it was never opened. */
+  giveUp(name: string): void {
+    const kept = this.#kept.get(name);
+    this.#kept.delete(name);
+    void kept?.taken.then(() => this.#pass(kept.key));
   }
 
   async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
@@ -46,7 +62,11 @@ export class EmbeddedConversations implements Conversations {
     // A step of an execution has begun already.
     if (isNew && this.#file().space.isFull) throw storeFull("the call was not started");
     const key = toText(conversation);
-    await this.#take(key, signal, isNew ? maxWaiting : Infinity);
+    const known = this.#known();
+    if (known) await known;
+    const kept = name === undefined ? undefined : this.#kept.get(name);
+    if (kept) this.#kept.delete(name!);
+    await (kept?.taken ?? this.#take(key, signal, isNew ? maxWaiting : Infinity));
     const place = (until: string | undefined): Place => ({ key, turn: name, until });
     let open = true;
     let stored = Promise.resolve();

@@ -7,7 +7,6 @@ import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { CopiedRow, ForkSource } from "../../engine/fork.ts";
 import type { HistoryRow } from "../../engine/history.ts";
-import type { Conversations } from "../../engine/conversations.ts";
 import type {
   Begun,
   Engine,
@@ -51,7 +50,7 @@ import type { SentEvent, Sending } from "../../engine/sent-event.ts";
 import { Mailbox } from "./waits/mailbox.ts";
 import { Sleepers } from "./waits/sleepers.ts";
 import { Timers } from "./waits/timers.ts";
-import { isTurn } from "../../engine/turn-execution.ts";
+import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 
 export interface EmbeddedOptions extends Omit<RunsOptions, "store" | "limitOf"> {
   readonly path: string;
@@ -83,7 +82,7 @@ export class EmbeddedEngine implements Engine {
   #watch: Watch | undefined;
   #space!: Space;
   readonly #closing = new AbortController();
-  readonly conversations: Conversations;
+  readonly conversations: EmbeddedConversations;
   readonly schedules: ScheduleStore = new EmbeddedSchedules(() => ({
     schedules: this.#store.schedules,
     writer: this.#runs.writer,
@@ -93,7 +92,10 @@ export class EmbeddedEngine implements Engine {
     this.#options = options;
     this.clock = options.clock ?? systemClock;
     const file = () => ({ messages: this.#store.messages, writer: this.#runs.writer, space: this.#space });
-    this.conversations = new EmbeddedConversations(file, options.conversationBytes);
+    this.conversations = new EmbeddedConversations(file, {
+      maxBytes: options.conversationBytes,
+      known: () => (this.#recovery ? undefined : this.#known.promise),
+    });
   }
 
   async open({ mayServe, onWait }: OpenOptions = {}): Promise<void> {
@@ -149,6 +151,7 @@ export class EmbeddedEngine implements Engine {
       reserve: (group, program) => this.#reserve(group, program, (name) => runs.slots.reserveWake(name)),
     });
     const timers = new Timers({ store, runs, clock: this.clock, logger, sleepers });
+    runs.onTurnEnd = (id) => this.conversations.giveUp(id);
     runs.onTimer = () => timers.added();
     this.#timers = timers;
     const { storedEvents = 100_000 } = this.#options;
@@ -207,6 +210,7 @@ export class EmbeddedEngine implements Engine {
       runs: this.#runs,
       waiting: this.#waiting,
       logger: this.#options.logger,
+      keepPlace: (id) => this.#keepPlace(id),
     });
     // A crash of this process would interrupt none of them.
     if (!programOf && this.#isStartMarked) attempt(() => this.#store.endProcess());
@@ -226,6 +230,12 @@ export class EmbeddedEngine implements Engine {
       this.#setKnown(recovery);
       throw toStoreError(this.#options.path, error);
     }
+  }
+
+  /** Keeps the place of a turn in its conversation: later turns wait for it. */
+  #keepPlace(id: string): void {
+    const { workflowId, userId, conversationId = "" } = this.#store.state(id)!.execution;
+    this.conversations.keep({ agentId: agentOf(workflowId)!, userId, conversationId }, id);
   }
 
   #setKnown(recovery: Recovery): void {
@@ -251,15 +261,34 @@ export class EmbeddedEngine implements Engine {
     return state && findPosition(await readSteps(this, state.execution, {}));
   }
 
-  begin(execution: Execution, program: Program): Promise<Begun> {
-    return this.#begin(execution, program);
+  async begin(
+    execution: Execution,
+    program: Program,
+    _id?: "fresh" | "awaited",
+    write?: () => Promise<void>,
+  ): Promise<Begun> {
+    let written: Promise<void> | undefined;
+    const onWrite = (): void => {
+      written = write?.();
+      written?.catch(() => {}); // it is awaited below
+    };
+    try {
+      return await this.#begin(execution, program, { onWrite });
+    } finally {
+      await written;
+    }
   }
 
   fork(execution: Execution, program: Program, { rows }: ForkSource): Promise<Begun> {
-    return this.#begin(execution, program, rows);
+    return this.#begin(execution, program, { copied: rows });
   }
 
-  async #begin(execution: Execution, program: Program, copied?: readonly CopiedRow[]): Promise<Begun> {
+  /** `onWrite` is called when the start is handed to the writer. What it writes at once is part of the same commit. */
+  async #begin(
+    execution: Execution,
+    program: Program,
+    { copied, onWrite }: { readonly copied?: readonly CopiedRow[]; readonly onWrite?: () => void },
+  ): Promise<Begun> {
     // A call that is repeated hears that its execution exists.
     if (this.#space.isFull && !this.#committed(execution.id)) throw storeFull("nothing was started");
     this.#runs.refuseWhenClosing();
@@ -269,7 +298,9 @@ export class EmbeddedEngine implements Engine {
       isTurn(execution) ? noReservation : this.#runs.slots.reserve(name, isChild);
     const { isWaiting, release } = group ? await this.#reserve(group, program, reserve) : reserve();
     const wait = isWaiting ? this.#wait : undefined;
-    const created = await this.#runs.begin(execution, program, { release, wait, copied });
+    const beginning = this.#runs.begin(execution, program, { release, wait, copied });
+    onWrite?.();
+    const created = await beginning;
     return { created, isWaiting };
   }
 

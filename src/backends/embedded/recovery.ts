@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "../../core/log.ts";
+import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { Transition } from "../../engine/execution.ts";
-import { isTurn } from "../../engine/turn-execution.ts";
+import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import type { Runs } from "./runs.ts";
 import { maxCrashes } from "./store/sql.ts";
 import type { LeftExecution, Store } from "./store/store.ts";
@@ -13,6 +13,8 @@ export interface RecoveryOptions {
   readonly runs: Runs;
   readonly waiting: WaitingExecutions;
   readonly logger: Logger;
+  /** Keeps the place of a turn in its conversation until it is opened or has ended. */
+  readonly keepPlace: (id: string) => void;
   /** The time after which a suspect that runs no longer holds up the next one. @default 30000 */
   readonly suspectMs?: number;
 }
@@ -37,14 +39,18 @@ export class Recovery {
 
   /** Finds the executions. They are not queued yet. */
   async find(): Promise<void> {
-    const { store, runs, waiting } = this.#options;
+    const { store, runs, waiting, keepPlace } = this.#options;
     const all: LeftExecution[] = [];
     for await (const page of store.leftRunning()) {
       all.push(...page);
       if (runs.isClosing) return;
     }
     // One that has a run was resumed meanwhile.
-    for (const found of all) if (!runs.get(found.id)) this.#found.push(waiting.add(found));
+    for (const found of all) {
+      if (runs.get(found.id)) continue;
+      this.#found.push(waiting.add(found));
+      if (isTurn(found)) keepPlace(found.id);
+    }
   }
 
   /** Resolves when every execution is loaded, queued, suspended or ended. Without programs it continues none. */
@@ -66,7 +72,7 @@ export class Recovery {
 
   /** Queues the executions for their slots, and returns the suspects. */
   async #enterAll(programOf: (workflowId: string) => Program | undefined): Promise<WaitingExecution[]> {
-    const { runs, waiting } = this.#options;
+    const { runs, waiting, logger } = this.#options;
     waiting.open(programOf);
     const all = this.#found.splice(0);
     const transitions: Promise<unknown>[] = [];
@@ -93,6 +99,8 @@ export class Recovery {
     for (const left of rest) waiting.enter(left);
     for (const left of crashing) {
       if (isTurn(left.found)) {
+        const { id: executionId, workflowId } = left.found;
+        withIds(logger, { executionId }).warn(`A turn of agent ${agentOf(workflowId)} ended: ${crashed.toLowerCase()}`);
         end(left, toFailure(crashed));
         continue;
       }
@@ -121,7 +129,8 @@ export class Recovery {
       if (!waiting.has(id)) continue;
       const changed = runs.nextChange(id);
       const admitted = suspect.admission();
-      runs.slots.enter(suspect, suspect.weight); // it has its place in its group
+      if (isTurn(suspect.found)) suspect.admit();
+      else runs.slots.enter(suspect, suspect.weight); // it has its place in its group
       await admitted;
       await suspect.loading;
       await Promise.race([runs.get(id) ? changed : undefined, sleep(suspectMs, undefined, { ref: false })]);

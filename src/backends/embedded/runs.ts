@@ -81,6 +81,8 @@ export class Runs implements RunHost<StoredState> {
   nowOf: (row: number) => number | undefined = () => undefined;
   /** A timer was added to the file. */
   onTimer: () => void = () => {};
+  /** Called when a turn has ended, or is left to the next start. */
+  onTurnEnd: (id: string) => void = () => {};
   /** A branch of a run may wait for an event. */
   onWait: (run: EmbeddedRun) => void = () => {};
   /** Offers events that came before the deadlines of a run that are over. */
@@ -434,7 +436,7 @@ export class Runs implements RunHost<StoredState> {
       const first = seq - events.length + 1;
       for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
     }
-    if (states.some(({ execution }) => isTurn(execution))) return;
+    if (states.some(({ execution }) => isTurn(execution))) return this.onTurnEnd(id);
     countStates(this.#metrics, states);
     for (const state of states) {
       this.changes.publish(state);

@@ -103,8 +103,9 @@ export class WaitingExecutions {
     this.enter(this.add(found));
   }
 
-  /** Queues an execution for a slot; first for a place in its group, if it has one. */
+  /** Queues an execution for a slot; first for a place in its group, if it has one. A turn needs neither. */
   enter(waiting: WaitingExecution): void {
+    if (isTurn(waiting.found)) return waiting.admit();
     const { group, weight } = waiting;
     this.#options.runs.slots.enter(waiting, weight, group);
   }
@@ -211,6 +212,7 @@ export class WaitingExecutions {
     const { id } = waiting.found;
     this.#remove(waiting);
     runs.readers.close(id);
+    runs.onTurnEnd(id);
     if (runs.isClosing) return; // all waiters are refused
     this.#loggerOf(waiting).error("An execution could not be loaded; the next start tries again", { error });
     runs.waiters.refuse(id, stopped(id));

@@ -124,7 +124,7 @@ export class Execution {
     expect(found, what).toEqual(keys);
     const at = (path: string): Turn => own.find(({ key }) => key === `${this.id}/${path}`)!;
     const answers = ["text", "left", "right", "sub/deep"].map((path) => [path, at(path).answer]);
-    const object = JSON.parse(at("object").answer);
+    const object = JSON.parse(at("object").answer!);
     const mapped = { text: at("mapped").answer };
     expect(this.result, what).toEqual({ ...Object.fromEntries(answers), object, mapped });
   }

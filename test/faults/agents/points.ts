@@ -10,8 +10,9 @@ export interface Point {
 }
 /** Inside the model's own code, in order, then while the turn is stored, then while the step is recorded. */
 export const modelPoints = ["asked", "half", "said", "finished"] as const;
-export const toolPoints = ["tool", "asked again"] as const;
 export const recordPoints = ["record:before", "record:inside", "record:after"] as const;
+/** While the user's message is stored, with which a durable turn begins. */
+export const beginPoints = ["begin:before", "begin:inside", "begin:after"] as const;
 export const turnPoints = ["turn:before", "turn:inside", "turn:after"] as const;
 export const entryPoints = ["entry:before", "entry:inside", "entry:after"] as const;
 
@@ -42,7 +43,8 @@ export function guard(mark: (point: Point) => void) {
   const { add: addRecord } = RecordTable.prototype;
   MessageStore.prototype.replace = function (this: MessageStore, ...args) {
     const isIt = (key: string): boolean => args[1].some(({ models }) => models.includes(JSON.stringify(key)));
-    around("turn", isIt, () => replace.apply(this, args));
+    const isAnswered = args[1].some(({ role }) => role === "assistant");
+    around(isAnswered ? "turn" : "begin", isIt, () => replace.apply(this, args));
   };
   Store.prototype.add = function (this: Store, ...args: Parameters<Store["add"]>) {
     const row = args.find((one) => typeof one === "object" && "kind" in one)!;

@@ -13,6 +13,8 @@ export class Talker {
   readonly #sent: string[] = [];
   /** What was answered whole. */
   readonly #answered = new Map<string, string>();
+  /** Turns that have begun, and the number of times that the process has died before their end. */
+  readonly #interrupted = new Map<string, number>();
 
   constructor(conversationId: string, lives: Lives) {
     this.conversationId = conversationId;
@@ -35,12 +37,21 @@ export class Talker {
     return answer !== undefined;
   }
 
-  /** The keys of the turns that are stored. The process must have ended. */
-  stored(): string[] {
-    return toTurns(this.#lives.stored("talker", this.userId, this.conversationId)).map(({ key }) => key);
+  /** The turns that are stored. The process must have ended. */
+  stored(): Turn[] {
+    return toTurns(this.#lives.stored("talker", this.userId, this.conversationId));
   }
 
-  /** Whole turns, each once, in order; all that were answered, with that answer. The process must have ended. */
+  /** Notes the turns that have begun and not ended. The process must have ended. */
+  look(): void {
+    for (const { key, answer } of this.stored())
+      if (answer === undefined) this.#interrupted.set(key, (this.#interrupted.get(key) ?? 0) + 1);
+  }
+
+  /**
+   * Whole turns, each once, in order; all that were answered, with that answer, and all that have begun. Only a turn that
+   * three crashes have interrupted may have no answer. The process must have ended.
+   */
   check(): void {
     const log = this.#lives.log();
     const stored = this.#lives.stored("talker", this.userId, this.conversationId);
@@ -67,9 +78,15 @@ export class Talker {
       const turn = own.find((one) => one.key === key);
       const answer = this.#answered.get(key);
       if (!turn && answer !== undefined && place >= first && place < until) fail(`${key} was answered, and is gone`);
-      if (turn && until === Infinity && answer !== undefined && answer !== turn.answer)
+      const interruptions = this.#interrupted.get(key) ?? 0;
+      if (!turn && interruptions > 0 && place >= first && place < until) fail(`${key} had begun, and is gone`);
+      if (turn?.answer === undefined) {
+        if (turn && interruptions < 3) fail(`${key} has no answer`);
+        continue;
+      }
+      if (until === Infinity && answer !== undefined && answer !== turn.answer)
         fail(`${key} was answered otherwise: ${answer}`);
-      if (turn && !log.some((line) => line.what === "answer" && line.key === key && line.text === turn.answer))
+      if (!log.some((line) => line.what === "answer" && line.key === key && line.text === turn.answer))
         fail(`the model never gave the answer of ${key}`);
     }
   }

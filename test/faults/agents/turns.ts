@@ -3,10 +3,10 @@ interface Message {
   readonly role: string;
   readonly content: string | readonly any[];
 }
-/** One turn of a conversation: what was asked, and what was answered in the end. */
+/** One turn of a conversation: what was asked, and what was answered in the end. Undefined: it has begun and not ended. */
 export interface Turn {
   readonly key: string;
-  readonly answer: string;
+  readonly answer: string | undefined;
 }
 
 /** What a message says, on one line. */
@@ -24,12 +24,16 @@ export function toLine({ role, content }: Message): string {
 /** Whether the model calls its tool before it answers. */
 export const needsTool = (key: string): boolean => /(text|left|deep|tool)$/.test(key);
 
-/** The turns that these messages are. Each must be whole: the question, the tool where it is called, the answer. */
+/** The turns that these messages are. Each must be whole, or only its question: the question, the tool where it is called, the answer. */
 export function toTurns(lines: readonly string[]): Turn[] {
   const turns: Turn[] = [];
   const rest = [...lines];
   while (rest.length > 0) {
     const [, key] = /^user: (.*)$/.exec(rest.shift()!) ?? [];
+    if (key !== undefined && (rest[0] ?? "user: ").startsWith("user: ")) {
+      turns.push({ key, answer: undefined });
+      continue;
+    }
     const input = JSON.stringify({ key });
     const tool = [`assistant: calls look ${input}`, `tool: gives look ${input}`];
     const isWhole = key !== undefined && (!needsTool(key) || tool.every((line) => rest.shift() === line));
