@@ -473,17 +473,22 @@ describe("SIGTERM while an agent answers", () => {
     expect(performance.now() - began, command).toBeLessThan(drainMs + 1_000 + 2 * startMs);
 
     const third = await SlowServer.start(command, project);
-    third.release("step", "after");
+    third.release("step", "after", ...ways.map((way) => `${way}-stubborn`));
     const state = async () => (await (await fetch(`${third.url}/workflows/asks/executions/step/state`)).json()).data;
     await expect.poll(state).toMatchObject({ status: "completed", result: { data: "so be it" } });
     for (const way of [...ways, "step"]) await third.ask("text", "after", own(way)).ended;
     const questions = third.asked().map((said) => said.at(-1));
-    expect(questions.filter((question) => question === "step")).toHaveLength(2);
+    for (const continued of ["step", ...ways.map((way) => `${way}-stubborn`)])
+      expect(questions.filter((question) => question === continued)).toHaveLength(2);
+    // It had not begun.
     expect(questions).not.toContain("waiting");
-    // Nothing of what was cut off.
-    expect(third.asked().slice(-4)).toEqual([...ways, "step"].map((way) => [way, "so be it", "after"]));
+    // The turns that were cut off have continued.
+    expect(third.asked().slice(-4)).toEqual([
+      ...ways.map((way) => [way, "so be it", `${way}-stubborn`, "so be it", "after"]),
+      ["step", "so be it", "after"],
+    ]);
   }
 
-  it("lets it finish within the grace and stores it; what lasts longer is told so, and a step goes on after the restart", () =>
+  it("lets it finish within the grace and stores it; what lasts longer is told so, and continues after the restart", () =>
     Promise.all(["dev", "start"].map(play)));
 });
