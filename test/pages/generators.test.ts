@@ -74,10 +74,12 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     const ids = operationsOf(doc)
       .filter((one) => parameterOf(one, "Prefer"))
       .map(({ operationId }) => operationId);
-    const own = ids.filter((id: string) => /^(execute|resume)-workflow-/.test(id));
+    const own = ids.filter((id: string) => /^((execute|resume)-workflow|ask-agent)-/.test(id));
     const resumable = operationsOf(doc).filter(({ operationId }) => operationId.startsWith("resume-workflow-"));
-    expect(own.length).toBe(hostile.workflows.length + resumable.length);
+    expect(own.length).toBe(hostile.workflows.length + resumable.length + hostile.agents.length);
     expect(ids.filter((id: string) => !own.includes(id))).toEqual([
+      "post-agents-by-id-text",
+      "post-agents-by-id-object",
       "post-workflows-by-id-execute",
       "post-workflows-by-id-executions-by-executionId-resume",
       "post-workflows-by-id-executions-by-executionId-retry",

@@ -141,6 +141,7 @@ describe("by authorize, each caller is answered as the oracle says", () => {
       const [method = "", path = ""] = name.replace(/^(UPGRADE|HEAD)/, "GET").split(" ");
       const pattern = path
         .replace("/helper/", "/:id/")
+        .replace("/quiet/", "/:conversationId/")
         .replace("/asks/", "/:id/")
         .replace("/nightly/", "/:id/")
         .replace("{suspended}", ":executionId");

@@ -30,6 +30,8 @@ export const rows: readonly Row[] = [
   row("POST /agents/helper/object", "agent.call", "closed", 400, {}),
   row("POST /agents/helper/stream-object", "agent.call", "closed", 400, {}),
   row("POST /agents/helper/chat", "agent.call", "closed", 400, {}),
+  row("GET /agents/helper/chat/quiet/stream", "agent.call", "closed", 204),
+  row("POST /agents/helper/conversations/quiet/stop", "agent.call", "closed", 200, {}),
   row("POST /workflows/asks/execute", "workflow.execute", "closed", 200, input),
   row("POST /workflows/asks/stream", "workflow.execute", "closed", 200, input),
   row(`GET ${at}/state`, "execution.read", "open"),

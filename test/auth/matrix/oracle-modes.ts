@@ -13,7 +13,13 @@ export interface Mode {
   readonly protect?: Readonly<Record<string, readonly string[]>>;
 }
 
-const text = ["POST /agents/helper/text", "POST /agents/helper/text | broken body", "POST /agents/nobody/text"];
+const text = [
+  "POST /agents/helper/text",
+  "POST /agents/helper/text | broken body",
+  "POST /agents/helper/text | respond-async",
+  "POST /agents/helper/text | respond-async without a conversation",
+  "POST /agents/nobody/text",
+];
 const quick = [
   "POST /workflows/quick/execute",
   "POST /workflows/quick/execute | respond-async",
@@ -85,6 +91,10 @@ export const modes: readonly Mode[] = [
         "GET /agents/nobody",
         "GET /agents/helper/text",
         "HEAD /agents/helper/chat",
+        "GET /agents/helper/chat/quiet/stream",
+        "HEAD /agents/helper/chat/quiet/stream",
+        "GET /agents/nobody/chat/quiet/stream",
+        "GET /agents/helper/conversations/quiet/stop",
         "GET /agents/helper/nope",
         "UPGRADE /agents",
       ],

@@ -1,3 +1,5 @@
+import { chosenBackend } from "../../harness/backends.ts";
+
 /** In opt-in mode. `socket`: an endpoint of SPEC's rule 2, unauthenticated in both modes. */
 type Access = "closed" | "open" | "socket";
 
@@ -18,6 +20,10 @@ const row = (name: string, access: Access, status: number | number[], runs: numb
   runs,
 });
 
+/** On Restate, turns of conversations are not durable. */
+const isDurable = chosenBackend.name === "embedded";
+const respondAsync = isDurable ? 202 : 400;
+
 /** `{running}` and `{suspended}` are executions of the case's own, `{ended}` is one for all. */
 export const routes: readonly Route[] = [
   // SPEC: "Default protected execution endpoints".
@@ -34,6 +40,18 @@ export const routes: readonly Route[] = [
   row("POST /workflows/quick/stream", "closed", 200, 1),
   // DESIGN: "`chat` is protected", and what is ours beyond the spec.
   row("POST /agents/helper/chat", "closed", 200, 1),
+  // NEXT, section 6. `quiet` is a conversation in which nothing runs.
+  row("POST /agents/helper/text | respond-async", "closed", respondAsync, isDurable ? 1 : 0),
+  row("POST /agents/helper/text | respond-async without a conversation", "closed", 400),
+  row("POST /agents/helper/object | respond-async without a conversation", "closed", 400),
+  row("GET /agents/helper/chat/quiet/stream", "closed", 204),
+  row("HEAD /agents/helper/chat/quiet/stream", "closed", 200), // a HEAD does not begin a stream
+  row("GET /agents/nobody/chat/quiet/stream", "closed", 404),
+  row("POST /agents/helper/chat/quiet/stream", "open", 405),
+  row("POST /agents/helper/conversations/quiet/stop", "closed", 200),
+  row("POST /agents/helper/conversations/quiet/stop | of a message", "closed", 409),
+  row("POST /agents/nobody/conversations/quiet/stop", "closed", 404),
+  row("GET /agents/helper/conversations/quiet/stop", "open", 405),
   row("GET /workflows/rare/executions", "closed", 200),
   row("HEAD /workflows/rare/executions", "closed", 200),
   // NEXT, section 4. A GET of the stream does not end: executions.test.ts has it.

@@ -53,9 +53,9 @@ export async function play(mode: Mode, target: Target, cases: readonly Case[]): 
   return wrong;
 }
 
-/** A machine with too little time refuses to check a schema, and says so. A client asks again. */
+/** A machine with too little time refuses to check a schema, or to run a turn without a reader. A client asks again. */
 const isBusy = (answer: string | { readonly status: number; readonly text: string }): boolean =>
-  typeof answer !== "string" && answer.status === 503 && answer.text.includes("Too many schema checks are queued");
+  typeof answer !== "string" && answer.status === 503 && /Too many (schema checks|turns)/.test(answer.text);
 
 async function inParallel(cases: readonly Case[], each: (one: Case) => Promise<void>): Promise<void> {
   const rest = cases.values();

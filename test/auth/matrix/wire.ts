@@ -27,7 +27,7 @@ export function toWire(key: string, route: Route, token: Token): Wire {
     headers.push(["access-control-request-method", words[1]!]);
     return { ...wire, method: "OPTIONS" };
   }
-  if (special === "respond-async") headers.push(["prefer", "respond-async"]);
+  if (special?.startsWith("respond-async")) headers.push(["prefer", "respond-async"]);
   const body = special === "broken body" ? "{" : toBody(method, path, key, special);
   if (body !== undefined) headers.push(["content-type", "application/json"]);
   return { ...wire, method, body };
@@ -42,7 +42,9 @@ function toBody(method: string, path: string, key: string, special: string | und
   if (noun === "workflows") {
     return JSON.stringify({ input: special === "wrong input" ? {} : { n: 1 }, options: { executionId: key } });
   }
+  if (path.endsWith("/stop")) return JSON.stringify(special ? { messageId: key } : {});
   if (verb === "chat") return JSON.stringify({ input: [{ role: "user", parts: [{ type: "text", text: key }] }] });
   const schema = { type: "object", properties: { said: { type: "string" } }, required: ["said"] };
-  return JSON.stringify(verb?.endsWith("object") ? { input: key, schema } : { input: key });
+  if (verb?.endsWith("object")) return JSON.stringify({ input: key, schema });
+  return JSON.stringify({ input: key, ...(special === "respond-async" && { options: { conversationId: key } }) });
 }
