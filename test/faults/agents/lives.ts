@@ -144,14 +144,14 @@ export class Lives {
     let text = "";
     const events: any[] = [];
     const reply = (ended: boolean): Reply => {
-      const isWhole = ended && !text.startsWith("data: ") && events.length === 0;
+      const isWhole = ended && text !== "" && !text.startsWith("data: ") && events.length === 0;
       return { status: status!, body: isWhole ? JSON.parse(text) : undefined, events, ended };
     };
     try {
       const response = await this.within(path, fetch(url + path, init));
       ({ status } = response);
       const isStream = response.headers.get("content-type") === "text/event-stream";
-      for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+      for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
         text += chunk;
         if (!isStream) continue;
         const frames = text.split("\n\n");

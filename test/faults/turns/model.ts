@@ -30,7 +30,29 @@ export async function createTurnProvider(): Promise<TurnProvider> {
   };
 }
 
+/** What a later turn is shown of a turn: whether it was asked, and its answer. */
+export interface Recalled {
+  readonly isAsked: boolean;
+  readonly answer?: string | undefined;
+}
+
+/** Finds the turn that a prompt asks for in the messages before it. */
+function recall({ body: { messages } }: Exchange, turn: string): Recalled {
+  const texts = messages.map(({ role, content }) => ({ role, text: typeof content === "string" ? content : "" }));
+  const asked = texts.flatMap(({ role, text }, place) => (role === "user" && text === turn ? place : []));
+  if (asked.length > 1) throw new Error(`${turn} is there ${asked.length} times`);
+  const rest = texts.slice((asked[0] ?? -1) + 1);
+  const own = rest.slice(
+    0,
+    rest.findIndex(({ role }) => role === "user"),
+  );
+  const { role, text } = own.at(-1) ?? {};
+  return { isAsked: asked.length > 0, answer: role === "assistant" ? text : undefined };
+}
+
 async function answer(exchange: Exchange): Promise<void> {
+  const [, recalled] = /^recall (.*)$/.exec(exchange.prompt) ?? [];
+  if (recalled !== undefined) return exchange.say({ text: [JSON.stringify(recall(exchange, recalled))] });
   const { call, results } = toRequest(exchange);
   await sleep(Math.random() * 20); // so that a kill finds it at work
   const tools = plan[call];

@@ -1,13 +1,14 @@
 import { DatabaseSync } from "node:sqlite";
 import type { Lives } from "../agents/lives.ts";
+import type { Recalled } from "./model.ts";
 
 /** A way to run a turn that continues after a crash. Each turn has an id, which is its prompt. */
 export interface Target {
   readonly name: string;
-  /** Begins a turn, and returns its answer when it has ended, over every kill. */
-  play(lives: Lives, id: string): Promise<string>;
-  /** The ids of the tool calls of a turn in flight that the file has. The process must have ended. */
-  recordedTools(file: string, id: string): string[];
+  /** Begins a turn, and returns its answer when it has ended, over every kill. Undefined: too many crashes have ended it. */
+  play(lives: Lives, id: string): Promise<string | undefined>;
+  /** The condition that the execution of a turn meets, whose only parameter is the id of the turn. */
+  readonly condition: string;
 }
 
 /** The turn of an `andAgent`. */
@@ -33,18 +34,58 @@ const step: Target = {
       await lives.ask(`${path}/executions/${id}/resume`, {});
     }
   },
-  recordedTools(file, id) {
-    const sql = "select name from records join executions using (number) where id = ? and name like 'tool %'";
-    const db = new DatabaseSync(file);
-    try {
-      return db
-        .prepare(sql)
-        .all(id)
-        .map(({ name }) => String(name).slice("tool ".length));
-    } finally {
-      db.close();
-    }
-  },
+  condition: "id = ?",
 };
 
-export const targets: readonly Target[] = [step];
+/** The turn of a chat with a conversation. */
+const chat: Target = {
+  name: "a chat",
+  async play(lives, id) {
+    const options = { userId: id, conversationId: id };
+    const message = { id: `${id}.question`, role: "user", parts: [{ type: "text", text: id }] };
+    const attach = `/agents/planner/chat/${id}/stream?userId=${id}&after=${message.id}`;
+    for (;;) {
+      let reply = await lives.ask("/agents/planner/chat", { input: [message], options });
+      // A stream is cut at each crash. The next one has the whole answer.
+      while (!reply || (reply.status === 200 && reply.events.at(-1) !== "[DONE]")) reply = await lives.ask(attach);
+      if (![200, 204].includes(reply.status)) throw new Error(`${id}: ${reply.status} ${JSON.stringify(reply.body)}`);
+      if (reply.events.some(({ type }) => type === "error")) throw new Error(`${id}: ${JSON.stringify(reply.events)}`);
+      const streamed = reply.events.map((event) => (event.type === "text-delta" ? event.delta : "")).join("");
+      const { isAsked, answer } = await recall(lives, id);
+      if (reply.status === 200 && answer !== streamed) throw new Error(`${id}: ${streamed}, but stored is ${answer}`);
+      if (isAsked) return answer;
+      // The process has died before the turn began.
+    }
+  },
+  condition: "workflow = '@turn/planner' and input like '%\"text\":\"' || ? || '\"%'",
+};
+
+/** Asks the model for the turn as it is shown in the next one. */
+async function recall(lives: Lives, id: string): Promise<Recalled> {
+  const options = { userId: id, conversationId: id };
+  for (;;) {
+    const reply = await lives.ask("/agents/planner/text", { input: `recall ${id}`, options });
+    if (reply && reply.status !== 200) throw new Error(`${id}: ${reply.status} ${JSON.stringify(reply.body)}`);
+    if (reply?.ended) return JSON.parse(reply.body.data.text);
+  }
+}
+
+export const targets: readonly Target[] = [step, chat];
+
+/** The ids of the tool calls of a turn that the file has; undefined if the turn is not in flight. The process must have ended. */
+export function recordedTools({ condition }: Target, file: string, id: string): string[] | undefined {
+  const db = new DatabaseSync(file);
+  try {
+    const execution = db.prepare(`select number from executions where ${condition} and status = 'running'`).get(id);
+    const sql = "select name from records where number = ? and name like 'tool %'";
+    return (
+      execution &&
+      db
+        .prepare(sql)
+        .all(execution["number"]!)
+        .map(({ name }) => String(name).slice("tool ".length))
+    );
+  } finally {
+    db.close();
+  }
+}

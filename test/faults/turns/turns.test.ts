@@ -1,6 +1,6 @@
 // Each of these changes makes a test of this file fail: a tool that starts before its model call is recorded; a record that
 // is not found again, or is found for another call; a key that differs after a crash; a tool whose result is shown to the
-// model before it is recorded.
+// model before it is recorded; a turn of a conversation that ends with its process, or whose answer is stored twice.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { Lives } from "../agents/lives.ts";
 import { readLog } from "../agents/log.ts";
 import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "./model.ts";
-import { targets } from "./target.ts";
+import { recordedTools, targets } from "./target.ts";
 import { checkTurn, type ToolRun } from "./turn.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
@@ -35,13 +35,18 @@ describe.each(targets)("a turn of $name", (target) => {
     const answers = new Map<string, string>();
     /** By turn: the life at whose end the file had a tool call for the first time. */
     const recordedIn = new Map<string, Map<string, number>>();
+    /** The kills that have found a turn in flight. */
+    const interrupted = new Map<string, number>();
 
     async function play(worker: number): Promise<void> {
       for (let n = 0; crew.more; n++) {
         const id = `turn-${worker}-${n}`;
         recordedIn.set(id, new Map());
         inFlight.add(id);
-        answers.set(id, await target.play(lives, id));
+        const answer = await target.play(lives, id);
+        if (answer !== undefined) answers.set(id, answer);
+        // Only crashes end it without an answer.
+        else expect(interrupted.get(id), id).toBeGreaterThanOrEqual(3);
         inFlight.delete(id);
       }
     }
@@ -49,8 +54,9 @@ describe.each(targets)("a turn of $name", (target) => {
     function look(): void {
       for (const id of inFlight) {
         const known = recordedIn.get(id)!;
-        for (const one of target.recordedTools(join(folder, "data.db"), id))
-          if (!known.has(one)) known.set(one, lives.life);
+        const found = recordedTools(target, join(folder, "data.db"), id);
+        if (found) interrupted.set(id, (interrupted.get(id) ?? 0) + 1);
+        for (const one of found ?? []) if (!known.has(one)) known.set(one, lives.life);
       }
     }
 
@@ -58,7 +64,8 @@ describe.each(targets)("a turn of $name", (target) => {
     for (let kill = 0; kill < bySize(5, 100); kill++) {
       await lives.start();
       const { length } = readRuns();
-      await lives.until("tools to run", () => readRuns().length > length);
+      // A turn that makes no progress in three lives is ended.
+      await lives.until("tools to run", () => readRuns().length > length + 3);
       await lives.within("a moment", sleep(random.between(0, 150)));
       await lives.kill();
       look();
