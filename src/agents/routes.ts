@@ -20,6 +20,7 @@ import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
+import { toKnownChunks } from "./messages/ui-chunks.ts";
 import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
@@ -250,11 +251,11 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       path: "/agents/:id/chat/:conversationId/stream",
       summary: "Read the answer that is being made in a conversation, from its beginning",
       description:
-        "For `useChat({ resume: true })`. The response is a 204 if no turn runs. For 30 s after its end an answer is still sent, if `after` is the id of the last message that the client has, and it is not the answer.",
+        "For `useChat({ resume: true })`. The response is a 204 if no turn runs. For 30 s after its end an answer is still sent, if `after` is the id of the last message that the client has, and it is not the answer. `sdk` is the major version of the client's `ai`: chunks that 5 or 6 do not know are left out.",
       access: "protected",
       action: "agent.call",
       yields: true,
-      query: v.object({ ...UserQuery.entries, after: id }),
+      query: v.object({ ...UserQuery.entries, after: id, sdk: v.optional(v.picklist(["5", "6", "7"]), "7") }),
       responses: { 200: events(ChatChunk), 204: nothing },
       errors: { 404: errors[404], 503: errors[503] },
       find: findCallable,
@@ -263,7 +264,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         return new EventStream(
           async function* (signal) {
             const chunks = await agents.turns.attach(key, { after: query.after, signal });
-            if (chunks) yield* chunks;
+            if (chunks) yield* toKnownChunks(chunks, query.sdk);
             else yield noContent;
           },
           [["x-vercel-ai-ui-message-stream", "v1"]],

@@ -3,6 +3,24 @@ import type { UiParts } from "./ui-message.ts";
 
 type Part = UiParts[number];
 
+/** The major version of a client's AI SDK. */
+export type ClientSdk = "5" | "6" | "7";
+
+/** The chunks that a version does not know. It ends a stream with an error at the first of them. */
+const unknown: Record<ClientSdk, readonly UIMessageChunk["type"][]> = {
+  "5": ["tool-approval-request", "tool-approval-response", "tool-output-denied", "custom", "reasoning-file"],
+  "6": ["tool-approval-response", "custom", "reasoning-file"],
+  "7": [],
+};
+
+/** Leaves out the chunks that a client does not know. */
+export async function* toKnownChunks(
+  chunks: AsyncIterable<UIMessageChunk>,
+  sdk: ClientSdk,
+): AsyncGenerator<UIMessageChunk> {
+  for await (const chunk of chunks) if (!unknown[sdk].includes(chunk.type)) yield chunk;
+}
+
 /** Returns the chunks of a UI message stream that lead to these parts. */
 export function toChunks(parts: UiParts): UIMessageChunk[] {
   const chunks: UIMessageChunk[] = [];

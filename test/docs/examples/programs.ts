@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { expect } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
 import { agentserve, run } from "../../harness/cli.ts";
 import { openPage } from "../../harness/react.ts";
 import type { Block } from "./blocks.ts";
@@ -28,13 +28,20 @@ export async function runPage(block: Block, { blocks, tools }: World): Promise<v
     [`agents/${id}.ts`]: `import { echoModel } from "agentserve/models";\n${echo}`,
   });
   const [url] = await agentserve(["dev"], { cwd, env: tools.env }).waitFor(/http:\/\/\S+:\d+/);
-  const kept = `export let options;\nconst useChat = (given) => (options = given);\n`;
+  const kept = `export let options: any;\nconst useChat = (given: any) => (options = given);\n`;
   const program = block.text.replace(/^import \{ useChat \}.*\n/m, kept).replaceAll(documented, url);
   // A name of its own: projects with the same files have the same path, and Node keeps the modules that it has loaded.
-  const file = join(cwd, `page-${block.line}.mjs`);
+  const file = join(cwd, `page-${block.line}.mts`);
   writeFileSync(file, program);
-  const { options } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
+  const stored = new Map<string, string>();
+  vi.stubGlobal("localStorage", {
+    getItem: (key: string) => stored.get(key) ?? null,
+    setItem: (key: string, value: string) => void stored.set(key, value),
+  });
+  onTestFinished(() => void vi.unstubAllGlobals());
+  const { options, stopTurn } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
     options: Parameters<typeof openPage>[0];
+    stopTurn?: () => Promise<Response>;
   };
   const page = await openPage(options);
   await page.chat().sendMessage({ text: "What is the weather in Berlin?" });
@@ -43,4 +50,7 @@ export async function runPage(block: Block, { blocks, tools }: World): Promise<v
     expect([status, page.chat().error?.message]).toEqual(["ready", undefined]);
     expect(lines.at(-1)).toMatch(/^assistant: .*weather: \{"city":"Berlin","sky":"blue"\}$/);
   });
+  if (!stopTurn) return;
+  expect([...stored.values()].map((text) => JSON.parse(text))).toEqual([page.chat().messages]);
+  expect(await (await stopTurn()).json()).toEqual({ success: true, data: { stopped: false, messageId: null } });
 }
