@@ -1,0 +1,73 @@
+import { existsSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+
+const page = readFileSync("docs/durability.md", "utf8");
+function readTable(heading: string): string[][] {
+  const [, section] = new RegExp(`\n## ${heading}\n([^]*?)(?=\n## )`).exec(page)!;
+  const lines = section!.split("\n").filter((line) => line.startsWith("| "));
+  return lines.map((line) => line.slice(2, -2).split(/ ?\| ?/));
+}
+
+/** The text of a cell, and the file whose tests show that it is true. */
+type Cell = readonly [text: string, shownBy?: string];
+const none: Cell = [""];
+const lost: Cell = ["lost"];
+const file: Cell = ["lost, unless the data file is restored"];
+const next = "continues with the next one";
+const tool = "that tool runs again, with the same `idempotencyKey`";
+const model = "that model call is made again";
+const steps = "test/faults/kills/kills.test.ts";
+const agents = "test/faults/agents/agents.test.ts";
+const turns = "test/faults/turns/turns.test.ts";
+const survival = "test/agents/turns/survival.test.ts";
+
+/** What survives what: for a workflow step, `andAgent`, a turn with a conversation, and a call without one. */
+const expected: Record<string, readonly Cell[]> = {
+  "the client disconnects": [
+    ["continues", "test/workflows/streams.test.ts"],
+    ["continues", "test/workflows/streams.test.ts"],
+    ['continues, unless `onDisconnect` is `"abort"`', survival],
+    ["aborted", "test/agents/provider/client-leaves.test.ts"],
+  ],
+  "the process is killed while the model answers": [none, [model, agents], [model, turns], lost],
+  "the process is killed while a tool runs": [none, [tool, agents], [tool, turns], lost],
+  "the process is killed while other code of the step runs": [
+    ["the step runs again, with the same `idempotencyKey`", steps],
+    none,
+    none,
+    none,
+  ],
+  "the process is killed between two calls or steps": [[next, steps], [next, agents], [next, turns], lost],
+  "the server is shut down": [
+    ["finishes within `drainMs`, else runs again at the next start", "test/faults/drain.test.ts"],
+    ["finishes within `drainMs`, else continues at the next start", agents],
+    ["finishes within `drainMs`, else continues at the next start", survival],
+    ["finishes within `drainMs`, else 503", agents],
+  ],
+  "the workflow or agent is removed before the next start": [
+    ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
+    ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
+    ["ends without an answer; the message of the user stays", survival],
+    lost,
+  ],
+  "the machine is lost": [file, file, file, lost],
+};
+
+describe("docs/durability.md", () => {
+  it("says what survives what, as the suites show it", () => {
+    const [head, ...rows] = readTable("What survives what");
+    expect(head!.slice(1)).toEqual([
+      "a workflow step",
+      "`andAgent`",
+      "a turn with a conversation",
+      "a call without one",
+    ]);
+    const texts = Object.entries(expected).map(([event, cells]) => [event, ...cells.map(([text]) => text)]);
+    expect(rows).toEqual(texts);
+  });
+
+  it("names suites that exist", () => {
+    const suites = Object.values(expected).flatMap((cells) => cells.flatMap(([, shownBy]) => shownBy ?? []));
+    expect([...new Set(suites)].filter((suite) => !existsSync(suite))).toEqual([]);
+  });
+});
