@@ -1,8 +1,13 @@
 // Calls an agent whose model answers at once: `text`, compared with bare node:http and with the AI SDK alone behind
-// node:http. Then 50 concurrent streams of 500 deltas. Usage: node bench/agents.mjs [rounds] [seconds] (after npm run
-// build)
+// node:http. Then 50 concurrent streams of 500 deltas, the commits of a turn of a conversation, and the heap of an open
+// stream. AGAINST=<folder of another commit, built> compares with that commit. Usage: node bench/agents.mjs [rounds]
+// [seconds] (after npm run build)
 import { once } from "node:events";
 import { createServer as createHttpServer, request as httpRequest } from "node:http";
+import { loadavg } from "node:os";
+import { resolve as resolvePath } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { compare, measure, startVariants } from "./harness.mjs";
 
 const usage = {
@@ -26,6 +31,19 @@ const model = {
       for (let n = 0; n < deltas; n++) yield { type: "text-delta", id: "1", delta: `word${n} ` };
       yield { type: "text-end", id: "1" };
       yield { type: "finish", ...end };
+    }
+    return { stream: ReadableStream.from(parts()) };
+  },
+};
+/** Streams a few words, and never ends. */
+const endless = {
+  ...model,
+  async doStream() {
+    async function* parts() {
+      yield { type: "stream-start", warnings: [] };
+      yield { type: "text-start", id: "1" };
+      for (let n = 0; n < 20; n++) yield { type: "text-delta", id: "1", delta: `word${n} ` };
+      await new Promise(() => {});
     }
     return { stream: ReadableStream.from(parts()) };
   },
@@ -64,13 +82,84 @@ const variants = {
       return { ...data, text };
     });
   },
-  async agentserve() {
-    const { createServer, defineAgent, embedded } = await import("../dist/index.mjs");
-    const agent = defineAgent({ id: "instant", instructions, model });
-    const server = createServer({ agents: [agent], backend: embedded({ path: ":memory:" }) });
-    return (await server.listen({ port: 0 })).port;
-  },
+  agentserve: () => serveAgents("../dist/index.mjs"),
+  ...(process.env.AGAINST && { before: () => serveAgents(resolvePath(process.env.AGAINST, "dist/index.mjs")) }),
 };
+
+async function serveAgents(file) {
+  const { createServer, defineAgent, embedded } = await import(file);
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  const server = createServer({
+    agents: [
+      defineAgent({ id: "instant", instructions, model }),
+      defineAgent({ id: "endless", instructions, model: endless }),
+    ],
+    backend: embedded({ path: ":memory:" }),
+    server: { limits: { modelGapMs: 3_600_000 } },
+    configureApp: (app) =>
+      app.get("/heap", () => {
+        collect();
+        return process.memoryUsage().heapUsed;
+      }),
+  });
+  return (await server.listen({ port: 0 })).port;
+}
+
+/** Begins a turn of a conversation by `chat`. */
+async function chat(port, agent, conversationId) {
+  const input = [{ id: "question", role: "user", parts: [{ type: "text", text: "hi" }] }];
+  const response = await fetch(`http://127.0.0.1:${port}/agents/${agent}/chat`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ id: conversationId, input }),
+  });
+  if (!response.ok) throw new Error(await response.text());
+  return response;
+}
+
+async function readCommits(port) {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return Number(/^agentserve_store_write_duration_seconds_count (\d+)/m.exec(text)?.[1] ?? 0);
+}
+
+/** Counts the commits of turns with one model call, one after the other. */
+async function countCommits(port, turns) {
+  const before = await readCommits(port);
+  for (let n = 0; n < turns; n++) await (await chat(port, "instant", `commits-${n}`)).text();
+  await new Promise((resolve) => setTimeout(resolve, 200)); // the last turn ends after its stream
+  return ((await readCommits(port)) - before) / turns;
+}
+
+const readHeap = async (port) => Number(await (await fetch(`http://127.0.0.1:${port}/heap`)).text());
+
+/** Opens streams of turns that do not end. Returns the heap of each in KB, connections included. */
+async function measureHeap(port, streams) {
+  await openStreams(port, 20, "warm");
+  const before = await readHeap(port);
+  await openStreams(port, streams, "open");
+  return ((await readHeap(port)) - before) / streams / 1_024;
+}
+
+const opened = [];
+async function openStreams(port, count, name) {
+  for (let n = 0; n < count; n++) await readWords(await chat(port, "endless", `${name}-${n}`));
+}
+
+async function readWords({ body }) {
+  const reader = body.getReader();
+  opened.push(reader);
+  let text = "";
+  while (!text.includes("word19")) text += Buffer.from((await reader.read()).value).toString();
+}
+
+/** Opens further streams of one turn. Returns the heap of each in KB. */
+async function measureReaders(port, readers) {
+  const before = await readHeap(port);
+  for (let n = 0; n < readers; n++)
+    await readWords(await fetch(`http://127.0.0.1:${port}/agents/endless/chat/open-0/stream`));
+  return ((await readHeap(port)) - before) / readers / 1_024;
+}
 
 /** Opens `count` streams at once and reads them to the end. */
 async function readStreams(port, count) {
@@ -130,5 +219,17 @@ if (servers) {
   console.log(
     `1 stream of ${deltas} deltas  ${Math.round(one.eventsPerSecond)} events/s  first event after ${one.first.toFixed(1)} ms`,
   );
+  const { before, agentserve } = servers;
+  if (before) await compare({ before, agentserve }, request, { rounds, connections: 16 });
+  for (const [name, server] of Object.entries({ ...(before && { before }), agentserve })) {
+    const commits = await countCommits(server.port, 100);
+    const heap = await measureHeap(server.port, 500);
+    console.log(
+      `${name.padEnd(10)} ${commits.toFixed(2)} commits per turn  ${heap.toFixed(1)} KB heap per open stream`,
+    );
+  }
+  const more = await measureReaders(agentserve.port, 500);
+  console.log(`${more.toFixed(1)} KB heap per further reader of a stream`);
+  console.log(`load of the machine ${loadavg()[0].toFixed(1)}`);
   for (const { child } of Object.values(servers)) child.kill();
 }
