@@ -50,12 +50,16 @@ export function withObject(parts: UiParts, object: unknown): UiParts {
   });
 }
 
-/** Ends the parts of a message that was stopped: a text is what it was, and a tool without its whole input is left out. */
+/**
+ * Ends the parts of a message that was stopped: a text is what it was. A tool without its whole input is left out, and so is a
+ * step without a part.
+ */
 export function toStopped(parts: UiParts): UiParts {
-  return parts.flatMap((part) => {
+  const ended = parts.flatMap((part) => {
     if ((part.type === "text" || part.type === "reasoning") && part.state === "streaming") {
       return part.text === "" ? [] : [{ ...part, state: "done" as const }];
     }
     return "state" in part && part.state === "input-streaming" ? [] : [part];
   });
+  return ended.slice(0, ended.findLastIndex(({ type }) => type !== "step-start") + 1);
 }

@@ -10,7 +10,7 @@ import { chosenBackend } from "../../harness/backends.ts";
 import { toLine } from "../../harness/react.ts";
 import { startServer, type Target, type TestServer } from "../../harness/server.ts";
 
-const instructions = "Never say the word quetzalcoatl.";
+export const instructions = "Never say the word quetzalcoatl.";
 export const sockets = ["dev", "start"] as const;
 
 /** On the embedded backend a turn survives its client and its failure: the user's message stays. Elsewhere nothing does. */
@@ -46,7 +46,7 @@ export async function open(
 }
 
 /** Converts a prompt to lines. The instructions must be its first message. */
-function toLines([system, ...prompt]: LanguageModelV4Prompt): string[] {
+export function toLines([system, ...prompt]: LanguageModelV4Prompt): string[] {
   expect(system).toMatchObject({ role: "system", content: instructions });
   return prompt.map(({ role, content }) => {
     expect(role).not.toBe("system");
