@@ -1,5 +1,5 @@
-// Each of these changes makes a test of this file fail: a log that begins with the attached reader; `find` without the user or the
-// agent; `attach` without `before`; an `after` that is not compared; `#isOld` that is never true.
+// Each of these changes makes a test of this file fail: `attach` without `before`; an `after` that is not compared; `#isOld` that is
+// never true.
 import { createClock, createServer } from "agentserve/testing";
 import { readUIMessageStream, tool, type UIMessage, type UIMessageChunk } from "ai";
 import { expect, it } from "vitest";

@@ -1,5 +1,5 @@
 // Each of these changes makes a test of this file fail: a reader that leaves ends its turn; `continues` without the agent or
-// without the client; `#mayDetach` without one of its limits; a turn that counts as detached while its request has not read yet.
+// without the client; `#mayDetach` without one of its limits.
 import { expect, it } from "vitest";
 import { until, within } from "../../harness/waiting.ts";
 import { chat, chatBody, createPlannedModel, describeTurns, isText, linesOf, openReader, read } from "./turn-server.ts";

@@ -1,5 +1,5 @@
-// Each of these changes makes a test of this file fail: a turn that ends with its request; an id that is not that of the answer;
-// `object` that is stored as the model wrote it; a limit that counts only turns that run.
+// Each of these changes makes a test of this file fail: a waiting turn that ends with its request; `object` that is stored as the
+// model wrote it; a limit that counts only turns that run.
 import { expect, it } from "vitest";
 import { until } from "../../harness/waiting.ts";
 import { createPlannedModel, describeTurns, linesOf, read, stored, toAgent, unique } from "./turn-server.ts";

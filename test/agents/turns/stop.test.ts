@@ -1,5 +1,5 @@
-// Each of these changes makes a test of this file fail: an answer that is not stored, or without `stopped`; open tool calls without
-// an end, or one that has ended in time stored as `Stopped`; `stop` without the user or the id; a stop that is logged as an error.
+// Each of these changes makes a test of this file fail: an answer without `stopped`; a tool that has ended in time stored as
+// `Stopped`; a step without a part that is stored; a stream without `start`; turns found without their user or their agent.
 import { defineTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
