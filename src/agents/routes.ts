@@ -257,7 +257,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       yields: true,
       query: v.object({ ...UserQuery.entries, after: id, sdk: v.optional(v.picklist(["5", "6", "7"]), "7") }),
       responses: { 200: events(ChatChunk), 204: nothing },
-      errors: { 404: errors[404], 503: errors[503] },
+      errors,
       find: findCallable,
       handle({ found: { definition }, params, query, identity }) {
         const key = toKey(definition, params, query, identity);
