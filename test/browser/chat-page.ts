@@ -10,6 +10,8 @@ export interface ChatPage {
   chat: UseChatHelpers<UIMessage>;
   /** The chunks that the page was sent since it was loaded. */
   readonly heard: UIMessageChunk[];
+  /** The number of responses since it was loaded. The first one is about the answer to resume. */
+  readonly responses: number;
 }
 declare global {
   interface Window {
@@ -33,11 +35,13 @@ const transport = new sdk.DefaultChatTransport({
   }),
   fetch: async (url, init) => {
     const response = await fetch(url, init);
+    responses++;
     void listen(response.clone());
     return response;
   },
 });
 
+let responses = 0;
 const heard: UIMessageChunk[] = [];
 async function listen(response: Response): Promise<void> {
   const lines = (await response.text()).split("\n");
@@ -57,7 +61,16 @@ function Chat() {
       if (!isAbort && !isDisconnect && !isError) save(all);
     },
   });
-  useLayoutEffect(() => void (window.page = { chat, heard }));
+  useLayoutEffect(
+    () =>
+      void (window.page = {
+        chat,
+        heard,
+        get responses() {
+          return responses;
+        },
+      }),
+  );
   const items = chat.messages.map(({ id: key, role, parts }) =>
     createElement("li", { key, className: role }, JSON.stringify(parts)),
   );

@@ -80,7 +80,9 @@ describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat({ resume: true }
       async visit(profile) {
         const page = await profile.newPage();
         await page.goto(`${server.url}/pages/${version}?agent=helper&id=${ids.get(profile)}&version=${version}`);
-        return createTab(page);
+        const tab = createTab(page);
+        await tab.isLoaded();
+        return tab;
       },
     };
   }
@@ -180,9 +182,12 @@ interface Tab {
   answerTool(name: string, output: string): Promise<void>;
   approve(): Promise<void>;
   reload(): Promise<void>;
+  /** Waits until the page knows if there is an answer to resume. */
+  isLoaded(): Promise<void>;
   /** Waits until the page has this status, and this text in the answer. */
   shows(status: string, text: string): Promise<void>;
   messages(): Promise<UIMessage[]>;
+  /** Returns the chunks of an answer that has ended. */
   heard(): Promise<UIMessageChunk[]>;
 }
 
@@ -194,6 +199,7 @@ function createTab(page: Page): Tab {
       last: document.querySelector("li.assistant:last-child")?.textContent ?? "",
       error: window.page?.chat.error?.message,
     }));
+  const isLoaded = () => until(() => page.evaluate(() => window.page?.responses > 0), "the page to look for an answer");
   return {
     async send(text) {
       await until(async () => (await look()).status === "ready", "the page");
@@ -214,7 +220,11 @@ function createTab(page: Page): Tab {
         const part = messages.at(-1)!.parts.find(({ type }) => type === "tool-pay") as { approval: { id: string } };
         void addToolApprovalResponse({ id: part.approval.id, approved: true });
       }),
-    reload: async () => void (await page.reload()),
+    async reload() {
+      await page.reload();
+      await isLoaded();
+    },
+    isLoaded,
     async shows(status, text) {
       let now: Awaited<ReturnType<typeof look>> | undefined;
       const isShown = async (): Promise<boolean> => {
@@ -224,7 +234,10 @@ function createTab(page: Page): Tab {
       await until(isShown, () => `${status} with ${text}: ${JSON.stringify(now)}`);
     },
     messages: () => page.evaluate(() => window.page.chat.messages),
-    heard: () => page.evaluate(() => window.page.heard),
+    async heard() {
+      await until(() => page.evaluate(() => window.page.heard.at(-1)?.type === "finish"), "the last chunk");
+      return page.evaluate(() => window.page.heard);
+    },
   };
 }
 
