@@ -48,7 +48,11 @@ export function guard(mark: (point: Point) => void) {
   };
   Store.prototype.add = function (this: Store, ...args: Parameters<Store["add"]>) {
     const row = args.find((one) => typeof one === "object" && "kind" in one)!;
-    const isIt = (key: string): boolean => key.endsWith(`/${toPath(row.key)}`);
+    const path = toPath(row.key);
+    // Every turn has the same path. The one before may still be about to end.
+    const isMeant = (key: string): boolean =>
+      path !== "turn" || this.stateOf(args[0])!.execution.input.includes(JSON.stringify(key.slice(0, -"/turn".length)));
+    const isIt = (key: string): boolean => key.endsWith(`/${path}`) && isMeant(key);
     around("entry", isIt, () => add.apply(this, args));
   };
   RecordTable.prototype.add = function (this: RecordTable, ...args) {
