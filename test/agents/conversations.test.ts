@@ -3,6 +3,7 @@
 // a regenerate that drops nothing; a window of 42, or not cut at a message of the user's; a conversation that users share;
 // a history taken from the client; a turn that failed or did not match its schema, and is stored; 33 who wait; somebody
 // who leaves and stays in the line; a turn refused for the disk, and stored later; `memory: false` ignored.
+import { isDurable } from "./chat/chat-server.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -129,6 +130,12 @@ class Oracle {
     return last.slice(last.findIndex((line) => line.startsWith("user: ")));
   }
 
+  /** The question of a turn without an answer, unless it was to replace messages. */
+  keep(key: string, request: Request): void {
+    const { before } = this.place(key, request);
+    if (before.length === this.of(key).length) this.store(key, request, []);
+  }
+
   /** The turn, whole. */
   store(key: string, request: Request, answered: readonly Entry[]): void {
     const { before, fresh } = this.place(key, request);
@@ -160,7 +167,13 @@ function toMessage({ id, line }: Entry, hook: boolean): object {
 
 function toBody({ way, sent, regenerate, hook, userId, conversationId, name, what }: Turn): object {
   const providerOptions = { test: { name, what } };
-  const options = { ...(userId !== undefined && { userId }), conversationId, providerOptions };
+  const leaves = what === "hang" || what === "pause";
+  const options = {
+    ...(userId !== undefined && { userId }),
+    conversationId,
+    providerOptions,
+    ...(leaves && { onDisconnect: "abort" }),
+  };
   const [first] = sent;
   const isPlain = sent.length === 1 && first!.id === undefined && way !== "chat" && !hook;
   const input = isPlain ? first!.line.slice("user: ".length) : sent.map((entry) => toMessage(entry, hook));
@@ -198,6 +211,7 @@ class World {
       const tool = what === "tool" ? [`assistant: calls look ${input}`, `tool: gives look ${input}`] : [];
       const goesOn = asked.filter((one) => one.again && one.name === name);
       expect(goesOn.map((one) => one.lines)).toEqual(tool.length > 0 ? [[...lines, ...tool]] : []);
+      if (!isAnswered(what) && isDurable) this.oracle.keep(keyOf(turn), turn);
       if (!isAnswered(what)) continue;
       const text = way === "object" || way === "stream-object" ? objectOf(name) : answerOf(name);
       const answered = [...tool, `assistant: ${text}`].map((line) => ({ id: answerIds[index], line }));
@@ -562,7 +576,7 @@ describe.each(Object.entries(faults))("while the store is %s", (name, begin) => 
   // Never fits into what is left of a page.
   const pad = "x".repeat(6_000);
 
-  it("a turn is refused as a whole: 503, or an error that ends its stream; later nothing of it is there", async () => {
+  it("a turn that has begun waits, and is there as a whole later; a new one is refused, and leaves nothing", async () => {
     const backend = onFile(path); // which is made to fail
     const server = await startServer("in process", { config: agents, backend });
     onTestFinished(() => server.close());
@@ -573,17 +587,25 @@ describe.each(Object.entries(faults))("while the store is %s", (name, begin) => 
     const answers = turns.map((turn) => server.post(pathOf(turn), toBody(turn)));
     await Promise.all(turns.map((turn) => gates.reached(turn.name)));
     const end = begin(path);
+    const refused = await server.post("/agents/talker/text", {
+      input: pad,
+      options: { conversationId: "another", providerOptions: { test: { name: `refused while ${name}`, what: "ok" } } },
+    });
+    expect([refused.status, refused.body]).toEqual([503, { success: false, error: expect.stringMatching(/storage/i) }]);
+    expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
     for (const turn of turns) gates.open(turn.name);
-    const [text, stream, chat] = await Promise.all(answers);
-    expect([text!.status, text!.body]).toEqual([503, { success: false, error: expect.stringMatching(/storage/i) }]);
-    expect(text!.headers.get("retry-after")).toMatch(/^\d+$/);
-    expect(stream!.events.at(-1)).toEqual({ type: "error", error: expect.stringMatching(/storage/i) });
-    expect(chat!.events.at(-1)).toEqual({ type: "error", errorText: expect.stringMatching(/storage/i) });
+    await expect.poll(() => server.logs).toContainEqual(expect.objectContaining({ level: "error" })); // it has lasted
     end();
+    const [text, stream, chat] = await Promise.all(answers);
+    expect(text!.status).toBe(200);
+    expect(stream!.events.at(-1).type).toBe("finish");
+    expect(chat!.events.at(-1).type).toBe("finish");
     const after = some.map((way) => toTurn(`of ${way}`, { way }));
     for (const [index, turn] of after.entries()) {
       expect((await server.post(pathOf(turn), toBody(turn))).status).toBe(200);
-      expect(askedOf(turn)).toEqual([[...linesOf(before[index]!), `user: ${turn.name}`]]);
+      const own = turns[index]!;
+      const lines = [`user: ${pad}`, `assistant: ${answerOf(own.name)}`];
+      expect(askedOf(turn)).toEqual([[...linesOf(before[index]!), ...lines, `user: ${turn.name}`]]);
     }
   });
 

@@ -136,7 +136,8 @@ it("every event of a stream is one that the docs list, with the fields that they
     for (const name of required) expect(fields, `${type} without ${name}`).toHaveProperty(name);
   }
   const sent = new Set([...events.map(({ type }) => type), ...(isLowestSdk ? ["ping"] : [])]);
-  expect(sent).toEqual(new Set(documented.keys()));
+  // Only a turn that is stopped has it: test/agents/turns/stop.test.ts.
+  expect(sent).toEqual(new Set([...documented.keys()].filter((type) => type !== "abort")));
   for (const { text } of [first, second, third]) expect(text).not.toContain("SENTINEL");
 
   // What they say.

@@ -1,3 +1,4 @@
+import { clientLeft } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 
 type Delta = Extract<StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
@@ -18,7 +19,8 @@ interface Cursor {
  * G1. Every reader gets all parts from the first one on, in the same order. A reader has a place in the log, and no buffer of
  *     its own: many deltas that it has not taken are one delta for it.
  * G2. The log holds the answer once. Its size is bounded by `limits.executionBytes`, with which a longer turn fails.
- * G3. A failure before the first part is thrown to readers. A later one is the last part.
+ * G3. A failure before the first part is thrown to readers. A later one is the last part. A reader that leaves before the
+ *     first part gets a 499 thrown.
  */
 export class AnswerLog {
   readonly #entries: Entry[] = [];
@@ -87,7 +89,9 @@ export class AnswerLog {
         else if (this.#isOver) break;
         else await this.#change((resume) => (wake = resume));
       }
-      if (this.#failure && this.#entries.length === 0 && !signal.aborted) throw this.#failure.error;
+      if (cursor.entry > 0 || cursor.text > 0) return;
+      if (signal.aborted) throw clientLeft();
+      if (this.#failure) throw this.#failure.error;
     } finally {
       signal.removeEventListener("abort", leave);
       this.#cursors.delete(cursor);
