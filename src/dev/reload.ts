@@ -51,6 +51,8 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
   const watched = new Set<string>();
   /** The times of writes that the watcher has missed. */
   const reported = new Map<string, number>();
+  /** The removed files that were reported. */
+  const gone = new Set<string>();
   const pending = new Set<string>();
   let working: Promise<void> | undefined;
   let load: PatientLoad | undefined;
@@ -69,21 +71,30 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
     if (!working) onChange([...missing.filter((file) => existsSync(file)), ...unreported()]);
   }, followMs).unref();
 
-  /** The files that were written after they were read, if the watcher should have reported that by now: it can miss a write. */
+  /**
+   * The files that were written or removed after they were read, if the watcher should have reported that by now: it can miss
+   * a write, and the removal of a file that it has just begun to watch.
+   */
   function unreported(): string[] {
     const readAt = loader.beganAt();
     const late = Date.now() - followMs;
-    return [...fixed, ...known].filter((file) => {
+    const removed = loader.files().filter((file) => !gone.has(file) && !existsSync(file));
+    const written = [...fixed, ...known].filter((file) => {
       const writtenAt = attempt(() => statSync(file).mtimeMs) ?? 0;
       if (writtenAt <= readAt || writtenAt >= late || writtenAt === reported.get(file)) return false;
       reported.set(file, writtenAt); // where the clock of files is ahead of ours, it stays later than the read
       return true;
     });
+    return [...removed, ...written];
   }
 
   function onChange(files: Iterable<string>): void {
     for (const file of files) {
-      if (!existsSync(file)) watched.delete(file); // watched again if it comes back
+      if (existsSync(file)) gone.delete(file);
+      else {
+        gone.add(file);
+        watched.delete(file); // watched again if it comes back
+      }
       if (isOurs(file)) pending.add(file);
     }
     if (pending.size === 0 || closed) return;
