@@ -25,7 +25,7 @@ import { Talker } from "./talker.ts";
 
 const given = process.env["SEED"];
 const firstSeed = Number(given ?? Date.now() % 1_000_000);
-// Few at quick size: in about one of 60, an event that is in the mailbox is not handed out after a failed write.
+// Few at quick size: in about one of 60, an execution waits for an event that is in the mailbox. The cause is not known.
 const seeds = given === undefined ? bySize(3, 500) : Number(process.env["SEEDS"] ?? 1);
 const executions = bySize(60, 200);
 const conversations = 20;
