@@ -8,6 +8,8 @@ export async function retry(client: Client, witness: Witness): Promise<void> {
   const isLast = witness.failures.length >= plan.retries;
   if (isLast) lives.mend!(witness.id);
   const from = witness.retry();
+  // Counted before the calls: a read beside them can see the next failure.
+  const failed = witness.failures.length;
   const { version } = witness;
   // A rival who comes late must not find the next failure, which would be his.
   const rivals = plan.rivals && isLast ? 2 : 1;
@@ -22,7 +24,8 @@ export async function retry(client: Client, witness: Witness): Promise<void> {
   if (winners.length > 1) witness.fail("was retried twice");
   if (replies.every((reply) => reply && isRefused(witness, reply)))
     witness.fail(`could not be retried: ${JSON.stringify(replies[0]!.body)}`);
-  if (winners.length === 0) return checkUnretried(client, witness, { from, isRefused: replies.some(Boolean) });
+  if (winners.length === 0)
+    return checkUnretried(client, witness, { from, failed, isRefused: replies.some(Boolean) });
   const [reply] = winners;
   if (reply!.status === 500 && isLast) witness.fail(`failed when it was mended: ${JSON.stringify(reply!.body)}`);
   const isNews = witness.version === version;
@@ -49,10 +52,9 @@ async function checkTaken(client: Client, witness: Witness): Promise<void> {
 async function checkUnretried(
   client: Client,
   witness: Witness,
-  { from, isRefused: isOver }: { from: number; isRefused: boolean },
+  { from, failed, isRefused: isOver }: { from: number; failed: number; isRefused: boolean },
 ): Promise<void> {
   const { lives } = client;
-  const failed = witness.failures.length;
   const found = await client.lookUntilAnswered(witness);
   if (found === "missing") return witness.fail("is gone");
   if (witness.retriesTaken === failed) return;
