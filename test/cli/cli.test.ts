@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { agentserve, bin, run, withoutActivity } from "../harness/cli.ts";
+import { holdDefaultPort } from "../harness/default-port.ts";
 import { createProject } from "../harness/project.ts";
 
 const config = `import { defineConfig } from "agentserve";\nexport default defineConfig({ server: { port: 0 } });\n`;
@@ -203,12 +204,10 @@ export const w = defineWorkflow({ id: "w" })
 describe("the default port", () => {
   const files = { "agents.config.ts": "export default {};\n" };
   it("moves to the next free one in dev, and is an error in start", async () => {
-    const first = agentserve(["dev"], { cwd: createProject(files) });
-    await first.waitFor(url);
-    const second = agentserve(["dev"], { cwd: createProject(files) });
-    const [, port] = await second.waitFor(url);
+    await holdDefaultPort();
+    const [, port] = await agentserve(["dev"], { cwd: createProject(files) }).waitFor(url);
     expect(Number(port)).toBeGreaterThan(3141);
-    const third = await agentserve(["start"], { cwd: createProject(files) }).ended;
-    expect([third.code, third.stderr]).toEqual([1, expect.stringContaining("error Port 3141 is already in use")]);
+    const { code, stderr } = await agentserve(["start"], { cwd: createProject(files) }).ended;
+    expect([code, stderr]).toEqual([1, expect.stringContaining("error Port 3141 is already in use")]);
   });
 });

@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { agentserve, type Child } from "../harness/cli.ts";
+import { freePort } from "../harness/free-port.ts";
 import { createProject } from "../harness/project.ts";
 import { heard, serve } from "./call/stage.ts";
 
@@ -195,8 +196,8 @@ describe("agentserve logs", () => {
 
   it("follows, prints each record once, and reconnects to a server that was restarted", async () => {
     await open();
-    const first = await serve(cwd);
-    const port = new URL(first.url).port;
+    const port = String(await freePort());
+    const first = await serve(cwd, ["--port", port]);
     const at = (executionId: string) =>
       fetch(`${first.url}/workflows/pay/execute`, {
         method: "POST",

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
+import { holdDefaultPort } from "../harness/default-port.ts";
 import { createProject } from "../harness/project.ts";
 
 const workflow = `import { defineWorkflow } from "agentserve";
@@ -40,9 +41,9 @@ it("Ctrl+C does not wait for a step in flight, which runs again at the next star
 it("names the port that it uses in place of the default one", async () => {
   const env = { ...process.env, PORT: undefined, HOST: undefined } as never;
   const empty = { cwd: createProject({ "agents.config.ts": "export default {};\n" }), env };
-  const servers = [agentserve(["dev", "--data", ":memory:"], empty), agentserve(["dev", "--data", ":memory:"], empty)];
-  const urls = await Promise.all(servers.map((server) => server.waitFor(/http:\/\/127\.0\.0\.1:(\d+)/)));
-  const moved = servers[urls.findIndex(([, port]) => port !== "3141")]!;
-  const [, port] = await moved.waitFor(/! port 3141 is in use · using (\d+)\n/);
-  expect(urls.map(([, one]) => one)).toContain(port);
+  await holdDefaultPort();
+  const server = agentserve(["dev", "--data", ":memory:"], empty);
+  const [, used] = await server.waitFor(/http:\/\/127\.0\.0\.1:(\d+)/);
+  const [, port] = await server.waitFor(/! port 3141 is in use · using (\d+)\n/);
+  expect(used).toBe(port);
 });

@@ -1,7 +1,6 @@
-import { createServer } from "node:net";
-import { once } from "node:events";
 import { expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
+import { freePort } from "../harness/free-port.ts";
 import { createProject } from "../harness/project.ts";
 
 const files = {
@@ -14,20 +13,11 @@ const headers = { "content-type": "application/json" };
 const execute = (url: string) =>
   fetch(`${url}/workflows/w/execute`, { method: "POST", headers, body: JSON.stringify({ input: {} }) });
 
-async function findPort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as import("node:net").AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
 it("a server that waits for the store has its port open: requests wait, and are answered when it has the store", async () => {
   const cwd = createProject(files);
   const first = agentserve(["start", "--port", "0"], { cwd });
   const [url] = await first.waitFor(/http:\/\/\S+:\d+/);
-  const port = await findPort();
+  const port = await freePort();
   const next = `http://127.0.0.1:${port}`;
   const second = agentserve(["start", "--port", String(port)], { cwd });
   const statusOf = (path: string) =>
@@ -55,7 +45,7 @@ it("requests that wait get 503 if the store stays in use", async () => {
   const cwd = createProject(files);
   const first = agentserve(["start", "--port", "0"], { cwd });
   await first.waitFor(/http:\/\/\S+:\d+/);
-  const port = await findPort();
+  const port = await freePort();
   const second = agentserve(["start", "--port", String(port)], { cwd });
   const next = `http://127.0.0.1:${port}`;
   await expect

@@ -1,33 +1,17 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../harness/free-port.ts";
 import { patienceMs } from "../harness/patience.ts";
+
+export { freePort };
 
 const binary = join(
   import.meta.dirname,
   `server/node_modules/@restatedev/restate-server-${process.platform}-${process.arch}/bin/restate-server`,
 );
-
-/**
- * A free port of the loopback address. It is outside of the range from which the system takes ports by itself: nothing else
- * takes it before it is used.
- */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(10_000, 32_000);
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false));
-      server.listen(port, "127.0.0.1", () => resolve(true));
-    });
-    await new Promise((resolve) => server.close(resolve));
-    if (isFree) return port;
-  }
-}
 
 /** A real restate-server with its own folder and ports. */
 export class RestateServer {

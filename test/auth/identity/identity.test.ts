@@ -1,12 +1,11 @@
 // Each of these changes makes tests of this file fail: a client's `context.user`, `context.userId` or `options.userId` that
 // counts beside a provider; the user in `state.context`; a user that requests share and can change; a payload that mapUser
 // changed, kept for the next request; a resumer who becomes the user; a token, a host name or a provider's fault in an answer.
-import { createServer as createTcpServer } from "node:net";
-import { once } from "node:events";
 import { createToken, defineWorkflow, jwtAuth, ServeError, type AuthProvider } from "agentserve";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Answer } from "../../harness/client.ts";
+import { freePort } from "../../harness/free-port.ts";
 import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { bodyWith, headers as claimedHeaders, query as claimedQuery, resumeBody } from "./claims.ts";
@@ -511,11 +510,7 @@ describe("verifyToken", () => {
   });
 
   it("that really cannot connect does not say where, and the log says that", async () => {
-    const closed = createTcpServer().listen(0, "127.0.0.1");
-    await once(closed, "listening");
-    const { port } = closed.address() as { port: number };
-    closed.close();
-    await once(closed, "close");
+    const port = await freePort();
     const { status, error, text, logs } = await ask(
       provider(async () => (await fetch(`http://127.0.0.1:${port}/verify`)).json()),
     );

