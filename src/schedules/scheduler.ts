@@ -184,7 +184,9 @@ export class Scheduler {
     if (stored.doneAt <= now + lateMs) entry.due = entry.due.filter((at) => at > stored.doneAt);
     const { heldAt } = stored;
     const [live] = entry.due;
-    const next = heldAt ?? (entry.catchUpMs > 0 ? stored.missed?.[0] : undefined) ?? live;
+    const missedAt = entry.catchUpMs > 0 ? stored.missed?.[0] : undefined;
+    const oldestAt = Math.min(heldAt ?? Infinity, missedAt ?? Infinity);
+    const next = oldestAt < Infinity ? oldestAt : live;
     if (next === undefined) return "done";
     if (!(await this.#isTaken(definition, next))) {
       await this.#start(definition, next);

@@ -356,6 +356,18 @@ describe("ticks that came while no server ran", () => {
     gates.open("10:08:00");
   });
 
+  it("begin before one that came later and is held by overlap queue", async () => {
+    const schedule = () => each(slow, { catchUp: "1h", overlap: "queue" });
+    await start([schedule()]);
+    await restart([schedule()], "3m");
+    await clock.advance("1m");
+    for (const [index, time] of ["10:01:00", "10:02:00", "10:03:00", "10:04:00"].entries()) {
+      expect(began.slice(index)).toEqual([time]);
+      gates.open(time);
+      await clock.advance("10s");
+    }
+  });
+
   it("wait on while live ticks come, also over a restart; live ones that were left out are not made up", async () => {
     const schedule = () => each(asking, { catchUp: "1h" });
     const resume = (time: string) =>
