@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect } from "vitest";
 import { agentserve, type Child } from "../../harness/cli.ts";
@@ -63,17 +63,25 @@ async function openDev({ tools }: World): Promise<{ child: Child; cwd: string; u
 /** The save that is reported so. */
 function save(cwd: string, what: string, next = ""): void {
   const [kind, id, change] = what.split(" ");
-  const file = join(cwd, `${kind}s`, `${id}.ts`);
+  const file = join(`${kind}s`, `${id}.ts`);
   if (what === "agents.config.ts changed" && next.startsWith("! port")) {
-    return writeFileSync(join(cwd, "agents.config.ts"), config("8080"));
+    return write(cwd, "agents.config.ts", config("8080"));
   }
-  if (kind === "workflow" && change === "changed") return appendFileSync(file, "// saved\n");
+  if (kind === "workflow" && change === "changed")
+    return write(cwd, file, `${readFileSync(join(cwd, file), "utf8")}// saved\n`);
   if (kind === "agent" && change === "added") {
     const agent = readTemplate("starter")["agents/assistant.ts"]!.replace(`id: "assistant"`, `id: "${id}"`);
-    mkdirSync(dirname(file), { recursive: true });
-    return writeFileSync(file, agent);
+    return write(cwd, file, agent);
   }
   throw new Error(`Nobody knows which save is reported as ${JSON.stringify(what)}`);
+}
+
+/** Replaces a file in one step, as most editors do: one that is written in place may be reported twice. */
+function write(cwd: string, file: string, text: string): void {
+  const saving = join(cwd, ".saving");
+  writeFileSync(saving, text);
+  mkdirSync(dirname(join(cwd, file)), { recursive: true });
+  renameSync(saving, join(cwd, file));
 }
 
 const withoutTime = (line: string): string => line.replace(/\d+ ms$/, "… ms");
