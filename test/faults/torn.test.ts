@@ -14,10 +14,10 @@ import { createClient, parseEvents, type Answer, type Client, type Init } from "
 import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
+import { seed } from "../harness/seed.ts";
 import { bySize } from "../harness/size.ts";
 import { patienceMs } from "../harness/patience.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-torn-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -10,6 +10,7 @@ import { toProject } from "../../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../../src/server/create.ts";
 import { Random } from "../../faults/kills/plan.ts";
 import { createTestLogger, startServer, type LogRecord } from "../../harness/server.ts";
+import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { shadows } from "./app.ts";
 import { plain, spell, type Spelling } from "./make.ts";
@@ -18,7 +19,6 @@ import { rows, take } from "./sentinels.ts";
 import { createInside, createLane, toBytes, type Reply, type Way } from "./wire.ts";
 import { invalid, secret, toConfig, valid, type World } from "./world.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const lanes = 8;
 const worlds: readonly World[] = [
   { title: "opt-in mode" },

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createProject } from "../../harness/project.ts";
+import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { drainFiles, SlowServer } from "./drain.ts";
 import { callsOf, Execution } from "./executions.ts";
@@ -21,7 +22,6 @@ import { needsTool } from "./turns.ts";
 import { keysOf } from "./workload.ts";
 import { Random } from "../kills/plan.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const timeout = 600_000;
 const folder = mkdtempSync(join(tmpdir(), "agentserve-agents-"));
 let worlds = 0;

@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
+import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { within } from "../../harness/waiting.ts";
 import { Random } from "../kills/plan.ts";
 import { createCrashing, type Crashing, type Life } from "./crashing.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const timeout = bySize(600_000, 7_200_000);
 /** The deaths by memory that are wanted, and the executions in flight at the first of each round. */
 const deaths = bySize(2, 10);

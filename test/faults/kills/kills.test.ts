@@ -10,6 +10,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
+import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { killAtRandom } from "./at-random.ts";
 import { checkFile, isAbsent } from "./file.ts";
@@ -18,7 +19,6 @@ import { Lives } from "./process.ts";
 import { isOfWaits, points, toName, type Point } from "./points.ts";
 import { noFigures, World, type Figures } from "./world.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const timeout = 600_000;
 const folder = mkdtempSync(join(tmpdir(), "agentserve-kills-"));
 const figures = { atRandom: noFigures(), atPoints: noFigures(), atWaits: noFigures() };

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
+import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { Lives } from "../agents/lives.ts";
 import { readLog } from "../agents/log.ts";
@@ -14,7 +15,6 @@ import { createTurnProvider } from "./model.ts";
 import { recordedTools, targets } from "./target.ts";
 import { checkTurn, type ToolRun } from "./turn.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 afterAll(() => console.log(`SEED=${seed}`));
 
 describe.each(targets)("a turn of $name", (target) => {

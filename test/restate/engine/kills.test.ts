@@ -9,9 +9,9 @@ import { Lives } from "../../faults/kills/process.ts";
 import { noFigures, World } from "../../faults/kills/world.ts";
 import { patientTimeouts } from "../../harness/patience.ts";
 import { freePort } from "../restate-server.ts";
+import { seed } from "../../harness/seed.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 
 it(
   "kill -9 loses nothing that was acknowledged, and runs nothing again that was recorded",
