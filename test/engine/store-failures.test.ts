@@ -1,11 +1,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { andThen, defineWorkflow, embedded, type Config } from "agentserve";
+import { andThen, andWaitFor, defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
+import { serve } from "../workflows/waits/serve.ts";
 
 function fileConfig(workflow: any, limits: object = {}): Config {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-failures-"));
@@ -107,4 +108,42 @@ it("starts no further branch of an execution once the data of one cannot be read
   expect(begun).toEqual([]);
   expect(second.logs.filter(({ message }) => message.startsWith("Execution stopped: ")).length).toBe(1);
   await second.close();
+});
+
+it("hands an event out that came while a resume was written, once the store has refused the resume", async () => {
+  const workflow = defineWorkflow({ id: "w" }).andAll({
+    id: "all",
+    steps: [
+      andWaitFor({ id: "paid", event: "paid" }),
+      andThen({ id: "ask", execute: ({ suspend, resumeData }) => resumeData ?? suspend("?") }),
+    ],
+  });
+  const server = serve({ workflows: [workflow] });
+  await server.begin("w");
+  await vi.waitFor(async () => expect((await server.state("w")).status).toBe("suspended"), { timeout: patienceMs });
+  // The first look for the event fails. The next one comes while the resume waits for the store.
+  const unreadable = vi.spyOn(Store.prototype, "journal").mockImplementationOnce(() => {
+    throw new Error("this page is unreadable");
+  });
+  onTestFinished(() => unreadable.mockRestore());
+  expect((await server.post("/events", { name: "paid", data: 1 })).status).toBe(202);
+  await server.clock.advance(0);
+  expect(unreadable).toHaveBeenCalledTimes(1);
+  const { save } = Store.prototype;
+  const unwritable = vi.spyOn(Store.prototype, "save").mockImplementation(function (this: Store, ...args) {
+    if (args[1].row?.kind !== "command") return save.apply(this, args);
+    throw Object.assign(new Error("database is locked"), { code: "ERR_SQLITE_ERROR", errcode: 5 });
+  });
+  onTestFinished(() => unwritable.mockRestore());
+  const resumed = server.resume("w", { resumeData: "yes" });
+  await vi.waitFor(() => expect(unwritable).toHaveBeenCalled(), { timeout: patienceMs });
+  await server.clock.advance(1_000);
+  expect((await resumed).status).toBe(503);
+  unwritable.mockRestore();
+  const check = async (): Promise<void> => {
+    const { suspension } = await server.state("w");
+    expect(suspension.stepId).toBe("ask");
+    expect(suspension.pending).toBeUndefined();
+  };
+  await vi.waitFor(check, { timeout: patienceMs });
 });

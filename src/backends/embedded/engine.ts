@@ -157,7 +157,8 @@ export class EmbeddedEngine implements Engine {
     const { storedEvents = 100_000 } = this.#options;
     const mailbox = new Mailbox({ store, runs, sleepers, logger, storedEvents });
     runs.onWait = (run) => mailbox.onWait(run);
-    runs.offerFirst = (run, done) => mailbox.offerFirst(run, done);
+    runs.onGone = (number) => mailbox.onGone(number);
+    runs.endInOrder = (run, done) => mailbox.endInOrder(run, done);
     this.#mailbox = mailbox;
   }
 

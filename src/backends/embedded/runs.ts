@@ -59,6 +59,7 @@ interface BeginParts extends Pick<Reservation, "release"> {
  *     while a resume of it is being written.
  * J2. Every change is one job of the writer. Executions with a run change only through it.
  * J3. Nothing of a released run is written.
+ * J4. A run whose execution has become running has a slot, or waits for one.
  */
 export class Runs implements RunHost<StoredState> {
   readonly writer: Writer;
@@ -83,10 +84,11 @@ export class Runs implements RunHost<StoredState> {
   onTimer: () => void = () => {};
   /** Called when a turn has ended, or is left to the next start. */
   onTurnEnd: (id: string) => void = () => {};
-  /** A branch of a run may wait for an event. */
+  /** A branch of a run may wait for an event, or may take one now. */
   onWait: (run: EmbeddedRun) => void = () => {};
-  /** Offers events that came before the deadlines of a run that are over. */
-  offerFirst: (run: EmbeddedRun, done?: () => void) => Promise<boolean> | undefined = () => undefined;
+  /** A run is gone, and has not seen events that came for its execution meanwhile. */
+  onGone: (number: number) => void = () => {};
+  endInOrder: (run: EmbeddedRun, done?: () => void) => Promise<boolean> | undefined = () => undefined;
   #closing = false;
   #whenIdle = (): void => {};
 
@@ -262,8 +264,7 @@ export class Runs implements RunHost<StoredState> {
     run.command(next, {
       done: (commit) => {
         if (commit) {
-          if (wait && !run.isChanging) this.handOver(run, wait);
-          else if (wait) this.slots.enter(run, run.bytes * unknownDensity, groupOf(run)); // it ends, or waits with its run
+          if (wait && !run.isChanging) this.handOver(run, wait); // otherwise it ends, or waits with its run
           return resolve(commit.states[0]!);
         }
         // The run was released because a change before this one could not be written.
@@ -428,7 +429,14 @@ export class Runs implements RunHost<StoredState> {
     if (change.row?.body) this.slots.grow(run, toWeight(change.row.body));
     if (this.#watchers.size > 0) this.#watchers.get(run.execution.id)?.();
     this.#publish(run.execution.id, change, commit, run.failedStep);
-    if (change.parks.length > 0 || change.transitions.some(({ to }) => to === "running")) this.onWait(run);
+    if (change.transitions.some(({ to }) => to === "running")) this.#seat(run);
+    if (change.parks.length > 0 || change.transitions.length > 0) this.onWait(run);
+  }
+
+  /** Queues a run for a slot that has just become running, if it has none. */
+  #seat(run: EmbeddedRun): void {
+    if (run.isReleased || run.committed.status !== "running" || isTurn(run.execution) || this.slots.has(run)) return;
+    this.slots.enter(run, run.bytes * unknownDensity, groupOf(run));
   }
 
   #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>, failure?: FailedStep): void {
@@ -480,6 +488,7 @@ export class Runs implements RunHost<StoredState> {
     if (this.#runs.get(run.execution.id) !== run) return;
     this.#runs.delete(run.execution.id);
     this.rests.forget(run.committed.number);
+    if (run.isAhead) this.onGone(run.committed.number);
     this.#absences.forget(run);
     run.release("The execution is no longer driven by this process");
     this.slots.leave(run);

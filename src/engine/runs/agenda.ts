@@ -2,6 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { ParkedBranch } from "../execution.ts";
 import type { AttemptPlan } from "../walk/decision.ts";
 import type { Value } from "../walk/value.ts";
+import { countsBefore, type ComingEvent } from "../wait-order.ts";
 
 /** The next times of a run: that of a duration by the monotonic clock, that of a date by the wall clock. */
 export interface NextTimes {
@@ -80,20 +81,16 @@ export class Agenda {
     return end === undefined || end <= now;
   }
 
-  /** Takes out the waits whose time has come, in the order of their times. */
-  takeWaits(): ParkedBranch<Value>[] {
-    const due = this.dueWaits();
+  /** Takes out the waits whose time has come, in the order of their times; with an event, those that count before it. */
+  takeWaits(event?: ComingEvent): ParkedBranch<Value>[] {
+    const due = this.dueWaits().filter((branch) => countsBefore(branch, event));
     for (const branch of due) this.#waits.delete(branch);
     return due.toSorted((one, other) => one.due!.at - other.due!.at);
   }
 
   /** The waits whose time has come. */
   dueWaits(): ParkedBranch<Value>[] {
-    return this.#waits.size === 0 ? [] : [...this.#waits.keys()].filter((branch) => this.isDue(branch));
-  }
-  /** Whether the time of a wait has come. */
-  isDue(branch: ParkedBranch<Value>): boolean {
-    return this.#waits.has(branch) && this.#msUntil(branch) <= 0;
+    return this.#waits.size === 0 ? [] : [...this.#waits.keys()].filter((branch) => this.#msUntil(branch) <= 0);
   }
 
   /** Forgets what no branch waits for any more. Returns the milliseconds until the next time; undefined if there is none. */

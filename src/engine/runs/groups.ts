@@ -117,6 +117,11 @@ export class Groups {
     return this.#next(group);
   }
 
+  /** Whether an execution has a place, or waits for one. */
+  has(run: Admissible): boolean {
+    return this.#places.has(run);
+  }
+
   /** Gives an execution a place that it had already, whatever the limit is now. */
   hold(run: Admissible, name: GroupName): void {
     const group = this.#open(name);

@@ -18,6 +18,7 @@ import type {
 import type { FailedStep } from "../execution-log.ts";
 import { inputRow, type Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
+import type { ComingEvent } from "../wait-order.ts";
 import { Agenda, type NextTimes } from "./agenda.ts";
 import {
   eventOf,
@@ -103,10 +104,10 @@ export interface RunHost<State extends ExecutionState> {
   /** Nothing happens in a running execution until some times, for these milliseconds: it needs no slot until then. */
   rest(run: Run<State>, ms: number, times: NextTimes): void;
   /**
-   * Offers the events that came before the deadlines that are over (`overdueWaits`), so that they count first. Resolves to
-   * whether a branch has continued by one. Undefined: there are none.
+   * Ends the waits whose time has come and those that have an event, in the order of their times. Resolves to whether there
+   * were any. Undefined: no time has come, or there is no event.
    */
-  offerFirst(run: Run<State>): Promise<boolean> | undefined;
+  endInOrder(run: Run<State>): Promise<boolean> | undefined;
   /** A run that rests needs a slot again. */
   wakeUp(run: Run<State>): void;
   /** All code of the run waits for other executions: it needs no slot until then. */
@@ -195,10 +196,13 @@ export class Run<State extends ExecutionState = ExecutionState> {
     this.#advance(() => this.#decide({ command: toCommand(row.id, next) }, row, row.at), reactions);
   }
 
-  /** Ends the waits whose time has come, in the order of their times. Returns whether there were any; `done` follows the commit. */
-  wakeDue(done: () => void = () => {}): boolean {
+  /**
+   * Ends the waits whose time has come, in the order of their times; with an event, those that count before it. Returns
+   * whether there were any; `done` follows the commit.
+   */
+  wakeDue(done: () => void = () => {}, event?: ComingEvent): boolean {
     if (!this.#agenda.hasWaits) return false;
-    const ended = this.#agenda.takeWaits().filter(({ key }) => this.#walk.isWaitingFor(key!));
+    const ended = this.#agenda.takeWaits(event).filter(({ key }) => this.#walk.isWaitingFor(key!));
     if (ended.length === 0) return false;
     const at = this.#host.clock.now();
     const last = ended.length - 1;
@@ -263,13 +267,13 @@ export class Run<State extends ExecutionState = ExecutionState> {
     return this.#walk.parkedBranches();
   }
 
-  /** The waits for an event whose deadline is over. */
-  overdueWaits(): readonly ParkedBranch<Value>[] {
-    return this.#agenda.dueWaits().filter(({ event, key }) => event && this.#walk.isWaitingFor(key!));
+  /** Whether a branch waits for something with this key. */
+  isWaitingFor(key: string): boolean {
+    return this.#walk.isWaitingFor(key);
   }
-
-  isOverdue(branch: ParkedBranch<Value>): boolean {
-    return this.#agenda.isDue(branch);
+  /** Whether the time of a wait has come. */
+  get hasDueWaits(): boolean {
+    return this.#agenda.dueWaits().some(({ key }) => this.#walk.isWaitingFor(key!));
   }
 
   #onAttemptEnded({ key }: AttemptPlan, result: AttemptResult): void {
@@ -431,8 +435,8 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const { clock } = this.#host;
     if (this.#timer) clock.clearTimeout(this.#timer);
     if (this.#stopped || this.#committed.status !== "running" || this.#decided.status !== "running") return;
-    const offer = this.#host.offerFirst(this);
-    if (offer) return void offer.then(() => this.#launch());
+    const ending = this.#host.endInOrder(this);
+    if (ending) return void ending.then(() => this.#launch());
     if (this.wakeDue()) return; // it continues when that is committed
     const now = clock.monotonic();
     if (this.#resting && this.#agenda.hasStarts(now)) {
@@ -491,6 +495,10 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const { status, epoch } = this.#committed;
     if (this.#writing > 0 || status === "running" || this.#decided.epoch !== epoch) return false;
     return status !== "suspended" || this.inFlight === 0;
+  }
+  /** Whether changes were decided that are not committed, or never will be. */
+  get isAhead(): boolean {
+    return this.#writing > 0 || this.#decided.epoch !== this.#committed.epoch;
   }
   /** Whether a further change is being written, or the execution is no longer running. */
   get isChanging(): boolean {

@@ -91,6 +91,11 @@ export class Slots {
     return this.#queue.has(run) || this.#firstQueue.has(run);
   }
 
+  /** Whether a run has a slot, has lent it, or waits for one or for a place in its group. */
+  has(run: Admissible): boolean {
+    return this.#running.has(run) || this.isQueued(run) || this.#lent.has(run) || this.#groups.has(run);
+  }
+
   /** Gives a run a slot, or puts it into the queue or into the line of its group. */
   enter(run: Admissible, bytes: number, group?: GroupName): void {
     if (this.#running.has(run)) return;

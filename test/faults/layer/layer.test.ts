@@ -25,8 +25,7 @@ import { createFaultyStore } from "./store.ts";
 import { Talker } from "./talker.ts";
 
 const given = process.env["SEED"];
-// Few at quick size: in about one of 60, an execution waits for an event that is in the mailbox. The cause is not known.
-const seeds = given === undefined ? bySize(3, 500) : Number(process.env["SEEDS"] ?? 1);
+const seeds = given === undefined ? bySize(8, 500) : Number(process.env["SEEDS"] ?? 1);
 const executions = bySize(60, 200);
 const conversations = 20;
 const turns = bySize(3, 10);

@@ -1,12 +1,13 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../../../core/error.ts";
+import type { JsonText } from "../../../core/json.ts";
 import { withIds, type Logger } from "../../../core/log.ts";
 import type { ParkedBranch } from "../../../engine/execution.ts";
 import { isSameEvent, type SentEvent, type Sending } from "../../../engine/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { EmbeddedRun, Runs } from "../runs.ts";
-import type { SentHead } from "../store/event-table.ts";
 import type { Store } from "../store/store.ts";
+import { RunEvents, type Candidate } from "./run-events.ts";
 import type { EndWaits, Sleepers } from "./sleepers.ts";
 
 export interface MailboxOptions {
@@ -30,9 +31,12 @@ interface Delivery {
  * M1. An event is durable before an execution gets it. The row that ends the wait names it, so an execution takes it once.
  * M2. A branch gets the oldest event that matches. An event that its schema refuses is left alone.
  * M3. An event that was stored and not handed out when the process died is offered again at the next start.
- * M4. An event that came before the deadline of a wait counts first, also if both are seen later: after a suspension from
- *     outside, or at the next start. One that came after it does not count.
+ * M4. Events, and waits whose time has come, count in the order of their times (`countsBefore`), also if they are seen later:
+ *     after a suspension from outside, or at the next start.
  * M5. Deliveries take turns: one to many executions does not hold up the others.
+ * M6. A run that may not take an event now (`mayWake`) is not asked again for it. So the mailbox is looked at after every
+ *     commit that begins a wait or changes the status, and when a run is gone whose last changes were not written, or for
+ *     which an event was being checked.
  */
 export class Mailbox {
   readonly #options: MailboxOptions;
@@ -41,10 +45,10 @@ export class Mailbox {
   /** By name and key, or by the number of one execution. One that begins again while it is at work is added again. */
   readonly #deliveries = new Map<string, Delivery>();
   #isDelivering = false;
-  /** The offers of `offerFirst` that are being made. */
-  readonly #firstOffers = new WeakMap<EmbeddedRun, Promise<boolean>>();
-  /** The events that were offered to the branches of a run. */
-  readonly #offered = new WeakMap<EmbeddedRun, Set<string>>();
+  /** The offers of `endInOrder` that are being made. */
+  readonly #endings = new WeakMap<EmbeddedRun, Promise<boolean>>();
+  /** The events that branches of a run do not get. */
+  readonly #passed = new WeakMap<EmbeddedRun, Set<string>>();
   /** The refused events that are in the log, the newest of them. */
   readonly #warned = new Set<string>();
 
@@ -85,31 +89,42 @@ export class Mailbox {
     this.#deliver("", (after) => store.sentEvents.offers(after, atOnce));
   }
 
-  /** A branch waits for an event, or may wait for one again. */
+  /** A branch waits for an event, or may take one that it could not take before (M6). */
   onWait(run: EmbeddedRun): void {
-    if (!run.parkedBranches().some((branch) => this.#mayTake(run, branch))) return;
-    if (run.committed.status === "running") return void this.#offer(run);
-    this.#deliverTo(run.committed.number); // the run is about to be forgotten
+    const { status, last, number } = run.committed;
+    const isOwn = last?.to === "suspended" && last.pending.length > 0;
+    if (status !== "running" && !(status === "suspended" && isOwn)) return; // from outside: they count at the resume
+    if (!this.#first(run)) return;
+    if (status === "running") void this.#offer(run);
+    else this.#deliverTo(number); // the run is about to be forgotten
+  }
+  /** A run is gone, which may not have seen events for its execution (M6). */
+  onGone(number: number): void {
+    this.#deliverTo(number);
   }
 
-  /** Offers the events that came before the deadlines of a run that are over. Undefined: there are none. */
-  offerFirst(run: EmbeddedRun, done?: () => void): Promise<boolean> | undefined {
-    const before = this.#firstOffers.get(run);
+  /** Ends waits of a run whose time has come, and waits by events, in the order of their times. Undefined: there are not both. */
+  endInOrder(run: EmbeddedRun, done?: () => void): Promise<boolean> | undefined {
+    const before = this.#endings.get(run);
     if (before) return before;
-    const hasNew = (branch: ParkedBranch<Value>): boolean => {
-      for (const { id } of this.#find(run, branch)) if (this.#note(run, branch, id)) return true;
-      return false;
-    };
-    if (!run.overdueWaits().some(hasNew)) return undefined;
-    const offer = this.#offer(run, done).finally(() => this.#firstOffers.delete(run));
-    this.#firstOffers.set(run, offer);
-    return offer;
+    if (!run.hasDueWaits || !this.#first(run)) return undefined;
+    const ending = this.#offer(run, done).finally(() => this.#endings.delete(run));
+    this.#endings.set(run, ending);
+    return ending;
   }
-  /** Notes an offer. Returns whether it is the first one of this event. */
-  #note(run: EmbeddedRun, { key }: ParkedBranch<Value>, id: string): boolean {
-    const offered = this.#offered.get(run) ?? new Set();
-    this.#offered.set(run, offered);
-    return offered.size !== offered.add(`${key} ${id}`).size;
+
+  #eventsOf(run: EmbeddedRun): RunEvents {
+    const passed = this.#passed.get(run) ?? new Set();
+    this.#passed.set(run, passed);
+    return new RunEvents(run, this.#options.store.sentEvents, passed);
+  }
+  /** The first event that a branch of a run may take. */
+  #first(run: EmbeddedRun): Candidate | undefined {
+    try {
+      return this.#eventsOf(run).first();
+    } catch (error) {
+      return void this.#onFailure(error);
+    }
   }
 
   #deliverTo(number: number): void {
@@ -185,46 +200,37 @@ export class Mailbox {
   }
 
   async #offerNext(run: EmbeddedRun, done?: () => void): Promise<boolean> {
-    const { store } = this.#options;
+    const events = this.#eventsOf(run);
     let hasContinued = false;
-    for (const branch of run.parkedBranches()) {
-      for (const { number, id } of this.#find(run, branch)) {
-        if (!run.mayWake) return hasContinued;
-        const event = store.sentEvents.find(id);
-        if (event?.number !== number) continue; // it has expired
-        this.#note(run, branch, id);
-        const accepted = await run.acceptEvent(branch.event!, event.data);
-        if ("problem" in accepted) this.#warn(run, branch, event, accepted.problem);
-        else if (run.wakeByEvent(branch, id, accepted.value, hasContinued ? undefined : done)) {
-          hasContinued = true;
-          break;
-        }
+    while (run.mayWake) {
+      const next = events.first();
+      const onCommit = hasContinued ? undefined : done;
+      if (run.wakeDue(onCommit, next)) {
+        hasContinued = true;
+        continue;
+      }
+      if (!next) break;
+      try {
+        const accepted = await this.#accept(run, next);
+        if (!accepted) events.pass(next);
+        else if (run.wakeByEvent(next.branch, next.head.id, accepted.value, onCommit)) hasContinued = true;
+      } catch (error) {
+        events.pass(next); // or it would be tried for ever
+        throw error;
       }
     }
+    if (run.isReleased) this.#deliverTo(run.committed.number); // it was forgotten while an event was checked
     return hasContinued;
   }
 
-  /** The stored events that a branch may take, oldest first. */
-  *#find(run: EmbeddedRun, branch: ParkedBranch<Value>): Generator<SentHead> {
-    const { event: filter, due } = branch;
-    if (!filter) return;
-    const { store } = this.#options;
-    const last = due && run.isOverdue(branch) ? due.at : Infinity;
-    const { number: began, execution } = run.committed;
-    let after = filter.isAnyAge ? 0 : began;
-    for (let page = store.sentEvents.after(filter, after, pageSize); page.length > 0;) {
-      for (const head of page) {
-        const isOwn = head.userId === undefined || head.userId === execution.userId;
-        if (head.at <= last && isOwn && (!filter.isFromCode || head.isFromCode) && !run.hasTaken(head.id)) yield head;
-      }
-      after = page.at(-1)!.number;
-      page = page.length < pageSize ? [] : store.sentEvents.after(filter, after, pageSize);
-    }
-  }
-
-  #mayTake(run: EmbeddedRun, branch: ParkedBranch<Value>): boolean {
-    for (const _ of this.#find(run, branch)) return true;
-    return false;
+  /** Checks an event for a branch; undefined if it does not get it. */
+  async #accept(run: EmbeddedRun, { branch, head }: Candidate): Promise<{ value: JsonText | undefined } | undefined> {
+    const event = this.#options.store.sentEvents.find(head.id);
+    if (event?.number !== head.number) return undefined; // it has expired
+    const accepted = await run.acceptEvent(branch.event!, event.data);
+    if ("value" in accepted) return accepted;
+    this.#warn(run, branch, event, accepted.problem);
+    return undefined;
   }
 
   #warn({ execution }: EmbeddedRun, { stepId }: ParkedBranch<Value>, { id }: SentEvent, problem: string): void {
@@ -243,8 +249,6 @@ export class Mailbox {
 
 /** The executions that are loaded at the same time for an event. */
 const atOnce = 32;
-/** The stored events that are looked at together. Their data is read one by one. */
-const pageSize = 100;
 const mostWarned = 10_000;
 const pauseMs = 10;
 const retryMs = 1_000;

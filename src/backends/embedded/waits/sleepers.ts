@@ -1,4 +1,3 @@
-import { unknownDensity } from "../../../core/heap-weight.ts";
 import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
 import type { Program } from "../../../engine/backend.ts";
@@ -93,9 +92,9 @@ export class Sleepers {
     if (run.decided.epoch !== state.epoch) return runs.written(); // another transition was first
     this.#woken.add(run);
     const done = (): void => {
-      if (!place?.isWaiting) return;
-      if (run.isChanging) runs.slots.enter(run, run.bytes * unknownDensity, group);
-      else runs.handOver(run, (one) => waiting.takeOver(one));
+      // One that ends, or was resumed meanwhile, waits for its place with its run.
+      if (!place?.isWaiting || run.isChanging || runs.slots.has(run)) return;
+      runs.handOver(run, (one) => waiting.takeOver(one));
     };
     const hasEnded = await end(run, done);
     if (!hasEnded) {

@@ -127,7 +127,7 @@ export class Timers {
       run.checkTimes();
       return false;
     }
-    if (await this.#options.runs.offerFirst(run, done)) return true;
+    if (await this.#options.runs.endInOrder(run, done)) return true;
     return run.mayWake && run.wakeDue(done);
   };
 
