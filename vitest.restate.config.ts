@@ -12,7 +12,7 @@ const replicated = [
   "test/workflows/{spec,races,streams,attach,retry,fork,steps/steps}.test.ts",
   "test/workflows/concurrency/{concurrency,waits}.test.ts",
   "test/workflows/loops/{for-each,for-each-waits,do-branch-map}.test.ts",
-  "test/workflows/waits/real-clock.test.ts",
+  "test/workflows/waits/real-{clock,order}.test.ts",
   "test/agents/chat/*.test.ts",
   "test/runtime/custom-routes.test.ts",
   "test/schedules/access.test.ts",

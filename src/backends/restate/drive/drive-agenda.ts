@@ -1,5 +1,6 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { ParkedBranch } from "../../../engine/execution.ts";
+import { countsBefore, type ComingEvent } from "../../../engine/wait-order.ts";
 import type { AttemptPlan, Decision } from "../../../engine/walk/decision.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 
@@ -69,11 +70,18 @@ export class DriveAgenda {
     for (const plan of due) this.#starts.delete(plan);
     return due;
   }
-  /** Takes out the waits whose time has come, in the order of their times. */
-  takeWaits(now: number): Wait[] {
-    const due = [...this.#waits].filter((branch) => branch.due!.at <= now && this.#isWaitingFor(branch.key!));
+  /** Takes out the waits whose time has come, in the order of their times; with an event, those that count before it. */
+  takeWaits(now: number, event?: ComingEvent): Wait[] {
+    const due = [...this.#waits].filter(
+      (branch) => branch.due!.at <= now && this.#isWaitingFor(branch.key!) && countsBefore(branch, event),
+    );
     for (const branch of due) this.#waits.delete(branch);
     return due.toSorted((one, other) => one.due!.at - other.due!.at);
+  }
+
+  /** Whether the time of a wait has come. */
+  hasDueWaits(now: number): boolean {
+    return [...this.#waits].some((branch) => branch.due!.at <= now && this.#isWaitingFor(branch.key!));
   }
 
   /** Forgets what no branch waits for any more. */

@@ -53,6 +53,7 @@ const mostRowsPerDrive = 1_000;
  * D5. It runs on the code that it began with. On any other code it is ended, before Restate's journal is replayed.
  * D6. It hands over only with nothing in flight: results belong to the drive that started their attempts.
  * D7. What ends waits is one row for each of them. While it only waits for a time, it has no slot.
+ * D8. Events, and waits whose time has come, count in the order of their times (`countsBefore`), also if they are seen later.
  */
 export class Drive implements LocalDrive, Admissible {
   readonly execution: Execution;
@@ -243,11 +244,9 @@ export class Drive implements LocalDrive, Admissible {
     return this.#take(toCommandRow(this.#rows.count, this.#rows.epoch + 1, command), command);
   }
   /** The register has continued a suspended execution: by events, or because the time of a wait has come. */
-  async #obeyWake(command: Transition, takes: readonly Take[] = []): Promise<boolean> {
+  #obeyWake(command: Transition, takes: readonly Take[] = []): Promise<boolean> {
     const { at } = command;
-    if (takes.length > 0) return this.#endByEvents(takes, at, command);
-    const waits = this.#agenda.takeWaits(at);
-    return waits.length > 0 ? this.#endWaits(waits, at, command) : this.#takeCommand(command);
+    return takes.length > 0 ? this.#endInOrder(takes, at, command) : this.#endDue(at, command);
   }
 
   /** The time of an attempt or of a wait has come. */
@@ -256,8 +255,13 @@ export class Drive implements LocalDrive, Admissible {
     const now = Math.max(await this.#context.date.now(), due.dueAt);
     this.#agenda.note(now);
     this.#attempts.plan(this.#agenda.takeStarts(now));
-    const waits = this.#agenda.takeWaits(now);
-    return waits.length > 0 && this.#endWaits(waits, now);
+    return this.#agenda.hasDueWaits(now) && this.#endDue(now);
+  }
+  /** Ends the waits whose time has come. Events that came before count first. */
+  async #endDue(now: number, command?: Transition): Promise<boolean> {
+    const mayHaveEvents = this.#walk.parkedBranches().some(({ event }) => event);
+    const { takes } = mayHaveEvents ? await this.#findEvents() : { takes: [] };
+    return this.#endInOrder(takes, now, command);
   }
   /** Ends waits at the same moment. */
   #endWaits(waits: readonly ParkedBranch<Value>[], at: number, command?: Transition): Promise<boolean> {
@@ -276,17 +280,27 @@ export class Drive implements LocalDrive, Admissible {
   /** Looks for events that end waits of this execution. */
   async #takeEvents(): Promise<boolean> {
     this.#offer = this.#link.offer();
+    const { at, takes } = await this.#findEvents();
+    return takes.length > 0 && this.#endInOrder(takes, at);
+  }
+  #findEvents(): Promise<{ at: number; takes: readonly Take[] }> {
     const { execution } = this;
-    const { at, takes } = await this.#context.run("events", async () => {
+    return this.#context.run("events", async () => {
       const found = { execution, walk: this.#walk, taken: this.#rows.takenEvents };
       return { takes: await findTakes(this.#parts.host, found), at: Date.now() };
     });
-    return takes.length > 0 && this.#endByEvents(takes, at);
   }
-  async #endByEvents(takes: readonly Take[], at: number, command?: Transition): Promise<boolean> {
+  /** Ends waits by events, and those whose time has come, in the order of their times (D8). */
+  async #endInOrder(takes: readonly Take[], at: number, command?: Transition): Promise<boolean> {
     let first = command;
-    for (const take of takes) {
-      if (this.#isPreceded || !this.#walk.isWaitingFor(take.key)) continue;
+    for (const take of [...takes, undefined]) {
+      if (this.#isPreceded || (take && !this.#walk.isWaitingFor(take.key))) continue;
+      const waits = this.#agenda.takeWaits(at, take && { key: take.key, at: take.receivedAt });
+      if (waits.length > 0) {
+        if (await this.#endWaits(waits, at, first)) return true;
+        first = undefined;
+      }
+      if (!take || this.#isPreceded || !this.#walk.isWaitingFor(take.key)) continue;
       if (await this.#take(toWakeRow(this.#rows.count, { ...take, at }), first)) return true;
       first = undefined;
     }

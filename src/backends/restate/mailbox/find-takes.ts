@@ -18,7 +18,7 @@ export interface MailboxReader {
 /** The most characters of events that are taken at once: a message of Restate has a limit. The others are taken next. */
 const mostChars = 8_000_000;
 
-/** Finds the oldest event that each branch may take. An event is taken by one branch. */
+/** Finds the oldest event that each branch may take, in the order of their times. An event is taken by one branch. */
 export async function findTakes(
   reader: MailboxReader,
   { execution, walk, taken }: { execution: Execution; walk: Walk; taken: ReadonlySet<string> },
@@ -41,17 +41,17 @@ export async function findTakes(
       break;
     }
   }
-  return takes;
+  return takes.toSorted((one, other) => one.receivedAt - other.receivedAt);
 
   async function accept(
     { key, event: filter, stepId }: ParkedBranch<Value>,
     mailbox: string,
-    { id, hasData }: EventHead,
+    { id, hasData, receivedAt }: EventHead,
   ): Promise<Take | undefined> {
     const data = hasData ? await reader.eventData(mailbox, id) : undefined;
     if (hasData && data === undefined) return undefined; // it has expired meanwhile
     const accepted = await walk.acceptEvent(filter!, data);
-    if ("value" in accepted) return { key: key!, event: id, value: accepted.value };
+    if ("value" in accepted) return { key: key!, event: id, receivedAt, value: accepted.value };
     reader.refused(execution, stepId, id, accepted.problem);
     return undefined;
   }

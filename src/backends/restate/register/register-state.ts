@@ -71,8 +71,9 @@ export interface Command {
 export interface Take {
   /** The journal key of the wait. */
   readonly key: string;
-  /** The id of the event. */
+  /** The id of the event, and the time at which it was received. */
   readonly event: string;
+  readonly receivedAt: number;
   readonly value?: JsonText | undefined;
 }
 /** The results that a fork begins with. Their values stay with the original until they are copied. */
