@@ -1,4 +1,5 @@
 import type { Caller } from "../core/caller.ts";
+import type { Logger } from "../core/log.ts";
 import type { OutputOf, Schema } from "../core/schema.ts";
 import type { Execution, ExecutionStatus } from "./execution.ts";
 import type { AttemptRecords } from "./records.ts";
@@ -32,7 +33,10 @@ export interface Runtime<StartExtra = unknown, AskExtra = unknown> {
     input: StartOf<Id>,
     options?: StartOptions & StartExtra,
   ): Promise<ExecutionOutcome<ResultOf<Id>>>;
-  /** Asks an agent. Returns its text, or the object that `schema` describes. */
+  /**
+   * Asks an agent. Returns its text, or the object that `schema` describes. In a step, a question that was answered before a
+   * crash is not asked again, and one that is not awaited fails when the step ends.
+   */
   ask<S extends Schema | undefined = undefined>(
     agent: Agent | AgentId,
     prompt: Prompt,
@@ -179,5 +183,8 @@ export interface StepCaller {
   readonly attemptId: string;
   /** Opens the results that the attempt has recorded under names that begin with a scope. */
   readonly openRecords: (scope: string) => Promise<AttemptRecords>;
+  /** Aborted when the attempt has ended, in whichever way. */
+  readonly endSignal: AbortSignal;
+  readonly logger: Logger;
 }
 export type CreateStepRuntime = (caller: StepCaller) => StepRuntime;

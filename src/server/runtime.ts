@@ -1,4 +1,5 @@
 import type { Agents } from "../agents/agents.ts";
+import { StepQuestions } from "../agents/call/step-questions.ts";
 import { findAgent } from "../agents/routes.ts";
 import { fromSchema } from "../agents/schemas/object-shape.ts";
 import { isUserId, toCaller } from "../auth/user.ts";
@@ -67,6 +68,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
   const handleOf = <Result>(id: string): ExecutionHandle<Result> =>
     createHandle({ engine, workflows: snapshot, caller: identity.caller, step: waiting }, id);
   const persist = <T>(work: () => Promise<T>): Promise<T> => (waiting ? untilDone(waiting, work) : work());
+  const questions = step && new StepQuestions(step, agents);
   let children = 0;
   let events = 0;
 
@@ -131,11 +133,13 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     try {
       const { definition } = findAgent(version, id);
       const call = await toCall(options);
+      const callContext = applyIdentity(call.options, call.identity);
+      if (questions) return (await questions.ask({ agent: definition, prompt, schema, callContext, signal })) as never;
       const toShape = schema && (async () => fromSchema(schema));
       const { text, object } = await agents.generate({
         agent: definition,
         question: { input: prompt, toShape, trusted: true },
-        callContext: applyIdentity(call.options, call.identity),
+        callContext,
         signal: AbortSignal.any([own ?? [], signal ?? []].flat()),
         step: waiting,
       });
@@ -159,7 +163,11 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
       input: unknown,
       options?: StartOptions & Extra,
     ) => (await start(workflow, input, options)).result(),
-    ask,
+    ask(agent: Agent | string, prompt: Prompt, options?: QuestionOptions<Schema | undefined> & Extra) {
+      const answer = ask(agent, prompt, options);
+      if (step) answer.catch(() => {}); // a question that a step does not await must not end the process
+      return answer as Promise<never>;
+    },
     async send(event: EventToSend) {
       await ready();
       const checked = await validate(EventBody, event);

@@ -19,38 +19,62 @@ const model = "that model call is made again";
 const steps = "test/faults/kills/kills.test.ts";
 const agents = "test/faults/agents/agents.test.ts";
 const turns = "test/faults/turns/turns.test.ts";
+const questions = "test/agents/records/questions.test.ts";
+const again = "the step runs again: ";
 const survival = "test/agents/turns/survival.test.ts";
 
-/** What survives what: for a workflow step, `andAgent`, a turn with a conversation, and a call without one. */
+/** What survives what: for a workflow step, `andAgent`, `runtime.ask` in a step, a turn with a conversation, and a call without one. */
 const expected: Record<string, readonly Cell[]> = {
   "the client disconnects": [
+    ["continues", "test/workflows/streams.test.ts"],
     ["continues", "test/workflows/streams.test.ts"],
     ["continues", "test/workflows/streams.test.ts"],
     ['continues, unless `onDisconnect` is `"abort"`', survival],
     ["aborted", "test/agents/provider/client-leaves.test.ts"],
   ],
-  "the process is killed while the model answers": [none, [model, agents], [model, turns], lost],
-  "the process is killed while a tool runs": [none, [tool, agents], [tool, turns], lost],
+  "the process is killed while the model answers": [
+    none,
+    [model, agents],
+    [`${again}only ${model}`, turns],
+    [model, turns],
+    lost,
+  ],
+  "the process is killed while a tool runs": [
+    none,
+    [tool, agents],
+    [`${again}of the tools only that one, with the same \`idempotencyKey\``, turns],
+    [tool, turns],
+    lost,
+  ],
   "the process is killed while other code of the step runs": [
     ["the step runs again, with the same `idempotencyKey`", steps],
     none,
+    [`${again}answered questions are not asked again`, questions],
     none,
     none,
   ],
-  "the process is killed between two calls or steps": [[next, steps], [next, agents], [next, turns], lost],
+  "the process is killed between two calls or steps": [
+    [next, steps],
+    [next, agents],
+    [`${again}recorded calls are not made again`, turns],
+    [next, turns],
+    lost,
+  ],
   "the server is shut down": [
     ["finishes within `drainMs`, else runs again at the next start", "test/faults/drain.test.ts"],
     ["finishes within `drainMs`, else continues at the next start", agents],
+    ["finishes within `drainMs`, else runs again at the next start: recorded calls are not made again", questions],
     ["finishes within `drainMs`, else continues at the next start", survival],
     ["finishes within `drainMs`, else 503", agents],
   ],
   "the workflow or agent is removed before the next start": [
     ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
     ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
+    ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
     ["ends without an answer; the message of the user stays", survival],
     lost,
   ],
-  "the machine is lost": [file, file, file, lost],
+  "the machine is lost": [file, file, file, file, lost],
 };
 
 describe("docs/durability.md", () => {
@@ -59,6 +83,7 @@ describe("docs/durability.md", () => {
     expect(head!.slice(1)).toEqual([
       "a workflow step",
       "`andAgent`",
+      "`runtime.ask` in a step",
       "a turn with a conversation",
       "a call without one",
     ]);

@@ -16,10 +16,12 @@ export interface DurableTurn {
   /** The same when the turn is repeated. */
   readonly id: string;
   readonly records: AttemptRecords;
+  /** True if a repetition is given the same input: then it is not recorded. @default false */
+  readonly isInputKnown?: boolean;
 }
 /** The beginning of a turn: what must be the same when the turn is repeated. */
 export interface TurnStart {
-  /** Undefined if it is stored with the turn. */
+  /** Undefined if it is stored with the turn, or given again. */
   readonly input: AgentInput | undefined;
   readonly instructions: string | undefined;
   readonly tools: readonly ToolSignature[];
@@ -46,6 +48,7 @@ export class RecordedCalls {
   readonly #records: AttemptRecords;
   readonly #limits: RecordLimits;
   readonly #onFailure: (error: unknown) => void;
+  readonly #isInputKnown: boolean;
   /** The beginning of a turn that is repeated. */
   readonly found: TurnStart | undefined;
   /** The beginning of this run of the turn. */
@@ -63,11 +66,16 @@ export class RecordedCalls {
   readonly ends: Map<string, Promise<ToolEnd>> = new Map();
 
   /** `onFailure` ends the turn: a result cannot be recorded. */
-  constructor({ id, records }: DurableTurn, limits: RecordLimits, onFailure: (error: unknown) => void) {
+  constructor(
+    { id, records, isInputKnown = false }: DurableTurn,
+    limits: RecordLimits,
+    onFailure: (error: unknown) => void,
+  ) {
     this.turnId = id;
     this.#records = records;
     this.#limits = limits;
     this.#onFailure = onFailure;
+    this.#isInputKnown = isInputKnown;
     const start = records.found.get("start");
     this.#isStartStored = start !== undefined;
     if (start !== undefined) this.found = JSON.parse(start) as TurnStart;
@@ -75,7 +83,7 @@ export class RecordedCalls {
   }
 
   begin(start: TurnStart): void {
-    this.#start = start;
+    this.#start = this.#isInputKnown ? { ...start, input: undefined } : start;
   }
 
   /** The parts of the next model call, if it is recorded. */
@@ -182,7 +190,7 @@ export class RecordedCalls {
 
   async #write(name: string, value: unknown, what: string): Promise<void> {
     const { stepValueBytes, executionBytes } = this.#limits;
-    const text: JsonText = JSON.stringify(value, encodeBytes);
+    const text = toRecord(value);
     const bytes = Buffer.byteLength(text);
     if (bytes > stepValueBytes) {
       throw new ServeError(500, `${what} is ${bytes} bytes as JSON: the limit is ${stepValueBytes}`);
@@ -226,6 +234,9 @@ async function* saveLast(
   }
   await save({ output });
 }
+
+/** Returns the text of a record. Bytes are base64 in it. */
+export const toRecord = (value: unknown): JsonText => JSON.stringify(value, encodeBytes);
 
 /** Encodes bytes as base64, which the SDK accepts. Reads `this[key]`, because `value` may be the result of `toJSON()`. */
 function encodeBytes(this: Record<string, unknown>, key: string, value: unknown): unknown {

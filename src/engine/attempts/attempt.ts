@@ -50,6 +50,8 @@ export class Attempt implements CodeTools {
   #timer: ClockTimer | undefined;
   #controller: AbortController | undefined;
   #abortReason: string | undefined;
+  #endController: AbortController | undefined;
+  #isOver = false;
   #runtime: StepRuntime | undefined;
   #records: Promise<AttemptRecords> | undefined;
   #hasRecords = false;
@@ -122,6 +124,8 @@ export class Attempt implements CodeTools {
       signal: this.signal,
       waitOutside: (work) => waitOutside(this, work),
       attemptId: `${execution.id}/${this.plan.key}`,
+      endSignal: this.#endSignal,
+      logger: toStepLogger(this),
       openRecords: async (scope) => scopeRecords(await (this.#records ??= this.#openRecords()), scope),
     };
   }
@@ -153,6 +157,7 @@ export class Attempt implements CodeTools {
     this.#ended = undefined;
     if (this.#timer) this.host.clock.clearTimeout(this.#timer);
     ended?.(this.#hasRecords ? { ...result, hasRecords: true } : result);
+    this.#finish();
   }
 
   #toFailure(error: unknown): AttemptResult {
@@ -194,6 +199,18 @@ export class Attempt implements CodeTools {
     this.#ended = undefined;
     this.host.clock.clearTimeout(this.#timer);
     this.abort(reason);
+    this.#finish();
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    this.#endController?.abort(new Error(`Step ${this.plan.path} has ended`));
+  }
+
+  get #endSignal(): AbortSignal {
+    this.#endController ??= new AbortController();
+    if (this.#isOver) this.#finish();
+    return this.#endController.signal;
   }
 
   /** Created on first use: most steps never read it. */

@@ -1,7 +1,14 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defineAgent, defineTool, defineWorkflow, type DefineAgentOptions, type Tool } from "agentserve";
+import {
+  defineAgent,
+  defineTool,
+  defineWorkflow,
+  type DefineAgentOptions,
+  type StepContext,
+  type Tool,
+} from "agentserve";
 import { scriptedModel, type ScriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
 import { onTestFinished } from "vitest";
@@ -13,6 +20,8 @@ export interface LifeOptions {
   readonly script: readonly ScriptedStep[];
   readonly tools?: DefineAgentOptions["tools"];
   readonly agent?: Partial<DefineAgentOptions>;
+  /** The code of a step, which asks agent `a` by its runtime. @default an `andAgent` */
+  readonly execute?: (context: StepContext) => unknown;
   /** Options of the step that asks the agent. */
   readonly step?: object;
   readonly limits?: object;
@@ -35,10 +44,13 @@ export interface Life {
 export function createTurn(): (options: LifeOptions) => Promise<Life> {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-records-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return async ({ script, tools = {}, agent: more, step, limits }) => {
+  return async ({ script, tools = {}, agent: more, execute, step, limits }) => {
     const model = scriptedModel(script);
     const agent = defineAgent({ id: "a", instructions: "x", model, tools, maxRetries: 0, ...more });
-    const workflow = defineWorkflow({ id: "w" }).andAgent({ id: "ask", agent, prompt: () => "go", ...step });
+    const begin = defineWorkflow({ id: "w" });
+    const workflow = execute
+      ? begin.andThen({ id: "ask", execute: (context) => execute(context as StepContext), ...step })
+      : begin.andAgent({ id: "ask", agent, prompt: () => "go", ...step });
     const backend = await openPlace(join(folder, "data.db"));
     const config = {
       agents: [agent],

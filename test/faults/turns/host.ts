@@ -47,7 +47,17 @@ async function start({ folder, life }: { folder: string; life: number }): Promis
     agent,
     prompt: ({ executionId }) => executionId,
   });
-  const config = { agents: [agent], workflows: [turn], backend: embedded({ path: join(folder, "data.db") }) };
+  const question = defineWorkflow({ id: "question" }).andThen({
+    id: "ask",
+    async execute({ executionId, runtime }) {
+      // Not in the order of the life before.
+      const prompts = [executionId, `recall ${executionId}`];
+      if (Math.random() < 0.5) prompts.reverse();
+      const answers = await Promise.all(prompts.map((prompt) => runtime.ask(agent, prompt)));
+      return answers[prompts.indexOf(executionId)]!;
+    },
+  });
+  const config = { agents: [agent], workflows: [turn, question], backend: embedded({ path: join(folder, "data.db") }) };
   const { url } = await openServer(toProject(config), { mode: "start" }).listen({ port: 0 });
   console.log(url);
 }

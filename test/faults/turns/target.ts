@@ -11,11 +11,11 @@ export interface Target {
   readonly condition: string;
 }
 
-/** The turn of an `andAgent`. */
-const step: Target = {
-  name: "andAgent",
+/** The turn of a step. */
+const stepOf = (name: string, workflow: string): Target => ({
+  name,
   async play(lives, id) {
-    const path = "/workflows/turn";
+    const path = `/workflows/${workflow}`;
     const body = { input: {}, options: { executionId: id } };
     // Asked again after a crash, it may have begun already.
     for (let isBegun = false; !isBegun;) {
@@ -35,7 +35,7 @@ const step: Target = {
     }
   },
   condition: "id = ?",
-};
+});
 
 /** The turn of a chat with a conversation. */
 const chat: Target = {
@@ -72,20 +72,24 @@ async function recall(lives: Lives, id: string): Promise<Recalled> {
   }
 }
 
-export const targets: readonly Target[] = [step, chat];
+export const targets: readonly Target[] = [
+  stepOf("andAgent", "turn"),
+  chat,
+  stepOf("runtime.ask in a step", "question"),
+];
 
 /** The ids of the tool calls of a turn that the file has; undefined if the turn is not in flight. The process must have ended. */
 export function recordedTools({ condition }: Target, file: string, id: string): string[] | undefined {
   const db = new DatabaseSync(file);
   try {
     const execution = db.prepare(`select number from executions where ${condition} and status = 'running'`).get(id);
-    const sql = "select name from records where number = ? and name like 'tool %'";
+    const sql = "select name from records where number = ? and name like '%tool %'";
     return (
       execution &&
       db
         .prepare(sql)
         .all(execution["number"]!)
-        .map(({ name }) => String(name).slice("tool ".length))
+        .map(({ name }) => String(name).split("tool ")[1]!)
     );
   } finally {
     db.close();
