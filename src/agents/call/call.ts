@@ -29,8 +29,6 @@ export interface Question extends Omit<TurnInput, "messages"> {
   readonly field?: string | undefined;
   /** Creates the shape of an answer that must be an object. Runs within the call, because it may take a while. */
   readonly toShape?: (() => Promise<ObjectShape>) | undefined;
-  /** The name of a turn that may run again, such as that of a step. A second run replaces the messages of the first. */
-  readonly turnName?: string | undefined;
   /** True if `turnName` has not begun: it is refused when too many turns wait. @default true without a name */
   readonly isNew?: boolean | undefined;
   /** The id of the answer. @default that of the message that it continues, or a new one */
@@ -177,7 +175,7 @@ export async function openTurn(
       operation.context.logger.warn("Older messages were left out: the conversation is over limits.conversationBytes", {
         omitted,
       });
-    const store = { turn, readLast, at: operation.clock.now(), signal, maxBytes, onOmitted };
+    const store = { turn, readLast, at: question.at ?? operation.clock.now(), signal, maxBytes, onOmitted };
     return toHeld(await storedTurn(store, input), () => turn.close(), question.answerId);
   } catch (error) {
     turn.close();

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { ModelMessage } from "ai";
 import { newId } from "../../core/id.ts";
 import { toIso } from "../../core/iso-time.ts";
@@ -31,15 +32,18 @@ export interface TurnAnswer {
   toParts(before: UiParts): Promise<UiParts>;
 }
 
-/** Converts messages of a client. Results of tools become part of the message with their calls. */
-export function toDrafts(messages: readonly ClientMessage[], at: number): Draft[] {
+/**
+ * Converts messages of a client. Results of tools become part of the message with their calls. A message without an id gets
+ * one, which is the same when a turn with a name runs again.
+ */
+export function toDrafts(messages: readonly ClientMessage[], at: number, turnName: string | undefined): Draft[] {
   const drafts: Draft[] = [];
   for (const { id, role, models, parts } of messages) {
     const last = drafts.at(-1);
     if (role === "tool" && last?.role === "assistant") drafts[drafts.length - 1] = withModels(last, models);
     else if (models.length > 0) {
       drafts.push({
-        id: id || newId(),
+        id: id || toMessageId(turnName, drafts.length),
         role: role === "user" ? "user" : "assistant",
         parts: parts ?? addModels([], models),
         models,
@@ -48,6 +52,11 @@ export function toDrafts(messages: readonly ClientMessage[], at: number): Draft[
     }
   }
   return drafts;
+}
+
+function toMessageId(turnName: string | undefined, index: number): string {
+  if (turnName === undefined) return newId();
+  return createHash("sha256").update(`${turnName}\n${index}`).digest("base64url").slice(0, 22);
 }
 
 /** Returns the draft with more model messages, such as results of its tools. */

@@ -21,6 +21,10 @@ export interface TurnInput {
   readonly regenerate?: string | undefined;
   /** True if the messages come from the author's code: all of them are new, and none is forged. */
   readonly trusted?: boolean | undefined;
+  /** The name of a turn that may run again, such as that of a step. A second run replaces the messages of the first. */
+  readonly turnName?: string | undefined;
+  /** The time of the messages of a turn that runs again. @default now */
+  readonly at?: number | undefined;
 }
 
 /** A turn that is ready for the model. */
@@ -34,6 +38,8 @@ export interface OpenTurn {
   readonly storeQuestion?: (() => Promise<void>) | undefined;
   /** The id of the user's message. */
   readonly questionId?: string | undefined;
+  /** The time of the user's message. */
+  readonly at?: number | undefined;
   /** The parts of the message that the answer continues, with the results that the client sent. */
   readonly before?: UiParts | undefined;
   /** True if only the last message of the client is needed: the others are stored, or count for nothing. */
@@ -88,6 +94,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     prompt,
     continues: open?.id,
     before: open?.parts,
+    at: store.at,
     questionId: drafts.findLast(({ role }) => role === "user")?.id,
     isLastEnough: history.stored && !input.trusted,
     storeQuestion:
@@ -164,8 +171,8 @@ interface Fresh {
 }
 
 async function toFresh(store: TurnStore, history: History, rows: readonly Row[], input: TurnInput): Promise<Fresh> {
-  const { messages, trusted, regenerate } = input;
-  const toNew = (some: readonly ClientMessage[]): Fresh => ({ drafts: toDrafts(some, store.at) });
+  const { messages, trusted, regenerate, turnName } = input;
+  const toNew = (some: readonly ClientMessage[]): Fresh => ({ drafts: toDrafts(some, store.at, turnName) });
   if (trusted) return toNew(messages);
   if (!history.stored) {
     refuseApprovals(messages.flatMap(({ models }) => models));
@@ -185,17 +192,22 @@ async function toFresh(store: TurnStore, history: History, rows: readonly Row[],
   if (answers.length === 0) {
     throw invalid("input", "the last message must be a user message, or contain results of tools that were called");
   }
-  return toContinued(store, rows, { ...last, models: answers });
+  return toContinued(store, rows, { ...last, models: answers }, turnName);
 }
 
 /** Continues the last stored message with results and approvals of its tools. */
-async function toContinued({ readLast, at }: TurnStore, rows: readonly Row[], answers: ClientMessage): Promise<Fresh> {
+async function toContinued(
+  { readLast, at }: TurnStore,
+  rows: readonly Row[],
+  answers: ClientMessage,
+  turnName: string | undefined,
+): Promise<Fresh> {
   const message = await readLast();
   const id = rows.at(-1)?.id;
   const own = rows.slice(rows.findIndex((row) => row.id === id));
   // A message of an older release is several rows, and may have no id by which it could be replaced.
   const isReplaced = id !== undefined && message?.id === id && own.every((row) => row.id === id);
-  if (!isReplaced) return { drafts: toDrafts([{ ...answers, parts: undefined }], at) };
+  if (!isReplaced) return { drafts: toDrafts([{ ...answers, parts: undefined }], at, turnName) };
   const models = own.flatMap((row) => row.models);
   const { parts, metadata = { createdAt: null } } = message;
   const continued = withModels({ id, role: "assistant", parts, models, metadata }, answers.models);

@@ -38,6 +38,8 @@ interface StoredTurn {
   readonly schema?: Record<string, unknown> | undefined;
   readonly options: AgentCallOptions;
   readonly answerId: string;
+  /** The time of the user's message. */
+  readonly at?: number | undefined;
 }
 
 export interface TurnsParts {
@@ -130,7 +132,7 @@ export class Turns {
       turn.continues = isDetached || (agent.onDisconnect === "continue" && options.onDisconnect !== "abort");
       const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
       const { answerId } = turn;
-      const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId };
+      const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, at: opened.at };
       this.#handovers.set(id, {
         operation,
         parts,

@@ -1,11 +1,11 @@
 // Each of these changes makes a test of this file fail: a turn that overtakes one that the last process left; a left turn
-// that waits for a slot; a question that is stored although its turn is refused; another answer id after a restart.
+// that waits for a slot; a question that is stored although its turn is refused; another answer id, question id or time after a restart.
 import { defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { newFile } from "../../workflows/waits/serve.ts";
-import { createAgent, held, live, textsOf } from "./lives.ts";
+import { createAgent, held, live, textsOf, type Life } from "./lives.ts";
 
 it("ends a turn whose agent was removed: the user's message stays, and the next turn works", async () => {
   const file = newFile();
@@ -48,6 +48,36 @@ it("continues a turn before those that come after the restart, which run in the 
   expect(await (await attached).text()).toContain(`{"type":"start","messageId":"${begun.body.data.messageId}"}`);
   expect((await Promise.all(later)).map(({ body }) => body.data.text)).toEqual(["answer of two", "answer of three"]);
   expect(textsOf(second.model, 2)).toEqual(["one", "answer of one", "two", "answer of two", "three"]);
+});
+
+it("keeps the ids and the times of the user's messages, which the client has not named", async () => {
+  const file = newFile();
+  const texts = ["hello", "are you there?"];
+  const input = texts.map((content) => ({ role: "user", content }));
+  const options = { userId: "ada", conversationId: "c" };
+  const read = async ({ server }: Life) => {
+    const rows = await server.conversations.read({ agentId: "a", ...options }, { limit: 10 });
+    return rows.map(({ id, role, ui }) => ({ id, role, createdAt: JSON.parse(ui!).metadata.createdAt }));
+  };
+  const never = held("never");
+  const first = await live(file, { script: [never.step] });
+  const headers = { prefer: "respond-async" };
+  await first.server.post("/agents/a/text", { input, options }, { headers });
+  await never.reached;
+  const before = await read(first);
+  expect(before.map(({ role }) => role)).toEqual(["user", "user"]);
+  expect(new Set(before.map(({ id }) => id)).size).toBe(2);
+  await first.close();
+  const again = held("yes");
+  const second = await live(file, { script: [again.step] });
+  await again.reached;
+  expect(await read(second)).toEqual(before);
+  // A client that knows the message can stop its turn.
+  const stop = await second.server.post("/agents/a/conversations/c/stop?userId=ada", { messageId: before[1]!.id });
+  expect(stop).toMatchObject({ status: 200, body: { data: { stopped: true } } });
+  await second.close();
+  const third = await live(file, { script: [] });
+  expect((await read(third)).slice(0, 2)).toEqual(before);
 });
 
 it("stores nothing of a turn that is refused because the server is shutting down", async () => {
