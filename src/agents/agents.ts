@@ -1,3 +1,4 @@
+import type { ByteBudget } from "../core/byte-budget.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
 import {
   AgentError,
@@ -16,6 +17,7 @@ import type { Engine } from "../engine/backend.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { createAsk } from "./call/ask.ts";
 import { ModelError } from "./call/failure.ts";
+import { HistoryBytes } from "./call/history-bytes.ts";
 import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
 import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
@@ -36,6 +38,8 @@ interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordL
 export interface AgentsOptions {
   readonly engine: Pick<Engine, "begin" | "clock">;
   readonly conversations: Conversations;
+  /** The bytes in flight, of which loaded conversations are a part. */
+  readonly budget: ByteBudget;
   readonly limits: AgentLimits;
   readonly logger: Logger;
   readonly tracer: Tracer;
@@ -72,6 +76,7 @@ export interface Agents {
 export function createAgents(given: AgentsOptions): Agents {
   const {
     conversations,
+    budget,
     limits,
     logger,
     tracer,
@@ -99,14 +104,18 @@ export function createAgents(given: AgentsOptions): Agents {
   }
 
   /** A turn that is repeated after a crash has been admitted before. */
-  function begin({ agent, options = {}, callContext, signal, step, turn }: AgentCall, isRepeated = false): Operation {
+  function begin(call: AgentCall, isRepeated = false): Operation {
+    const { agent, options = {}, callContext, signal, step, turn, reservation, isNested } = call;
     const isStep = step !== undefined;
     const isNew = !isStep && !isRepeated;
     if (closing && isNew) throw shuttingDown();
     if (isNew && requests.size >= limits.agentCalls) {
       throw busy("Too many agent calls in flight", 1);
     }
+    // Work that has begun is never refused. A call that another one waits for must not wait for the end of that one.
+    const rule = isNested ? "add" : isNew ? "refuse" : "wait";
     const operation = new Operation({
+      history: new HistoryBytes(reservation ?? budget.createReservation(), rule),
       agent,
       options,
       callContext,

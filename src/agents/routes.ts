@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
+import type { Reservation } from "../core/byte-budget.ts";
 import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
@@ -145,8 +146,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: TextShape, 202: BegunShape },
       errors,
       find: findCallable,
-      handle: async ({ found: agent, body, headers, identity, request }) => {
-        const call = toCall(agent, body.options, identity);
+      handle: async ({ found: agent, body, headers, identity, request, reservation }) => {
+        const call = toCall(agent, body.options, identity, reservation);
         if (headers.Prefer) return begin({ ...call, question: { input: body.input }, signal: request.signal });
         return toTextResult(
           await agents.generate({ ...call, question: { input: body.input }, signal: request.signal }),
@@ -165,8 +166,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: v.union([AnyObject, v.array(v.unknown())]), 202: BegunShape },
       errors: objectErrors,
       find: findCallable,
-      handle: async ({ found: agent, body, headers, identity, request }) => {
-        const call = toCall(agent, body.options, identity);
+      handle: async ({ found: agent, body, headers, identity, request, reservation }) => {
+        const call = toCall(agent, body.options, identity, reservation);
         const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema) };
         if (headers.Prefer) return begin({ ...call, question, signal: request.signal });
         const { object } = await agents.generate({ ...call, question, signal: request.signal });
@@ -185,8 +186,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(StreamEventShape) },
       errors,
       find: findCallable,
-      handle({ found: agent, body, identity }) {
-        const call = toCall(agent, body.options, identity);
+      handle({ found: agent, body, identity, reservation }) {
+        const call = toCall(agent, body.options, identity, reservation);
         return new EventStream(
           async function* (signal) {
             const parts = agents.stream({ ...call, question: { input: body.input }, signal });
@@ -208,8 +209,8 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(ObjectEventShape) },
       errors: objectErrors,
       find: findCallable,
-      handle({ found: agent, body, identity }) {
-        const call = toCall(agent, body.options, identity);
+      handle({ found: agent, body, identity, reservation }) {
+        const call = toCall(agent, body.options, identity, reservation);
         const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema) };
         return new EventStream(
           (signal) => toObjectEvents(agents.stream({ ...call, question, signal }), body.schema),
@@ -232,11 +233,11 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(ChatChunk) },
       errors,
       find: findCallable,
-      handle({ found: agent, body, identity }) {
+      handle({ found: agent, body, identity, reservation }) {
         const sent = body.input ?? body.messages;
         if (!sent) throw invalid("input", "expected an array of messages");
         const conversationId = body.options?.conversationId ?? body.id;
-        const call = toCall(agent, { ...body.options, conversationId }, identity);
+        const call = toCall(agent, { ...body.options, conversationId }, identity, reservation);
         const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
         const question = { input: sent, field: body.input ? "input" : "messages", regenerate };
         return new EventStream(
@@ -315,8 +316,9 @@ function toCall(
   { definition: agent, program }: RegisteredAgent,
   options: AgentCallOptions & Claims = {},
   identity: Identity,
+  reservation: Reservation,
 ) {
-  return { agent, program, options, callContext: applyIdentity(options, identity) };
+  return { agent, program, options, reservation, callContext: applyIdentity(options, identity) };
 }
 
 /** Returns the conversation of a caller. */

@@ -10,9 +10,10 @@ export const defaultLimits = {
   /** The deepest nesting of a JSON body. Exceeded: 400. @default 100 */
   jsonDepth: 100,
   /**
-   * The most bytes of heap for request bodies in flight. A body of more than 16 KiB counts five times its size until its
-   * response has ended, its agent call has ended, and its execution has ended or is suspended. One request is always
-   * admitted. Exceeded: 503. 0 means a quarter of the heap limit of the process. @default 0
+   * The most bytes of heap for request bodies in flight, and for the stored conversations that models are shown. A body of
+   * more than 16 KiB counts five times its size until its response has ended, its agent call has ended, and its execution has
+   * ended or is suspended. So do the messages of a conversation until their call has ended. One request is always admitted.
+   * Exceeded: 503; calls inside of workflows wait. 0 means a quarter of the heap limit of the process. @default 0
    */
   inFlightBytes: 0,
   /** The most executions that run at the same time. Further ones are queued. @default 256 */

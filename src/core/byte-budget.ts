@@ -2,13 +2,15 @@ import { busy } from "./error.ts";
 import { heapPerByte, quarterOfHeap, smallBytes } from "./heap-weight.ts";
 
 /**
- * The bytes of request bodies in flight, weighed by what they cost in the heap.
+ * The bytes of request bodies and of conversations in flight, weighed by what they cost in the heap.
  *
- * B1. A reservation that is alone is granted whatever its size. Others are refused with 503 if the sum passes `most`.
+ * B1. A reservation that is alone is granted whatever its size. Others are refused with 503 if the sum passes `most`, or wait
+ *     in a line.
  * B2. A reservation is returned when its response has ended and every holder has let go.
  */
 export class ByteBudget {
   readonly #most: number;
+  readonly #line: Waiting[] = [];
   #used = 0;
 
   /** `most` is in bytes of heap. 0 stands for a quarter of the heap limit of the process. */
@@ -16,31 +18,76 @@ export class ByteBudget {
     this.#most = most || quarterOfHeap();
   }
 
-  /** `onEnded` registers a callback for the end of the response. It is not called for small bodies. */
-  createReservation(onEnded: OnEnded): Reservation {
-    return new Reservation((bytes, own) => this.#take(bytes, own), onEnded);
+  /** `onEnded` registers a callback for the end of the response. It is not called for small bodies. @default no response */
+  createReservation(onEnded: OnEnded = () => {}): Reservation {
+    return new Reservation(this, onEnded);
   }
 
-  #take(bytes: number, own: number): void {
-    const isAlone = this.#used === own;
-    if (bytes > 0 && !isAlone && this.#used + bytes > this.#most) throw busy("Too much data in flight", 1);
+  /** Adds bytes to the sum. `own` is the part of the sum that the reservation has already. Throws a 503 if they do not fit. */
+  take(bytes: number, own: number): void {
+    if (!this.#fits(bytes, own)) throw busy("Too much data in flight", 1);
     this.#used += bytes;
+  }
+
+  /** Adds bytes to the sum when they fit, after those that wait already. Rejects when the signal is aborted. */
+  wait(bytes: number, own: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#line.splice(this.#line.indexOf(waiting), 1);
+        reject(signal.reason as Error);
+        this.#admit();
+      };
+      const enter = (): void => {
+        signal.removeEventListener("abort", leave);
+        resolve();
+      };
+      const waiting = { bytes, own, enter };
+      signal.addEventListener("abort", leave, { once: true });
+      this.#line.push(waiting);
+      this.#admit();
+    });
+  }
+
+  /** Adds bytes to the sum, whether or not they fit. */
+  force(bytes: number): void {
+    this.#used += bytes;
+  }
+
+  release(bytes: number): void {
+    this.#used -= bytes;
+    this.#admit();
+  }
+
+  #fits(bytes: number, own: number): boolean {
+    return this.#used === own || this.#used + bytes <= this.#most;
+  }
+
+  #admit(): void {
+    for (let first = this.#line[0]; first && this.#fits(first.bytes, first.own); first = this.#line[0]) {
+      this.#line.shift();
+      this.#used += first.bytes;
+      first.enter();
+    }
   }
 }
 
 export type OnEnded = (release: () => void) => void;
-/** Adds bytes to the sum. `own` is the part of the sum that the reservation has already. */
-type Take = (bytes: number, own: number) => void;
+interface Waiting {
+  readonly bytes: number;
+  readonly own: number;
+  readonly enter: () => void;
+}
 
-/** The part of a budget that one request uses. */
+/** The part of a budget that one request, or one call of an agent, uses. */
 export class Reservation {
-  readonly #take: Take;
+  readonly #budget: ByteBudget;
   readonly #onEnded: OnEnded;
   #bytes = 0;
   #holders = 0;
 
-  constructor(take: Take, onEnded: OnEnded) {
-    this.#take = take;
+  constructor(budget: ByteBudget, onEnded: OnEnded) {
+    this.#budget = budget;
     this.#onEnded = onEnded;
   }
 
@@ -48,10 +95,23 @@ export class Reservation {
   raise(bodyBytes: number): void {
     const more = bodyBytes * heapPerByte - this.#bytes;
     if (bodyBytes <= smallBytes || more <= 0) return;
-    this.#take(more, this.#bytes);
+    this.#budget.take(more, this.#bytes);
     const isFirst = this.#bytes === 0;
     this.#bytes += more;
     if (isFirst) this.#onEnded(this.#hold());
+  }
+
+  /**
+   * Adds data that is about to be loaded, until the returned function is called. If the budget is used up, it throws a 503,
+   * waits for other data to be released, or adds it all the same.
+   */
+  async load(bytes: number, otherwise: "refuse" | "wait" | "add", signal: AbortSignal): Promise<() => void> {
+    const more = bytes * heapPerByte;
+    if (otherwise === "refuse") this.#budget.take(more, this.#bytes);
+    else if (otherwise === "wait") await this.#budget.wait(more, this.#bytes, signal);
+    else this.#budget.force(more);
+    this.#bytes += more;
+    return this.#hold();
   }
 
   /** Keeps the reservation until the returned function is called. Undefined if there is nothing to keep. */
@@ -66,8 +126,9 @@ export class Reservation {
       if (!isHeld) return;
       isHeld = false;
       if (--this.#holders > 0) return;
-      this.#take(-this.#bytes, this.#bytes);
+      const bytes = this.#bytes;
       this.#bytes = 0; // a body that is read on is reserved anew
+      this.#budget.release(bytes);
     };
   }
 }

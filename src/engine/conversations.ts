@@ -34,14 +34,18 @@ export interface TurnOptions {
 }
 
 export interface Turn {
-  /** The messages before this turn. `until` is the id of its first message, which may be stored already. */
-  history(until?: string): Promise<History>;
+  /**
+   * The messages before this turn. `until` is the id of its first message, which may be stored already. `admit` is awaited with
+   * the bytes of the messages before they are loaded. Restate: before those are loaded that come after the first 8 MiB.
+   */
+  history(until?: string, admit?: AdmitHistory): Promise<History>;
   /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
   store(messages: readonly StoredMessage[], until?: string, options?: StoreOptions): Promise<void>;
   close(): void;
   /** Aborted when the turn is lost, because this process was out of reach. Embedded: never, so there is none. */
   readonly signal?: AbortSignal | undefined;
 }
+export type AdmitHistory = (bytes: number) => Promise<void>;
 export interface History {
   /** Whether the conversation has any stored message. */
   readonly stored: boolean;

@@ -114,6 +114,8 @@ interface RouteOptions<Snapshot, Path extends string, H, Q, B, R extends Respons
       found: Found;
       /** Counts the body as data in flight for longer than the response. */
       hold: Reservation["hold"];
+      /** The part of the bytes in flight that the request has. */
+      reservation: Reservation;
     },
   ): HandlerResult<R> | Promise<HandlerResult<R>>;
 }
@@ -145,6 +147,7 @@ export function defineRoute<
         requestId,
         snapshot,
         hold: () => reservation.hold(),
+        reservation,
       };
       // The schemas produced these values, and the path named the params. The generics hide that from TypeScript.
       type Input = Parameters<typeof handle>[0];

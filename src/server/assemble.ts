@@ -122,9 +122,11 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     onSettled: createExecutionLog(activity),
   });
   const current = (): Snapshot => serving!.current();
+  const budget = new ByteBudget(limits.inFlightBytes);
   const agents = createAgents({
     engine,
     conversations,
+    budget,
     limits,
     logger,
     tracer,
@@ -177,7 +179,6 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
   const sayReplaced = createReplacedNotice(logger);
   const streams = createStreams({ ...limits, report });
   const unknownKey = createKeyWarnings(logger);
-  const budget = new ByteBudget(limits.inFlightBytes);
 
   function toApp(next: Project): App {
     // The limits of the first version apply throughout: backend, streams and port are opened once, with these limits.

@@ -140,6 +140,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
         agent: definition,
         question: { input: prompt, toShape, trusted: true },
         callContext,
+        isNested: use.signal !== undefined,
         signal: AbortSignal.any([own ?? [], signal ?? []].flat()),
         step: waiting,
       });

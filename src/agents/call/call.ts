@@ -1,4 +1,5 @@
 import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
+import type { Reservation } from "../../core/byte-budget.ts";
 import type { CallContext } from "../../core/caller.ts";
 import type { ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
@@ -70,6 +71,10 @@ export interface AgentCall {
   readonly signal: AbortSignal;
   /** The step of a workflow that the call comes from. @default none */
   readonly step?: StepCaller | undefined;
+  /** The part of the bytes in flight that the request has. @default none, there is no request */
+  readonly reservation?: Reservation | undefined;
+  /** True if the call comes from a tool or a hook of another one, which waits for it. @default false */
+  readonly isNested?: boolean | undefined;
   /** The program of the turns of the agent. With it, a call with a conversation survives its client and its server. */
   readonly program?: Program | undefined;
   /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */
@@ -175,7 +180,8 @@ export async function openTurn(
       operation.context.logger.warn("Older messages were left out: the conversation is over limits.conversationBytes", {
         omitted,
       });
-    const store = { turn, readLast, at: question.at ?? operation.clock.now(), signal, maxBytes, onOmitted };
+    const admit = (bytes: number): Promise<void> => operation.history.admit(bytes, signal);
+    const store = { turn, admit, readLast, at: question.at ?? operation.clock.now(), signal, maxBytes, onOmitted };
     return toHeld(await storedTurn(store, input), () => turn.close(), question.answerId);
   } catch (error) {
     turn.close();

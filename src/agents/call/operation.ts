@@ -11,6 +11,7 @@ import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
 import { ModelError, toServeError } from "./failure.ts";
+import type { HistoryBytes } from "./history-bytes.ts";
 import { ModelCall } from "./model-call.ts";
 import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
 import { startAgentSpan, toModelSpan } from "./spans.ts";
@@ -37,6 +38,7 @@ export interface OperationOptions {
   /** The turn that a crash repeats. */
   readonly turn: DurableTurn | undefined;
   readonly limits: RecordLimits;
+  readonly history: HistoryBytes;
 }
 /** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
 export type CreateCallRuntime = (call: CallContext, signal: AbortSignal, step: StepCaller | undefined) => Runtime;
@@ -51,6 +53,8 @@ export class Operation {
   readonly isStep: boolean;
   readonly clock: Clock;
   readonly span: Span | undefined;
+  /** The stored messages that the call has loaded. */
+  readonly history: HistoryBytes;
   /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
   records: RecordedCalls | undefined;
   readonly #parts: OperationOptions;
@@ -70,6 +74,7 @@ export class Operation {
     this.callContext = callContext;
     this.isStep = step !== undefined;
     this.clock = parts.clock;
+    this.history = parts.history;
     this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
     if (turn) this.record(turn);
@@ -193,6 +198,7 @@ export class Operation {
 
   /** Ends all spans and stops listening to the caller's signal. */
   close(): void {
+    this.history.close();
     // These were not ended by their owners: a tool that ignored the abort, or a model call that was cut off.
     for (const call of this.#modelCalls) call.end("aborted");
     for (const inner of this.#spans) inner.end();

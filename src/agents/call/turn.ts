@@ -2,6 +2,7 @@ import type { ModelMessage } from "ai";
 import {
   maxMessages,
   windowSize,
+  type AdmitHistory,
   type History,
   type HistoryRow,
   type StoredMessage,
@@ -49,6 +50,8 @@ export interface OpenTurn {
 /** A stored conversation, as a turn uses it. */
 export interface TurnStore {
   readonly turn: Turn;
+  /** Awaited before the messages of the conversation are loaded. */
+  readonly admit: AdmitHistory;
   /** Reads the last stored message. */
   readonly readLast: () => Promise<StoredUiMessage | undefined>;
   /** The time at which the turn began. */
@@ -76,7 +79,7 @@ export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
 export async function storedTurn(store: TurnStore, input: TurnInput): Promise<OpenTurn> {
   const { turn } = store;
   const last = input.messages.at(-1)!;
-  const { history, until: found } = await findPlace(turn, input, last);
+  const { history, until: found } = await findPlace(store, input, last);
   const rows: Row[] = [];
   for (const message of history.messages) {
     rows.push(fromStored(message));
@@ -149,16 +152,20 @@ interface Place {
 }
 
 /** Finds the position of the turn: after all stored messages, or at a stored message that is regenerated or edited. */
-async function findPlace(turn: Turn, { regenerate, trusted }: TurnInput, last: ClientMessage): Promise<Place> {
+async function findPlace(
+  { turn, admit }: TurnStore,
+  { regenerate, trusted }: TurnInput,
+  last: ClientMessage,
+): Promise<Place> {
   const edited = !trusted && last.role === "user" ? last.id : undefined;
   let history: History | undefined;
   for (const until of [regenerate, edited]) {
     if (until === undefined) continue;
-    history = await turn.history(until);
+    history = await turn.history(until, admit);
     if (history.found) return { history, until };
   }
   // A history without its `until` has all stored messages before the turn.
-  return { history: history ?? (await turn.history()), until: undefined };
+  return { history: history ?? (await turn.history(undefined, admit)), until: undefined };
 }
 
 /** The new messages of a turn. */

@@ -79,7 +79,9 @@ export class EmbeddedConversations implements Conversations {
     if (signal.aborted) void close(); // aborted while the turn before it closed
     signal.throwIfAborted();
     return {
-      history: async (until): Promise<History> => this.#file().messages.history(place(until), this.#maxBytes),
+      history: (until, admit): Promise<History> => {
+        return this.#file().messages.history(place(until), this.#maxBytes, admit);
+      },
       store: (messages, until, options) => (stored = this.#store(place(until), messages, options)),
       close: () => void close(),
     };

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { AdmitHistory, History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
 import { MessagePage, MessageWindow } from "../../../engine/message-rows.ts";
 
 // A row is one message of the client. `body` has its model messages, and `models` is their number. A row without `ui` is
@@ -38,7 +38,7 @@ export class MessageStore {
     this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
   }
 
-  history({ key, turn, until }: Place, maxBytes: number): History {
+  async history({ key, turn, until }: Place, maxBytes: number, admit?: AdmitHistory): Promise<History> {
     const conversation = this.#find(key);
     if (conversation === undefined) return { stored: false, found: false, messages: [], omitted: 0 };
     const own = turn ?? "";
@@ -50,7 +50,9 @@ export class MessageStore {
     for (const row of this.#statements.last.iterate(conversation, own, end) as Iterable<unknown> as Iterable<Row>) {
       if (!window.add(row, row.models, row.bytes)) break;
     }
-    const messages = window.rows.map(({ n, id, role }) => ({ id: id ?? undefined, role, models: this.#body(n) }));
+    const { rows } = window;
+    await admit?.(rows.reduce((sum, { bytes }) => sum + bytes, 0));
+    const messages = rows.map(({ n, id, role }) => ({ id: id ?? undefined, role, models: this.#body(n) }));
     return { stored, found: start !== undefined, messages, omitted: window.omitted };
   }
 

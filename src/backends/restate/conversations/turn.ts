@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../../core/error.ts";
-import type { History, StoredMessage, Turn } from "../../../engine/conversations.ts";
+import type { AdmitHistory, History, StoredMessage, Turn } from "../../../engine/conversations.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
@@ -35,12 +35,13 @@ export class RestateTurn implements Turn {
     return this.#parts.place.lost;
   }
 
-  async history(until?: string): Promise<History> {
+  async history(until?: string, admit?: AdmitHistory): Promise<History> {
     const { place, maxBytes } = this.#parts;
     const { id } = place;
     const history = await this.#call<PartialHistory | null>("history", { id, until, maxBytes });
     if (!history) throw lostTurn();
     const { rows, stored, found, omitted } = history;
+    await admit?.(rows.reduce((sum, { bytes }) => sum + bytes, 0));
     const models = [...history.models];
     while (models.length < rows.length) {
       const numbers = toBatch(rows.slice(models.length)).map(toNumber);
