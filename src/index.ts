@@ -15,7 +15,19 @@ export type { RetentionOptions } from "./engine/retention.ts";
 export type { Backend } from "./engine/backend.ts";
 
 // Authentication and access
-export { createToken, jwtAuth, type CreateTokenOptions, type JwtAlgorithm, type JwtAuthOptions } from "./auth/jwt.ts";
+export {
+  createToken,
+  jwtAuth,
+  type CreateTokenOptions,
+  type JwtAlgorithm,
+  type JwtAuthOptions,
+  type JwtPublicKeyOptions,
+  type JwtSecretOptions,
+  type JwtVerifyOptions,
+} from "./auth/jwt.ts";
+export { oidcAuth, type OidcAuthOptions } from "./auth/oidc/provider.ts";
+export type { PublicKeyAlgorithm } from "./auth/public-key.ts";
+export type { VerifiedTokenOptions } from "./auth/verified-tokens.ts";
 export type { AccessOptions, AuthProvider } from "./auth/provider.ts";
 export type { Action, Authorize, AuthorizeExecution, AuthorizeRequest, AuthorizeSuspension } from "./core/authorize.ts";
 export type { Caller } from "./core/caller.ts";

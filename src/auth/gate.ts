@@ -2,6 +2,7 @@ import type { Identity } from "../core/caller.ts";
 import type { Clock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { within } from "../core/within.ts";
+import { issuerOf } from "./oidc/provider.ts";
 import type { AccessRequest, Policy } from "./policy.ts";
 import type { AuthProvider } from "./provider.ts";
 import { extractSocketToken, extractToken } from "./token.ts";
@@ -21,6 +22,7 @@ export interface GateOptions {
 
 export function createGate(provider: AuthProvider, { policy, ownership, report, clock }: GateOptions): Gate {
   const anonymous: Identity = { checked: true, ownership, caller: undefined };
+  issuerOf(provider)?.onFault(report);
   let quietUntil = 0;
   function reportFault(error: Error, token: string | undefined): void {
     if (performance.now() < quietUntil) return;

@@ -1,39 +1,51 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
-import { errors, jwtVerify, SignJWT, type JWTPayload } from "jose";
+import { jwtVerify, SignJWT, type JWTPayload } from "jose";
 import { durationRule, fromDuration } from "../core/duration.ts";
 import { describe } from "../core/explain.ts";
 import { isObject } from "../core/json.ts";
 import { algorithms, checkJwtOptions, kindOf } from "./options.ts";
 import type { AccessOptions, AuthProvider } from "./provider.ts";
-import { toUser } from "./user.ts";
+import { isPem, readPublicKey, type PublicKeyAlgorithm } from "./public-key.ts";
+import { toReason } from "./reasons.ts";
+import { VerifiedTokens, type VerifiedTokenOptions } from "./verified-tokens.ts";
 
 export type { JWTPayload };
-/** A signature algorithm of `jwtAuth()` and `createToken()`. */
+/** A signature algorithm of `createToken()`, and of `jwtAuth()` with a secret. */
 export type JwtAlgorithm = (typeof algorithms)[number];
 const signing: unique symbol = Symbol("signing");
 
 /** The options of `jwtAuth()`. */
-export interface JwtAuthOptions extends AccessOptions {
+export type JwtAuthOptions = JwtSecretOptions | JwtPublicKeyOptions;
+
+/** The options of `jwtAuth()` for tokens that are signed with a secret. */
+export interface JwtSecretOptions extends AccessOptions, VerifiedTokenOptions {
   /** The secret that signs the tokens: 32 or more random bytes. */
   secret: string;
-  /** Maps a payload to its user. Called for every request. @default the payload, with `id` = `id ?? sub` */
-  mapUser?: ((payload: JWTPayload) => object | Promise<object>) | undefined;
+  publicKey?: undefined;
   /** Checks in addition to the signature and the expiry. */
-  verifyOptions?:
-    | {
-        /** The allowed algorithms. @default ["HS256"] */
-        algorithms?: readonly JwtAlgorithm[] | undefined;
-        /** The required audience (`aud`). @default any */
-        audience?: string | undefined;
-        /** The required issuer (`iss`). @default any */
-        issuer?: string | undefined;
-      }
-    | undefined;
-  /** The number of verified tokens to cache. A cached token is valid until it expires. @default 1000 */
-  cacheSize?: number | undefined;
+  verifyOptions?: JwtVerifyOptions<JwtAlgorithm> | undefined;
 }
 
-/** A provider made by `jwtAuth()`, with a signer for the command line. The secret is not exposed. */
+/** The options of `jwtAuth()` for tokens that are signed with a private key. */
+export interface JwtPublicKeyOptions extends AccessOptions, VerifiedTokenOptions {
+  /** The public key that verifies the tokens, in PEM: RSA, P-256, P-384, P-521 or Ed25519. A certificate works as well. */
+  publicKey: string;
+  secret?: undefined;
+  /** Checks in addition to the signature and the expiry. */
+  verifyOptions?: JwtVerifyOptions<PublicKeyAlgorithm> | undefined;
+}
+
+/** The checks of `jwtAuth()` in addition to the signature and the expiry. */
+export interface JwtVerifyOptions<Algorithm extends string> {
+  /** The allowed algorithms. @default HS256 for a secret; RS256, ES256, ES384, ES512 or EdDSA by the type of a public key */
+  algorithms?: readonly Algorithm[] | undefined;
+  /** The required audience (`aud`). @default any */
+  audience?: string | undefined;
+  /** The required issuer (`iss`). @default any */
+  issuer?: string | undefined;
+}
+
+/** A provider made by `jwtAuth()` with a secret, with a signer for the command line. The secret is not exposed. */
 export interface JwtProvider extends AuthProvider {
   readonly [signing]: {
     /** True if the secret is short enough to be guessed. */
@@ -43,42 +55,47 @@ export interface JwtProvider extends AuthProvider {
   };
 }
 
-/** Returns the signer of a provider, or undefined if the provider was not made by `jwtAuth()`. */
+/** Returns the signer of a provider, or undefined if the provider was not made by `jwtAuth()` with a secret. */
 export const signerOf = (provider: AuthProvider | undefined): JwtProvider[typeof signing] | undefined =>
   (provider as Partial<JwtProvider> | undefined)?.[signing];
 
-/** Creates a provider for tokens signed with a secret: by `createToken()`, `agentserve token` or your own login. */
+/**
+ * Creates a provider for tokens signed with a secret (by `createToken()`, `agentserve token` or your own login), or with
+ * a private key, of which it gets the public key.
+ */
 export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   checkJwtOptions(options);
-  const { secret, mapUser, verifyOptions = {}, cacheSize = 1_000, ...access } = options;
+  const { secret, publicKey, mapUser, verifyOptions = {}, cacheSize, ...access } = options;
   const { audience, issuer } = verifyOptions;
-  const allowed = verifyOptions.algorithms ?? ["HS256"];
-  const key = toKey(secret, "jwtAuth()");
-  const known = new Map<string, VerifiedToken>();
+  const known = new VerifiedTokens({ mapUser, cacheSize });
 
-  async function verify(token: string): Promise<VerifiedToken> {
+  function create(key: KeyObject, allowed: readonly string[]): AuthProvider {
     const rules = { algorithms: [...allowed], ...(audience && { audience }), ...(issuer && { issuer }) };
-    const { payload } = await jwtVerify(token, key, rules).catch((error: unknown) => {
-      throw toReason(error);
-    });
-    const verified = { payload: JSON.stringify(payload), user: toDefaultUser(payload), until: toMs(payload.exp) };
-    if (cacheSize > 0) known.set(token, verified);
-    // The oldest entry is evicted, so a flood of distinct tokens cannot fill the memory.
-    if (known.size > cacheSize) known.delete(known.keys().next().value!);
-    return verified;
+    async function verify(token: string): Promise<object> {
+      const { payload } = await jwtVerify(token, key, rules).catch((error: unknown) => {
+        throw toReason(error);
+      });
+      return known.toUser(known.add(token, payload, key));
+    }
+    return {
+      ...access,
+      type: "jwt",
+      verifyToken(token) {
+        const verified = known.find(token, key, Date.now());
+        return verified ? known.toUser(verified) : verify(token);
+      },
+    };
   }
-  // Each request gets a fresh payload: mapUser may change it.
-  const toMapped = ({ payload, user }: VerifiedToken) => (mapUser ? mapUser(JSON.parse(payload) as JWTPayload) : user);
 
+  if (publicKey !== undefined) {
+    const { key, allowed } = toPublicKey(publicKey, verifyOptions.algorithms);
+    return create(key, allowed);
+  }
+  const key = toKey(secret, "jwtAuth()");
+  // Checked above: beside a secret, each algorithm is one of `algorithms`.
+  const allowed = (verifyOptions.algorithms as readonly JwtAlgorithm[] | undefined) ?? ["HS256"];
   const provider: JwtProvider = {
-    ...access,
-    type: "jwt",
-    verifyToken(token) {
-      const verified = known.get(token);
-      if (verified && Date.now() < verified.until) return toMapped(verified);
-      known.delete(token);
-      return verify(token).then(toMapped);
-    },
+    ...create(key, allowed),
     [signing]: {
       isWeak: Buffer.byteLength(secret) < 32,
       defaults: { algorithm: allowed[0]!, audience, issuer },
@@ -88,15 +105,19 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   return provider;
 }
 
-interface VerifiedToken {
-  /** Serialized JSON. */
-  readonly payload: string;
-  readonly user: object;
-  /** The expiry, in milliseconds since 1970. */
-  readonly until: number;
+function toPublicKey(
+  pem: string,
+  asked: readonly string[] | undefined,
+): { key: KeyObject; allowed: readonly string[] } {
+  try {
+    const { key, fitting } = readPublicKey(pem);
+    const other = asked?.find((name) => !fitting.some((one) => one === name));
+    if (other === undefined) return { key, allowed: asked ?? [fitting[0]!] };
+    throw new TypeError(`expected a key for ${other}, found one for ${fitting.join(", ")}`);
+  } catch (error) {
+    throw new TypeError(`jwtAuth(): publicKey: ${(error as Error).message}`, { cause: error });
+  }
 }
-const toMs = (seconds: number | undefined): number => (seconds === undefined ? Infinity : seconds * 1_000);
-const toDefaultUser = ({ id, ...payload }: JWTPayload): object => toUser({ ...payload, id: id ?? payload.sub });
 
 /** The options of `createToken()`. */
 export interface CreateTokenOptions {
@@ -134,24 +155,11 @@ async function sign(payload: JWTPayload, key: KeyObject, options: CreateTokenOpt
   return token.sign(key);
 }
 
-/** Replaces messages of jose, which may quote the content of the token. */
-function toReason(error: unknown): unknown {
-  if (error instanceof errors.JWTExpired || !(error instanceof errors.JOSEError)) return error;
-  if (error instanceof errors.JWSSignatureVerificationFailed) return new Error("signature verification failed");
-  if (error instanceof errors.JOSEAlgNotAllowed) return new Error("algorithm not allowed");
-  if (error instanceof errors.JWTClaimValidationFailed) {
-    const { claim, reason } = error;
-    if (claim === "nbf" && reason === "check_failed") return new Error("not yet valid");
-    return new Error(`claim ${claim} ${reason === "missing" ? "is missing" : "has an unexpected value"}`);
-  }
-  return new Error("malformed");
-}
-
 function toKey(secret: string, where: string): KeyObject {
-  const isKey = typeof secret === "string" && secret.trimStart().startsWith("-----BEGIN ");
+  const isKey = isPem(secret);
   if (typeof secret !== "string" || secret === "" || isKey) {
     // The value is not shown, because it may be a secret. A public key is refused: anyone who has it could sign tokens.
-    const found = isKey ? "a PEM key" : kindOf(secret);
+    const found = isKey ? "a PEM key: pass a public key as publicKey" : kindOf(secret);
     throw new TypeError(`${where}: secret: expected a non-empty string that only token issuers know, found ${found}`);
   }
   return createSecretKey(Buffer.from(secret));

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { explain, nearest } from "../core/explain.ts";
 import { isObject } from "../core/json.ts";
 import { readEntry } from "./entry.ts";
+import { publicKeyAlgorithms } from "./public-key.ts";
 
 // The message of each schema names the expected value.
 const flag = v.optional(v.boolean("true or false"));
@@ -12,9 +13,15 @@ const routes = v.optional(
   ),
 );
 const fn = v.custom<(...args: never[]) => unknown>((value) => typeof value === "function", "a function");
-const word = v.optional(v.pipe(v.string("a string"), v.nonEmpty("a non-empty string")));
+const word = v.pipe(v.string("a string"), v.nonEmpty("a non-empty string"));
 export const algorithms = ["HS256", "HS384", "HS512"] as const;
-const algorithm = v.picklist(algorithms, `one of ${algorithms.join(", ")}`);
+const toAlgorithms = (names: readonly string[], where = "") =>
+  v.optional(
+    v.pipe(
+      v.array(v.picklist(names, `one of ${names.join(", ")}${where}`), "an array of algorithms"),
+      v.minLength(1, "at least one algorithm"),
+    ),
+  );
 
 const access = { defaultPrivate: flag, publicRoutes: routes, protect: routes, webSockets: flag, ownership: flag };
 
@@ -23,23 +30,37 @@ const Provider = v.object(
   "an authentication provider such as jwtAuth()",
 );
 
-const JwtOptions = v.strictObject(
-  {
-    secret: v.optional(v.unknown()), // toKey() checks it and does not print the value
-    mapUser: v.optional(fn),
-    verifyOptions: v.optional(
-      v.strictObject(
-        {
-          algorithms: v.optional(
-            v.pipe(v.array(algorithm, "an array of algorithms"), v.minLength(1, "at least one algorithm")),
-          ),
-          audience: word,
-          issuer: word,
-        },
-        "an object",
+const tokens = {
+  mapUser: v.optional(fn),
+  cacheSize: v.optional(v.pipe(v.number("a whole number"), v.integer("a whole number"), v.minValue(0, "0 or more"))),
+};
+
+const toJwtOptions = (allowed: ReturnType<typeof toAlgorithms>) =>
+  v.strictObject(
+    {
+      // Not checked here, because the values must not be printed.
+      secret: v.optional(v.unknown()),
+      publicKey: v.optional(v.unknown()),
+      verifyOptions: v.optional(
+        v.strictObject({ algorithms: allowed, audience: v.optional(word), issuer: v.optional(word) }, "an object"),
       ),
+      ...tokens,
+      ...access,
+    },
+    "an object",
+  );
+const SecretOptions = toJwtOptions(toAlgorithms(algorithms));
+const PublicKeyOptions = toJwtOptions(toAlgorithms(publicKeyAlgorithms, " beside a publicKey"));
+
+const OidcOptions = v.strictObject(
+  {
+    issuer: word,
+    audience: v.union(
+      [word, v.pipe(v.array(word, "an array"), v.minLength(1, "at least one audience"))],
+      "the audience of the tokens: a non-empty string, or an array of such strings",
     ),
-    cacheSize: v.optional(v.pipe(v.number("a whole number"), v.integer("a whole number"), v.minValue(0, "0 or more"))),
+    algorithms: toAlgorithms(publicKeyAlgorithms),
+    ...tokens,
     ...access,
   },
   "an object",
@@ -66,9 +87,25 @@ export function findProviderMistakes(provider: unknown, place: string): string[]
 export function checkJwtOptions(options: unknown): void {
   if (typeof options !== "object" || options === null)
     throw new TypeError(`jwtAuth(): expected an object such as { secret }, found ${kindOf(options)}`);
-  const parsed = v.safeParse(JwtOptions, options);
+  const { secret, publicKey } = options as { secret?: unknown; publicKey?: unknown };
+  if (secret !== undefined && publicKey !== undefined)
+    throw new TypeError("jwtAuth(): expected a secret or a publicKey, found both");
+  if (secret === undefined && publicKey === undefined && "publicKey" in options)
+    throw new TypeError("jwtAuth(): publicKey: expected a public key in PEM, found nothing");
+  check(publicKey === undefined ? SecretOptions : PublicKeyOptions, options, "jwtAuth()");
+}
+
+export function checkOidcOptions(options: unknown): void {
+  if (typeof options !== "object" || options === null)
+    throw new TypeError(`oidcAuth(): expected an object such as { issuer, audience }, found ${kindOf(options)}`);
+  // A missing option is reported like one that is undefined.
+  check(OidcOptions, { issuer: undefined, audience: undefined, ...options }, "oidcAuth()");
+}
+
+function check(schema: v.GenericSchema, options: unknown, where: string): void {
+  const parsed = v.safeParse(schema, options);
   if (parsed.success) return;
-  throw new TypeError(`jwtAuth(): ${parsed.issues.map((issue) => explain(JwtOptions, issue)).join("; ")}`);
+  throw new TypeError(`${where}: ${parsed.issues.map((issue) => explain(schema, issue)).join("; ")}`);
 }
 
 export function kindOf(value: unknown): string {

@@ -1,3 +1,4 @@
+import { issuerOf } from "../auth/oidc/provider.ts";
 import { findSource } from "../agents/models/find-model.ts";
 import { findModelProblems } from "../agents/models/model-problems.ts";
 import type { AgentDefinition } from "../agents/define.ts";
@@ -9,12 +10,12 @@ import { within } from "../core/within.ts";
 import { openServer, type OpenServer } from "../server/create.ts";
 import { findRisks } from "../server/risks.ts";
 import { disposeMs, loadVisibly, openLoader } from "./project.ts";
-import { countRoutes } from "./routes.ts";
+import { countRoutes, toIssuerText } from "./routes.ts";
 import { counted } from "./announcer.ts";
 import { findIgnoredData, refuseData, toSettings } from "./serving.ts";
 
 export interface Finding {
-  readonly name: "node" | "config" | "model" | "keys" | "store" | "routes" | "risk" | "start" | "memory";
+  readonly name: "node" | "config" | "model" | "auth" | "keys" | "store" | "routes" | "risk" | "start" | "memory";
   readonly status: "ok" | "warning" | "failed";
   readonly message: string;
   readonly hint?: string | undefined;
@@ -40,7 +41,11 @@ export async function examine(flags: { config?: string; data?: string }): Promis
     const project = await loadVisibly(loader);
     const found = `${counted(project.agents.length, "agent")}, ${counted(project.workflows.length, "workflow")}`;
     note("config", `${show(loader.file)}: ${found}`);
-    findings.push(...examineModels(project), await examineStore(project, flags.data));
+    findings.push(
+      ...examineModels(project),
+      await examineStore(project, flags.data),
+      ...(await examineIssuer(project)),
+    );
     note("keys", `${findKeys().join(", ") || "none"} ${noValues}`);
     startMs = await examineServer(project, findings);
     if (startMs !== undefined) note("start", `first response ${Math.round(startMs)} ms after this process started`);
@@ -93,6 +98,23 @@ async function examineStore(project: Project, data: string | undefined): Promise
     return { name: "store", status: "ok", message: facts.join("  ·  ") };
   } catch (error) {
     return toFailure("store", error);
+  }
+}
+
+/** Reads the keys of the issuer, as the first request with a token would. */
+async function examineIssuer({ config }: Project): Promise<Finding[]> {
+  const issuer = issuerOf(config.auth);
+  if (!issuer) return [];
+  try {
+    const count = await issuer.countKeys();
+    const message = `${toIssuerText(issuer)}  ·  ${counted(count, "key")}`;
+    if (count > 0) return [{ name: "auth", status: "ok", message }];
+    return [
+      { name: "auth", status: "failed", message, hint: "the issuer publishes no public key: no token is accepted" },
+    ];
+  } catch (error) {
+    const hint = "until the issuer answers, protected routes answer 503";
+    return [{ ...toFailure("auth", error), hint }];
   }
 }
 

@@ -1,5 +1,7 @@
+import { issuerOf, type ProviderIssuer } from "../auth/oidc/provider.ts";
 import { toRoutes } from "../server/assemble.ts";
 import type { ListedRoute } from "../server/listing.ts";
+import { toVisible } from "../core/visible.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 import { writeResult } from "./result.ts";
@@ -9,11 +11,11 @@ import { toLines } from "./table.ts";
 export async function routes({ config, json }: { config?: string; json?: boolean }): Promise<void> {
   const project = await openProject(config);
   const listed = toRoutes(project);
-  writeResult(json ? `${JSON.stringify(listed, null, 2)}\n` : toText(listed));
+  writeResult(json ? `${JSON.stringify(listed, null, 2)}\n` : toText(listed, issuerOf(project.config.auth)));
   await leaveProject(project);
 }
 
-function toText(listed: readonly ListedRoute[]): string {
+function toText(listed: readonly ListedRoute[], issuer: ProviderIssuer | undefined): string {
   const rows = listed.map((route) => {
     const { method, path, access, why, except, from } = route;
     const but = except.length > 0 ? `, except ${except.join(", ")}` : "";
@@ -23,8 +25,13 @@ function toText(listed: readonly ListedRoute[]): string {
   const colored = lines.map((line, at) =>
     rows[at]![2] === "protected" ? line.replace("protected", colors.green("protected")) : line,
   );
-  return [colors.dim(head), ...colored, colors.dim(countRoutes(listed)), ""].join("\n");
+  const facts = [countRoutes(listed), ...(issuer ? [toIssuerText(issuer)] : [])];
+  return [colors.dim(head), ...colored, ...facts.map((fact) => colors.dim(fact)), ""].join("\n");
 }
+
+/** Returns a line such as `tokens of https://login.example for my-api`. */
+export const toIssuerText = ({ name, audience }: ProviderIssuer): string =>
+  toVisible(`tokens of ${name} for ${audience.join(" or ")}`, { most: 500 });
 
 /** Returns the rules after authentication, such as `owner only` and `by authorize of approval`. */
 function toRules({ allows, authorizedBy }: ListedRoute): string[] {

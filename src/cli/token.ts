@@ -40,7 +40,7 @@ export async function token(flags: TokenFlags): Promise<void> {
   if (!secret && !signer) {
     throw new UserError("No signing secret found", {
       hint: provider
-        ? `the auth provider of this project is ${provider.type}, which issues its own tokens; to sign one here, pass --secret`
+        ? `the auth provider of this project is ${provider.type}, which has no secret here; use a token of its issuer, or pass --secret to sign one`
         : "run this next to an agents.config.ts with auth: jwtAuth({ secret }), set AGENTSERVE_JWT_SECRET, or pass --secret",
     });
   }

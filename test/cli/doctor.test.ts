@@ -1,12 +1,13 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { startIssuer, troubles } from "../auth/oidc/issuer.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 
 const toConfig = (body: string) =>
-  `import { defineAgent, defineConfig, jwtAuth } from "agentserve";\nimport { echoModel } from "agentserve/models";\nexport default defineConfig({ server: { cors: { origin: ["http://localhost:5173"] } }, ${body} });\n`;
+  `import { defineAgent, defineConfig, jwtAuth, oidcAuth } from "agentserve";\nimport { echoModel } from "agentserve/models";\nexport default defineConfig({ server: { cors: { origin: ["http://localhost:5173"] } }, ${body} });\n`;
 const agent = (model: string) => `defineAgent({ id: "helper", instructions: "Help.", model: ${model} })`;
 
 async function examine(files: Record<string, string>, env: Record<string, string> = {}) {
@@ -110,6 +111,32 @@ describe("agentserve doctor", () => {
     });
     expect(report.code).toBe(0);
     expect(found("risk", report)).toHaveLength(2);
+  });
+
+  it("reads the keys of the issuer, which agentserve routes only names", async () => {
+    const issuer = await startIssuer();
+    onTestFinished(() => issuer.close());
+    const auth = `auth: oidcAuth({ issuer: "${issuer.url}", audience: ["my-api", "web"] })`;
+    const files = { "agents.config.ts": toConfig(auth) };
+    const about = `tokens of ${issuer.url} for my-api or web`;
+    const { stdout } = await agentserve(["routes"], { cwd: createProject(files) }).ended;
+    expect(stdout.trimEnd().split("\n").at(-1)).toBe(about);
+    expect(issuer.count).toEqual({ discovery: 0, keys: 0 });
+
+    const report = await examine(files);
+    expect(report).toMatchObject({ code: 0, ok: true });
+    expect(found("auth", report)).toEqual([{ name: "auth", status: "ok", message: `${about}  ·  1 key` }]);
+    expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
+
+    issuer.answer = troubles["answers 500"];
+    const failed = await examine(files);
+    expect(failed).toMatchObject({ code: 1, ok: false });
+    expect(found("auth", failed)).toMatchObject([
+      { status: "failed", message: expect.stringMatching(/^GET \S+: expected status 200, found 500$/) },
+    ]);
+    issuer.answer = undefined;
+    issuer.keys = [];
+    expect(found("auth", await examine(files))).toMatchObject([{ status: "failed" }]);
   });
 
   it("counts what a store holds, and sees that a server is using it", async () => {

@@ -1,9 +1,11 @@
 import { createDecoder, createSigner, createVerifier } from "fast-jwt";
 import { describe, expect, it } from "vitest";
+import { createKeyPair, toPem } from "../auth/oidc/sign.ts";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 
 const secret = "a secret of at least thirty-two bytes";
+const publicKey = toPem(createKeyPair("key").publicKey);
 const config = `import { defineConfig, jwtAuth } from "agentserve";
 export default defineConfig({
   server: { port: 0 },
@@ -105,6 +107,14 @@ describe("agentserve token", () => {
       [],
       { "agents.config.ts": `export default { auth: { type: "session", verifyToken: () => ({}) } };` },
       "hint  the auth provider of this project is session",
+    ],
+    [
+      "in a project with a public key",
+      [],
+      {
+        "agents.config.ts": `import { jwtAuth } from "agentserve"; export default { auth: jwtAuth({ publicKey: ${JSON.stringify(publicKey)} }) };`,
+      },
+      "hint  the auth provider of this project is jwt, which has no secret here; use a token of its issuer, or pass --secret",
     ],
     ["with a config that is broken", [], { "agents.config.ts": "export default {" }, "error agents.config.ts:1:"],
     ["with a config that is not there", ["--config", "nope.ts"], {}, "error nope.ts not found"],

@@ -2,8 +2,13 @@ import { isGet, routes } from "./oracle-routes.ts";
 
 export interface Mode {
   readonly name: string;
-  /** `jwt`: the header, of a handshake also protocol and query. `cookie`: a provider with an `extractToken` of its own. */
-  readonly provider?: "jwt" | "cookie";
+  /**
+   * `jwt`, by a secret, `keys`, by a public key, and `oidc`, by the keys of an issuer: the header, of a handshake also
+   * protocol and query. `cookie`: a provider with an `extractToken` of its own.
+   */
+  readonly provider?: "jwt" | "keys" | "oidc" | "cookie";
+  /** The issuer has been down since the server started. */
+  readonly isDown?: boolean;
   readonly defaultPrivate?: boolean;
   readonly webSockets?: boolean;
   readonly cors?: false;
@@ -133,4 +138,26 @@ export const modes: readonly Mode[] = [
     },
   },
   { name: "cookie provider, opt-out", provider: "cookie", defaultPrivate: true },
+  { name: "public key, opt-in", provider: "keys" },
+  { name: "public key, opt-out, webSockets", provider: "keys", defaultPrivate: true, webSockets: true },
+  {
+    name: "issuer, opt-in, publicRoutes",
+    provider: "oidc",
+    publicRoutes: {
+      "POST /agents/:id/text": text,
+      "GET /matrix/closed/*": ["GET /matrix/closed/7", "HEAD /matrix/closed/7"],
+    },
+  },
+  { name: "issuer, opt-out, webSockets", provider: "oidc", defaultPrivate: true, webSockets: true },
+  {
+    name: "issuer that is down, opt-in, publicRoutes, webSockets",
+    provider: "oidc",
+    isDown: true,
+    webSockets: true,
+    publicRoutes: {
+      "POST /agents/:id/text": text,
+      "GET /matrix/closed/*": ["GET /matrix/closed/7", "HEAD /matrix/closed/7"],
+    },
+  },
+  { name: "issuer that is down, opt-out", provider: "oidc", isDown: true, defaultPrivate: true },
 ];

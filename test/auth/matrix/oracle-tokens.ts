@@ -1,4 +1,4 @@
-export type Verdict = "none" | "valid" | "expired" | "invalid" | "banned";
+export type Verdict = "none" | "valid" | "expired" | "invalid" | "banned" | "unavailable";
 
 /** `<name>` stands for a token of that name. */
 export interface Token {
@@ -9,18 +9,21 @@ export interface Token {
   readonly query: string;
   /** What the JWT provider makes of it in a request, */
   readonly jwt: Verdict;
+  /** and the one of an issuer, where it differs, in a request and in a handshake; */
+  readonly oidc?: Verdict | undefined;
   /** and in a handshake, where a token may also stand in protocol or query; */
   readonly handshake: Verdict;
   /** and what the provider makes of it that reads the cookie `session` and nothing else. */
   readonly cookie: Verdict;
 }
 
-const bearer = (name: string, authorization: string[], jwt: Verdict): Token => ({
+const bearer = (name: string, authorization: string[], jwt: Verdict, oidc?: Verdict): Token => ({
   name,
   authorization,
   headers: {},
   query: "",
   jwt,
+  oidc,
   handshake: jwt,
   cookie: "none", // an extractor of one's own replaces the header
 });
@@ -54,6 +57,10 @@ export const tokens: readonly Token[] = [
   bearer("signature cut off", ["Bearer <signature cut off>"], "invalid"),
   bearer("garbage", ["Bearer <garbage>"], "invalid"),
   bearer("garbage with dots", ["Bearer <garbage with dots>"], "invalid"),
+  // NEXT, section 6: `exp` is required of an issuer's token, and its key is found by `kid` among the issuer's.
+  bearer("no expiry", ["Bearer <no expiry>"], "valid", "invalid"),
+  bearer("another kid", ["Bearer <another kid>"], "valid", "invalid"),
+  bearer("its own key in the header", ["Bearer <its own key in the header>"], "invalid"),
   // DESIGN: "No token, another scheme, or an empty one: `Authentication required`."
   bearer("empty, with a space", ["Bearer "], "none"),
   bearer("empty", ["Bearer"], "none"),
@@ -113,6 +120,23 @@ export const tokens: readonly Token[] = [
     handshake: "invalid",
   },
 ];
+
+/**
+ * NEXT, section 6: "Issuer down: 503 for a well-formed token, 401 for none or a malformed one." These are well-formed, and
+ * nothing but their signature decides about them.
+ */
+export const undecided: readonly string[] = [
+  "valid",
+  "valid, audience in a list",
+  "wrong secret",
+  "another payload",
+  "another kid",
+  "its own key in the header",
+  "in the query",
+  "as a protocol",
+];
+/** These have expired, whoever signed them. */
+export const surelyExpired: readonly string[] = ["expired, wrong secret"];
 
 /** The same two rules where they are hardest to tell apart; asked of one closed route. */
 export const shapes: readonly Token[] = [

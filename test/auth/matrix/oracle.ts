@@ -1,6 +1,6 @@
 import type { Mode } from "./oracle-modes.ts";
 import type { Route } from "./oracle-routes.ts";
-import type { Token, Verdict } from "./oracle-tokens.ts";
+import { surelyExpired, undecided, type Token, type Verdict } from "./oracle-tokens.ts";
 
 /**
  * Who may call what, by SPEC (Authentication, Cross-origin settings, Custom routes, Errors) and DESIGN (section 3: Auth,
@@ -15,12 +15,21 @@ export function expected(mode: Mode, route: Route, token: Token): Expected {
     return { refused: false, status: [204], runs, who: null };
   if (!mode.provider) return serve(null);
   const isHandshake = route.name.startsWith("UPGRADE");
-  const verdict = mode.provider === "cookie" ? token.cookie : isHandshake ? token.handshake : token.jwt;
+  const verdict = toVerdict(mode, token, isHandshake);
   if (verdict === "valid") return serve("ada");
   if (!isClosed(mode, route)) return serve(null); // a bad token on a public route is nobody
   // With `cors: false` the host's global middleware runs around a refusal, and may not answer in its place.
   const isOutside = mode.cors === false && route.name.endsWith("| global middleware");
   return { refused: true, ...refusals[verdict], runs: isOutside ? "any" : 0 };
+}
+
+function toVerdict(mode: Mode, token: Token, isHandshake: boolean): Verdict {
+  if (mode.provider === "cookie") return token.cookie;
+  const verdict = isHandshake ? token.handshake : token.jwt;
+  if (mode.provider !== "oidc" || verdict === "none") return verdict;
+  if (mode.isDown && undecided.includes(token.name)) return "unavailable";
+  if (mode.isDown && surelyExpired.includes(token.name)) return "expired";
+  return token.oidc ?? verdict;
 }
 
 /** "`publicRoutes` opens, in both modes; else `protect`, a protected row or opt-out mode closes; else open." */
@@ -47,4 +56,5 @@ const refusals: Record<Exclude<Verdict, "valid">, { status: number; error: RegEx
   expired: { status: 401, error: /^Token expired$/ },
   invalid: { status: 401, error: /^Invalid token: \S/ },
   banned: { status: 403, error: /^Banned$/ },
+  unavailable: { status: 503, error: /^The token issuer is unavailable$/ },
 };

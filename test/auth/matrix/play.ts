@@ -1,34 +1,41 @@
 import { inspect } from "node:util";
 import type { Target } from "../../harness/server.ts";
+import { startIssuer, troubles } from "../oidc/issuer.ts";
 import { start } from "./client.ts";
 import { execute, readStatuses, toStatus, warmUp } from "./executions.ts";
 import { findFaults, type Case } from "./faults.ts";
 import type { Mode } from "./oracle-modes.ts";
-import { minted, secret } from "./tokens.ts";
+import { mintFor, secret } from "./tokens.ts";
 import { toWire } from "./wire.ts";
 import { createWorld } from "./world.ts";
 
 /** Sends every case to one server. Gives all that is wrong, one line each. */
 export async function play(mode: Mode, target: Target, cases: readonly Case[]): Promise<string[]> {
-  const world = createWorld(mode);
+  const issuer = mode.provider === "oidc" ? await startIssuer() : undefined;
+  const minted = mintFor(mode.provider, issuer);
+  if (mode.isDown) issuer!.answer = troubles["closes the connection"];
+  const world = createWorld(mode, issuer);
   const server = await start(target, world.config, world.rows);
   const wrong: string[] = [];
   const say = ({ route, token }: Case, fault: string) => wrong.push(`${route.name} [${token.name}]: ${fault}`);
   try {
-    await execute(server, mode, "rare", "ended");
-    if (cases.some(({ route, due }) => !due.refused && route.name.endsWith("object"))) await warmUp(server, mode);
+    if (!mode.isDown) await execute(server, [mode, minted], "rare", "ended");
+    if (cases.some(({ route, due }) => !due.refused && route.name.endsWith("object")))
+      await warmUp(server, mode, minted);
     await inParallel(cases, async (one) => {
       const { key, route, token } = one;
-      if (route.name.includes("{running}")) await execute(server, mode, "waits", key);
-      if (route.name.includes("{suspended}")) await execute(server, mode, "asks", key);
-      const ask = () => server.send(toWire(key, route, token)).catch(String);
+      if (route.name.includes("{running}")) await execute(server, [mode, minted], "waits", key);
+      if (route.name.includes("{suspended}")) await execute(server, [mode, minted], "asks", key);
+      const ask = () => server.send(toWire(key, route, token, minted)).catch(String);
       let answer = await ask();
       while (isBusy(answer)) answer = await ask();
-      for (const fault of typeof answer === "string" ? [answer] : findFaults(mode, one, answer)) say(one, fault);
+      for (const fault of typeof answer === "string" ? [answer] : findFaults(mode, minted, one, answer))
+        say(one, fault);
     });
-    const statuses = await readStatuses(server, mode);
-    for (const one of cases) {
-      const [status, due] = [statuses.get(one.key), toStatus(one)];
+    // While the issuer is down, nobody may see the executions.
+    const statuses = mode.isDown ? undefined : await readStatuses(server, mode, minted);
+    for (const one of statuses ? cases : []) {
+      const [status, due] = [statuses!.get(one.key), toStatus(one)];
       if (status !== due) say(one, `its execution is ${status}, not ${due}`);
     }
   } catch (error) {
@@ -36,6 +43,7 @@ export async function play(mode: Mode, target: Target, cases: readonly Case[]): 
   } finally {
     world.open();
     await server.close();
+    await issuer?.close();
   }
   // Now everything has run that ever will.
   for (const one of cases) {

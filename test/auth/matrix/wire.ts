@@ -1,10 +1,10 @@
 import type { Wire } from "./client.ts";
 import type { Route } from "./oracle-routes.ts";
 import type { Token } from "./oracle-tokens.ts";
-import { fill } from "./tokens.ts";
+import { fill, type Minted } from "./tokens.ts";
 
 /** The request of a case, as the oracle's shorthand says. */
-export function toWire(key: string, route: Route, token: Token): Wire {
+export function toWire(key: string, route: Route, token: Token, minted: Minted): Wire {
   const [request = "", special] = route.name.split(" | ");
   const words = request.split(" ");
   const method = words[0]!;
@@ -12,10 +12,10 @@ export function toWire(key: string, route: Route, token: Token): Wire {
     .at(-1)!
     .replace(/\{(running|suspended)\}/, key)
     .replace("{ended}", "ended");
-  const query = fill(token.query);
+  const query = fill(token.query, minted);
   const headers: [string, string][] = [["x-case", key]];
-  for (const line of token.authorization) headers.push(["authorization", fill(line)]);
-  for (const [name, value] of Object.entries(token.headers)) headers.push([name, fill(value)]);
+  for (const line of token.authorization) headers.push(["authorization", fill(line, minted)]);
+  for (const [name, value] of Object.entries(token.headers)) headers.push([name, fill(value, minted)]);
   const wire = { path: query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path, headers };
   if (method === "UPGRADE") {
     headers.push(["connection", "Upgrade"], ["upgrade", "websocket"], ["sec-websocket-version", "13"]);

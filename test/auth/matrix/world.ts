@@ -6,6 +6,7 @@ import {
   defineSchedule,
   defineWorkflow,
   jwtAuth,
+  oidcAuth,
   ServeError,
   type AuthProvider,
   type Config,
@@ -15,13 +16,15 @@ import { defineRoute } from "../../../src/http/route.ts";
 import type { BuiltInRoute } from "../../../src/server/built-in-routes.ts";
 import { createGates } from "../../harness/gates.ts";
 import type { Mode } from "./oracle-modes.ts";
-import { audience, issuer, minted, secret } from "./tokens.ts";
+import type { TestIssuer } from "../oidc/issuer.ts";
+import { toPem } from "../oidc/sign.ts";
+import { audience, issuer, keyPair, secret, sessions } from "./tokens.ts";
 
 /** Whom a handler saw: a user's id, null for nobody, undefined where it cannot tell. */
 export type Who = string | null | undefined;
 
 /** A config of this mode, and what its handlers saw. Each case has a key: a header, an execution's id, or what an agent is told. */
-export function createWorld(mode: Mode) {
+export function createWorld(mode: Mode, tokenIssuer?: TestIssuer) {
   const seen = new Map<string, Who[]>();
   const passed = new Set<string>();
   const gates = createGates();
@@ -30,7 +33,7 @@ export function createWorld(mode: Mode) {
   };
   const config: Config = {
     server: { ...toCors(mode), limits: { drainMs: 1_000 } },
-    auth: toProvider(mode),
+    auth: toProvider(mode, tokenIssuer),
     agents: [defineAgent({ id: "helper", instructions: toInstructions, model: createSeeingModel(see) })],
     workflows: createWorkflows(see, gates.pass),
     schedules: [defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: "quick", input: { n: 1 } })],
@@ -45,26 +48,29 @@ function toCors(mode: Mode): Config["server"] {
 }
 type See = (key: string | null, who: Who) => void;
 
-function toProvider(mode: Mode): AuthProvider | undefined {
+function toProvider(mode: Mode, tokenIssuer: TestIssuer | undefined): AuthProvider | undefined {
   const access = {
     ...(mode.publicRoutes && { publicRoutes: Object.keys(mode.publicRoutes) }),
     ...(mode.protect && { protect: Object.keys(mode.protect) }),
     ...(mode.defaultPrivate && { defaultPrivate: true }),
     ...(mode.webSockets && { webSockets: true }),
   };
-  if (mode.provider === "jwt") return jwtAuth({ secret, verifyOptions: { audience, issuer }, ...access });
+  const verifyOptions = { audience, issuer };
+  if (mode.provider === "jwt") return jwtAuth({ secret, verifyOptions, ...access });
+  if (mode.provider === "keys") return jwtAuth({ publicKey: toPem(keyPair.publicKey), verifyOptions, ...access });
+  if (mode.provider === "oidc") return oidcAuth({ issuer: tokenIssuer!.url, audience, ...access });
   if (mode.provider === undefined) return undefined;
   return {
     type: "cookie",
     ...access,
     extractToken: ({ headers }) => /(?:^|; )session=([^;]*)/.exec(headers.get("cookie") ?? "")?.[1],
     async verifyToken(token) {
-      if (token === minted.get("session valid")) return { id: "ada" };
-      if (token === minted.get("session expired")) throw Object.assign(new Error("old"), { code: "ERR_JWT_EXPIRED" });
-      if (token === minted.get("session nobody")) return undefined as never; // as code without types may
+      if (token === sessions.get("session valid")) return { id: "ada" };
+      if (token === sessions.get("session expired")) throw Object.assign(new Error("old"), { code: "ERR_JWT_EXPIRED" });
+      if (token === sessions.get("session nobody")) return undefined as never; // as code without types may
       // oxlint-disable-next-line no-throw-literal
-      if (token === minted.get("session thrown text")) throw "a text";
-      if (token === minted.get("session banned")) throw new ServeError(403, "Banned");
+      if (token === sessions.get("session thrown text")) throw "a text";
+      if (token === sessions.get("session banned")) throw new ServeError(403, "Banned");
       throw new Error("no such session");
     },
   };

@@ -2,6 +2,7 @@ import { createHmac } from "node:crypto";
 import { expect } from "vitest";
 import { agentserve } from "../../harness/cli.ts";
 import { eventually } from "../../harness/waiting.ts";
+import { startIssuer } from "../../auth/oidc/issuer.ts";
 import type { Block } from "./blocks.ts";
 import { toSources } from "./sources.ts";
 import { secret } from "./tools.ts";
@@ -12,13 +13,16 @@ export async function runFile(block: Block, world: World): Promise<void> {
   const shows = proofs.filter(({ of }) => of.test(block.text));
   if (shows.length === 0) throw new Error("Nobody knows what shows that this works: add it to proofs");
   const cwd = world.tools.project(toSources(block, world.blocks));
-  const env = { ...world.tools.env, JWT_SECRET: secret, WEBHOOK_SECRET: secret };
+  const issuer = block.text.includes("oidcAuth(") ? await startIssuer() : undefined;
+  const env = { ...world.tools.env, JWT_SECRET: secret, WEBHOOK_SECRET: secret, OIDC_ISSUER: issuer?.url };
   const server = agentserve(["start"], { cwd, env });
   const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
-  const makeToken = async () => (await agentserve(["token", "--sub", "ada"], { cwd, env }).ended).stdout.trim();
+  const makeToken = async () =>
+    issuer?.mint() ?? (await agentserve(["token", "--sub", "ada"], { cwd, env }).ended).stdout.trim();
   for (const { show } of shows) await show({ url, text: block.text, makeToken });
   server.process.kill("SIGINT");
   expect((await server.ended).code).toBe(0);
+  await issuer?.close();
 }
 
 interface Served {
@@ -174,7 +178,7 @@ const proofs: readonly Proof[] = [
     },
   },
   {
-    of: /jwtAuth\(/,
+    of: /(?:jwtAuth|oidcAuth)\(/,
     async show({ url, text, makeToken }) {
       const closed = `${url}/workflows/none/execute`;
       expect(await ask(closed, { input: {} })).toEqual([401, { success: false, error: "Authentication required" }]);

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { defineWorkflow } from "agentserve";
+import { troubles } from "./issuer.ts";
+import { createWorld } from "./world.ts";
+
+const workflows = [defineWorkflow({ id: "quick" }).andThen({ id: "only", execute: () => 1 })];
+const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
+
+describe.each(["dev", "start"] as const)("the tokens of an issuer (%s)", (target) => {
+  it("open a WebSocket, in the header, in the query and as a protocol", async () => {
+    const { issuer, server } = await createWorld({ target, webSockets: true });
+    const token = issuer.mint();
+    for (const open of [
+      () => server.socket("/ws", bearer(token)),
+      () => server.socket(`/ws?token=${token}`),
+      () => server.socket("/ws", { protocols: ["bearer", token] }),
+    ]) {
+      const socket = await open();
+      expect(await socket.next()).toMatchObject({ type: "CONNECTION_TEST" });
+      socket.close();
+    }
+    await expect(server.socket("/ws")).rejects.toMatchObject({ status: 401 });
+    await expect(server.socket("/ws", bearer(issuer.mint({ exp: 1 })))).rejects.toMatchObject({ status: 401 });
+  });
+
+  it("are a 503 for a WebSocket and for a stream while the issuer is down", async () => {
+    const { issuer, server } = await createWorld({ target, webSockets: true, config: { workflows } });
+    issuer.answer = troubles["closes the connection"];
+    const token = issuer.mint();
+    await expect(server.socket(`/ws?token=${token}`)).rejects.toMatchObject({
+      status: 503,
+      body: expect.stringContaining("The token issuer is unavailable"),
+    });
+    await expect(server.socket("/ws")).rejects.toMatchObject({ status: 401 });
+    const stream = await server.post("/workflows/quick/stream", { input: {} }, bearer(token));
+    expect([stream.status, stream.headers.get("retry-after")]).toEqual([503, "60"]);
+    expect(stream.body).toEqual({ success: false, error: "The token issuer is unavailable" });
+  });
+
+  it("start a stream", async () => {
+    const { issuer, server } = await createWorld({ target, config: { workflows } });
+    const response = await server.send("/workflows/quick/stream", {
+      method: "POST",
+      headers: { ...bearer(issuer.mint()).headers, "content-type": "application/json" },
+      body: JSON.stringify({ input: {} }),
+    });
+    expect([response.status, await response.text()]).toEqual([200, expect.stringContaining("workflow-complete")]);
+  });
+});

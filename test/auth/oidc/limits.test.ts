@@ -1,0 +1,142 @@
+// Each of these changes makes tests of this file fail: no pause between two reads for unknown keys; no pause after a failed
+// read; keys that are used for longer than an hour; a request that waits for an issuer that is known to be down.
+import { describe, expect, it } from "vitest";
+import { until } from "../../harness/waiting.ts";
+import { troubles } from "./issuer.ts";
+import { createKeyPair } from "./sign.ts";
+import { createWorld } from "./world.ts";
+
+const minute = 60_000;
+const down = troubles["closes the connection"];
+const stranger = createKeyPair("stranger");
+
+describe("unknown keys", () => {
+  it("in a flood cause one read a minute", async () => {
+    const { issuer, clock, ask, server } = await createWorld();
+    await ask(issuer.mint());
+    let sent = 0;
+    const flood = () =>
+      Promise.all(Array.from({ length: 20 }, () => ask(issuer.mint({}, { kid: `unknown-${sent++}` }, stranger))));
+    for (let n = 1; n <= 10; n++) {
+      for (const half of [0, 1]) {
+        for (const answer of await flood())
+          expect(answer).toMatchObject({ status: 401, error: "Invalid token: unknown key" });
+        expect(issuer.count).toEqual({ discovery: 1, keys: n + 1 });
+        clock.advance(half === 0 ? minute - 1 : 1);
+      }
+    }
+    expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
+    expect(server.logs).toEqual([]);
+  });
+
+  it("are looked up at once the first time, right after the keys were read", async () => {
+    const { issuer, ask } = await createWorld();
+    await ask(issuer.mint());
+    issuer.rotate();
+    expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
+  });
+
+  it("cause no second read for the token whose read was the first one", async () => {
+    const { issuer, ask } = await createWorld();
+    expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject({ status: 401 });
+    expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
+  });
+
+  it.each<[string, object]>([
+    ["that has expired", { exp: 1 }],
+    ["of another issuer", { iss: "https://another.example" }],
+    ["for another audience", { aud: "another" }],
+    ["without an expiry", { exp: undefined }],
+  ])("cause no read with a token %s", async (_, claims) => {
+    const { issuer, ask } = await createWorld();
+    expect((await ask(issuer.mint(claims, {}, stranger))).status).toBe(401);
+    expect(issuer.count).toEqual({ discovery: 0, keys: 0 });
+    await ask(issuer.mint());
+    expect((await ask(issuer.mint(claims, {}, stranger))).status).toBe(401);
+    expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
+  });
+
+  it("are a 503 while the issuer is down, and known keys are not", async () => {
+    const { issuer, clock, ask } = await createWorld();
+    const token = issuer.mint();
+    await ask(token);
+    issuer.answer = down;
+    const unknown = { status: 503, error: "The token issuer is unavailable", retryAfter: "60" };
+    expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject(unknown);
+    clock.advance(45_500);
+    expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject({ ...unknown, retryAfter: "15" });
+    expect(await ask(token)).toMatchObject({ status: 200 });
+    expect(issuer.count.keys).toBe(2);
+    issuer.answer = undefined;
+    clock.advance(14_500);
+    expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject({ status: 401 });
+    expect(issuer.count).toEqual({ discovery: 2, keys: 3 });
+  });
+});
+
+describe("a failed read", () => {
+  it("is shared by all requests, and repeated once a minute", async () => {
+    const { issuer, clock, ask, server } = await createWorld();
+    issuer.answer = down;
+    for (let n = 1; n <= 3; n++) {
+      const answers = await Promise.all(Array.from({ length: 50 }, () => ask(issuer.mint())));
+      for (const answer of answers) expect(answer).toMatchObject({ status: 503, retryAfter: "60" });
+      expect(issuer.count).toEqual({ discovery: n, keys: 0 });
+      clock.advance(minute - 1);
+      expect(await ask(issuer.mint())).toMatchObject({ status: 503, retryAfter: "1" });
+      expect(issuer.count).toEqual({ discovery: n, keys: 0 });
+      clock.advance(1);
+    }
+    // One line for each read, not for each request.
+    expect(server.logs).toHaveLength(3);
+    expect(server.logs[0]).toMatchObject({ level: "error", message: "The authentication provider failed" });
+    expect(server.logs[0]!.data!["error"]).toMatch(/^The keys of http:\S+ could not be read: GET http:\S+: \w+/);
+    issuer.answer = undefined;
+    expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
+  });
+
+  it("of the keys alone is followed by a look at the discovery document", async () => {
+    const { issuer, clock, ask } = await createWorld();
+    issuer.discovery = { jwks_uri: `${issuer.url}/nothing` };
+    expect(await ask(issuer.mint())).toMatchObject({ status: 503 });
+    issuer.discovery = {};
+    clock.advance(minute);
+    expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
+    expect(issuer.count).toEqual({ discovery: 2, keys: 1 });
+  });
+});
+
+describe("keys that cannot be read again", () => {
+  it("are used for one hour, and looked for once a minute", async () => {
+    const { issuer, clock, ask } = await createWorld();
+    await ask(issuer.mint());
+    issuer.answer = down;
+    clock.advance(10 * minute);
+    for (let age = 10; age < 60; age++) {
+      const tried = issuer.count.discovery;
+      for (let n = 0; n < 3; n++) expect(await ask(issuer.mint({ jti: String(n) }))).toMatchObject({ status: 200 });
+      await until(() => issuer.count.discovery === tried + 1, "the next attempt");
+      // The failure is noted after the issuer has seen the request.
+      expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject({ status: 503 });
+      expect(issuer.count.discovery).toBe(tried + 1);
+      clock.advance(minute);
+    }
+    expect(await ask(issuer.mint())).toMatchObject({ status: 503, error: "The token issuer is unavailable" });
+    issuer.answer = undefined;
+    clock.advance(minute);
+    expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
+  });
+
+  it("do not delay a request while the issuer is known to be down", async () => {
+    const { issuer, clock, ask } = await createWorld();
+    await ask(issuer.mint());
+    issuer.answer = down;
+    clock.advance(10 * minute);
+    expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
+    clock.advance(minute);
+    // It never answers, and no time passes.
+    issuer.answer = () => {};
+    expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
+    await until(() => issuer.count.discovery === 3, "an attempt in the background");
+  });
+});
