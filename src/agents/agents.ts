@@ -21,14 +21,15 @@ import { HistoryBytes } from "./call/history-bytes.ts";
 import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
 import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
-import type { RecordLimits } from "./call/recorded-calls.ts";
+import { stopped, type RecordLimits } from "./call/recorded-calls.ts";
 import type { AgentDefinition } from "./define.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
 import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
-import { stopped, type LiveTurn } from "./turns/live-turn.ts";
-import { Turns, type TurnCall } from "./turns/turns.ts";
+import type { LiveTurn } from "./turns/live-turn.ts";
+import type { TurnCall } from "./turns/stored-turn.ts";
+import { Turns } from "./turns/turns.ts";
 
 interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordLimits {
   readonly agentCalls: number;

@@ -285,7 +285,11 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       query: UserQuery,
       body: v.object({ messageId: id }),
       responses: { 200: v.object({ stopped: v.boolean(), messageId: v.nullable(v.string()) }) },
-      errors: { 404: errors[404], 409: "The turn of that message has ended" },
+      errors: {
+        404: errors[404],
+        409: "The turn of that message has ended",
+        503: "The turn was stopped, but storage cannot be written, or the server is shutting down",
+      },
       find: findCallable,
       handle: ({ found: { definition }, params, query, body, identity }) =>
         agents.turns.stop(toKey(definition, params, query, identity), body.messageId),

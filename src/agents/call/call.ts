@@ -223,6 +223,7 @@ async function finish(
     models: responseMessages,
     usage: toUsage(usage),
     at: operation.clock.now(),
+    stopped: operation.records?.wasStopped || undefined,
     toParts: async (before) => {
       const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
       return shape ? withObject(parts, object) : parts;

@@ -41,6 +41,8 @@ export type ToolEnd = { readonly output: unknown } | { readonly error: string; r
  *     A first call without a beginning does not count: a crash came between the two writes.
  * C4. A failure of the model is not recorded: the turn ends with it, or the SDK asks again.
  * C5. A record is of no use if its tool no longer exists, or has another output schema: the turn ends with an error.
+ * C6. A stop is a record as well, durable before it is answered. A turn that is repeated after it returns its records, and ends
+ *     at the first call that has none: nothing new is asked, and no tool runs.
  */
 export class RecordedCalls {
   /** The id of the turn, the same after a crash. */
@@ -84,6 +86,19 @@ export class RecordedCalls {
 
   begin(start: TurnStart): void {
     this.#start = this.#isInputKnown ? { ...start, input: undefined } : start;
+  }
+
+  /** Records that the turn was stopped. */
+  saveStop(): Promise<void> {
+    return this.#records.write(stopName, "true");
+  }
+  /** True if the turn was stopped before it was repeated. */
+  get wasStopped(): boolean {
+    return this.#records.found.has(stopName);
+  }
+  /** Ends a turn that was stopped, at a call without a record. */
+  endStopped(): void {
+    if (this.wasStopped) throw stopped();
   }
 
   /** The parts of the next model call, if it is recorded. */
@@ -137,6 +152,7 @@ export class RecordedCalls {
     const name = this.#toToolName(toolCallId);
     const text = this.#records.found.get(name);
     if (text !== undefined) return this.#replayTool(tool, JSON.parse(text) as ToolEnd);
+    if (this.wasStopped) throw new Error("Stopped");
     this.#lastRun = this.#modelCalls;
     const ended = Promise.withResolvers<ToolEnd>();
     this.ends.set(toolCallId, ended.promise);
@@ -209,6 +225,10 @@ export class RecordedCalls {
   }
 }
 
+/** The answer to a caller that waits for a turn that was stopped. */
+export const stopped = (): ServeError => new ServeError(409, "The turn was stopped", { retry: false });
+
+const stopName = "stop";
 const toModelName = (index: number): string => `model#${index}`;
 const toolPrefix = "tool ";
 /** The number of the model call distinguishes a call whose id was used by an earlier one. */

@@ -17,6 +17,7 @@ export function recordModel(sdk: Sdk, model: LanguageModelV4, records: RecordedC
       async wrapStream({ doStream }) {
         const known = records.takeModelCall();
         if (known) return { stream: toStream(known) };
+        records.endStopped();
         const opened = await doStream();
         return { ...opened, stream: opened.stream.pipeThrough(new TransformStream(new PartRecorder(records))) };
       },

@@ -1,4 +1,4 @@
-import { clientLeft } from "../../core/error.ts";
+import { clientLeft, type ServeError } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 
 type Delta = Extract<StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
@@ -55,6 +55,13 @@ export class AnswerLog {
     this.#failure ??= failure;
     this.#isOver = true;
     this.#wake();
+  }
+
+  /** Ends the log with an error: thrown if there is no part yet, and else the last part. */
+  fail(error: ServeError): void {
+    if (this.#isOver) return; // it has the whole answer
+    if (this.hasParts) this.add({ type: "error", error });
+    this.end(this.hasParts ? undefined : { error });
   }
 
   /** Joins the texts of the last entry, if every reader has them. */

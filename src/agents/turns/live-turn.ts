@@ -1,11 +1,16 @@
-import { clientLeft, ServeError, shuttingDown } from "../../core/error.ts";
+import { busy, clientLeft, shuttingDown } from "../../core/error.ts";
+import { within } from "../../core/within.ts";
 import type { StreamPart } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
+import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import { AnswerLog } from "./answer-log.ts";
 
 /** The reason why a turn was ended from outside. */
 type Interruption = "left" | "stopped" | "closing";
+
+/** The time that a caller waits until its stop is durable. */
+const storeMs = 5_000;
 
 /** A turn of a conversation that runs in this process, or waits for those before it. */
 export class LiveTurn {
@@ -27,6 +32,8 @@ export class LiveTurn {
   isRunning = false;
   #operation: Operation | undefined;
   #interruption: Interruption | undefined;
+  readonly #recording = Promise.withResolvers<RecordedCalls>();
+  readonly #ended = Promise.withResolvers<void>();
 
   constructor(turn: Pick<LiveTurn, "id" | "key" | "userId" | "answerId" | "questionId" | "before">) {
     this.id = turn.id;
@@ -44,6 +51,7 @@ export class LiveTurn {
   /** Binds the turn to the call that runs it. */
   bind(operation: Operation): void {
     this.#operation = operation;
+    if (operation.records) this.#recording.resolve(operation.records);
     if (this.#interruption) operation.abort(errors[this.#interruption]());
   }
 
@@ -54,6 +62,24 @@ export class LiveTurn {
     if (this.#operation) this.#operation.abort(errors[how]());
     // The engine starts nothing any more.
     else if (how === "closing") this.log.end({ error: errors[how]() });
+  }
+
+  /** Stops the turn. Resolves when that is durable: from then on, a crash does not let the turn continue. */
+  async stop(): Promise<void> {
+    this.interrupt("stopped");
+    const saved = this.#recording.promise.then((records) => records.saveStop());
+    // A turn that has ended takes no record.
+    const stored = Promise.race([saved.catch(() => this.#ended.promise), this.#ended.promise]);
+    await within(storeMs, stored, {
+      onLate: () => {
+        throw busy("The turn was stopped, but storage cannot be written", 1);
+      },
+    });
+    if (this.#interruption === "closing") throw shuttingDown();
+  }
+  /** The turn has ended in its conversation, or is left to the next start. */
+  end(): void {
+    this.#ended.resolve();
   }
 
   /** Reads the answer from its beginning. `onLeave` is called when the reader is gone. */
@@ -67,9 +93,6 @@ export class LiveTurn {
     }
   }
 }
-
-/** The answer to a caller that waits for a turn that was stopped. */
-export const stopped = (): ServeError => new ServeError(409, "The turn was stopped");
 
 const errors: Record<Interruption, () => Error> = {
   left: () => clientLeft(),

@@ -1,14 +1,11 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { UIMessageChunk } from "ai";
 import { busy, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
-import type { Engine, Program } from "../../engine/backend.ts";
+import type { Engine } from "../../engine/backend.ts";
 import type { Conversations, ConversationKey } from "../../engine/conversations.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
-import { toTurnsId } from "../../engine/turn-execution.ts";
 import {
   openTurn,
-  storeStopped,
   stream,
   type AgentCall,
   type CallParts,
@@ -16,31 +13,16 @@ import {
   type Question,
   type StreamPart,
 } from "../call/call.ts";
-import type { AgentInput } from "../call/messages.ts";
-import type { AgentCallOptions, Operation } from "../call/operation.ts";
+import type { Operation } from "../call/operation.ts";
 import { toChat } from "../answers/chat.ts";
 import type { AgentDefinition } from "../define.ts";
 import { readMessages } from "../messages/read-messages.ts";
-import { toChunks } from "../messages/ui-chunks.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
+import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
-
-/** A call that begins a turn of a stored conversation. */
-export interface TurnCall extends Omit<AgentCall, "step" | "turn"> {
-  readonly program: Program;
-}
-/** A turn as it is stored: everything that a repetition needs. */
-interface StoredTurn {
-  readonly input: AgentInput;
-  readonly field?: string | undefined;
-  readonly regenerate?: string | undefined;
-  readonly schema?: Record<string, unknown> | undefined;
-  readonly options: AgentCallOptions;
-  readonly answerId: string;
-  /** The time of the user's message. */
-  readonly at?: number | undefined;
-}
+import { finishStopped } from "./stopped-turn.ts";
+import { fromExecution, toExecution, type TurnCall } from "./stored-turn.ts";
 
 export interface TurnsParts {
   readonly engine: Pick<Engine, "begin" | "clock">;
@@ -79,14 +61,14 @@ export class Turns {
   readonly #parts: TurnsParts;
   readonly #live = new Map<string, LiveTurn>();
   readonly #handovers = new Map<string, Handover>();
-  /** The last answers of conversations, with the times of their ends. */
-  readonly #ended = new Map<string, { readonly answerId: string; readonly at: number }>();
+  readonly #ended: EndedTurns;
   /** The turns without a reader that are about to begin. */
   readonly #beginning = new Set<{ readonly userId: string | undefined }>();
   #isClosing = false;
 
   constructor(parts: TurnsParts) {
     this.#parts = parts;
+    this.#ended = new EndedTurns(parts.engine.clock);
   }
 
   /** Begins a turn and reads its answer. */
@@ -99,13 +81,13 @@ export class Turns {
    * Begins a turn, when those before it in the conversation have ended. It is durable when it resolves. A client that leaves
    * before that drops it, unless the turn is to run without a reader.
    */
-  async begin({ program, ...call }: TurnCall, isDetached = false): Promise<LiveTurn> {
+  async begin(call: TurnCall, isDetached = false): Promise<LiveTurn> {
     const { engine } = this.#parts;
+    const { program } = call;
     const { userId: owner } = call.callContext;
     if (isDetached && !this.#mayDetach(owner, 1)) throw tooManyDetached();
     const id = newId();
     const beginning = { userId: owner };
-    const { schema, input, field, regenerate } = call.question;
     const leaving = new AbortController();
     const leave = (): void => leaving.abort();
     const operation = this.#parts.begin({ ...call, signal: leaving.signal }, false);
@@ -130,27 +112,13 @@ export class Turns {
       this.#beginning.delete(beginning);
       turn.isAwaited = !isDetached;
       turn.continues = isDetached || (agent.onDisconnect === "continue" && options.onDisconnect !== "abort");
-      const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
-      const { answerId } = turn;
-      const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, at: opened.at };
       this.#handovers.set(id, {
         operation,
         parts,
         opened,
         question: { ...question, toShape: shape && (async () => shape) },
       });
-      const { userId, user, conversationId, context } = callContext;
-      const execution = {
-        id,
-        workflowId: toTurnsId(agent.id),
-        input: JSON.stringify(stored),
-        startAt: engine.clock.now(),
-        steps: program.steps,
-        userId,
-        user,
-        conversationId,
-        context,
-      };
+      const execution = toExecution(call, { id, answerId: turn.answerId, opened, at: engine.clock.now() });
       turn.isRunning = true;
       // If the question cannot be stored, the turn ends there, and its reader gets the error.
       const storeQuestion = (): Promise<void> =>
@@ -181,6 +149,7 @@ export class Turns {
   }
 
   #remove(id: string): void {
+    this.#live.get(id)?.end();
     this.#live.delete(id);
     this.#handovers.delete(id);
   }
@@ -217,32 +186,21 @@ export class Turns {
   ): Promise<AsyncIterable<UIMessageChunk> | undefined> {
     const turn = this.find(key);
     if (turn) return toChat(this.read(turn, signal), turn.before);
-    const ended = this.#ended.get(toKey(key));
-    if (!ended || after === undefined || after === ended.answerId || this.#isOld(ended)) return undefined;
-    const message = (await readMessages(this.#parts.conversations, key, { limit: 1 })).at(-1);
-    return message?.id === ended.answerId ? toStoredChat(message) : undefined;
+    const message = await this.#ended.find(toKey(key), after, () => this.#readLast(key));
+    return message && toStoredChat(message);
   }
 
-  #isOld({ at }: { readonly at: number }): boolean {
-    return this.#parts.engine.clock.monotonic() - at > replayMs;
+  async #readLast(key: ConversationKey): Promise<StoredUiMessage | undefined> {
+    return (await readMessages(this.#parts.conversations, key, { limit: 1 })).at(-1);
   }
 
-  #keep({ key, answerId }: LiveTurn): void {
-    this.#ended.delete(key); // the order of the map is that of the ends
-    this.#ended.set(key, { answerId, at: this.#parts.engine.clock.monotonic() });
-    for (const [old, ended] of this.#ended) {
-      if (this.#ended.size <= mostEnded && !this.#isOld(ended)) break;
-      this.#ended.delete(old);
-    }
-  }
-
-  /** Stops the turn that runs. Throws 409 if the message is not of that turn. */
-  stop(key: ConversationKey, messageId: string | undefined): { stopped: boolean; messageId: string | null } {
+  /** Stops the turn that runs. Throws 409 if the message is not of that turn. The stop is durable when it resolves. */
+  async stop(key: ConversationKey, messageId: string | undefined): Promise<StopResult> {
     const turn = this.find(key);
     if (messageId !== undefined && messageId !== turn?.answerId && messageId !== turn?.questionId) {
       throw new ServeError(409, "That turn has ended");
     }
-    turn?.interrupt("stopped");
+    await turn?.stop();
     return { stopped: turn !== undefined, messageId: turn?.answerId ?? null };
   }
 
@@ -268,7 +226,9 @@ export class Turns {
       turn ??= this.#add(id, agent, execution, opened);
       turn.bind(operation);
       turn.isRunning = true;
-      if (!given.opened && !operation.records?.found) await opened.storeQuestion?.();
+      const { records } = operation;
+      if (!given.opened && !records?.found) await opened.storeQuestion?.();
+      if (!records?.found) records?.endStopped(); // nothing is recorded
       for await (const part of this.#parts.follow(operation, stream(parts, question, opened))) {
         turn.log.add(part);
         // At once: a reader that has the whole answer does not leave a turn that runs.
@@ -276,13 +236,14 @@ export class Turns {
       }
     } catch (error) {
       const failure = await this.#parts.toFailure(operation, error);
-      if (turn?.interruption === "stopped" && parts && opened) await this.#finishStopped(turn, parts, opened);
-      else if (turn) endWithFailure(turn, failure);
+      const isStopped = turn?.interruption === "stopped" || operation.records?.wasStopped;
+      if (turn && isStopped && parts && opened) await this.#finishStopped(turn, parts, opened);
+      else turn?.log.fail(failure);
     } finally {
       opened?.close();
       this.#parts.end(operation);
+      if (turn) this.#ended.add(turn);
       this.#remove(id);
-      if (turn) this.#keep(turn);
     }
     // No result: the engine repeats the turn at the next start.
     if (turn ? turn.interruption === "closing" : this.#isClosing) await new Promise<never>(() => {});
@@ -290,75 +251,24 @@ export class Turns {
 
   /** The call of a turn that the last process left. */
   #repeat(agent: AgentDefinition, { execution, signal }: StepCaller): Handover {
-    const stored = JSON.parse(execution.input) as StoredTurn;
-    const { schema, options, ...rest } = stored;
-    const question: Question = {
-      ...rest,
-      turnName: execution.id,
-      isNew: false,
-      toShape: schema && (() => this.#parts.toShape(schema)),
-    };
+    const { question, options } = fromExecution(execution, (schema) => this.#parts.toShape(schema));
     const operation = this.#parts.begin({ agent, question, options, callContext: execution, signal }, true);
     return { operation, question };
   }
 
   async #finishStopped(turn: LiveTurn, parts: CallParts, opened: HeldTurn): Promise<void> {
-    const calls = parts.operation.records?.ends ?? [];
-    const stillness = sleep(stopMs, undefined, { ref: false });
-    const ends = new Map<string, unknown>();
-    await Promise.race([
-      Promise.all([...calls].map(async ([toolCallId, end]) => ends.set(toolCallId, await end))),
-      stillness,
-    ]);
-    if (!turn.log.hasParts) turn.log.add({ type: "start", messageId: turn.answerId });
-    for (const part of toToolEnds(opened, ends)) {
-      opened.recorded!.add(part as never);
-      turn.log.add(part as never);
-    }
     try {
-      await storeStopped(parts, opened);
-      turn.log.add({ type: "abort", reason: "Stopped" });
-      turn.log.end();
+      await finishStopped(turn, parts, opened);
     } catch (error) {
-      endWithFailure(turn, await this.#parts.toFailure(parts.operation, error));
+      turn.log.fail(await this.#parts.toFailure(parts.operation, error));
     }
   }
 }
 
-/** The time after its end for which an answer is still streamed, and the most answers that this is known of. */
-const replayMs = 30_000;
-const mostEnded = 10_000;
-
-async function* toStoredChat({ id, parts }: StoredUiMessage): AsyncGenerator<UIMessageChunk> {
-  yield { type: "start", messageId: id };
-  yield* toChunks(parts);
-  yield { type: "finish" };
-}
-
-/** The time that tools get to end after a stop. */
-const stopMs = 100;
-
-/** Returns the parts that end the open tool calls of an answer: with their results, or with the error `Stopped`. */
-function toToolEnds({ recorded }: HeldTurn, ends: ReadonlyMap<string, unknown>): object[] {
-  const all = recorded?.all ?? [];
-  const ended = new Set(
-    all.flatMap((part) => (part.type === "tool-result" || part.type === "tool-error" ? part.toolCallId : [])),
-  );
-  return all.flatMap((part): object[] => {
-    if (part.type !== "tool-call" || part.providerExecuted || ended.has(part.toolCallId)) return [];
-    const { toolCallId, toolName, input, dynamic } = part;
-    const call = { toolCallId, toolName, input, dynamic };
-    const end = ends.get(toolCallId) as { output: unknown } | { error: string } | undefined;
-    if (end && "output" in end) return [{ type: "tool-result", ...call, output: end.output }];
-    return [{ type: "tool-error", ...call, error: "Stopped" }];
-  });
-}
-
-function endWithFailure(turn: LiveTurn, error: ServeError): void {
-  if (turn.log.isOver) return; // it has its whole answer
-  const isBegun = turn.log.hasParts;
-  if (isBegun) turn.log.add({ type: "error", error });
-  turn.log.end(isBegun ? undefined : { error });
+interface StopResult {
+  readonly stopped: boolean;
+  /** The id of the answer. */
+  readonly messageId: string | null;
 }
 
 const toKey = ({ agentId, userId, conversationId }: ConversationKey): string =>

@@ -1,0 +1,61 @@
+import type { Program } from "../../engine/backend.ts";
+import type { Execution } from "../../engine/execution.ts";
+import { toTurnsId } from "../../engine/turn-execution.ts";
+import type { AgentCall, HeldTurn, Question } from "../call/call.ts";
+import type { AgentInput } from "../call/messages.ts";
+import type { AgentCallOptions } from "../call/operation.ts";
+import type { ObjectShape } from "../schemas/object-shape.ts";
+
+/** A call that begins a turn of a stored conversation. */
+export interface TurnCall extends Omit<AgentCall, "step" | "turn"> {
+  readonly program: Program;
+}
+/** A turn as it is stored: everything that a repetition needs. */
+interface StoredTurn {
+  readonly input: AgentInput;
+  readonly field?: string | undefined;
+  readonly regenerate?: string | undefined;
+  readonly schema?: Record<string, unknown> | undefined;
+  readonly options: AgentCallOptions;
+  readonly answerId: string;
+  /** The time of the user's message. */
+  readonly at?: number | undefined;
+}
+interface TurnPlace {
+  readonly id: string;
+  readonly answerId: string;
+  readonly opened: HeldTurn;
+  /** The time at which it begins. */
+  readonly at: number;
+}
+
+/** Returns the execution of a turn that is about to begin. */
+export function toExecution(
+  { agent, program, question, options = {}, callContext }: TurnCall,
+  { id, answerId, opened, at }: TurnPlace,
+): Execution {
+  const { schema, input, field, regenerate } = question;
+  const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
+  const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, at: opened.at };
+  const { userId, user, conversationId, context } = callContext;
+  return {
+    id,
+    workflowId: toTurnsId(agent.id),
+    input: JSON.stringify(stored),
+    startAt: at,
+    steps: program.steps,
+    userId,
+    user,
+    conversationId,
+    context,
+  };
+}
+
+/** Returns the question of a turn that was begun by another process. */
+export function fromExecution(
+  { id, input }: Execution,
+  toShape: (schema: Record<string, unknown>) => Promise<ObjectShape>,
+): { readonly question: Question; readonly options: AgentCallOptions } {
+  const { schema, options, ...rest } = JSON.parse(input) as StoredTurn;
+  return { options, question: { ...rest, turnName: id, isNew: false, toShape: schema && (() => toShape(schema)) } };
+}

@@ -1,0 +1,43 @@
+// Each of these changes makes a test of this file fail: a stop that is answered before it is durable; a stop that is not
+// recorded; a repetition that makes calls after a stop.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { Lives } from "../agents/lives.ts";
+import { readLog } from "../agents/log.ts";
+import type { StopLine } from "./stop-host.ts";
+
+it("a stop that was answered holds after kill -9: nothing is called again", { timeout: 600_000 }, async () => {
+  const outer = mkdtempSync(join(tmpdir(), "agentserve-stop-"));
+  onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
+  const folder = join(outer, "data"); // beside it is the compile cache
+  mkdirSync(folder);
+  const lives = new Lives(folder, join(import.meta.dirname, "stop-host.ts"));
+  onTestFinished(() => lives.close());
+  const log = (): StopLine[] => readLog(join(folder, "log")) as unknown as StopLine[]; // what this host writes
+  const options = { conversationId: "c" };
+
+  await lives.start();
+  const reading = lives.ask("/agents/worker/stream", { input: "work", options });
+  await lives.until("the tool to run", () => log().some(({ what }) => what === "slow"));
+  const reply = await lives.ask("/agents/worker/conversations/c/stop", {});
+  await lives.kill(); // the tool has 100 ms to end before the answer is stored
+  expect(reply).toMatchObject({ status: 200, body: { data: { stopped: true } } });
+  await reading;
+
+  await lives.start();
+  expect((await lives.ask("/agents/worker/text", { input: "next", options }))?.status).toBe(200);
+  const later = log().filter(({ life }) => life === 2);
+  expect(later.map(({ what }) => what)).toEqual(["next"]);
+  // The calls that were recorded are in the conversation, each with a result.
+  const shown = JSON.parse(later[0]!.shown!) as { role: string; content: any }[];
+  expect(shown.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant", "tool", "user"]);
+  const parts = shown.flatMap(({ content }) => content as any[]);
+  expect(parts[1]).toMatchObject({ type: "text", text: "First. " });
+  const results = parts.filter(({ type }) => type === "tool-result");
+  expect(results.map(({ toolName, output }) => [toolName, output])).toEqual([
+    ["quick", { type: "text", value: "done" }],
+    ["slow", { type: "error-text", value: "Stopped" }],
+  ]);
+});
