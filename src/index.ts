@@ -41,6 +41,7 @@ export {
   type ModelSettings,
 } from "./agents/define.ts";
 export type { AgentContext } from "./agents/context.ts";
+export type { ToolContext } from "./agents/call/sdk-tool.ts";
 
 // Hooks of agents
 export type {

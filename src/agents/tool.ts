@@ -77,6 +77,16 @@ export function isSdkSchema(schema: unknown): schema is SdkSchema<unknown> {
   return typeof schema === "object" && schema !== null && "jsonSchema" in schema && !("~standard" in schema);
 }
 
+/** Returns true for a schema of valibot. */
+export const isValibot = (schema: unknown): schema is Schema =>
+  isSchema(schema) && schema["~standard"].vendor === "valibot";
+
+/** Returns true if a model can be told the schema of a `tool()` of the AI SDK. */
+export const hasJsonSchema = (schema: unknown): boolean =>
+  !isSchema(schema) ||
+  ["valibot", "zod"].includes(schema["~standard"].vendor) || // we convert the one, and the SDK the other
+  "jsonSchema" in schema["~standard"];
+
 function isToolSchema(value: unknown): value is ToolSchema {
   return isSchema(value) || isSdkSchema(value);
 }

@@ -11,9 +11,10 @@ import { findModel } from "../models/find-model.ts";
 import { recordModel } from "../models/recorded-model.ts";
 import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
-import { isOwnTool, isSdkSchema, type AnyTool, type Tool } from "../tool.ts";
+import { isOwnTool, isSdkSchema, isValibot, type AnyTool, type Tool } from "../tool.ts";
 import type { Operation } from "./operation.ts";
 import type { ToolSignature } from "./recorded-calls.ts";
+import { bindFunctions, withToolContext } from "./sdk-tool.ts";
 import { toToolSpan } from "./spans.ts";
 
 /** An agent converted for the AI SDK. Created on the agent's first call. */
@@ -73,17 +74,18 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
   const { inputSchema, execute: run } = tool;
   const checked = {
     ...tool,
-    inputSchema: isSdkSchema(inputSchema) ? toSdkSchema(sdk, inputSchema) : inputSchema,
+    // The SDK has no JSON Schema of a valibot schema.
+    inputSchema: isSdkSchema(inputSchema) || isValibot(inputSchema) ? toSdkSchema(sdk, inputSchema) : inputSchema,
   };
   // The casts are safe: the tool is unchanged, except for a validated input and a plain output.
-  if (!run) return () => checked as SdkTool;
+  if (!run) return (operation) => ({ ...checked, ...bindFunctions(tool, operation) }) as SdkTool;
   return (operation) => {
-    const runPlain = (...args: Parameters<typeof run>) =>
-      recorded(operation, name, args[1].toolCallId, () => {
+    const runPlain = (...[input, options]: Parameters<typeof run>) =>
+      recorded(operation, name, options.toolCallId, () => {
         operation.signal.throwIfAborted(); // the SDK swallows the refusal of a hook
-        return toPlainResult(run(...args));
+        return toPlainResult(run(input, withToolContext(tool, operation, options)));
       });
-    return { ...checked, execute: runPlain } as SdkTool;
+    return { ...checked, ...bindFunctions(tool, operation), execute: runPlain } as SdkTool;
   };
 }
 

@@ -9,6 +9,7 @@ import type { Sdk } from "../sdk.ts";
 import type { Operation } from "./operation.ts";
 import type { AgentInput } from "./messages.ts";
 import type { PreparedAgent } from "./prepare.ts";
+import { toToolsContext } from "./sdk-tool.ts";
 
 /** The arguments of the SDK for one call. */
 export type SdkSettings = Parameters<Sdk["generateText"]>[0];
@@ -46,6 +47,8 @@ export async function toSdkSettings(
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
   if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
+  const toolsContext = toToolsContext(tools, operation);
+  if (Object.keys(toolsContext).length > 0) Object.assign(all, { toolsContext });
   if (shape) all.output = toOutput(shape);
   // Hooks are not called again for calls that were recorded before a crash.
   if (hooks.onStepEnd)

@@ -45,6 +45,13 @@ interface Started {
 
 const proofs: readonly Proof[] = [
   {
+    of: /context as ToolContext/,
+    async show({ url }) {
+      const [status, body] = await ask(`${url}/agents/cashier/text`, { input: "Pay i1", options: { userId: "ada" } });
+      expect([status, body]).toMatchObject([200, { data: { text: "Paid" } }]);
+    },
+  },
+  {
     of: /\/webhooks\/payment/,
     async show({ url }) {
       const body = JSON.stringify({ id: "991", amount: 20 });

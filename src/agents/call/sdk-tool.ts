@@ -1,0 +1,57 @@
+import type { Tool as SdkTool } from "ai";
+import { toObject } from "../../core/json.ts";
+import type { Runtime } from "../../engine/runtime.ts";
+import type { AgentContext } from "../context.ts";
+import type { Operation } from "./operation.ts";
+
+// A mapped type, because the SDK's type of a context is a record, to which an interface cannot be cast.
+/** The `options.context` of a `tool()` of the AI SDK. A tool with a `contextSchema` finds it in `options.context.agentserve`. */
+export type ToolContext = { readonly [Key in keyof ToolContextFields]: ToolContextFields[Key] };
+interface ToolContextFields extends AgentContext {
+  /** Starts workflows, asks agents and sends events, for the user of the call. */
+  readonly runtime: Runtime;
+  /**
+   * A key for services that must not act twice. It is the same if a crash makes the tool run again, and differs between
+   * two calls.
+   */
+  readonly idempotencyKey: string;
+}
+type ToolOptions = Parameters<NonNullable<SdkTool["execute"]>>[1];
+
+/** Returns the options of `execute` with our context. */
+export const withToolContext = (tool: SdkTool, operation: Operation, options: ToolOptions): ToolOptions => {
+  const idempotencyKey = operation.toIdempotencyKey(options.toolCallId);
+  return { ...options, context: toContext(tool, operation, options.context, { idempotencyKey }) };
+};
+
+/** Binds the functions of a tool that the SDK calls before `execute`: they find the context as well, without a key. */
+export function bindFunctions(tool: SdkTool, operation: Operation): Partial<SdkTool> {
+  const { description, needsApproval } = tool;
+  const withContext = <T extends { context?: unknown }>(options: T): T => ({
+    ...options,
+    context: toContext(tool, operation, options.context),
+  });
+  // The casts are safe: the functions get the options of the SDK, with another context.
+  return {
+    ...(typeof description === "function" && {
+      description: (options: never) => description(withContext(options as { context?: unknown }) as never),
+    }),
+    ...(typeof needsApproval === "function" && {
+      needsApproval: (input: never, options: never) =>
+        needsApproval(input, withContext(options as { context?: unknown }) as never),
+    }),
+  } as Partial<SdkTool>;
+}
+
+/** Returns the values that the SDK validates against the `contextSchema` of tools: those of the context of the call. */
+export function toToolsContext(tools: Readonly<Record<string, object>>, operation: Operation): Record<string, unknown> {
+  const names = Object.keys(tools).filter((name) => hasSchema(tools[name]!));
+  return Object.fromEntries(names.map((name) => [name, Object.fromEntries(operation.context.context)]));
+}
+
+function toContext(tool: SdkTool, { context, runtime }: Operation, own: unknown, more?: object): object {
+  const ours = { ...context, runtime, ...more };
+  return hasSchema(tool) ? { ...toObject(own), agentserve: ours } : ours;
+}
+
+const hasSchema = (tool: object): boolean => "contextSchema" in tool && tool.contextSchema !== undefined;
