@@ -42,8 +42,7 @@ export class IssuerKeys {
   readonly #read: IssuerKeysOptions["read"];
   readonly #report: IssuerKeysOptions["report"];
   readonly #clock: Clock;
-  /** The number of reads that have begun. */
-  reads = 0;
+  #begun = 0;
   /** The number of the last read that succeeded. */
   #lastRead = 0;
   #set: KeySet | undefined;
@@ -57,6 +56,11 @@ export class IssuerKeys {
     this.#read = read;
     this.#report = report;
     this.#clock = clock;
+  }
+
+  /** The number of reads that have begun. */
+  get reads(): number {
+    return this.#begun;
   }
 
   /** The keys, if they need not be read again. */
@@ -80,7 +84,7 @@ export class IssuerKeys {
    * value of `reads` when the token came. Throws a 503 if the issuer is down.
    */
   async lookUp(lacking: KeySet, seen: number): Promise<KeySet | undefined> {
-    // That read may have begun before the issuer had the key.
+    // The read in flight may have begun before the issuer had the key, and it may fail.
     while (this.#reading) await this.#reading;
     if (this.#set !== lacking) return this.current();
     if (!this.#isDown && (this.#lastRead > seen || this.#since(this.#lookedUpAt) < pauseMs)) return undefined;
@@ -92,7 +96,7 @@ export class IssuerKeys {
   /** Begins a read, or joins the one in flight. Never rejects. Without effect during the pause after a failure. */
   #begin(isLookUp: boolean): Promise<void> | undefined {
     if (this.#reading || this.#since(this.#failedAt) < pauseMs) return this.#reading;
-    const number = ++this.reads;
+    const number = ++this.#begun;
     const begun = this.#clock.monotonic();
     if (isLookUp) this.#lookedUpAt = begun;
     const read = async (): Promise<void> => {

@@ -1,7 +1,7 @@
-import { describe, expect, it } from "vitest";
-import { defineWorkflow } from "agentserve";
-import { troubles } from "./issuer.ts";
-import { createWorld } from "./world.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { defineWorkflow, oidcAuth, type AuthProvider } from "agentserve";
+import { startIssuer, troubles } from "./issuer.ts";
+import { createWorld, serve } from "./world.ts";
 
 const workflows = [defineWorkflow({ id: "quick" }).andThen({ id: "only", execute: () => 1 })];
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
@@ -35,6 +35,29 @@ describe.each(["dev", "start"] as const)("the tokens of an issuer (%s)", (target
     const stream = await server.post("/workflows/quick/stream", { input: {} }, bearer(token));
     expect([stream.status, stream.headers.get("retry-after")]).toEqual([503, "60"]);
     expect(stream.body).toEqual({ success: false, error: "The token issuer is unavailable" });
+  });
+
+  it("are read from a cookie by an extractor, and pages of other origins cannot use that cookie", async () => {
+    const issuer = await startIssuer();
+    onTestFinished(() => issuer.close());
+    const auth: AuthProvider = {
+      ...oidcAuth({ issuer: issuer.url, audience: issuer.audience }),
+      extractToken: ({ headers }) => /(?:^|; )token=([^;]*)/.exec(headers.get("cookie") ?? "")?.[1],
+    };
+    const server = await serve(auth, target, { workflows });
+    onTestFinished(() => server.close());
+    const post = async (headers: Record<string, string>) => {
+      const { status } = await server.post("/workflows/quick/execute", { input: {} }, { headers });
+      return status;
+    };
+    const cookie = `token=${issuer.mint()}`;
+    expect(await post({ cookie })).toBe(200);
+    expect(await post({ cookie, "sec-fetch-site": "cross-site", origin: "https://evil.example" })).toBe(403);
+    expect(await post({ cookie, origin: "https://evil.example" })).toBe(403);
+    expect(await post(bearer(issuer.mint()).headers)).toBe(401);
+    issuer.answer = troubles["closes the connection"];
+    expect(await post({ cookie: `token=${issuer.mint({}, { kid: "unknown" })}` })).toBe(503);
+    expect(server.logs).toMatchObject([{ message: "The authentication provider failed" }]);
   });
 
   it("start a stream", async () => {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { until } from "../../harness/waiting.ts";
 import { troubles } from "./issuer.ts";
 import { createKeyPair } from "./sign.ts";
-import { createWorld } from "./world.ts";
+import { createWorld, type World } from "./world.ts";
 
 const minute = 60_000;
 const down = troubles["closes the connection"];
@@ -71,6 +71,22 @@ describe("unknown keys", () => {
     clock.advance(14_500);
     expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject({ status: 401 });
     expect(issuer.count).toEqual({ discovery: 2, keys: 3 });
+  });
+});
+
+describe("unknown keys that come at once", () => {
+  const askMany = ({ issuer, ask }: World) =>
+    Promise.all(Array.from({ length: 10 }, (_, n) => ask(issuer.mint({}, { kid: `unknown-${n}` }, stranger))));
+
+  it("are all a 503 if the read that they share fails, and a 401 if it succeeds", async () => {
+    const world = await createWorld();
+    await world.ask(world.issuer.mint());
+    world.issuer.answer = down;
+    for (const { status } of await askMany(world)) expect(status).toBe(503);
+    world.issuer.answer = undefined;
+    world.clock.advance(minute);
+    for (const { status } of await askMany(world)) expect(status).toBe(401);
+    expect(world.issuer.count.keys).toBe(3);
   });
 });
 
