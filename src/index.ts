@@ -29,7 +29,14 @@ export { oidcAuth, type OidcAuthOptions } from "./auth/oidc/provider.ts";
 export type { PublicKeyAlgorithm } from "./auth/public-key.ts";
 export type { VerifiedTokenOptions } from "./auth/verified-tokens.ts";
 export type { AccessOptions, AuthProvider } from "./auth/provider.ts";
-export type { Action, Authorize, AuthorizeExecution, AuthorizeRequest, AuthorizeSuspension } from "./core/authorize.ts";
+export type {
+  Action,
+  Authorize,
+  AuthorizeConversation,
+  AuthorizeExecution,
+  AuthorizeRequest,
+  AuthorizeSuspension,
+} from "./core/authorize.ts";
 export type { Caller } from "./core/caller.ts";
 
 // Agents
@@ -47,6 +54,7 @@ export type { ToolContext } from "./agents/call/sdk-tool.ts";
 export type {
   AgentEndEvent,
   AgentErrorEvent,
+  AgentTitleEvent,
   AgentEvent,
   AgentHook,
   AgentHooks,

@@ -15,6 +15,7 @@ import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { Conversations } from "../engine/conversations.ts";
+import { DeletedConversationError } from "../engine/stored-conversation.ts";
 import { createAsk } from "./call/ask.ts";
 import { ModelError } from "./call/failure.ts";
 import { HistoryBytes } from "./call/history-bytes.ts";
@@ -56,6 +57,7 @@ export interface AgentsOptions {
 
 /** The agents of one server and the calls in flight. */
 export interface Agents {
+  readonly conversations: Conversations;
   readonly limits: AgentLimits;
   readonly checker: SchemaChecker;
   /** Returns the whole answer. Every failure is thrown as a `ServeError`. */
@@ -197,6 +199,8 @@ export function createAgents(given: AgentsOptions): Agents {
 
   async function toFailure(operation: Operation, error: unknown): Promise<ServeError> {
     const failure = await operation.fail(await loadSdk().catch(() => undefined), error);
+    if (operation.isStep && failure instanceof DeletedConversationError)
+      return new AgentError(failure.status, failure.message, { retry: false });
     if (!(failure instanceof ModelError)) return failure;
     const { status, message, cause, retry, detail } = failure;
     // The caller of a workflow has not called the model, so that its 400 or 429 does not answer them.
@@ -224,6 +228,7 @@ export function createAgents(given: AgentsOptions): Agents {
   }
 
   return {
+    conversations,
     limits,
     checker,
     generate: generateAnswer,

@@ -1,4 +1,4 @@
-import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolSet } from "ai";
+import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
 import type { Authorize } from "../core/authorize.ts";
 import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
@@ -60,7 +60,7 @@ export interface DefineAgentOptions<Id extends string = string> extends ModelSet
   /** Callbacks that run at the stages of a call. */
   hooks?: AgentHooks;
   /**
-   * Decides who may call this agent: the action `agent.call`. Needs an authentication provider.
+   * Decides who may call this agent, and read or change its conversations. Needs an authentication provider.
    * @default `authorize` of the config
    */
   authorize?: Authorize | undefined;
@@ -114,6 +114,13 @@ export interface AgentErrorEvent extends AgentEvent {
   /** The original error, which may hold more than the client gets. */
   error: unknown;
 }
+/** The event of `title`. */
+export interface AgentTitleEvent extends AgentEvent {
+  /** The first message of the conversation. */
+  message: UIMessage;
+  /** The title that the conversation has: the first words of that message. */
+  title: string;
+}
 /** A callback for one event. The call waits until it completes. */
 export type AgentHook<Event extends AgentEvent> = (event: Event) => void | Promise<void>;
 
@@ -134,6 +141,11 @@ export interface AgentHooks {
   onEnd?: AgentHook<AgentEndEvent>;
   /** Runs before the client gets the error. */
   onError?: AgentHook<AgentErrorEvent>;
+  /**
+   * Returns the title of a new conversation, of 1 to 200 characters. It runs beside the call, when the first message is stored.
+   * Without it, with `undefined`, or if it fails or takes more than 30 seconds, the title is the first words of that message.
+   */
+  title?: (event: AgentTitleEvent) => string | undefined | Promise<string | undefined>;
 }
 
 /** An agent as returned by `defineAgent()`: a model, its instructions and its tools. Frozen. */
@@ -235,6 +247,7 @@ const hookNames: readonly (keyof AgentHooks)[] = [
   "onToolEnd",
   "onEnd",
   "onError",
+  "title",
 ];
 const settingTypes: { [K in keyof ModelSettings]?: string } = {
   stopSequences: "an array of strings",

@@ -1,15 +1,12 @@
 import * as v from "valibot";
-import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
+import { admit, type ActionRequest } from "../core/authorizer.ts";
 import type { Reservation } from "../core/byte-budget.ts";
 import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
-import { cut } from "../core/cut.ts";
-import { notFound } from "../core/error.ts";
 import { AnyObject } from "../http/any-object.ts";
 import { Reply } from "../http/envelope.ts";
 import { defineRoute, events, nothing, type Route } from "../http/route.ts";
 import { EventStream, noContent } from "../http/sse.ts";
 import { Prefer } from "../http/prefer.ts";
-import type { Program } from "../engine/backend.ts";
 import type { ConversationKey } from "../engine/conversations.ts";
 import type { AgentCall } from "./call/call.ts";
 import type { Agents } from "./agents.ts";
@@ -19,22 +16,14 @@ import { toStreamEvent } from "./answers/stream-events.ts";
 import { toTextResult } from "./answers/text-result.ts";
 import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
+import { conversationRoutes } from "./conversations/routes.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
+import { findAgent, type AgentsOfSnapshot, type RegisteredAgent } from "./find-agent.ts";
 import { toKnownChunks } from "./messages/ui-chunks.ts";
 import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
-/** The part of a snapshot that the routes read. */
-export interface AgentsOfSnapshot extends Authorized {
-  readonly agents: ReadonlyMap<string, RegisteredAgent>;
-}
-export interface RegisteredAgent {
-  /** Runs the turns of its stored conversations. */
-  readonly program: Program;
-  readonly definition: AgentDefinition;
-  readonly detail: AgentDetail;
-}
 export interface AgentRoutesOptions {
   readonly agents: Agents;
   /** True if `GET /agents/:id` also shows the instructions to anonymous callers. */
@@ -95,6 +84,7 @@ const ChatChunk = v.pipe(v.objectWithRest({ type: v.string() }, v.unknown()), v.
 const errors = {
   400: "The request is invalid, or the conversation is too long for the model",
   404: "Agent not found",
+  409: "The turn was stopped, or its conversation was deleted",
   429: "The rate limit of the model is reached, or that of the server; Retry-After has the seconds to wait, if they are known",
   499: "The client closed the request",
   502: "The model call failed, or the model rejected the credentials",
@@ -294,6 +284,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       handle: ({ found: { definition }, params, query, body, identity }) =>
         agents.turns.stop(toKey(definition, params, query, identity), body.messageId),
     }),
+    ...conversationRoutes(agents),
   ];
 
   /** Begins a turn, and answers before it has ended. */
@@ -341,10 +332,4 @@ function findCallable(
 ): RegisteredAgent | Promise<RegisteredAgent> {
   const { id: agentId } = request.params;
   return admit(request, findAgent(request.snapshot, agentId), { agentId });
-}
-
-export function findAgent({ agents }: AgentsOfSnapshot, agentId: string): RegisteredAgent {
-  const agent = agents.get(agentId);
-  if (!agent) throw notFound(`Agent ${cut(agentId)} not found`);
-  return agent;
 }

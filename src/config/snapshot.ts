@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { createTurnProgram, type TurnProgramOptions } from "../agents/turns/turn-program.ts";
 import { describeAgent } from "../agents/describe.ts";
-import type { RegisteredAgent } from "../agents/routes.ts";
+import type { RegisteredAgent } from "../agents/find-agent.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { AccessOptions } from "../auth/provider.ts";
 import { createAuthorizer, type Authorizer } from "../core/authorizer.ts";

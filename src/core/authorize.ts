@@ -15,12 +15,15 @@ const actions = [
   "schedule.read",
   "schedule.trigger",
   "schedule.pause",
+  "conversation.read",
+  "conversation.write",
+  "conversation.delete",
   "log.read",
   "metrics.read",
 ] as const;
 /**
- * An action that `authorize` is asked about: the call of an agent, the start of a workflow, an operation on an execution
- * or a schedule, or a request for logs or metrics. Later versions add actions.
+ * An action that `authorize` is asked about: the call of an agent, the start of a workflow, an operation on an execution,
+ * a schedule or a conversation, or a request for logs or metrics. Later versions add actions.
  */
 export type Action = (typeof actions)[number];
 
@@ -37,12 +40,14 @@ export interface AuthorizeRequest {
   readonly user: Caller["user"] | undefined;
   /** The id of the workflow. Set for `workflow.execute` and for every action on an execution or a schedule. */
   readonly workflowId?: string | undefined;
-  /** The id of the agent. Set for `agent.call`. */
+  /** The id of the agent. Set for `agent.call` and for every action on a conversation. */
   readonly agentId?: string | undefined;
   /** The id of the schedule. Set for every action on a schedule. */
   readonly scheduleId?: string | undefined;
   /** The execution. Set for every action on an execution. */
   readonly execution?: AuthorizeExecution | undefined;
+  /** The conversation. Set for every action on a conversation. */
+  readonly conversation?: AuthorizeConversation | undefined;
   /** The step to continue. Set for `execution.resume` of a suspended execution. */
   readonly stepId?: string | undefined;
 }
@@ -71,6 +76,19 @@ export interface AuthorizeExecution {
   readonly input: any;
   /** The suspension, if the execution is suspended. */
   readonly suspension: AuthorizeSuspension | undefined;
+}
+
+/** A conversation, as `authorize` gets it. It is always one of the caller's own: others are not found. */
+export interface AuthorizeConversation {
+  readonly conversationId: string;
+  readonly agentId: string;
+  /** The id of the caller, as text. Undefined for an anonymous caller. */
+  readonly userId: string | undefined;
+  readonly title: string;
+  /** The time of the first turn, in ISO 8601. Null if it is not known. */
+  readonly createdAt: string | null;
+  /** The time of the last turn, in ISO 8601. */
+  readonly updatedAt: string;
 }
 
 /** The suspension of an execution, as `authorize` gets it. */

@@ -1,4 +1,13 @@
 import type { JsonText } from "../core/json.ts";
+import type {
+  ConversationFilter,
+  ConversationKey,
+  ConversationPage,
+  Renaming,
+  StoredConversation,
+} from "./stored-conversation.ts";
+
+export type { ConversationKey } from "./stored-conversation.ts";
 
 /** The stored conversations of users with agents. */
 export interface Conversations {
@@ -14,15 +23,24 @@ export interface Conversations {
    * Restate: a shared handler of the conversation's object.
    */
   read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]>;
+  /** A page of conversations. Restate: SQL over one small state key of each object. */
+  list(filter: ConversationFilter): Promise<ConversationPage>;
+  /** Restate: a shared handler of the conversation's object. */
+  find(key: ConversationKey): Promise<StoredConversation | undefined>;
+  /** Gives a conversation a title. Durable when it resolves, to false if there is none, or it has another title. */
+  rename(key: ConversationKey, renaming: Renaming): Promise<boolean>;
+  /**
+   * Deletes a conversation: its messages, its turns, and what they have recorded. Those that run or wait end with
+   * `deletedConversation`. Durable when it resolves, to false if there is no such conversation.
+   * Restate: a handler of the conversation's object, which drops its line.
+   */
+  remove(key: ConversationKey): Promise<boolean>;
 }
 export interface StoreOptions {
+  /** The title, if the conversation is new. */
+  readonly title?: string | undefined;
   /** True if the turn begins with it: it is refused while the store cannot be written. @default true without a name */
   readonly isBeginning?: boolean;
-}
-export interface ConversationKey {
-  readonly agentId: string;
-  readonly userId?: string | undefined;
-  readonly conversationId: string;
 }
 export interface TurnOptions {
   /** The name of a turn that may run again. A second run replaces the messages of the first. */
@@ -42,7 +60,7 @@ export interface Turn {
   /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
   store(messages: readonly StoredMessage[], until?: string, options?: StoreOptions): Promise<void>;
   close(): void;
-  /** Aborted when the turn is lost, because this process was out of reach. Embedded: never, so there is none. */
+  /** Aborted when the turn is lost: its conversation was deleted, or this process was out of reach. */
   readonly signal?: AbortSignal | undefined;
 }
 export type AdmitHistory = (bytes: number) => Promise<void>;

@@ -14,6 +14,14 @@ export function isContinued(row: RowKind, before: RowKind): boolean {
   return row.role === "tool" || (row.id != null && row.id === before.id);
 }
 
+/** The id that a client is shown for a message without an id. Rows of format 9 and before may have none. */
+export const toMessageId = (number: number): string => `message-${number}`;
+/** Returns the number of such a message. */
+export const numberOf = (id: string | undefined): number | undefined => {
+  const [, number] = /^message-(\d{1,15})$/.exec(id ?? "") ?? [];
+  return number === undefined ? undefined : Number(number);
+};
+
 /**
  * The rows of the window of a turn. They are added from the last one back. The last one is always taken. Those that do not
  * fit into `maxBytes`, and all before them, are left out, and counted as far as the window would reach.

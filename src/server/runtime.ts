@@ -1,6 +1,6 @@
 import type { Agents } from "../agents/agents.ts";
 import { StepQuestions } from "../agents/call/step-questions.ts";
-import { findAgent } from "../agents/routes.ts";
+import { findAgent } from "../agents/find-agent.ts";
 import { fromSchema } from "../agents/schemas/object-shape.ts";
 import { isUserId, toCaller } from "../auth/user.ts";
 import type { Snapshot } from "../config/snapshot.ts";

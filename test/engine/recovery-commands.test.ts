@@ -47,7 +47,7 @@ async function leaveRunning(...ids: string[]) {
     new EmbeddedEngine({
       path: file,
       durability: "normal",
-      retention: { endedMs: undefined, suspendedMs: undefined, eventsMs: 86_400_000 },
+      retention: { endedMs: undefined, suspendedMs: undefined, conversationsMs: undefined, eventsMs: 86_400_000 },
       logger: createTestLogger([]),
       sseBufferBytes: 1_000,
       runningExecutions: 1,

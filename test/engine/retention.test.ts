@@ -21,11 +21,12 @@ beforeEach(() => {
     return { next: undefined, waited: [] };
   };
   // The parts that it calls.
-  const store = { sweep, sentEvents: { removeBefore: () => 0 } } as unknown as Store;
+  const conversations = { hidden: () => undefined };
+  const store = { sweep, conversations, sentEvents: { removeBefore: () => 0 } } as unknown as Store;
   const writer = { write: ({ work, done }: any) => done(work()) } as Writer;
   stop = startRetention(
-    { endedMs: 7 * day, suspendedMs: undefined, eventsMs: 86_400_000 },
-    { store, writer, clock: systemClock, isDriven: () => false, onRemoved: () => {} },
+    { endedMs: 7 * day, suspendedMs: undefined, conversationsMs: undefined, eventsMs: 86_400_000 },
+    { store, writer, clock: systemClock, isDriven: () => false, isBusy: () => false, onRemoved: () => {} },
   );
 });
 afterEach(() => {

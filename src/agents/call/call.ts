@@ -8,10 +8,11 @@ import type { Conversations } from "../../engine/conversations.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
 import { toUsage } from "../answers/usage.ts";
+import { nameConversation } from "../conversations/name-conversation.ts";
 import { AnswerParts, toAnswerParts, type SdkPart } from "../messages/answer-parts.ts";
 import { addModels } from "../messages/from-models.ts";
 import { readMessages } from "../messages/read-messages.ts";
-import type { UiParts } from "../messages/ui-message.ts";
+import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
@@ -181,7 +182,10 @@ export async function openTurn(
         omitted,
       });
     const admit = (bytes: number): Promise<void> => operation.history.admit(bytes, signal);
-    const store = { turn, admit, readLast, at: question.at ?? operation.clock.now(), signal, maxBytes, onOmitted };
+    const onNew = (message: StoredUiMessage, title: string): void =>
+      void nameConversation(operation, conversations, { key, message, title });
+    const at = question.at ?? operation.clock.now();
+    const store = { turn, admit, readLast, at, signal, maxBytes, onOmitted, onNew };
     return toHeld(await storedTurn(store, input), () => turn.close(), question.answerId);
   } catch (error) {
     turn.close();

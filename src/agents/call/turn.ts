@@ -9,6 +9,7 @@ import {
   type Turn,
 } from "../../engine/conversations.ts";
 import { yieldAfter } from "../messages/long-text.ts";
+import { toTitle } from "../../engine/stored-conversation.ts";
 import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { answerDraft, toDrafts, toStored, withModels, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
@@ -43,8 +44,16 @@ export interface OpenTurn {
   readonly at?: number | undefined;
   /** The parts of the message that the answer continues, with the results that the client sent. */
   readonly before?: UiParts | undefined;
+  /** The messages that a reader is shown before the answer. @default those of the conversation */
+  readonly shown?: ShownMessages | undefined;
   /** True if only the last message of the client is needed: the others are stored, or count for nothing. */
   readonly isLastEnough?: boolean;
+}
+
+/** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */
+export interface ShownMessages {
+  readonly until: string;
+  readonly fresh: readonly StoredUiMessage[];
 }
 
 /** A stored conversation, as a turn uses it. */
@@ -62,6 +71,8 @@ export interface TurnStore {
   readonly maxBytes: number;
   /** Called with the number of model messages that were left out because of `maxBytes`, if there are any. */
   readonly onOmitted: (count: number) => void;
+  /** Called when the first message of a new conversation is stored. */
+  readonly onNew: (message: StoredUiMessage, title: string) => void;
 }
 
 /** Opens a turn without a stored conversation. The prompt is what the client sent. */
@@ -93,26 +104,38 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
   const prompt = toPrompt(shown);
   if (prompt.length === 0) throw invalid("input", "expected a user message");
   const open = drafts.at(-1)?.role === "assistant" ? drafts.at(-1) : undefined;
+  const first = history.stored ? undefined : drafts.find(({ role }) => role === "user");
+  const title = first && toTitle(textOf(first));
+  let isNew = first !== undefined;
+  const storeAll = async (...[messages, from, options]: Parameters<Turn["store"]>): Promise<void> => {
+    await turn.store(messages, from, { ...options, title });
+    if (isNew) store.onNew(toUi(first!), title!); // both are known
+    isNew = false;
+  };
   return {
     prompt,
     continues: open?.id,
     before: open?.parts,
     at: store.at,
     questionId: drafts.findLast(({ role }) => role === "user")?.id,
+    shown: until === undefined ? undefined : { until, fresh: (open ? drafts.slice(0, -1) : drafts).map(toUi) },
     isLastEnough: history.stored && !input.trusted,
     storeQuestion:
       open || until !== undefined || drafts.length === 0
         ? undefined
-        : () => turn.store(stored, undefined, { isBeginning: true }),
+        : () => storeAll(stored, undefined, { isBeginning: true }),
     store: async (answer) => {
       const done = open ? stored.slice(0, -1) : stored;
       const added = await toStored(await answerDraft(open, answer));
       // The turn is closed, and the next one has begun; or its answer is stored as far as it was made.
       if (!answer.stopped) store.signal.throwIfAborted();
-      await turn.store([...done, added], until);
+      await storeAll([...done, added], until);
     },
   };
 }
+
+const toUi = ({ id, role, metadata, parts }: Draft): StoredUiMessage => ({ id, role, metadata, parts });
+const textOf = ({ parts }: Draft): string => parts.map((part) => (part.type === "text" ? part.text : "")).join(" ");
 
 /** Returns the model messages of the window, without those of the oldest messages if there are too many bytes. */
 function toShown(

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import type { ConversationKey, Conversations, MessageRow, PageOptions } from "../../engine/conversations.ts";
-import { isContinued } from "../../engine/message-rows.ts";
+import { isContinued, toMessageId } from "../../engine/message-rows.ts";
 import { addModels } from "./from-models.ts";
 import { yieldAfter } from "./long-text.ts";
 import type { StoredUiMessage } from "./ui-message.ts";
@@ -29,7 +29,7 @@ export async function readMessages(
 const toKind = ({ id, role, ui }: MessageRow) => ({ id, role, isOld: ui === undefined });
 
 function toMessage(rows: readonly MessageRow[]): StoredUiMessage {
-  const [{ number, id = `message-${number}`, role, ui }] = rows as [MessageRow]; // a group has a row
+  const [{ number, id = toMessageId(number), role, ui }] = rows as [MessageRow]; // a group has a row
   // The casts are safe: this is what was stored.
   if (ui !== undefined) return JSON.parse(ui) as StoredUiMessage;
   const models = rows.map((row) => JSON.parse(row.models!) as ModelMessage); // a row without `ui` has `models`

@@ -3,6 +3,7 @@ import { within } from "../../core/within.ts";
 import type { StreamPart } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
+import type { ShownMessages } from "../call/turn.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import { AnswerLog } from "./answer-log.ts";
 
@@ -23,6 +24,8 @@ export class LiveTurn {
   readonly questionId: string | undefined;
   /** The parts of the message that the answer continues. */
   readonly before: UiParts | undefined;
+  /** The messages before the answer, if it replaces others. */
+  readonly shown: ShownMessages | undefined;
   readonly log: AnswerLog = new AnswerLog();
   /** Whether it continues without a reader. */
   continues = true;
@@ -35,13 +38,14 @@ export class LiveTurn {
   readonly #recording = Promise.withResolvers<RecordedCalls>();
   readonly #ended = Promise.withResolvers<void>();
 
-  constructor(turn: Pick<LiveTurn, "id" | "key" | "userId" | "answerId" | "questionId" | "before">) {
+  constructor(turn: Pick<LiveTurn, "id" | "key" | "userId" | "answerId" | "questionId" | "before" | "shown">) {
     this.id = turn.id;
     this.key = turn.key;
     this.userId = turn.userId;
     this.answerId = turn.answerId;
     this.questionId = turn.questionId;
     this.before = turn.before;
+    this.shown = turn.shown;
   }
 
   get interruption(): Interruption | undefined {

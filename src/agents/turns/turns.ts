@@ -140,10 +140,10 @@ export class Turns {
     id: string,
     agent: AgentDefinition,
     { userId, conversationId = "" }: { userId?: string | undefined; conversationId?: string | undefined },
-    { answerId, questionId, before }: HeldTurn,
+    { answerId, questionId, before, shown }: HeldTurn,
   ): LiveTurn {
     const key = toKey({ agentId: agent.id, userId, conversationId });
-    const turn = new LiveTurn({ id, key, userId, answerId: answerId(), questionId, before });
+    const turn = new LiveTurn({ id, key, userId, answerId: answerId(), questionId, before, shown });
     this.#live.set(id, turn);
     return turn;
   }

@@ -1,4 +1,4 @@
-import { busy } from "../../core/error.ts";
+import type { Clock } from "../../core/clock.ts";
 import type {
   ConversationKey,
   Conversations,
@@ -10,132 +10,200 @@ import type {
   Turn,
   TurnOptions,
 } from "../../engine/conversations.ts";
-import type { MessageStore, Place } from "./store/message-store.ts";
+import {
+  deletedConversation,
+  invalidCursor,
+  toKeyText,
+  toOwnerText,
+  type ConversationFilter,
+  type ConversationPage,
+  type Renaming,
+  type StoredConversation,
+} from "../../engine/stored-conversation.ts";
+import { removeConversation } from "./remove-conversation.ts";
+import type { ConversationRow } from "./store/conversation-table.ts";
+import type { Place } from "./store/message-store.ts";
+import type { Store } from "./store/store.ts";
 import { storeFull, type Space } from "./file/space.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Writer } from "./store/writer.ts";
+import { TurnLines } from "./turn-line.ts";
 
 /** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */
 const maxWaiting = 32;
 
-interface Parts {
-  readonly messages: MessageStore;
+export interface ConversationParts {
+  readonly store: Store;
   readonly writer: Writer;
   readonly space: Space;
+  /** Ends a turn that is not in the file any more. */
+  readonly dropTurn: (id: string) => void;
+}
+interface Options {
+  /** The most bytes of the history of a turn. */
+  readonly maxBytes: number;
+  readonly clock: Clock;
+  /** Turns wait until it resolves: those that the last process left are first. */
+  readonly known: () => Promise<void> | undefined;
+  /** Resolves when no turn that the last process left is being loaded. */
+  readonly loaded: () => Promise<void>;
+}
+
+/** A turn that has its place in the conversation. */
+interface Holder {
+  readonly name: string | undefined;
+  readonly lost: AbortController;
 }
 
 /** Conversations in the file of the executions. This process is the only writer, so the order of turns is in memory. */
 export class EmbeddedConversations implements Conversations {
   readonly isLocal = true;
-  readonly #file: () => Parts;
-  readonly #maxBytes: number;
-  readonly #known: () => Promise<void> | undefined;
-  /** The turns that wait, by conversation. A conversation has a list while one of its turns is open. */
-  readonly #waiting = new Map<string, (() => void)[]>();
+  readonly #file: () => ConversationParts;
+  readonly #options: Options;
+  readonly #lines = new TurnLines();
+  readonly #holders = new Map<string, Holder>();
   /** The places of turns that the last process left, by the name of the turn, until they are opened or have ended. */
   readonly #kept = new Map<string, { readonly key: string; readonly taken: Promise<void> }>();
 
-  /** `maxBytes` bounds the history of a turn. Turns wait until `known` resolves: those that the last process left are first. */
-  constructor(file: () => Parts, { maxBytes, known }: { maxBytes: number; known: () => Promise<void> | undefined }) {
+  constructor(file: () => ConversationParts, options: Options) {
     this.#file = file;
-    this.#maxBytes = maxBytes;
-    this.#known = known;
+    this.#options = options;
   }
 
   /** Keeps the place of a turn that the last process left. */
   keep(conversation: ConversationKey, name: string): void {
-    const key = toText(conversation);
-    this.#kept.set(name, { key, taken: this.#take(key, new AbortController().signal, Infinity) });
+    const key = toKeyText(conversation);
+    this.#kept.set(name, { key, taken: this.#lines.take(key, new AbortController().signal, Infinity) });
   }
   /** Gives up the place of a turn that has ended, if it was never opened. */
   giveUp(name: string): void {
     const kept = this.#kept.get(name);
     this.#kept.delete(name);
-    void kept?.taken.then(() => this.#pass(kept.key));
+    kept?.taken.then(
+      () => this.#lines.pass(kept.key),
+      () => {}, // refused: it has no place
+    );
+  }
+
+  /** Whether a turn of a conversation runs or waits. */
+  isBusy(key: string): boolean {
+    return this.#lines.has(key);
   }
 
   async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
-    return this.#file().messages.page(toText(key), options);
+    return this.#file().store.messages.page(toKeyText(key), options);
+  }
+
+  async find(key: ConversationKey): Promise<StoredConversation | undefined> {
+    const row = this.#file().store.conversations.find(toKeyText(key));
+    return row && this.#toStored(row);
+  }
+
+  async list({ limit, after, ...owner }: ConversationFilter): Promise<ConversationPage> {
+    if (after !== undefined && !/^\d{1,15}$/.test(after)) throw invalidCursor();
+    const before = after === undefined ? Number.MAX_SAFE_INTEGER : Number(after);
+    const rows = this.#file().store.conversations.list(toOwnerText(owner), before, limit + 1);
+    return {
+      conversations: rows.slice(0, limit).map((row) => this.#toStored(row)),
+      hasMore: rows.length > limit,
+    };
+  }
+
+  #toStored({ key, ...row }: ConversationRow): StoredConversation {
+    return { ...row, isRunning: this.isBusy(key) };
+  }
+
+  rename(key: ConversationKey, renaming: Renaming): Promise<boolean> {
+    const { store } = this.#file();
+    return this.#write(() => store.conversations.rename(toKeyText(key), renaming), "the title was not changed");
+  }
+
+  async remove(conversation: ConversationKey): Promise<boolean> {
+    const key = toKeyText(conversation);
+    await this.#options.known();
+    await this.#options.loaded();
+    const { store, dropTurn } = this.#file();
+    const kept = [...this.#kept].flatMap(([name, one]) => (one.key === key ? [name] : []));
+    // From here to the first write nothing is awaited: no turn begins in between.
+    const holder = this.#holders.get(key);
+    const place = this.#lines.clear(key, deletedConversation());
+    holder?.lost.abort(deletedConversation());
+    const names = holder?.name === undefined ? kept : [...kept, holder.name];
+    const removed = removeConversation({
+      store,
+      key,
+      turns: names,
+      dropTurn,
+      write: (work, done) => this.#write(work, "the conversation may not be deleted", done),
+    });
+    // The next turn begins when this one has left, and finds nothing.
+    void Promise.all([place, removed.catch(() => {})]).then(() => this.#lines.pass(key));
+    return removed;
   }
 
   async open(conversation: ConversationKey, { name, isNew = name === undefined, signal }: TurnOptions): Promise<Turn> {
     // A step of an execution has begun already.
     if (isNew && this.#file().space.isFull) throw storeFull("the call was not started");
-    const key = toText(conversation);
-    const known = this.#known();
+    const key = toKeyText(conversation);
+    const known = this.#options.known();
     if (known) await known;
     const kept = name === undefined ? undefined : this.#kept.get(name);
     if (kept) this.#kept.delete(name!);
-    await (kept?.taken ?? this.#take(key, signal, isNew ? maxWaiting : Infinity));
+    await (kept?.taken ?? this.#lines.take(key, signal, isNew ? maxWaiting : Infinity));
     const place = (until: string | undefined): Place => ({ key, turn: name, until });
+    const holder: Holder = { name, lost: new AbortController() };
+    this.#holders.set(key, holder);
     let open = true;
     let stored = Promise.resolve();
     const close = async (): Promise<void> => {
       if (!open) return;
       open = false;
       await stored.catch(() => {}); // the next turn must see it
-      this.#pass(key);
+      this.#holders.delete(key);
+      this.#lines.pass(key);
     };
     if (signal.aborted) void close(); // aborted while the turn before it closed
     signal.throwIfAborted();
     return {
+      signal: holder.lost.signal,
       history: (until, admit): Promise<History> => {
-        return this.#file().messages.history(place(until), this.#maxBytes, admit);
+        return this.#file().store.messages.history(place(until), this.#options.maxBytes, admit);
       },
-      store: (messages, until, options) => (stored = this.#store(place(until), messages, options)),
+      store: (messages, until, options) => (stored = this.#store(holder, place(until), messages, options)),
       close: () => void close(),
     };
   }
 
-  /** Waits until the turns before this one have ended. */
-  #take(key: string, signal: AbortSignal, most: number): Promise<void> {
-    signal.throwIfAborted();
-    const line = this.#waiting.get(key);
-    if (!line) this.#waiting.set(key, []);
-    if (!line) return Promise.resolve();
-    if (line.length >= most) {
-      throw busy("Too many turns are queued in this conversation", 5);
-    }
-    return new Promise((resolve, reject) => {
-      const next = (): void => {
-        signal.removeEventListener("abort", leave);
-        resolve();
-      };
-      const leave = (): void => {
-        line.splice(line.indexOf(next), 1);
-        reject(signal.reason as Error);
-      };
-      line.push(next);
-      signal.addEventListener("abort", leave, { once: true });
-    });
-  }
-
-  #pass(key: string): void {
-    const next = this.#waiting.get(key)?.shift();
-    if (next) next();
-    else this.#waiting.delete(key);
-  }
-
-  #store(
+  async #store(
+    { lost }: Holder,
     place: Place,
     messages: readonly StoredMessage[],
-    { isBeginning = place.turn === undefined }: StoreOptions = {},
+    { isBeginning = place.turn === undefined, title = "" }: StoreOptions = {},
   ): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const file = this.#file();
-    file.writer.write({
-      work: () => file.messages.replace(place, messages),
-      done: () => resolve(),
+    lost.signal.throwIfAborted();
+    const { store } = this.#file();
+    const facts = { title, now: this.#options.clock.now() };
+    const work = (): void => store.messages.replace(place, messages, facts);
+    // A step waits for the store, like its own result.
+    await this.#write(work, isBeginning ? "this turn was not stored" : undefined);
+  }
+
+  /** Writes. While the store cannot be written, it waits, or is refused with a hint. */
+  #write<T>(work: () => T, hint: string | undefined, done: (value: T) => void = () => {}): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.#file().writer.write<T>({
+      work,
+      done: (value) => {
+        done(value);
+        resolve(value);
+      },
       fail: reject,
       stalled: (cause) => {
-        if (!isBeginning) return false; // a step waits for the store, like its own result
-        reject(unavailable("Storage cannot be written: this turn was not stored", cause));
+        if (hint === undefined) return false;
+        reject(unavailable(`Storage cannot be written: ${hint}`, cause));
         return true;
       },
     });
     return promise;
   }
 }
-
-const toText = ({ agentId, userId, conversationId }: ConversationKey): string =>
-  JSON.stringify([agentId, userId ?? null, conversationId]);

@@ -91,10 +91,13 @@ export class EmbeddedEngine implements Engine {
   constructor(options: EmbeddedOptions) {
     this.#options = options;
     this.clock = options.clock ?? systemClock;
-    const file = () => ({ messages: this.#store.messages, writer: this.#runs.writer, space: this.#space });
+    const dropTurn = (id: string): void => this.#dropTurn(id);
+    const file = () => ({ store: this.#store, writer: this.#runs.writer, space: this.#space, dropTurn });
     this.conversations = new EmbeddedConversations(file, {
       maxBytes: options.conversationBytes,
+      clock: this.clock,
       known: () => (this.#recovery ? undefined : this.#known.promise),
+      loaded: () => this.#waiting.loaded(),
     });
   }
 
@@ -134,6 +137,7 @@ export class EmbeddedEngine implements Engine {
       writer: this.#runs.writer,
       clock: this.clock,
       isDriven,
+      isBusy: (key) => this.conversations.isBusy(key),
       onRemoved: (id) => this.#runs.readers.close(id),
     });
   }
@@ -237,6 +241,14 @@ export class EmbeddedEngine implements Engine {
   #keepPlace(id: string): void {
     const { workflowId, userId, conversationId = "" } = this.#store.state(id)!.execution;
     this.conversations.keep({ agentId: agentOf(workflowId)!, userId, conversationId }, id);
+  }
+
+  /** Ends a turn that was removed with its conversation. */
+  #dropTurn(id: string): void {
+    const run = this.#runs.get(id);
+    if (run) this.#runs.outrun(run);
+    this.#waiting.forget(id);
+    this.conversations.giveUp(id);
   }
 
   #setKnown(recovery: Recovery): void {

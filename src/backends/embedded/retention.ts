@@ -10,14 +10,17 @@ export interface RetentionParts {
   readonly clock: Clock;
   /** Whether an execution is driven by this process, also if it is suspended. */
   readonly isDriven: (id: string) => boolean;
+  /** Whether a conversation has a turn that runs or waits, by its key. */
+  readonly isBusy: (key: string) => boolean;
   /** Called when a suspended execution was removed. */
   readonly onRemoved: (id: string) => void;
 }
 
-/** Removes executions whose retention is over, a few at a time. Returns the stop. */
-export function startRetention({ endedMs, suspendedMs, eventsMs }: Retention, parts: RetentionParts): () => void {
-  const { store, writer, clock, isDriven, onRemoved } = parts;
-  const shortestMs = Math.min(endedMs ?? Infinity, suspendedMs ?? Infinity, eventsMs);
+/** Removes executions, events and conversations whose retention is over, a few at a time. Returns the stop. */
+export function startRetention(retention: Retention, parts: RetentionParts): () => void {
+  const { endedMs, suspendedMs, conversationsMs, eventsMs } = retention;
+  const { store, writer, clock, isDriven, isBusy, onRemoved } = parts;
+  const shortestMs = Math.min(endedMs ?? Infinity, suspendedMs ?? Infinity, conversationsMs ?? Infinity, eventsMs);
   const pauseMs = Math.min(60_000, Math.max(250, shortestMs / 10));
   // A clock that is wrong for a moment must not remove everything.
   const steadyTime = createSteadyClock({ clock, toleranceMs: pauseMs, confirmMs: Math.min(3_600_000, shortestMs) });
@@ -31,14 +34,15 @@ export function startRetention({ endedMs, suspendedMs, eventsMs }: Retention, pa
   function sweep(after: number, now: number): void {
     const before = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : now - ms);
     const expiry = { now, ended: before(endedMs), suspended: before(suspendedMs), isDriven };
-    writer.write<Swept & { hasEvents: boolean }>({
+    writer.write<Swept & { hasOthers: boolean }>({
       work: () => {
         const hasEvents = store.sentEvents.removeBefore(now - eventsMs, atOnce) === atOnce;
-        return { ...store.sweep(after, expiry, atOnce), hasEvents };
+        const hasConversations = sweepConversations(before(conversationsMs));
+        return { ...store.sweep(after, expiry, atOnce), hasOthers: hasEvents || hasConversations };
       },
-      done: ({ next, waited, hasEvents }) => {
+      done: ({ next, waited, hasOthers }) => {
         waited.forEach(onRemoved);
-        if (next === undefined && !hasEvents) again();
+        if (next === undefined && !hasOthers) again();
         else wait(0, () => sweep(next ?? after, now));
       },
       fail: again,
@@ -47,6 +51,15 @@ export function startRetention({ endedMs, suspendedMs, eventsMs }: Retention, pa
         return true;
       },
     });
+  }
+
+  /** Removes some messages of conversations that have expired, or whose deletion a crash has interrupted. True if there are more. */
+  function sweepConversations(before: number | undefined): boolean {
+    const { conversations } = store;
+    const expired = before === undefined ? [] : conversations.expired(before, atOnce);
+    for (const key of expired) if (!isBusy(key)) conversations.hide(key);
+    const hidden = conversations.hidden();
+    return hidden !== undefined && (!conversations.purge(hidden) || conversations.hidden() !== undefined);
   }
 
   sweep(0, steadyTime());

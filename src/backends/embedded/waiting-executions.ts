@@ -87,6 +87,12 @@ export class WaitingExecutions {
     else this.#counts.delete(workflowId);
   }
 
+  /** Forgets a turn that is not in the file any more. One that is being loaded is not found, and ends. */
+  forget(id: string): void {
+    const waiting = this.#byId.get(id);
+    if (waiting) this.#remove(waiting);
+  }
+
   /** Takes over an execution that has just begun or was resumed. Its run is released. */
   takeOver(run: EmbeddedRun): void {
     const { number, execution } = run.committed;

@@ -1,6 +1,7 @@
 // Each of these changes makes tests of this file fail: a route that does not ask (each of the rows); an `authorize` that is
 // asked before authentication; a truthy result that allows; a throw or a time-out that allows; 403 in place of 404, and 404
 // in place of 403; a refused execution in a list; `authorize` of the config in place of that of the workflow or agent.
+import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { defineAgent, defineSchedule, defineWorkflow, ServeError, type Authorize, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
@@ -55,21 +56,29 @@ function toConfig(rule: Rule, place: Place): Config {
   };
 }
 
-async function begin(server: Running): Promise<string> {
+/** Sends a request of Ada that is allowed. */
+async function prepare(server: Running, path: string, body: object): Promise<any> {
   isPreparing = true;
   const headers = [...Object.entries(by("ada").headers), ["content-type", "application/json"]] as [string, string][];
-  const { text } = await settle(
-    server.send({ method: "POST", path: "/workflows/asks/execute", headers, body: '{"input":{}}' }),
-  );
+  const { text } = await settle(server.send({ method: "POST", path, headers, body: JSON.stringify(body) }));
   isPreparing = false;
-  return JSON.parse(text).data.executionId;
+  return JSON.parse(text).data;
+}
+
+/** Returns the id of an execution or a conversation that a case is about. */
+async function begin(server: Running, { name, action }: Row): Promise<string> {
+  if (name.includes("executions")) return (await prepare(server, "/workflows/asks/execute", { input: {} })).executionId;
+  if (!action.startsWith("conversation.")) return "";
+  const conversationId = `stored-${randomUUID()}`;
+  await prepare(server, "/agents/helper/text", { input: "Hi", options: { conversationId } });
+  return conversationId;
 }
 
 function toWire({ name, body }: Row, caller: Caller, id: string): Wire {
   const [method = "", path = ""] = name.split(" ");
   const headers = Object.entries(by(users[caller]).headers);
   if (body) headers.push(["content-type", "application/json"]);
-  const wire = { path: path.replace("{suspended}", id), headers, body: body && JSON.stringify(body) };
+  const wire = { path: path.replace(/\{(suspended|stored)\}/, id), headers, body: body && JSON.stringify(body) };
   if (method !== "UPGRADE") return { ...wire, method };
   headers.push(["connection", "Upgrade"], ["upgrade", "websocket"], ["sec-websocket-version", "13"]);
   headers.push(["sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA=="]);
@@ -98,7 +107,7 @@ async function play(rule: Rule, place: Place, target: Target): Promise<string[]>
   const wrong: string[] = [];
   for (const row of asked)
     for (const caller of callers) {
-      const id = row.name.includes("executions") ? await begin(server) : "";
+      const id = await begin(server, row);
       const { status, text } = await settle(server.send(toWire(row, caller, id)));
       const due = expected(rule, row, caller);
       const say = (fault: string) => wrong.push(`${row.name} by ${caller}: ${fault}`);
@@ -141,6 +150,7 @@ describe("by authorize, each caller is answered as the oracle says", () => {
       const [method = "", path = ""] = name.replace(/^(UPGRADE|HEAD)/, "GET").split(" ");
       const pattern = path
         .replace("/helper/", "/:id/")
+        .replace("{stored}", ":conversationId")
         .replace("/quiet/", "/:conversationId/")
         .replace("/asks/", "/:id/")
         .replace("/nightly/", "/:id/")

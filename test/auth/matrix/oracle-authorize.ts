@@ -1,6 +1,6 @@
 /** A request that `authorize` is asked about. */
 export interface Row {
-  /** `METHOD path`; UPGRADE is a GET that wants a WebSocket. `{suspended}` is an execution of Ada. */
+  /** `METHOD path`; UPGRADE is a GET that wants a WebSocket. `{suspended}` is an execution of Ada, `{stored}` a conversation. */
   readonly name: string;
   readonly action: string;
   /** `closed` needs a caller before `authorize` is asked. */
@@ -32,6 +32,10 @@ export const rows: readonly Row[] = [
   row("POST /agents/helper/chat", "agent.call", "closed", 400, {}),
   row("GET /agents/helper/chat/quiet/stream", "agent.call", "closed", 204),
   row("POST /agents/helper/conversations/quiet/stop", "agent.call", "closed", 200, {}),
+  row("GET /agents/helper/conversations", "conversation.read", "closed"),
+  row("GET /agents/helper/conversations/{stored}", "conversation.read", "closed"),
+  row("PATCH /agents/helper/conversations/{stored}", "conversation.write", "closed", 200, { title: "New" }),
+  row("DELETE /agents/helper/conversations/{stored}", "conversation.delete", "closed"),
   row("POST /workflows/asks/execute", "workflow.execute", "closed", 200, input),
   row("POST /workflows/asks/stream", "workflow.execute", "closed", 200, input),
   row(`GET ${at}/state`, "execution.read", "open"),
@@ -96,6 +100,12 @@ export function expected({ allows }: Rule, { name, action, access, status }: Row
   if (name.endsWith(" /executions/stream")) return { status: 200 };
   if (name.endsWith("/executions")) return { status: 200, isListed: isAllowed ?? caller === "owner" };
   if (name.endsWith(" /schedules")) return { status: 200, isListed: isAllowed ?? true };
+  // "per (agent, caller's user)": the conversation of another user is not found, whatever `authorize` says.
+  if (name.endsWith("/conversations")) return { status: 200, isListed: caller === "owner" && (isAllowed ?? true) };
+  if (action.startsWith("conversation.")) {
+    if (caller !== "owner") return { status: 404, error: "Conversation <id> not found" };
+    return (isAllowed ?? true) ? { status } : forbidden;
+  }
   const isAboutExecution = action.startsWith("execution.");
   if (isAllowed === undefined) return isAboutExecution && caller !== "owner" ? unknown : { status };
   if (isAllowed) return { status };

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { expect, onTestFinished, vi } from "vitest";
+import type { UIMessage } from "ai";
+import { expect } from "vitest";
 import { agentserve, run } from "../../harness/cli.ts";
 import { openPage } from "../../harness/react.ts";
 import type { Block } from "./blocks.ts";
@@ -33,12 +34,6 @@ export async function runPage(block: Block, { blocks, tools }: World): Promise<v
   // A name of its own: projects with the same files have the same path, and Node keeps the modules that it has loaded.
   const file = join(cwd, `page-${block.line}.mts`);
   writeFileSync(file, program);
-  const stored = new Map<string, string>();
-  vi.stubGlobal("localStorage", {
-    getItem: (key: string) => stored.get(key) ?? null,
-    setItem: (key: string, value: string) => void stored.set(key, value),
-  });
-  onTestFinished(() => void vi.unstubAllGlobals());
   const { options, stopTurn } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
     options: Parameters<typeof openPage>[0];
     stopTurn?: () => Promise<Response>;
@@ -51,6 +46,11 @@ export async function runPage(block: Block, { blocks, tools }: World): Promise<v
     expect(lines.at(-1)).toMatch(/^assistant: .*weather: \{"city":"Berlin","sky":"blue"\}$/);
   });
   if (!stopTurn) return;
-  expect([...stored.values()].map((text) => JSON.parse(text))).toEqual([page.chat().messages]);
+  // A page that is loaded later has the same messages.
+  const again = (await import(/* @vite-ignore */ `${pathToFileURL(file).href}?again`)) as {
+    options: { messages: UIMessage[] };
+  };
+  const toPlain = ({ id: key, role, parts }: UIMessage) => JSON.parse(JSON.stringify({ key, role, parts }));
+  expect(again.options.messages.map(toPlain)).toEqual(page.chat().messages.map(toPlain));
   expect(await (await stopTurn()).json()).toEqual({ success: true, data: { stopped: false, messageId: null } });
 }

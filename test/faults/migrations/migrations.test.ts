@@ -69,14 +69,14 @@ it("brings a file of format 4 to the current format, and everything in it contin
   const file = join(createFolder(), "data.db");
   createFormat4(file);
   expect(await inspect(file)).toMatchObject({
-    facts: [expect.any(String), "format 4, is migrated to 10 at the next start"],
+    facts: [expect.any(String), "format 4, is migrated to 11 at the next start"],
     executions: { running: 1, suspended: 1, completed: 1, error: 2 },
   });
   ran.length = 0;
   prompts.length = 0;
   const server = await startServer("in process", { config: toConfig(file) });
   onTestFinished(() => server.close());
-  expect(formatOf(file)).toEqual({ user_version: 10 });
+  expect(formatOf(file)).toEqual({ user_version: 11 });
   await expectWhole(server);
   expect(ran).toEqual(["second"]);
   expect(prompts.join()).toContain("I remember 7.");
@@ -195,6 +195,42 @@ it("shows the messages of a file of format 9 whole, and continues one that waits
   expect(roles.slice(-5)).toEqual(["user", "assistant", "tool", "assistant", "user"]);
 });
 
+it("lists the conversations of files of format 4 and 9, with their titles and messages", async () => {
+  const folder = createFolder();
+  const old = join(folder, "4.db");
+  createFormat4(old);
+  const first = await startServer("in process", { config: toConfig(old) });
+  onTestFinished(() => first.close());
+  const list = async (server: TestServer, query = ""): Promise<any[]> =>
+    (await server.get(`/agents/talker/conversations${query}`)).body.data.items;
+  const anna = await list(first, "?userId=anna");
+  expect(anna).toEqual([
+    { id: "c1", title: "Remember 7", createdAt: null, updatedAt: expect.any(String), messageCount: 2, running: false },
+  ]);
+  expect(Date.now() - Date.parse(anna[0].updatedAt)).toBeLessThan(86_400_000); // the time of the migration
+  expect(await list(first)).toEqual([]);
+  const shown = (await first.get("/agents/talker/conversations/c1?userId=anna")).body.data;
+  await validateUIMessages({ messages: shown.messages });
+  expect(shown.messages.map(({ parts }: any) => textOf(parts))).toEqual(["Remember 7", "I remember 7."]);
+  await first.post("/agents/talker/text", { input: "More", options: { userId: "anna", conversationId: "c1" } });
+  expect(await list(first, "?userId=anna")).toMatchObject([{ createdAt: null, messageCount: 4 }]);
+
+  const file = join(folder, "9.db");
+  createFile(file, "conversation-format-9");
+  const second = await startServer("in process", { config: toConversationConfig(file).config });
+  onTestFinished(() => second.close());
+  expect(await list(second)).toMatchObject([{ id: "c9", title: "Weather?", createdAt: null, messageCount: 6 }]);
+  const { messages } = (await second.get("/agents/talker/conversations/c9")).body.data;
+  await validateUIMessages({ messages });
+  expect(messages).toHaveLength(6);
+  // The page before a message that has no id of its own.
+  const before = (await second.get("/agents/talker/conversations/c9?before=message-10")).body.data;
+  expect(before).toMatchObject({ messages: messages.slice(0, 4), hasMore: false });
+  const gone = await second.request("/agents/talker/conversations/c9", { method: "DELETE" });
+  expect(gone.body.data).toEqual({ deleted: true });
+  expect(await list(second)).toEqual([]);
+});
+
 const textOf = (parts: readonly { type: string }[]): string =>
   parts.flatMap((part) => ("text" in part ? [part.text] : [])).join("");
 
@@ -214,7 +250,7 @@ it("refuses a file that is older than format 4, and leaves it as it is", () => {
   database.exec("pragma user_version = 3");
   database.close();
   expect(() => new Store(file, "normal")).toThrow(
-    `${file} has format 3, but this version of agentserve reads format 10`,
+    `${file} has format 3, but this version of agentserve reads format 11`,
   );
   expect(formatOf(file)).toEqual({ user_version: 3 });
 });
@@ -224,7 +260,7 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
   createFormat4(file);
   const tables = tablesOf(file);
   const start = (at: number) => run(process.execPath, ["test/faults/migrations/host.ts", file, String(at)]).ended;
-  for (const at of [2, 4, 6, 7, 8]) {
+  for (const at of [2, 4, 6, 7, 8, 15]) {
     expect((await start(at)).signal, `killed before statement ${at}`).toBe("SIGKILL");
     expect(formatOf(file)).toEqual({ user_version: 4 });
     expect(tablesOf(file)).toEqual(tables);
@@ -232,5 +268,5 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
   const server = await startServer("in process", { config: toConfig(file) });
   onTestFinished(() => server.close());
   await expectWhole(server);
-  expect(formatOf(file)).toEqual({ user_version: 10 });
+  expect(formatOf(file)).toEqual({ user_version: 11 });
 });

@@ -1,11 +1,11 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { AdmitHistory, History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
-import { MessagePage, MessageWindow } from "../../../engine/message-rows.ts";
+import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
+import { ConversationTable } from "./conversation-table.ts";
 
 // A row is one message of the client. `body` has its model messages, and `models` is their number. A row without `ui` is
 // older than format 10: its `body` is one model message. `ui` is the last column, so that a turn does not read it.
 export const messageTables = `
-  create table conversations(conversation integer primary key, key text not null unique) strict;
   create table messages(
     n integer primary key, conversation integer not null, turn text, id text, role text not null, body text not null,
     models integer not null default 1, at integer, ui text
@@ -29,17 +29,26 @@ export interface Place {
   readonly until: string | undefined;
 }
 
-/** The messages of all conversations: every statement on their tables. */
+/** The facts about a turn that its conversation keeps. */
+export interface TurnFacts {
+  /** The title, if the conversation is new. */
+  readonly title: string;
+  readonly now: number;
+}
+
+/** The messages of all conversations. */
 export class MessageStore {
+  readonly conversations: ConversationTable;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
 
   constructor(db: DatabaseSync) {
+    this.conversations = new ConversationTable(db);
     const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
   }
 
   async history({ key, turn, until }: Place, maxBytes: number, admit?: AdmitHistory): Promise<History> {
-    const conversation = this.#find(key);
+    const conversation = this.conversations.numberOf(key);
     if (conversation === undefined) return { stored: false, found: false, messages: [], omitted: 0 };
     const own = turn ?? "";
     const stored = this.#statements.any.get(conversation, own) !== undefined;
@@ -56,20 +65,25 @@ export class MessageStore {
     return { stored, found: start !== undefined, messages, omitted: window.omitted };
   }
 
-  replace({ key, turn, until }: Place, messages: readonly StoredMessage[]): void {
-    const conversation = this.#find(key) ?? Number(this.#statements.create.run(key).lastInsertRowid);
+  replace({ key, turn, until }: Place, messages: readonly StoredMessage[], { title, now }: TurnFacts): void {
+    const conversation = this.conversations.numberOf(key) ?? this.conversations.create(key, title, now);
     const start = this.#start(conversation, until);
-    if (start !== undefined) this.#statements.removeFrom.run(conversation, start);
-    if (turn !== undefined) this.#statements.removeTurn.run(conversation, turn);
+    const { removeFrom, removeTurn } = this.#statements;
+    const removed = [
+      ...(start === undefined ? [] : removeFrom.all(conversation, start)),
+      ...(turn === undefined ? [] : removeTurn.all(conversation, turn)),
+    ] as unknown as { old: 0 | 1 }[]; // the column that the statements return
     for (const { id, role, models, count, at, ui } of messages) {
       this.#statements.add.run(conversation, turn ?? null, id, role, models, count, at, ui);
     }
+    this.conversations.change({ conversation, now, added: messages.length, removed });
   }
 
   page(key: string, { before, limit }: PageOptions): MessageRow[] {
-    const conversation = this.#find(key);
+    const conversation = this.conversations.numberOf(key);
     if (conversation === undefined) return [];
-    const end = before === undefined ? Number.MAX_SAFE_INTEGER : this.#start(conversation, before);
+    const end =
+      before === undefined ? Number.MAX_SAFE_INTEGER : (this.#start(conversation, before) ?? numberOf(before));
     if (end === undefined) return [];
     const page = new MessagePage<PageRow & { isOld: boolean }>(limit);
     // The columns are in the text of the statement below.
@@ -90,10 +104,6 @@ export class MessageStore {
 
   #ui(n: number): string {
     return (this.#statements.ui.get(n) as { ui: string }).ui;
-  }
-
-  #find(key: string): number | undefined {
-    return (this.#statements.find.get(key) as { conversation: number } | undefined)?.conversation;
   }
 
   #start(conversation: number, until: string | undefined): number | undefined {
@@ -121,8 +131,6 @@ interface PageRow {
 // A turn that runs again does not see what it stored the first time.
 const others = "conversation = ?1 and (turn is null or turn <> ?2)";
 const statements = {
-  find: "select conversation from conversations where key = ?",
-  create: "insert into conversations(key) values(?)",
   any: `select 1 from messages where ${others} limit 1`,
   start: "select min(n) as n from messages where conversation = ? and id = ?",
   // The length of a text is in the header of its row, so the texts of a message that is left out are not read.
@@ -132,7 +140,7 @@ const statements = {
     from messages where conversation = ? and n < ? order by n desc`,
   body: "select body from messages where n = ?",
   ui: "select ui from messages where n = ?",
-  removeFrom: "delete from messages where conversation = ? and n >= ?",
-  removeTurn: "delete from messages where conversation = ? and turn = ?",
+  removeFrom: "delete from messages where conversation = ? and n >= ? returning ui is null as old",
+  removeTurn: "delete from messages where conversation = ? and turn = ? returning ui is null as old",
   add: "insert into messages(conversation, turn, id, role, body, models, at, ui) values(?, ?, ?, ?, ?, ?, ?, ?)",
 };

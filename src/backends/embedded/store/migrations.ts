@@ -1,5 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import { childTable } from "./child-table.ts";
+import { addConversationRows } from "./conversation-table.ts";
 import { eventTable } from "./event-table.ts";
 import { messageColumns } from "./message-store.ts";
 import { recordTable } from "./record-table.ts";
@@ -11,8 +12,9 @@ import { StoreError } from "../file/sqlite-error.ts";
 /** The oldest format that can be migrated: that of release 1. */
 const oldest = 4;
 
+type Migration = string | ((db: DatabaseSync) => void);
 /** The statements that lead to each format from the one before it. A released migration never changes. */
-const migrations: Readonly<Record<number, readonly string[]>> = {
+const migrations: Readonly<Record<number, readonly Migration[]>> = {
   5: [
     "alter table executions add column crashes integer not null default 0",
     "alter table executions add column crash_row integer",
@@ -25,6 +27,7 @@ const migrations: Readonly<Record<number, readonly string[]>> = {
   8: [childTable],
   9: [scheduleTable],
   10: [recordTable, ...messageColumns],
+  11: [addConversationRows],
 };
 
 /**
@@ -35,10 +38,13 @@ export function migrate(db: DatabaseSync, path: string): number {
   const found = readFormat(db, path);
   if (found === format) return found;
   const numbers = Array.from({ length: format - found }, (_, index) => found + 1 + index);
-  const statements = found === 0 ? [schema] : numbers.flatMap((number) => migrations[number]!);
+  const statements: Migration[] = found === 0 ? [schema] : numbers.flatMap((number) => migrations[number]!);
   db.exec("begin immediate");
   try {
-    for (const statement of statements) db.exec(statement);
+    for (const statement of statements) {
+      if (typeof statement === "string") db.exec(statement);
+      else statement(db);
+    }
     db.exec(`pragma user_version = ${format}`);
     db.exec("commit");
   } catch (error) {

@@ -37,7 +37,9 @@ export class RecordTable {
 
 const statements = {
   read: "select name, body from records where number = ? and key = ? order by n",
-  add: "insert into records(n, number, key, name, body) values(?, ?, ?, ?, ?) on conflict do nothing",
+  // A turn whose conversation was deleted in the same transaction is gone.
+  add: `insert into records(n, number, key, name, body) select ?1, ?2, ?3, ?4, ?5
+    where exists (select 1 from executions where number = ?2) on conflict do nothing`,
   remove: "delete from records where number = ? and key = ?",
   removeAll: "delete from records where number = ?",
 };

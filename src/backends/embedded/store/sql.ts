@@ -2,6 +2,7 @@ import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import { isNoTurn } from "../../../engine/turn-execution.ts";
 import { mostCounted } from "../../../engine/backend.ts";
 import { childTable } from "./child-table.ts";
+import { conversationTable } from "./conversation-table.ts";
 import { eventTable } from "./event-table.ts";
 import { messageTables } from "./message-store.ts";
 import { recordTable } from "./record-table.ts";
@@ -12,7 +13,7 @@ import { waitTables } from "./wait-table.ts";
 export const maxCrashes = 2;
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
-export const format = 10;
+export const format = 11;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
 // number of the last event so far.
@@ -44,6 +45,7 @@ export const schema: string = `
   ) strict;
   create index journal_by_number on journal(number);
   create table process(id integer primary key check (id = 1), clean integer not null) strict;
+  ${conversationTable}
   ${messageTables}
   ${waitTables}
   ${eventTable}
@@ -135,6 +137,7 @@ export const statements = {
     from executions where number > ?1 order by number limit ?2`,
   usage: `select page_count as pages, freelist_count as free, page_size as size
     from pragma_page_count, pragma_freelist_count, pragma_page_size`,
+  findTurn: "select number from executions where id = ? and workflow glob '@turn/*'",
   removeJournal: "delete from journal where number = ?",
   removeExecution: "delete from executions where number = ?",
 };

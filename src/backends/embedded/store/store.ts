@@ -19,6 +19,7 @@ import { toText, type ReadRow } from "../../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
 import { DataFile } from "../file/data-file.ts";
 import { ExecutionList } from "./execution-list.ts";
+import type { ConversationTable } from "./conversation-table.ts";
 import { MessageStore } from "./message-store.ts";
 import { migrate } from "./migrations.ts";
 import { ChildTable } from "./child-table.ts";
@@ -77,6 +78,7 @@ export interface NewestFilter {
 /** The file: its tables and every statement on them. All writes go through `Writer`. */
 export class Store {
   readonly messages: MessageStore;
+  readonly conversations: ConversationTable;
   readonly list: ExecutionList;
   readonly waits: WaitTable;
   readonly children: ChildTable;
@@ -99,14 +101,15 @@ export class Store {
     this.#db = new DatabaseSync(path);
     try {
       // A wait inside SQLite would block every request, so there is none: the writer tries again by itself. A checkpoint
-      // blocks as well: it runs when the log has 4 MB, so that each is short.
+      // blocks as well: it runs when the log has 4 MB, so that each is short. Texts that are deleted are overwritten.
       this.#db.exec(`pragma busy_timeout = 0; pragma journal_mode = wal; pragma synchronous = ${durability};
-        pragma wal_autocheckpoint = 1000; pragma journal_size_limit = 4194304`);
+        pragma wal_autocheckpoint = 1000; pragma journal_size_limit = 4194304; pragma secure_delete = on`);
       this.formerFormat = migrate(this.#db, path);
       this.#file = path === ":memory:" ? undefined : new DataFile(path);
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
       this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
       this.messages = new MessageStore(this.#db);
+      this.conversations = this.messages.conversations;
       this.list = new ExecutionList(this.#db);
       this.waits = new WaitTable(this.#db);
       this.children = new ChildTable(this.#db);
@@ -183,6 +186,13 @@ export class Store {
     this.#statements.removeExecution.run(number);
     this.children.remove(number);
     this.records.removeAll(number);
+  }
+
+  /** Removes a turn, and everything that it has recorded. False if there is no turn with this id. */
+  removeTurn(id: string): boolean {
+    const found = this.#statements.findTurn.get(id) as { number: number } | undefined;
+    if (found) this.#remove(found.number);
+    return found !== undefined;
   }
 
   newNumber(): number {

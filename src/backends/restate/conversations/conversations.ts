@@ -7,6 +7,14 @@ import type {
   Turn,
   TurnOptions,
 } from "../../../engine/conversations.ts";
+import {
+  toKeyText,
+  type ConversationFilter,
+  type ConversationPage,
+  type Renaming,
+  type StoredConversation,
+} from "../../../engine/stored-conversation.ts";
+import { listConversations } from "./list.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import type { PartialPage } from "./messages.ts";
 import type { PageInput } from "./service.ts";
@@ -45,13 +53,40 @@ export class RestateConversations implements Conversations {
 
   #readPart(key: ConversationKey, input: PageInput): Promise<PartialPage> {
     const { client, names } = this.#parts;
-    return client.read<PartialPage>(names.conversation, toText(key), "page", input);
+    return client.read<PartialPage>(names.conversation, toKeyText(key), "page", input);
+  }
+
+  async list(filter: ConversationFilter): Promise<ConversationPage> {
+    await this.#parts.known;
+    return listConversations(this.#parts.client, this.#parts.names, filter);
+  }
+
+  async find(key: ConversationKey): Promise<StoredConversation | undefined> {
+    await this.#parts.known;
+    const { client, names } = this.#parts;
+    return (await client.read<StoredConversation | null>(names.conversation, toKeyText(key), "find")) ?? undefined;
+  }
+
+  async rename(key: ConversationKey, renaming: Renaming): Promise<boolean> {
+    await this.#parts.known;
+    const { client, names } = this.#parts;
+    return client.write<boolean>(names.conversation, toKeyText(key), "rename", renaming);
+  }
+
+  async remove(conversation: ConversationKey): Promise<boolean> {
+    await this.#parts.known;
+    const { client, names } = this.#parts;
+    const key = toKeyText(conversation);
+    const deleted = await client.write<readonly string[] | null>(names.conversation, key, "remove", null);
+    // At once: other replicas hear of it with their next sign.
+    if (deleted) this.#lines.get(key)?.hear({ deleted });
+    return deleted !== null;
   }
 
   async open(conversation: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
     await this.#parts.known;
     signal.throwIfAborted();
-    const key = toText(conversation);
+    const key = toKeyText(conversation);
     const place = this.#lineOf(key).add(name);
     const leave = (): void => place.leave(signal.reason);
     signal.addEventListener("abort", leave, { once: true });
@@ -86,6 +121,3 @@ const toRow = ({ number, id, role, isOld }: PartialPage["rows"][number], text: s
   role,
   ...(isOld ? { models: text } : { ui: text }),
 });
-
-const toText = ({ agentId, userId, conversationId }: ConversationKey): string =>
-  JSON.stringify([agentId, userId ?? null, conversationId]);

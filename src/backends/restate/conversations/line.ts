@@ -37,6 +37,8 @@ export interface LineNews {
   readonly gone?: readonly string[] | undefined;
   /** New places that were refused, because too many wait. */
   readonly refused?: readonly string[] | undefined;
+  /** Places that were dropped together with their conversation. */
+  readonly deleted?: readonly string[] | undefined;
 }
 
 /** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, type ServeError } from "../../../core/error.ts";
 import { newId } from "../../../core/id.ts";
+import { deletedConversation } from "../../../engine/stored-conversation.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { maxWaiting, type LineNews, type SyncInput } from "./line.ts";
@@ -114,7 +115,7 @@ export class LocalLine {
       this.#failingSince = undefined;
       for (const place of entering) place.isIn = true;
       for (const id of leaving) this.#leaving.delete(id);
-      this.#hear(news);
+      this.hear(news);
       return true;
     } catch (error) {
       this.#countTries(leaving);
@@ -141,7 +142,9 @@ export class LocalLine {
     this.#leaving.set(place.id, 1); // the call may have been received
   }
 
-  #hear({ head, gone = [], refused = [] }: LineNews): void {
+  /** Takes note of a change of the line. */
+  hear({ head, gone = [], refused = [], deleted = [] }: LineNews): void {
+    for (const id of deleted) this.#remove(id, deletedConversation());
     for (const id of refused) this.#remove(id, tooMany());
     for (const id of gone) this.#remove(id, lostTurn());
     if (head !== undefined) this.#places.get(head)?.grant();
@@ -165,7 +168,7 @@ export class LocalLine {
       const input = { key: this.#key, id: first.id };
       const news = await client.wait<LineNews>(names.wait, "turn", input, stop).catch(() => undefined);
       if (closed.aborted) break;
-      if (news) this.#hear(news);
+      if (news) this.hear(news);
       else await sleep(retryMs, undefined, { ref: false });
     }
     this.#isWatching = false;

@@ -1,6 +1,6 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { History, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
-import { MessagePage, MessageWindow } from "../../../engine/message-rows.ts";
+import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 
 /**
@@ -8,6 +8,7 @@ import type { RestateSdk } from "../sdk.ts";
  *
  * - line      the line of turns (`line`)
  * - size      the next number, and the count of messages
+ * - info …    see `info`
  * - m<n>      the model messages of a message
  * - u<n>      the UI message
  * - p<k>      the rows of the messages from 50k to 50k + 49
@@ -116,7 +117,7 @@ export async function readPage(
   { before, limit }: PageOptions,
   from: number,
 ): Promise<PartialPage> {
-  const { size, start } = await readPlace(sdk, context, { until: before });
+  const { size, start = numberOf(before) } = await readPlace(sdk, context, { until: before });
   if (before !== undefined && start === undefined) return { rows: [], texts: [] };
   const page = new MessagePage<PagePlace>(limit);
   await readBack(context, start ?? size.next, ([number, role, length, id, , count, bytes = length]) =>
@@ -147,13 +148,13 @@ async function readBack(context: ObjectSharedContext, end: number, take: (row: R
   }
 }
 
-/** Stores messages in place of all from `until` on, and of those that the same turn stored before. */
+/** Stores messages in place of all from `until` on, and of those that the same turn stored before. Returns the count of all. */
 export async function replaceMessages(
   sdk: RestateSdk,
   context: ObjectContext,
   place: Place,
   messages: readonly StoredMessage[],
-): Promise<void> {
+): Promise<number> {
   const { name } = place;
   const { size, own, start } = await readPlace(sdk, context, place);
   const from = start ?? size.next;
@@ -185,7 +186,9 @@ export async function replaceMessages(
   const next = from + added.length;
   if (name !== undefined && added.length > 0) context.set<Range>(turnKey(name), [from, next]);
   else if (own) context.clear(turnKey(name!)); // only a named turn has messages of its own
-  context.set<Size>("size", { next, count: size.count - removed.length + added.length });
+  const count = size.count - removed.length + added.length;
+  context.set<Size>("size", { next, count });
+  return count;
 }
 
 async function readPlace(sdk: RestateSdk, context: ObjectSharedContext, { name, until }: Place) {

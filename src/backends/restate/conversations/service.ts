@@ -5,8 +5,11 @@ import type {
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
 import type { PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
+import type { Retention } from "../../../engine/retention.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
+import { createInfo, findDeleted, readConversation, type TurnFacts } from "./info.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
 import {
   readHistory,
@@ -21,6 +24,7 @@ export interface ConversationParts {
   readonly sdk: RestateSdk;
   readonly names: ServiceNames;
   readonly calls: Calls;
+  readonly retention: Pick<Retention, "conversationsMs">;
 }
 interface PlaceInput {
   /** The place that asks. */
@@ -42,6 +46,7 @@ export interface StoreInput extends PlaceInput {
   /** Counts the stores of one turn. */
   readonly number: number;
   readonly messages: readonly StoredMessage[];
+  readonly facts: TurnFacts;
 }
 interface WatchInput {
   readonly id: string;
@@ -49,7 +54,10 @@ interface WatchInput {
 }
 
 /** The object of one conversation: its line of turns, and its messages. Every handler is short. */
-export function createConversation({ sdk, names, calls }: ConversationParts): VirtualObjectDefinition<string, unknown> {
+export function createConversation(parts: ConversationParts): VirtualObjectDefinition<string, unknown> {
+  const { sdk, names, calls, retention } = parts;
+  const info = createInfo({ names, calls, keptMs: retention.conversationsMs });
+
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
     const { places, sweep } = line.settle();
     if (places.length === 0) {
@@ -70,7 +78,7 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
         const line = await readLine(context);
         const news = line.sync(input);
         await writeLine(context, line);
-        return news;
+        return { ...news, deleted: await findDeleted(context, news.gone) };
       },
 
       async watch(context: ObjectContext, { id, awakeable }: WatchInput): Promise<void> {
@@ -98,16 +106,33 @@ export function createConversation({ sdk, names, calls }: ConversationParts): Vi
       },
 
       /** Resolves to false if the place does not have the turn. */
-      async store(context: ObjectContext, { id, until, number, messages }: StoreInput): Promise<boolean> {
+      async store(context: ObjectContext, { id, until, number, messages, facts }: StoreInput): Promise<boolean> {
         const line = await readLine(context);
         const { head } = line;
         if (head?.id !== id) return false;
         if (number <= (head.stored ?? 0)) return true; // sent again, or late
-        await replaceMessages(sdk, context, { name: head.name, until }, messages);
+        const count = await replaceMessages(sdk, context, { name: head.name, until }, messages);
+        await info.note(context, count, facts);
         head.stored = number;
         await writeLine(context, line);
         return true;
       },
+
+      rename: (context: ObjectContext, renaming: Renaming): Promise<boolean> => info.rename(context, renaming),
+      expire: (context: ObjectContext): Promise<void> => info.expire(context),
+      remove: (context: ObjectContext): Promise<readonly string[] | null> => info.remove(context),
+      forget: (context: ObjectContext): Promise<void> => info.forget(context),
+
+      find: sdk.handlers.object.shared(reading, (context: ObjectSharedContext): Promise<StoredConversation | null> =>
+        readConversation(context),
+      ),
+
+      /** Whether a place was dropped together with its conversation. */
+      isDeleted: sdk.handlers.object.shared(
+        reading,
+        async (context: ObjectSharedContext, id: string): Promise<boolean> =>
+          (await findDeleted(context, [id])).length > 0,
+      ),
 
       page: sdk.handlers.object.shared(
         reading,

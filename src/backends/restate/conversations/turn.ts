@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../../core/error.ts";
-import type { AdmitHistory, History, StoredMessage, Turn } from "../../../engine/conversations.ts";
+import type { AdmitHistory, History, StoredMessage, StoreOptions, Turn } from "../../../engine/conversations.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
+import { deletedConversation } from "../../../engine/stored-conversation.ts";
 import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
 import type { HistoryInput, ModelsInput, StoreInput } from "./service.ts";
 
@@ -39,31 +40,39 @@ export class RestateTurn implements Turn {
     const { place, maxBytes } = this.#parts;
     const { id } = place;
     const history = await this.#call<PartialHistory | null>("history", { id, until, maxBytes });
-    if (!history) throw lostTurn();
+    if (!history) throw await this.#toLoss();
     const { rows, stored, found, omitted } = history;
     await admit?.(rows.reduce((sum, { bytes }) => sum + bytes, 0));
     const models = [...history.models];
     while (models.length < rows.length) {
       const numbers = toBatch(rows.slice(models.length)).map(toNumber);
       const more = await this.#call<string[] | null>("models", { id, numbers });
-      if (!more) throw lostTurn();
+      if (!more) throw await this.#toLoss();
       models.push(...more);
     }
     const messages = rows.map((row, index) => ({ id: row.id ?? undefined, role: row.role, models: models[index]! }));
     return { stored, found, omitted, messages };
   }
 
-  store(messages: readonly StoredMessage[], until?: string): Promise<void> {
-    const storing = this.#store(messages, until);
+  store(messages: readonly StoredMessage[], until?: string, { title = "" }: StoreOptions = {}): Promise<void> {
+    const storing = this.#store(messages, until, title);
     this.#stored = storing.catch(() => {});
     return storing;
   }
 
-  async #store(messages: readonly StoredMessage[], until: string | undefined): Promise<void> {
+  async #store(messages: readonly StoredMessage[], until: string | undefined, title: string): Promise<void> {
     refuseLarge(messages);
     const { id } = this.#parts.place;
-    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages });
-    if (!isStored) throw lostTurn();
+    const facts = { title, now: Date.now() };
+    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages, facts });
+    if (!isStored) throw await this.#toLoss();
+  }
+
+  /** The error of a turn that its place does not have any more. */
+  async #toLoss(): Promise<ServeError> {
+    const { client, names, key, place } = this.#parts;
+    const isDeleted = await client.read<boolean>(names.conversation, key, "isDeleted", place.id).catch(() => false);
+    return isDeleted ? deletedConversation() : lostTurn();
   }
 
   /** Calls the conversation's object, and tries again through an outage. A step of an execution is durable: it has no limit. */

@@ -1,0 +1,41 @@
+import { within } from "../../core/within.ts";
+import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
+import { lengthOf, mostTitle } from "../../engine/stored-conversation.ts";
+import type { Operation } from "../call/operation.ts";
+import type { StoredUiMessage } from "../messages/ui-message.ts";
+
+/** A new conversation: its first message, and the title that it has. */
+interface NewConversation {
+  readonly key: ConversationKey;
+  readonly message: StoredUiMessage;
+  readonly title: string;
+}
+
+/** The time that the hook has. */
+const mostMs = 30_000;
+
+/** Gives a new conversation the title that the hook of its agent returns. A title that was changed meanwhile stays. Never rejects. */
+export async function nameConversation(
+  { agent, context, runtime, clock }: Pick<Operation, "agent" | "context" | "runtime" | "clock">,
+  conversations: Conversations,
+  { key, message, title }: NewConversation,
+): Promise<void> {
+  const hook = agent.hooks.title;
+  if (!hook) return;
+  try {
+    const naming = (async () => hook({ agent, context, runtime, message: structuredClone(message), title }))();
+    const onLate = (): never => {
+      throw new Error(`No title within ${mostMs / 1_000} seconds`);
+    };
+    const given: unknown = await within(mostMs, naming, { onLate, keepAlive: false, clock });
+    if (given === undefined) return;
+    if (typeof given !== "string" || !isTitle(given))
+      throw new TypeError(`Expected a title of 1 to ${mostTitle} characters`);
+    await conversations.rename(key, { title: given.trim(), from: title });
+  } catch (error) {
+    context.logger.warn("The hook title failed: the title is the first words of the conversation", { error });
+  }
+}
+
+/** Returns true for a text of 1 to 200 characters, without the space around it. */
+export const isTitle = (text: string): boolean => text.trim() !== "" && lengthOf(text.trim()) <= mostTitle;

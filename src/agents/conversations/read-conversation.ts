@@ -1,0 +1,43 @@
+import type { ConversationKey, PageOptions } from "../../engine/conversations.ts";
+import type { StoredConversation } from "../../engine/stored-conversation.ts";
+import type { Agents } from "../agents.ts";
+import { readMessages } from "../messages/read-messages.ts";
+import type { StoredUiMessage } from "../messages/ui-message.ts";
+import type { LiveTurn } from "../turns/live-turn.ts";
+import { toView, type OpenConversationView } from "./shapes.ts";
+
+/** The most messages of a page. */
+const mostMessages = 100;
+
+/** Reads a page of a conversation. While a turn runs, it ends before the answer of that turn. */
+export async function readConversation(
+  agents: Pick<Agents, "conversations" | "turns">,
+  key: ConversationKey,
+  conversation: StoredConversation,
+  before: string | undefined,
+): Promise<OpenConversationView> {
+  const { conversations, turns } = agents;
+  const read = (options: PageOptions): Promise<StoredUiMessage[]> => readMessages(conversations, key, options);
+  for (;;) {
+    const turn = turns.find(key);
+    const messages = await readBefore(read, turn, before);
+    const [first] = messages;
+    const hasMore = first !== undefined && (await read({ before: first.id, limit: 1 })).length > 0;
+    if (turns.find(key) !== turn) continue; // its answer may have replaced messages
+    return { ...toView(conversation), messages, hasMore, running: turn ? { messageId: turn.answerId } : null };
+  }
+}
+
+async function readBefore(
+  read: (options: PageOptions) => Promise<StoredUiMessage[]>,
+  turn: LiveTurn | undefined,
+  before: string | undefined,
+): Promise<StoredUiMessage[]> {
+  const { until, fresh = [] } = turn?.shown ?? {};
+  const index = fresh.findIndex(({ id }) => id === before);
+  const isStored = before !== undefined && index < 0;
+  const stored = await read({ before: isStored ? before : until, limit: mostMessages });
+  const answer = stored.findIndex(({ id }) => id === turn?.answerId);
+  const shown = answer < 0 ? stored : stored.slice(0, answer);
+  return isStored ? shown : [...shown, ...(index < 0 ? fresh : fresh.slice(0, index))].slice(-mostMessages);
+}

@@ -1,0 +1,141 @@
+import * as v from "valibot";
+import type { ActionRequest } from "../../core/authorizer.ts";
+import { notFound } from "../../core/error.ts";
+import { cut } from "../../core/cut.ts";
+import { defineRoute, type Route } from "../../http/route.ts";
+import { wholeNumber } from "../../http/whole-number.ts";
+import type { ConversationKey } from "../../engine/conversations.ts";
+import type { StoredConversation } from "../../engine/stored-conversation.ts";
+import type { Agents } from "../agents.ts";
+import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
+import { findConversation, listConversations, toUserId } from "./access.ts";
+import { isTitle } from "./name-conversation.ts";
+import { readConversation } from "./read-conversation.ts";
+import { ConversationShape, OpenConversationShape, toView } from "./shapes.ts";
+
+const id = v.optional(
+  v.pipe(v.string(), v.nonEmpty("expected an id"), v.maxLength(256, "expected at most 256 characters")),
+);
+const UserQuery = v.object({
+  userId: v.pipe(id, v.description("The user, if there is no authentication provider.")),
+});
+const Title = v.pipe(
+  v.string(),
+  v.check(isTitle, "expected 1 to 200 characters"),
+  v.transform((title) => title.trim()),
+);
+const errors = {
+  404: "Agent or conversation not found",
+  503: "Storage cannot be written, or the server is shutting down",
+};
+
+interface Found {
+  readonly key: ConversationKey;
+  readonly conversation: StoredConversation;
+}
+
+/** The routes about the conversations of a caller with an agent. */
+export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
+  const { conversations } = agents;
+  const path = "/agents/:id/conversations/:conversationId" as const;
+
+  /** Finds a conversation of the caller. */
+  async function find(
+    request: ActionRequest & {
+      readonly params: { readonly id: string; readonly conversationId: string };
+      readonly query: { readonly userId?: string | undefined };
+      readonly snapshot: AgentsOfSnapshot;
+    },
+  ): Promise<Found> {
+    const { params, query, identity, snapshot } = request;
+    const agentId = findAgent(snapshot, params.id).definition.id;
+    const key = { agentId, userId: toUserId(query, identity), conversationId: params.conversationId };
+    return { key, conversation: await findConversation(conversations, request, key) };
+  }
+
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/agents/:id/conversations",
+      summary: "List the conversations of the caller with an agent, newest first",
+      description:
+        "The order is that of their creation, so that a new message moves none of them. `cursor` is the `nextCursor` of the page before.",
+      access: "protected",
+      action: "conversation.read",
+      yields: true,
+      query: v.object({
+        ...UserQuery.entries,
+        limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
+        cursor: v.optional(v.string()),
+      }),
+      responses: { 200: v.object({ items: v.array(ConversationShape), nextCursor: v.nullable(v.string()) }) },
+      errors: { 404: "Agent not found", 503: errors[503] },
+      async handle({ params, query, identity, snapshot }) {
+        const { limit = 50, cursor } = query;
+        const agentId = findAgent(snapshot, params.id).definition.id;
+        const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();
+        const filter = { agentId, userId: toUserId(query, identity), limit, after };
+        const page = await listConversations(conversations, { identity, snapshot }, filter);
+        return {
+          items: page.conversations.map(toView),
+          nextCursor: page.next === undefined ? null : toCursor(page.next),
+        };
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path,
+      summary: "Read a conversation",
+      description:
+        "`messages` are the last 100, oldest first, as `useChat` takes them, and at most 8 MiB. `before` is the id of the first message that the client has: the page ends before it. While a turn runs, `messages` end before its answer, and `running` has the id of that answer, which `GET /agents/:id/chat/:conversationId/stream` sends.",
+      access: "protected",
+      action: "conversation.read",
+      yields: true,
+      query: v.object({ ...UserQuery.entries, before: id }),
+      responses: { 200: OpenConversationShape },
+      errors,
+      find,
+      handle: ({ found: { key, conversation }, query }) => readConversation(agents, key, conversation, query.before),
+    }),
+    defineRoute({
+      method: "PATCH",
+      path,
+      summary: "Change the title of a conversation",
+      description: "A title has 1 to 200 characters.",
+      access: "protected",
+      action: "conversation.write",
+      yields: true,
+      query: UserQuery,
+      body: v.object({ title: Title }),
+      responses: { 200: ConversationShape },
+      errors: { 400: "The title is invalid", ...errors },
+      find,
+      async handle({ found: { key, conversation }, body: { title } }) {
+        if (!(await conversations.rename(key, { title }))) throw missing(key);
+        return toView({ ...conversation, title });
+      },
+    }),
+    defineRoute({
+      method: "DELETE",
+      path,
+      summary: "Delete a conversation",
+      description:
+        "Stops the turn that runs, and answers those that wait with 409. Removes the messages and their files. Executions of workflows keep the results of their steps.",
+      access: "protected",
+      action: "conversation.delete",
+      yields: true,
+      query: UserQuery,
+      responses: { 200: v.object({ deleted: v.literal(true) }) },
+      errors,
+      find,
+      async handle({ found: { key } }) {
+        if (!(await conversations.remove(key))) throw missing(key);
+        return { deleted: true as const };
+      },
+    }),
+  ];
+}
+
+const missing = ({ conversationId }: ConversationKey): Error =>
+  notFound(`Conversation ${cut(conversationId)} not found`);
+const toCursor = (place: string): string => Buffer.from(place).toString("base64url");

@@ -1,0 +1,62 @@
+import * as v from "valibot";
+import { toIso } from "../../core/iso-time.ts";
+import type { StoredConversation } from "../../engine/stored-conversation.ts";
+
+/** A conversation in a list. */
+export interface ConversationView {
+  id: string;
+  title: string;
+  /** Null if it is not known. */
+  createdAt: string | null;
+  updatedAt: string;
+  messageCount: number;
+  running: boolean;
+}
+const item = {
+  id: v.string(),
+  title: v.string(),
+  createdAt: v.nullable(v.string()),
+  updatedAt: v.string(),
+  messageCount: v.number(),
+};
+export const ConversationShape: v.GenericSchema<ConversationView> = v.pipe(
+  v.object({ ...item, running: v.boolean() }),
+  v.title("Conversation"),
+);
+
+/** A conversation with messages. They are not checked again: each is as it was stored. */
+export interface OpenConversationView extends Omit<ConversationView, "running"> {
+  messages: { id: string; role: string; parts: unknown[]; metadata?: unknown }[];
+  hasMore: boolean;
+  running: { messageId: string } | null;
+}
+const UiMessage = v.pipe(
+  v.object({
+    id: v.string(),
+    role: v.string(),
+    parts: v.array(v.unknown()),
+    metadata: v.optional(v.unknown()),
+  }),
+  v.title("StoredMessage"),
+);
+export const OpenConversationShape: v.GenericSchema<OpenConversationView> = v.pipe(
+  v.object({
+    ...item,
+    messages: v.array(UiMessage),
+    hasMore: v.boolean(),
+    running: v.nullable(v.object({ messageId: v.string() })),
+  }),
+  v.title("ConversationWithMessages"),
+);
+
+export function toView(conversation: StoredConversation): ConversationView {
+  const { id, title, createdAt, updatedAt, messageCount, isRunning } = conversation;
+  return {
+    id,
+    title,
+    createdAt: createdAt === null ? null : toIso(createdAt),
+    updatedAt: toIso(updatedAt),
+    messageCount,
+    running: isRunning,
+  };
+}

@@ -1,0 +1,62 @@
+import { busy, type ServeError } from "../../core/error.ts";
+
+/** A place in a line, which waits. */
+interface Place {
+  grant(): void;
+  /** Absent: it cannot be refused. */
+  readonly refuse?: (reason: ServeError) => void;
+}
+
+/** The lines of turns, by conversation. A conversation has a line while one of its turns is open, or is being deleted. */
+export class TurnLines {
+  readonly #lines = new Map<string, Place[]>();
+
+  has(key: string): boolean {
+    return this.#lines.has(key);
+  }
+
+  /** Waits until the places before this one are passed on. Throws if `most` or more wait. */
+  take(key: string, signal: AbortSignal, most: number): Promise<void> {
+    signal.throwIfAborted();
+    const line = this.#lines.get(key);
+    if (!line) this.#lines.set(key, []);
+    if (!line) return Promise.resolve();
+    if (line.length >= most) throw busy("Too many turns are queued in this conversation", 5);
+    return new Promise((resolve, reject) => {
+      const place: Place = {
+        grant: () => {
+          signal.removeEventListener("abort", leave);
+          resolve();
+        },
+        refuse: (reason) => {
+          signal.removeEventListener("abort", leave);
+          reject(reason);
+        },
+      };
+      const leave = (): void => {
+        line.splice(line.indexOf(place), 1);
+        reject(signal.reason as Error);
+      };
+      line.push(place);
+      signal.addEventListener("abort", leave, { once: true });
+    });
+  }
+
+  /** Refuses all that wait, and takes the next place. */
+  clear(key: string, reason: ServeError): Promise<void> {
+    const line = this.#lines.get(key);
+    if (!line) this.#lines.set(key, []);
+    if (!line) return Promise.resolve();
+    const refused = line.filter(({ refuse }) => refuse);
+    line.splice(0, line.length, ...line.filter(({ refuse }) => !refuse));
+    for (const { refuse } of refused) refuse!(reason); // these have one
+    return new Promise((resolve) => line.push({ grant: resolve }));
+  }
+
+  /** Passes the line on to the next place. */
+  pass(key: string): void {
+    const next = this.#lines.get(key)?.shift();
+    if (next) next.grant();
+    else this.#lines.delete(key);
+  }
+}

@@ -1,0 +1,141 @@
+import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
+import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
+import type { Calls, ServiceNames } from "../calls.ts";
+import type { StoredLine } from "./line.ts";
+
+/**
+ * The state of a conversation's object, beside its messages (`messages`) and its line (`line`):
+ *
+ * - info      title, times and count, as one text that SQL can split
+ * - expiry    the invocation that removes the conversation at the end of its retention
+ * - deleted   the places that a deletion has dropped, for a while: their turns are told why
+ */
+export interface ConversationInfo {
+  readonly title: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly messageCount: number;
+}
+
+/** SQL splits the text at `|`. The first part and the last are empty, because JSON adds quotes. */
+function toInfoText({ title, createdAt, updatedAt, messageCount }: ConversationInfo): string {
+  const parts = [toSortable(createdAt), updatedAt, messageCount, encodeURIComponent(title.toWellFormed())];
+  return `|${parts.join("|")}|`;
+}
+export function fromInfoText(text: string): ConversationInfo {
+  const [, createdAt, updatedAt, messageCount, title = ""] = text.split("|");
+  return {
+    title: decodeURIComponent(title),
+    createdAt: Number(createdAt),
+    updatedAt: Number(updatedAt),
+    messageCount: Number(messageCount),
+  };
+}
+const toSortable = (time: number): string => String(time).padStart(15, "0");
+
+/** Returns a conversation as lists show it. The key of its object is that of `toKeyText`. */
+export function toConversation(key: string, info: ConversationInfo, isRunning: boolean): StoredConversation {
+  const [, , id] = JSON.parse(key) as [string, string | null, string];
+  return { id, ...info, isRunning, cursor: `${toSortable(info.createdAt)} ${key}` };
+}
+
+interface InfoParts {
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+  /** The time for which a conversation is kept after its last turn. Undefined: for ever. */
+  readonly keptMs: number | undefined;
+}
+/** The facts of a turn that a conversation keeps. */
+export interface TurnFacts {
+  readonly title: string;
+  readonly now: number;
+}
+
+/** The part of a conversation's object that is not about turns. */
+export function createInfo({ names, calls, keptMs }: InfoParts) {
+  const tellLater = (context: ObjectContext, method: string, ms: number): Promise<InvocationId> =>
+    calls.send(context, { service: names.conversation, key: context.key, method }, null, ms);
+
+  return {
+    /** Notes that a turn has stored messages. */
+    async note(context: ObjectContext, messageCount: number, { title, now }: TurnFacts): Promise<void> {
+      const known = await readInfo(context);
+      const info = known ?? { title, createdAt: now };
+      context.set("info", toInfoText({ ...info, updatedAt: now, messageCount }));
+      if (keptMs === undefined || (await context.get<string>("expiry")) !== null) return;
+      context.set("expiry", await tellLater(context, "expire", keptMs));
+    },
+
+    async rename(context: ObjectContext, { title, from }: Renaming): Promise<boolean> {
+      const info = await readInfo(context);
+      if (!info || (from !== undefined && info.title !== from)) return false;
+      context.set("info", toInfoText({ ...info, title }));
+      return true;
+    },
+
+    /** Removes the conversation, unless a turn has run since, or runs. */
+    async expire(context: ObjectContext): Promise<void> {
+      if ((await context.get<string>("expiry")) !== context.request().id) return; // of a conversation that was deleted
+      const info = await readInfo(context);
+      const endsAt = (info?.updatedAt ?? 0) + (keptMs ?? Infinity);
+      const leftMs = endsAt - (await context.date.now());
+      const isBusy = (await context.get<StoredLine>("line")) !== null;
+      if (leftMs <= 0 && !isBusy) return context.clearAll();
+      if (keptMs === undefined) return context.clear("expiry");
+      context.set("expiry", await tellLater(context, "expire", Math.max(leftMs, busyMs)));
+    },
+
+    /** Deletes the conversation. Returns the places that it has dropped. Null: there is no such conversation. */
+    async remove(context: ObjectContext): Promise<readonly string[] | null> {
+      const line = await context.get<StoredLine>("line");
+      const expiry = await context.get<string>("expiry");
+      const places = line?.places ?? [];
+      if (places.length === 0 && (await context.get("info")) === null) return null;
+      context.clearAll(); // one command: no part of the conversation is left
+      cancel(context, line?.sweep);
+      cancel(context, expiry);
+      const ids = places.map(({ id }) => id);
+      for (const { awakeable } of places)
+        if (awakeable !== undefined) context.resolveAwakeable(awakeable, { deleted: ids });
+      if (ids.length > 0) {
+        context.set("deleted", ids);
+        await tellLater(context, "forget", toldMs);
+      }
+      return ids;
+    },
+
+    async forget(context: ObjectContext): Promise<void> {
+      context.clear("deleted");
+    },
+  };
+}
+
+/** The pause before a conversation that has expired, and has a turn, is looked at again. */
+const busyMs = 60_000;
+/** The time in which every replica asks for the turns that a deletion has dropped. */
+const toldMs = 60_000;
+
+function cancel(context: ObjectContext, invocation: string | null | undefined): void {
+  if (invocation) context.invocation(invocation as InvocationId).cancel();
+}
+
+const readInfo = async (context: ObjectSharedContext): Promise<ConversationInfo | undefined> => {
+  const text = await context.get<string>("info");
+  return text === null ? undefined : fromInfoText(text);
+};
+
+/** Returns the conversation of an object. Null: there is none. */
+export async function readConversation(context: ObjectSharedContext): Promise<StoredConversation | null> {
+  const info = await readInfo(context);
+  return info ? toConversation(context.key, info, (await context.get("line")) !== null) : null;
+}
+
+/** Returns those of some places that a deletion has dropped. */
+export async function findDeleted(
+  context: ObjectSharedContext,
+  places: readonly string[] = [],
+): Promise<readonly string[]> {
+  if (places.length === 0) return [];
+  const deleted = (await context.get<readonly string[]>("deleted")) ?? [];
+  return places.filter((id) => deleted.includes(id));
+}
