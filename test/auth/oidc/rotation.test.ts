@@ -93,8 +93,11 @@ describe("a key that was withdrawn", () => {
     clock.advance(10 * minute - 1);
     expect(await ask(token)).toMatchObject({ status: 200 });
     clock.advance(1);
-    expect(await ask(token)).toMatchObject({ status: 401, error: "Invalid token: unknown key" });
-    expect(issuer.count).toEqual({ discovery: 2, keys: 2 });
+    // The first request reads the keys, and the second one finds them read.
+    for (const reads of [2, 3]) {
+      expect(await ask(token)).toMatchObject({ status: 401, error: "Invalid token: unknown key" });
+      expect(issuer.count).toEqual({ discovery: 2, keys: reads });
+    }
   });
 
   it("is refused also if the issuer publishes no keys at all", async () => {
