@@ -1,7 +1,9 @@
 import { defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
 import { inspect } from "../../../src/backends/embedded/file/inspect.ts";
+import { agentserve } from "../../harness/cli.ts";
 import { createGates } from "../../harness/gates.ts";
+import { createProject } from "../../harness/project.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { newFile, query } from "../../workflows/waits/serve.ts";
 import { held, live } from "./lives.ts";
@@ -28,6 +30,21 @@ it("shows a turn in no list and under no id, counts it nowhere and logs no execu
   expect([...server.logs, ...server.activity].filter(({ message }) => message.startsWith("Execution"))).toEqual([]);
 });
 
+it("is not on the stream of executions", async () => {
+  const workflow = defineWorkflow({ id: "w" }).andThen({ id: "end", execute: () => "done" });
+  const { server, ask } = await live(newFile(), { script: ["answer"], workflows: [workflow] });
+  const leaving = new AbortController();
+  const response = await server.send("/executions/stream", { signal: leaving.signal });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  expect((await reader.read()).value).toMatch(/^:/); // from here on, it misses nothing
+  expect(await ask("one")).toMatchObject({ status: 200 });
+  await server.post("/workflows/w/execute", { input: {} });
+  let text = "";
+  while (!text.includes('"completed"')) text += (await reader.read()).value;
+  expect([...text.matchAll(/"workflowId":"(.*?)"/g)].map(([, id]) => id)).toEqual(["w", "w"]);
+  leaving.abort();
+});
+
 it("counts no turn that a process has left", async () => {
   const file = newFile();
   const never = held("never");
@@ -37,6 +54,23 @@ it("counts no turn that a process has left", async () => {
   await close();
   expect(query(file, "select status from executions")).toEqual([{ status: "running" }]);
   expect((await inspect(file)).executions).toEqual({});
+  const [{ id } = { id: "" }] = query<{ id: string }>(file, "select id from executions");
+  const cwd = createProject({
+    "agents.config.ts": `import { defineConfig, embedded } from "agentserve";
+export default defineConfig({ backend: embedded({ path: ${JSON.stringify(file)} }) });`,
+  });
+  const runs = (...args: string[]) => agentserve(["runs", ...args, "--data", file], { cwd }).ended;
+  expect(await runs("list", "--json")).toMatchObject({ code: 0, stdout: "[]\n" });
+  for (const args of [
+    ["show", id],
+    ["cancel", id],
+  ]) {
+    const { code, stdout, stderr } = await runs(...args);
+    expect([code, stdout, stderr], args[0]).toEqual([1, "", expect.stringContaining("not found")]);
+  }
+  const { stdout } = await agentserve(["doctor"], { cwd }).ended;
+  expect(stdout).toContain(file);
+  expect(stdout).not.toMatch(/\d (running|execution)/);
 });
 
 it("takes no slot", async () => {
