@@ -4,10 +4,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createGates, type Gates } from "../../harness/gates.ts";
 import { describeServer, type TestServer } from "../../harness/server.ts";
+import { patienceMs } from "../../harness/patience.ts";
 import { eventually } from "../../harness/waiting.ts";
 
 /** The times of the waits. A busy machine needs one of the longer ones. */
-const times = [1_500, 6_000, 24_000];
+const times = [1_500, 6_000, 24_000, 96_000];
+const timeout = 10 * patienceMs;
 const gates: Gates = createGates();
 const key = ({ executionId }: { executionId: string }): string => executionId;
 const nap = (ms: number) => andSleep({ id: "nap", duration: ms });
@@ -67,7 +69,7 @@ async function findDue(server: TestServer, path: string, name: Case): Promise<nu
 }
 
 describeServer("the order of events and times at a resume", { config: { workflows }, only: ["start"] }, (server) => {
-  it.each(Object.keys(cases) as Case[])("is that of their times: %s", async (name) => {
+  it.each(Object.keys(cases) as Case[])("is that of their times: %s", { timeout }, async (name) => {
     const [event, time] = await Promise.all([play(server, name, "event"), play(server, name, "time")]);
     expect({ event, time }).toEqual({ event: "event", time: name === "deadline" ? null : {} });
   });

@@ -22,7 +22,7 @@ import {
 import type { Decision } from "../../../engine/walk/decision.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
 import { toText, type Value } from "../../../engine/walk/value.ts";
-import { findTakes } from "../mailbox/find-takes.ts";
+import { findTakes, type FoundTakes } from "../mailbox/find-takes.ts";
 import { toMailboxKey } from "../mailbox/mailbox-key.ts";
 import { toRecordsKey } from "../records.ts";
 import { DriveAgenda, type DueInput } from "./drive-agenda.ts";
@@ -261,7 +261,10 @@ export class Drive implements LocalDrive, Admissible {
   async #endDue(now: number, command?: Transition): Promise<boolean> {
     const mayHaveEvents = this.#walk.parkedBranches().some(({ event }) => event);
     const { takes } = mayHaveEvents ? await this.#findEvents() : { takes: [] };
-    return this.#endInOrder(takes, now, command);
+    if (takes.length > 0) return this.#endInOrder(takes, now, command);
+    const waits = this.#agenda.takeWaits(now);
+    if (waits.length > 0) return this.#endWaits(waits, now, command);
+    return command ? this.#takeCommand(command) : false;
   }
   /** Ends waits at the same moment. */
   #endWaits(waits: readonly ParkedBranch<Value>[], at: number, command?: Transition): Promise<boolean> {
@@ -280,27 +283,30 @@ export class Drive implements LocalDrive, Admissible {
   /** Looks for events that end waits of this execution. */
   async #takeEvents(): Promise<boolean> {
     this.#offer = this.#link.offer();
-    const { at, takes } = await this.#findEvents();
-    return takes.length > 0 && this.#endInOrder(takes, at);
+    for (;;) {
+      const { at, takes, isCut } = await this.#findEvents();
+      if (takes.length > 0 && (await this.#endInOrder(takes, at))) return true;
+      if (!isCut || this.#isPreceded) return false;
+    }
   }
-  #findEvents(): Promise<{ at: number; takes: readonly Take[] }> {
+  #findEvents(): Promise<FoundTakes & { readonly at: number }> {
     const { execution } = this;
     return this.#context.run("events", async () => {
       const found = { execution, walk: this.#walk, taken: this.#rows.takenEvents };
-      return { takes: await findTakes(this.#parts.host, found), at: Date.now() };
+      return { ...(await findTakes(this.#parts.host, found)), at: Date.now() };
     });
   }
-  /** Ends waits by events, and those whose time has come, in the order of their times (D8). */
+  /** Ends waits by events, and those whose time came before, in the order of their times (D8). The next look follows. */
   async #endInOrder(takes: readonly Take[], at: number, command?: Transition): Promise<boolean> {
     let first = command;
-    for (const take of [...takes, undefined]) {
-      if (this.#isPreceded || (take && !this.#walk.isWaitingFor(take.key))) continue;
-      const waits = this.#agenda.takeWaits(at, take && { key: take.key, at: take.receivedAt });
+    for (const take of takes) {
+      if (this.#isPreceded || !this.#walk.isWaitingFor(take.key)) continue;
+      const waits = this.#agenda.takeWaits(at, { key: take.key, at: take.receivedAt });
       if (waits.length > 0) {
         if (await this.#endWaits(waits, at, first)) return true;
         first = undefined;
       }
-      if (!take || this.#isPreceded || !this.#walk.isWaitingFor(take.key)) continue;
+      if (this.#isPreceded || !this.#walk.isWaitingFor(take.key)) continue;
       if (await this.#take(toWakeRow(this.#rows.count, { ...take, at }), first)) return true;
       first = undefined;
     }

@@ -19,7 +19,8 @@ export async function accept(
   try {
     if (replayRows(rows, [], walk) !== undefined) return changed();
     const taken = new Set(rows.flatMap(({ row }) => (row?.kind === "wake" ? (eventOf(row) ?? []) : [])));
-    const takes = await findTakes(reader, { execution, walk, taken });
+    // The drive looks for more.
+    const { takes } = await findTakes(reader, { execution, walk, taken });
     return { at: Date.now(), takes };
   } finally {
     walk.release("Only its journal was read");

@@ -15,33 +15,63 @@ export interface MailboxReader {
   refused(execution: Execution, stepId: string, event: string, problem: string): void;
 }
 
-/** The most characters of events that are taken at once: a message of Restate has a limit. The others are taken next. */
+/** The most characters of events that are taken at once, except the last: a message of Restate has a limit. */
 const mostChars = 8_000_000;
 
-/** Finds the oldest event that each branch may take, in the order of their times. An event is taken by one branch. */
+/** A branch, and the number of the event in its mailbox that it may take next. */
+interface Taker {
+  readonly branch: ParkedBranch<Value>;
+  readonly mailbox: string;
+  next: number;
+}
+
+/** The events that end waits, in the order of their times. */
+export interface FoundTakes {
+  readonly takes: readonly Take[];
+  /** There may be more. */
+  readonly isCut?: true | undefined;
+}
+
+/** Finds the oldest event that each branch may take. An event is taken by one branch. */
 export async function findTakes(
   reader: MailboxReader,
   { execution, walk, taken }: { execution: Execution; walk: Walk; taken: ReadonlySet<string> },
-): Promise<Take[]> {
+): Promise<FoundTakes> {
   const heads = new Map<string, readonly EventHead[]>();
   const gone = new Set(taken);
-  const takes: Take[] = [];
-  let chars = 0;
+  const waiting = new Set<Taker>();
   for (const branch of walk.parkedBranches()) {
-    if (!branch.event || chars > mostChars) continue;
+    if (!branch.event) continue;
     const mailbox = toMailboxKey(branch.event);
     if (!heads.has(mailbox)) heads.set(mailbox, await reader.eventHeads(mailbox));
-    for (const head of heads.get(mailbox)!) {
-      if (gone.has(head.id) || !isFor(head, branch.event, execution)) continue;
-      const take = await accept(branch, mailbox, head);
-      if (!take) continue;
-      gone.add(head.id);
-      takes.push(take);
-      chars += take.value?.length ?? 0;
-      break;
-    }
+    waiting.add({ branch, mailbox, next: 0 });
   }
-  return takes.toSorted((one, other) => one.receivedAt - other.receivedAt);
+  const takes: Take[] = [];
+  let chars = 0;
+  for (;;) {
+    let first: EventHead | undefined;
+    let taker: Taker | undefined;
+    for (const one of waiting) {
+      const all = heads.get(one.mailbox)!;
+      while (one.next < all.length && !mayTake(one.branch, all[one.next]!)) one.next++;
+      const head = all[one.next];
+      if (!head) waiting.delete(one);
+      else if (!first || head.receivedAt < first.receivedAt) [first, taker] = [head, one];
+    }
+    if (!first || !taker) return { takes };
+    if (chars > mostChars) return { takes, isCut: true };
+    const take = await accept(taker.branch, taker.mailbox, first);
+    taker.next++;
+    if (!take) continue;
+    waiting.delete(taker);
+    gone.add(first.id);
+    takes.push(take);
+    chars += take.value?.length ?? 0;
+  }
+
+  function mayTake({ event }: ParkedBranch<Value>, head: EventHead): boolean {
+    return !gone.has(head.id) && isFor(head, event!, execution);
+  }
 
   async function accept(
     { key, event: filter, stepId }: ParkedBranch<Value>,
