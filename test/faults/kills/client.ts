@@ -315,21 +315,24 @@ export class Client {
     replies.catch(() => {});
     while (plan.reads && !calling.answered && !witness.final) await this.read(witness);
     const winners: Reply[] = [];
-    for (const [index, reply] of (await replies).entries()) {
+    const answers = await replies;
+    const isOver = Date.now() >= Date.parse(suspension.deadline); // false without a deadline
+    // At its deadline the step has continued. A request may have suspended the execution then: it takes no data.
+    const mayBeOther = isOver && plan.act?.what === "suspend";
+    for (const [index, reply] of answers.entries()) {
       if (!reply) continue;
       this.checkStatus(witness, reply, [200, 404, 409, 500]);
       if (reply.status === 404) witness.lost.add(tokens[index]!);
       else winners.push(reply);
-      if (reply.status === 200 && !byRequest) witness.won.add(tokens[index]!);
+      if (reply.status === 200 && !byRequest && !mayBeOther) witness.won.add(tokens[index]!);
       if (reply.status === 200) this.saw(witness, version, toView(reply.body.data));
     }
     if (winners.length > 1) witness.fail(`was resumed by both of ${tokens.join(" and ")}`);
     // Where commits can be late, an earlier resume may have won that was answered 503, or not at all.
-    const isRefused = (await replies).every((reply) => reply?.status === 404) && !this.lives.commitsLate;
-    const isOver = Date.now() >= Date.parse(suspension.deadline); // false without a deadline
+    const isRefused = answers.every((reply) => reply?.status === 404) && !this.lives.commitsLate;
     if (isRefused && !isOver && witness.cancelReasons.size === 0)
-      witness.fail(`could not be resumed: ${JSON.stringify((await replies)[0]!.body)}`);
-    if ((await replies).some((reply) => reply !== undefined && reply.status !== 404)) return;
+      witness.fail(`could not be resumed: ${JSON.stringify(answers[0]!.body)}`);
+    if (answers.some((reply) => reply !== undefined && reply.status !== 404)) return;
     await this.#checkUnresumed(witness, suspension, from);
   }
 
