@@ -98,6 +98,24 @@ describeServer("a stored conversation", { config, only: ["in process", "start"] 
     );
   });
 
+  it("that is deleted while a step waits for its place leaves the step with an error that says so", async () => {
+    const [one, two] = [await createConversation(), await createConversation(150_000)];
+    await untilFree();
+    const { reply } = await hold(one);
+    const begun = await execute(server, { input: { prompt: "short" }, options: { conversationId: two } });
+    await eventually(async () => {
+      const { body } = await server.get("/agents/a/conversations");
+      expect(body.data.items.find(({ id }: { id: string }) => id === two).running).toBe(true);
+    });
+    expect((await server.send(`/agents/a/conversations/${encodeURIComponent(two)}`, { method: "DELETE" })).status).toBe(
+      200,
+    );
+    gates.open(one);
+    expect((await reply).status).toBe(200);
+    await eventually(async () => expect(await stateOf(server, begun)).toMatchObject({ status: "error" }));
+    expect(server.logs.filter(({ data }) => String(data?.["error"]).includes("TypeError"))).toEqual([]);
+  });
+
   it("is not waited for by a call that a tool makes, whose own call uses all bytes", async () => {
     const [outer, own] = [await createConversation(300_000), await createConversation(300_000, "inner")];
     await untilFree();
