@@ -24,6 +24,8 @@ export interface ChatReplica {
   /** The texts whose call of the model was aborted. */
   readonly aborted: string[];
   say(conversationId: string, text: string): Promise<Reply>;
+  /** Reads or deletes a conversation. Resolves to the status and the texts of its messages. */
+  conversation(id: string, method?: "GET" | "DELETE"): Promise<{ status: number; texts: string[] }>;
   /** Runs the workflow `asks` in a conversation. Resolves to its result. */
   execute(conversationId: string): Promise<unknown>;
   /** Lets the model answer a text that begins with `hold`. */
@@ -39,6 +41,8 @@ export interface ChatReplicas {
   takeOut(replica: ChatReplica): void;
   /** Waits until the line of a conversation has so many places. */
   waitForLine(conversationId: string, places: number): Promise<void>;
+  /** Waits until Restate has no deletion in flight. */
+  waitForDeletions(): Promise<void>;
 }
 
 /** Starts two replicas as processes behind a proxy. */
@@ -49,12 +53,13 @@ export async function startChatReplicas({ ingress, admin }: RestateAddresses): P
   const env = { ...process.env, TEST_RESTATE_INGRESS: ingress, TEST_RESTATE_ADMIN: admin };
   const started = await Promise.all(ports.map((port) => startReplica([name, String(port), proxy.url], env)));
   const replicas = started as [ChatReplica, ChatReplica]; // of two ports
+  const select = async <Row>(query: string): Promise<Row[]> => {
+    const response = await post(`${admin}/query`, { query }, { accept: "application/json" });
+    return ((await response.json()) as { rows: Row[] }).rows;
+  };
   const count = async (key: string): Promise<number> => {
-    const query = `select value_utf8 as line from state
-      where service_name = '${name}.conversation' and service_key = '${key}' and key = 'line'`;
-    const headers = { accept: "application/json" };
-    const response = await post(`${admin}/query`, { query }, headers);
-    const { rows } = (await response.json()) as { rows: { line: string }[] };
+    const rows = await select<{ line: string }>(`select value_utf8 as line from state
+      where service_name = '${name}.conversation' and service_key = '${key}' and key = 'line'`);
     return rows[0] ? (JSON.parse(rows[0].line) as { places: unknown[] }).places.length : 0;
   };
   return {
@@ -63,6 +68,11 @@ export async function startChatReplicas({ ingress, admin }: RestateAddresses): P
     async waitForLine(conversationId, places) {
       const key = JSON.stringify(["talker", null, conversationId]);
       await expect.poll(() => count(key), { timeout: patienceMs }).toBe(places);
+    },
+    async waitForDeletions() {
+      const open = `select id from sys_invocation where target_service_name = '${name}.conversation'
+        and target_handler_name = 'remove' and status <> 'completed'`;
+      await expect.poll(() => select(open), { timeout: patienceMs }).toEqual([]);
     },
   };
 }
@@ -92,6 +102,12 @@ async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promi
       const response = await post(`${address}/agents/talker/text`, { input: text, options: { conversationId } });
       const { data } = (await response.json()) as { data?: { text: string } };
       return { status: response.status, text: data?.text };
+    },
+    async conversation(id, method = "GET") {
+      const response = await fetch(`${address}/agents/talker/conversations/${id}`, { method });
+      const { data } = (await response.json()) as { data?: { messages?: { parts: { text?: string }[] }[] } };
+      const toText = ({ parts }: { parts: { text?: string }[] }): string => parts.map(({ text = "" }) => text).join("");
+      return { status: response.status, texts: (data?.messages ?? []).map(toText) };
     },
     async execute(conversationId) {
       const response = await post(`${address}/workflows/asks/execute`, { input: {}, options: { conversationId } });

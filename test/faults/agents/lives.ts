@@ -135,11 +135,12 @@ export class Lives {
   async ask(
     path: string,
     json?: unknown,
-    { take, headers = {} }: { take?: (event: any) => void; headers?: object } = {},
+    { take, headers = {}, method }: { take?: (event: any) => void; headers?: object; method?: "DELETE" } = {},
   ): Promise<Reply | undefined> {
     const { url, life } = await this.within("the next life", this.#up.promise);
     const init: RequestInit = { headers: { "content-type": "application/json", ...headers } };
     if (json !== undefined) Object.assign(init, { method: "POST", body: JSON.stringify(json) });
+    if (method) Object.assign(init, { method });
     let status: number | undefined;
     let text = "";
     const events: any[] = [];
