@@ -15,6 +15,12 @@ const read = async (server: TestServer, conversationId: string, before?: string,
   const key = { agentId: "helper", conversationId };
   const messages = await readMessages(server.conversations, key, { before, limit });
   if (messages.length > 0) await validateUIMessages({ messages });
+  if (limit !== 100 || messages.length === 0) return messages;
+  // A page that reads the conversation gets the same.
+  const query = before === undefined ? "" : `?before=${before}`;
+  const { body } = await server.get(`/agents/helper/conversations/${conversationId}${query}`);
+  expect(body.data.messages).toEqual(JSON.parse(JSON.stringify(messages)));
+  await validateUIMessages({ messages: body.data.messages });
   return messages;
 };
 
