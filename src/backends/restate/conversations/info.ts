@@ -82,7 +82,7 @@ export function createInfo({ names, calls, keptMs }: InfoParts) {
       const isBusy = (await context.get<StoredLine>("line")) !== null;
       if (leftMs <= 0 && !isBusy) return context.clearAll();
       if (keptMs === undefined) return context.clear("expiry");
-      context.set("expiry", await tellLater(context, "expire", Math.max(leftMs, busyMs)));
+      context.set("expiry", await tellLater(context, "expire", leftMs > 0 ? leftMs : Math.min(busyMs, keptMs)));
     },
 
     /** Deletes the conversation. Returns the places that it has dropped. Null: there is no such conversation. */
