@@ -14,6 +14,8 @@ const replicated = [
   "test/workflows/loops/{for-each,for-each-waits,do-branch-map}.test.ts",
   "test/workflows/waits/real-{clock,order}.test.ts",
   "test/agents/chat/*.test.ts",
+  "test/agents/conversations.test.ts",
+  "test/agents/turns/{attach,stop}.test.ts",
   "test/runtime/custom-routes.test.ts",
   "test/schedules/access.test.ts",
 ];
@@ -45,6 +47,8 @@ const config: typeof base = (env) => {
           test: {
             name: "three replicas",
             include: replicated,
+            // About the memory of one replica.
+            exclude: [...configDefaults.exclude, "test/agents/chat/sizes.test.ts"],
             env: { TEST_BACKEND: "restate", TEST_RESTATE_REPLICAS: "3" },
           },
         },

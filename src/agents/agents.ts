@@ -158,11 +158,6 @@ export function createAgents(given: AgentsOptions): Agents {
     toFailure,
     follow,
   });
-  const asTurn = ({ program, ...call }: AgentCall): TurnCall | undefined => {
-    const isStored = call.agent.memory && call.callContext.conversationId !== undefined;
-    return program && isStored && conversations.isLocal ? { ...call, program } : undefined;
-  };
-
   async function generateAnswer(call: AgentCall): Promise<Answer> {
     const turn = asTurn(call);
     if (turn) return readAnswer(turns.stream(turn));
@@ -243,6 +238,12 @@ export function createAgents(given: AgentsOptions): Agents {
     running: (agentId) => [...requests, ...steps].filter(({ agent }) => agent.id === agentId).length,
     close,
   };
+}
+
+/** Returns the call as one that begins a turn; undefined if it has no stored conversation. */
+function asTurn({ program, ...call }: AgentCall): TurnCall | undefined {
+  const isStored = call.agent.memory && call.callContext.conversationId !== undefined;
+  return program && isStored ? { ...call, program } : undefined;
 }
 
 /** The most turns of one user that continue without a reader. */

@@ -2,10 +2,11 @@ import * as v from "valibot";
 import { admit, type ActionRequest } from "../core/authorizer.ts";
 import type { Reservation } from "../core/byte-budget.ts";
 import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
+import { ServeError } from "../core/error.ts";
 import { AnyObject } from "../http/any-object.ts";
 import { Reply } from "../http/envelope.ts";
 import { defineRoute, events, nothing, type Route } from "../http/route.ts";
-import { EventStream, noContent } from "../http/sse.ts";
+import { EventStream, noContent, unfinished } from "../http/sse.ts";
 import { Prefer } from "../http/prefer.ts";
 import type { ConversationKey } from "../engine/conversations.ts";
 import type { AgentCall } from "./call/call.ts";
@@ -255,8 +256,14 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         return new EventStream(
           async function* (signal) {
             const chunks = await agents.turns.attach(key, { after: query.after, signal });
-            if (chunks) yield* toKnownChunks(chunks, query.sdk);
-            else yield noContent;
+            if (!chunks) return yield noContent;
+            try {
+              yield* toKnownChunks(chunks, query.sdk);
+            } catch (error) {
+              // Another process continues the turn, or the one that runs it cannot be reached.
+              if (!(error instanceof ServeError) || error.status !== 503) throw error;
+              yield unfinished;
+            }
           },
           [["x-vercel-ai-ui-message-stream", "v1"]],
           { drains: true, last: "[DONE]" },

@@ -6,7 +6,7 @@ import type { Metrics } from "../core/metrics.ts";
 import type { SpanIds } from "../core/trace.ts";
 import type { CreateWalk } from "./attempts/walk.ts";
 import type { Concurrency } from "./concurrency.ts";
-import type { Conversations } from "./conversations.ts";
+import type { Conversations, TurnStart } from "./conversations.ts";
 import type { LiveEvent, StoredEvent } from "./events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, StepPlace } from "./execution.ts";
 import type { OnSettled } from "./execution-log.ts";
@@ -105,9 +105,15 @@ export interface Engine {
    * Starts an execution. Durable when it resolves; `created` is false when the id exists. An id that was made for this start
    * is `fresh`, and `awaited` if the caller gets it with the result. Restate: the register's `begin`; a drive without a
    * register if the id is awaited. `write` is called when nothing refuses the start: what it writes is part of the same
-   * commit. Restate: never called.
+   * commit. Restate: called for a turn only, whose place in its conversation must be open.
    */
-  begin(execution: Execution, program: Program, id?: "fresh" | "awaited", write?: () => Promise<void>): Promise<Begun>;
+  begin(
+    execution: Execution,
+    program: Program,
+    id?: "fresh" | "awaited",
+    write?: () => Promise<void>,
+    turn?: TurnStart,
+  ): Promise<Begun>;
   /**
    * Starts an execution with results of another one, which fit the program.
    * Restate: the first drive reads them from the drive of the original.

@@ -16,8 +16,8 @@ export interface Conversations {
    * Restate: the conversation's object keeps the order across replicas.
    */
   open(key: ConversationKey, options: TurnOptions): Promise<Turn>;
-  /** Whether turns run in the process that begins them, so that they survive it. Restate: no, not yet. */
-  readonly isLocal: boolean;
+  /** The turns that other processes run. Embedded: there are none. */
+  readonly elsewhere?: TurnsElsewhere | undefined;
   /**
    * Reads messages of a conversation, the oldest first: the last ones, or those before a message. Does not wait for turns.
    * Restate: a shared handler of the conversation's object.
@@ -41,6 +41,8 @@ export interface StoreOptions {
   readonly title?: string | undefined;
   /** True if the turn begins with it: it is refused while the store cannot be written. @default true without a name */
   readonly isBeginning?: boolean;
+  /** True if the turn ends with it. Restate: the next turn may begin at once. */
+  readonly isLast?: boolean;
 }
 export interface TurnOptions {
   /** The name of a turn that may run again. A second run replaces the messages of the first. */
@@ -59,10 +61,47 @@ export interface Turn {
   history(until?: string, admit?: AdmitHistory): Promise<History>;
   /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
   store(messages: readonly StoredMessage[], until?: string, options?: StoreOptions): Promise<void>;
-  close(): void;
+  /**
+   * Ends the turn. One that is unfinished continues in another process, or at the next start. Restate: resolves when the other
+   * replicas know it, or after a moment.
+   */
+  close(isUnfinished?: boolean): Promise<void> | void;
+  /** Hears what other processes ask of a turn that has begun, until it is closed. Embedded: nothing, so there is none. */
+  listen?: ((listener: TurnListener) => void) | undefined;
   /** Aborted when the turn is lost: its conversation was deleted, or this process was out of reach. */
   readonly signal?: AbortSignal | undefined;
 }
+/** The part of a running turn that other processes reach. */
+export interface TurnListener {
+  stop(): void;
+  /** Reads the answer from its beginning, as it is made. */
+  follow(signal: AbortSignal): AsyncGenerator<JsonText>;
+}
+
+/** The turns that other processes run. Restate: the object of a conversation knows its turn. */
+export interface TurnsElsewhere {
+  /** The turn that runs in a conversation, or else the last one that has ended. */
+  last(key: ConversationKey): Promise<LastTurn | undefined>;
+  /** Stops a turn that runs. Durable when it resolves; false if the turn has ended. */
+  stop(key: ConversationKey, turnId: string): Promise<boolean>;
+  /**
+   * Reads the answer of a turn that runs, from its beginning, in batches. Yields nothing if it has ended. Throws if the turn is
+   * continued by another process: its answer then begins anew.
+   */
+  follow(key: ConversationKey, turnId: string, signal: AbortSignal): AsyncGenerator<JsonText>;
+}
+export interface LastTurn extends TurnStart {
+  readonly id: string;
+  /** The time of its end. Undefined: it runs. */
+  readonly endedAt?: number | undefined;
+}
+/** The messages of a turn that has begun. */
+export interface TurnStart {
+  readonly answerId: string;
+  /** The id of the user's message, if it has one. */
+  readonly questionId?: string | undefined;
+}
+
 export type AdmitHistory = (bytes: number) => Promise<void>;
 export interface History {
   /** Whether the conversation has any stored message. */

@@ -36,6 +36,9 @@ export const noContent: unique symbol = Symbol("noContent");
 /** Yielded in place of an event: sent as a comment, which a client ignores. As the first one it begins the response. */
 export const comment: unique symbol = Symbol("comment");
 
+/** Yielded in place of the last event: the stream ends without its last frame, so that its reader knows that there is more. */
+export const unfinished: unique symbol = Symbol("unfinished");
+
 export interface EventStreamOptions {
   /** True to send `seq` as the `id:` of an event, so that a reader can resume with `Last-Event-ID`. @default false */
   readonly ids?: boolean;
@@ -89,7 +92,7 @@ function toSeq(event: unknown): string | undefined {
 }
 /** Returns the frame of the next event; undefined at the end. */
 function toFrame({ value, done }: IteratorResult<unknown>, ids: boolean | undefined): Uint8Array | undefined {
-  if (done || value === noContent) return undefined;
+  if (done || value === noContent || value === unfinished) return undefined;
   return value === comment ? heartbeat : encode(value, ids);
 }
 /** The time after which a response begins without an event. */
@@ -197,11 +200,13 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
       async pull(controller) {
         try {
           await pause();
-          const frame = next ?? toFrame(await (coming ?? events.next()), ids);
+          const result = next ? undefined : await (coming ?? events.next());
+          const frame = next ?? toFrame(result!, ids);
           if (!next) coming = undefined;
           next = undefined;
           if (!streams.has(self)) return;
-          if (!frame && last !== undefined) controller.enqueue(encoder.encode(`data: ${last}\n\n`));
+          if (!frame && last !== undefined && result?.value !== unfinished)
+            controller.enqueue(encoder.encode(`data: ${last}\n\n`));
           if (!frame) return self.end();
           controller.enqueue(frame);
           self.touched = performance.now();

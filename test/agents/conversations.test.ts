@@ -3,7 +3,6 @@
 // a regenerate that drops nothing; a window of 42, or not cut at a message of the user's; a conversation that users share;
 // a history taken from the client; a turn that failed or did not match its schema, and is stored; 33 who wait; somebody
 // who leaves and stays in the line; a turn refused for the disk, and stored later; `memory: false` ignored.
-import { isDurable } from "./chat/chat-server.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -211,7 +210,7 @@ class World {
       const tool = what === "tool" ? [`assistant: calls look ${input}`, `tool: gives look ${input}`] : [];
       const goesOn = asked.filter((one) => one.again && one.name === name);
       expect(goesOn.map((one) => one.lines)).toEqual(tool.length > 0 ? [[...lines, ...tool]] : []);
-      if (!isAnswered(what) && isDurable) this.oracle.keep(keyOf(turn), turn);
+      if (!isAnswered(what)) this.oracle.keep(keyOf(turn), turn);
       if (!isAnswered(what)) continue;
       const text = way === "object" || way === "stream-object" ? objectOf(name) : answerOf(name);
       const answered = [...tool, `assistant: ${text}`].map((line) => ({ id: answerIds[index], line }));

@@ -5,7 +5,6 @@ import { z } from "zod";
 import { defineAgent, defineTool, ServeError, type AgentContext, type AgentHooks } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import { startServer } from "../harness/server.ts";
-import { isDurable } from "./chat/chat-server.ts";
 
 const add = defineTool({
   description: "Adds",
@@ -113,7 +112,7 @@ for (const endpoint of ["text", "stream", "chat"]) {
       await server.post(`/agents/a/${endpoint}`, { input, options });
       isFirst = false;
       await server.post(`/agents/a/${endpoint}`, { input: [{ role: "user", content: "again" }], options });
-      const kept = isDurable ? ["user"] : [];
+      const kept = ["user"];
       expect(model.calls[1]!.prompt.map(({ role }) => role)).toEqual(["system", ...kept, "user"]);
       await server.close();
     });

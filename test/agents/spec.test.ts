@@ -6,7 +6,6 @@ import { z } from "zod";
 import { defineAgent, defineTool, ServeError } from "agentserve";
 import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
 import { describeServer, startServer, targets, type TestServer } from "../harness/server.ts";
-import { isDurable } from "./chat/chat-server.ts";
 
 const instructions = "You are KIND-SENTINEL.";
 const weather = defineTool({
@@ -533,7 +532,7 @@ for (const endpoint of ["text", "stream", "chat"]) {
     leaving.abort();
     void left.then((response) => response.body?.cancel()).catch(() => {});
     const { status } = await server.post("/agents/a/text", { input: "y", options });
-    expect([status, model.calls[1]!.prompt.length]).toEqual([200, isDurable ? 3 : 2]);
+    expect([status, model.calls[1]!.prompt.length]).toEqual([200, 3]);
     await server.close();
   });
 }

@@ -14,7 +14,8 @@ const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = p
 
 const report = (type: string, value: unknown): void => console.log(`${type} ${JSON.stringify(value)}`);
 const held = new Map<string, () => void>();
-createInterface(process.stdin).on("line", (text) => held.get(text)?.());
+const early = new Set<string>();
+createInterface(process.stdin).on("line", (text) => (held.has(text) ? held.get(text)!() : early.add(text)));
 
 async function answer({ prompt, abortSignal: signal }: LanguageModelV4CallOptions): Promise<string> {
   const shown = prompt.flatMap(({ role, content }) =>
@@ -22,7 +23,7 @@ async function answer({ prompt, abortSignal: signal }: LanguageModelV4CallOption
   );
   const text = shown.at(-1)!;
   report("asked", { text, before: shown.slice(0, -1) });
-  if (text.startsWith("hold")) {
+  if (text.startsWith("hold") && !early.has(text)) {
     await new Promise<void>((resolve, reject) => {
       held.set(text, resolve);
       signal!.addEventListener("abort", () => {

@@ -118,7 +118,7 @@ async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promi
   };
 }
 
-const post = (url: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
+export const post = (url: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(url, {
     method: "POST",
     headers: { ...headers, "content-type": "application/json" },
@@ -126,7 +126,7 @@ const post = (url: string, body: unknown, headers: Record<string, string> = {}):
   });
 
 /** A proxy that hands each connection to the next replica that accepts it. */
-async function startProxy(ports: readonly number[]) {
+export async function startProxy(ports: readonly number[]) {
   const open = new Map(ports.map((port) => [port, new Set<Socket>()]));
   let turn = 0;
   const server = createServer((socket) => {

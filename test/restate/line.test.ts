@@ -1,9 +1,15 @@
 import { expect, it } from "vitest";
+import type { TurnOrders } from "../../src/backends/restate/conversations/line-turn.ts";
 import { Line, type LineNews, type SyncInput } from "../../src/backends/restate/conversations/line.ts";
 
 function createLine() {
-  const told = new Map<string, LineNews>();
-  const line = new Line(null, (awakeable, news) => void told.set(awakeable, news));
+  const told = new Map<string, LineNews | TurnOrders>();
+  let made = 0;
+  const line = new Line(
+    null,
+    (awakeable, news) => void told.set(awakeable, news),
+    () => `new ${++made}`,
+  );
   const sync = (input: Partial<SyncInput>): LineNews => {
     const news = line.sync({ leave: [], enter: [], keep: [], ...input });
     line.settle();

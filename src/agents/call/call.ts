@@ -4,7 +4,7 @@ import type { CallContext } from "../../core/caller.ts";
 import type { ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Program } from "../../engine/backend.ts";
-import type { Conversations } from "../../engine/conversations.ts";
+import type { Conversations, Turn } from "../../engine/conversations.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
 import { toUsage } from "../answers/usage.ts";
@@ -92,7 +92,7 @@ export async function generate(parts: CallParts, question: Question): Promise<An
     const settings = await toSdkSettings(parts, question.input, turn.prompt, shape);
     return await finish(parts, shape, turn, await parts.agent.sdk.generateText(settings));
   } finally {
-    turn.close();
+    void turn.close();
   }
 }
 
@@ -124,7 +124,7 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
     yield { type: "finish", answer: await finish(parts, shape, turn, result, recorded?.all) };
   } finally {
     if (!result) left.abort(); // ends the request to the model
-    if (!opened) turn.close();
+    if (!opened) void turn.close();
   }
 }
 
@@ -153,7 +153,9 @@ export interface HeldTurn extends OpenTurn {
   readonly recorded: AnswerParts | undefined;
   /** Generated on the first call. */
   readonly answerId: () => string;
-  close(): void;
+  close(isUnfinished?: boolean): Promise<void> | void;
+  /** Hears what other processes ask of the turn. */
+  readonly listen?: Turn["listen"];
 }
 
 /** Opens the turn of a call, when those before it have ended. */
@@ -173,7 +175,7 @@ export async function openTurn(
   const turn = await conversations.open(key, { name: question.turnName, isNew: question.isNew, signal });
   // A tool that ignores the abort must not keep the conversation locked. A durable turn is closed by its runner.
   const isHeld = question.isNew !== undefined;
-  if (!isHeld) signal.addEventListener("abort", () => turn.close(), { once: true });
+  if (!isHeld) signal.addEventListener("abort", () => void turn.close(), { once: true });
   turn.signal?.addEventListener("abort", () => operation.abort(turn.signal?.reason), { once: true });
   try {
     const readLast = async () => (await readMessages(conversations, key, { limit: 1 })).at(-1);
@@ -186,14 +188,15 @@ export async function openTurn(
       void nameConversation(operation, conversations, { key, message, title });
     const at = question.at ?? operation.clock.now();
     const store = { turn, admit, readLast, at, signal, maxBytes, onOmitted, onNew };
-    return toHeld(await storedTurn(store, input), () => turn.close(), question.answerId);
+    const held = toHeld(await storedTurn(store, input), (isUnfinished) => turn.close(isUnfinished), question.answerId);
+    return { ...held, listen: turn.listen };
   } catch (error) {
-    turn.close();
+    void turn.close();
     throw error;
   }
 }
 
-function toHeld(turn: OpenTurn, close: () => void, answerId?: string): HeldTurn {
+function toHeld(turn: OpenTurn, close: HeldTurn["close"], answerId?: string): HeldTurn {
   let id = turn.continues ?? answerId;
   const recorded = turn.store && new AnswerParts();
   return { ...turn, recorded, answerId: () => (id ??= newId()), close };

@@ -129,7 +129,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
       const added = await toStored(await answerDraft(open, answer));
       // The turn is closed, and the next one has begun; or its answer is stored as far as it was made.
       if (!answer.stopped) store.signal.throwIfAborted();
-      await storeAll([...done, added], until);
+      await storeAll([...done, added], until, { isLast: true });
     },
   };
 }

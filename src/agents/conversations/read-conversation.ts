@@ -3,7 +3,7 @@ import type { StoredConversation } from "../../engine/stored-conversation.ts";
 import type { Agents } from "../agents.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
-import type { LiveTurn } from "../turns/live-turn.ts";
+import type { RunningTurn } from "../turns/turns.ts";
 import { toView, type OpenConversationView } from "./shapes.ts";
 
 /** The most messages of a page. */
@@ -19,18 +19,18 @@ export async function readConversation(
   const { conversations, turns } = agents;
   const read = (options: PageOptions): Promise<StoredUiMessage[]> => readMessages(conversations, key, options);
   for (;;) {
-    const turn = turns.find(key);
+    const turn = await turns.findAnywhere(key);
     const messages = await readBefore(read, turn, before);
     const [first] = messages;
     const hasMore = first !== undefined && (await read({ before: first.id, limit: 1 })).length > 0;
-    if (turns.find(key) !== turn) continue; // its answer may have replaced messages
+    if ((await turns.findAnywhere(key))?.id !== turn?.id) continue; // its answer may have replaced messages
     return { ...toView(conversation), messages, hasMore, running: turn ? { messageId: turn.answerId } : null };
   }
 }
 
 async function readBefore(
   read: (options: PageOptions) => Promise<StoredUiMessage[]>,
-  turn: LiveTurn | undefined,
+  turn: RunningTurn | undefined,
   before: string | undefined,
 ): Promise<StoredUiMessage[]> {
   const { until, fresh = [] } = turn?.shown ?? {};

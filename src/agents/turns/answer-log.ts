@@ -11,6 +11,8 @@ interface Entry {
 interface Cursor {
   entry: number;
   text: number;
+  /** False for other processes, which have readers of their own. */
+  readonly isReader: boolean;
 }
 
 /**
@@ -31,7 +33,7 @@ export class AnswerLog {
 
   /** The number of readers. */
   get readers(): number {
-    return this.#cursors.size;
+    return [...this.#cursors].filter(({ isReader }) => isReader).length;
   }
   get hasParts(): boolean {
     return this.#entries.length > 0;
@@ -78,9 +80,9 @@ export class AnswerLog {
     this.#changed = Promise.withResolvers();
   }
 
-  /** Reads the log from its beginning to its end. It counts as a reader from the call on. */
-  read(signal: AbortSignal): AsyncGenerator<StreamPart> {
-    const cursor: Cursor = { entry: 0, text: 0 };
+  /** Reads the log from its beginning to its end. It counts as a reader from the call on, unless it is for other processes. */
+  read(signal: AbortSignal, isReader = true): AsyncGenerator<StreamPart> {
+    const cursor: Cursor = { entry: 0, text: 0, isReader };
     this.#cursors.add(cursor);
     return this.#read(cursor, signal);
   }

@@ -5,7 +5,7 @@ import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
 /** The time after its end for which an answer is still streamed, and the most answers that this is known of. */
-const replayMs = 30_000;
+export const replayMs = 30_000;
 const mostEnded = 10_000;
 
 /** The last answers of conversations, with the times of their ends. */

@@ -5,6 +5,9 @@ import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { ShownMessages } from "../call/turn.ts";
 import type { UiParts } from "../messages/ui-message.ts";
+import type { JsonText } from "../../core/json.ts";
+import type { TurnListener } from "../../engine/conversations.ts";
+import { toChat } from "../answers/chat.ts";
 import { AnswerLog } from "./answer-log.ts";
 
 /** The reason why a turn was ended from outside. */
@@ -14,7 +17,7 @@ type Interruption = "left" | "stopped" | "closing";
 const storeMs = 5_000;
 
 /** A turn of a conversation that runs in this process, or waits for those before it. */
-export class LiveTurn {
+export class LiveTurn implements TurnListener {
   readonly id: string;
   /** The conversation. */
   readonly key: string;
@@ -84,6 +87,11 @@ export class LiveTurn {
   /** The turn has ended in its conversation, or is left to the next start. */
   end(): void {
     this.#ended.resolve();
+  }
+
+  /** Reads the answer from its beginning, as chunks of a chat, for other processes. */
+  async *follow(signal: AbortSignal): AsyncGenerator<JsonText> {
+    for await (const chunk of toChat(this.log.read(signal, false), this.before)) yield JSON.stringify(chunk);
   }
 
   /** Reads the answer from its beginning. `onLeave` is called when the reader is gone. */

@@ -20,6 +20,7 @@ export async function finishStopped(turn: LiveTurn, parts: CallParts, opened: He
     turn.log.add(part as never);
   }
   await storeStopped(parts, opened);
+  await opened.close();
   turn.log.add({ type: "abort", reason: "Stopped" });
   turn.log.end();
 }

@@ -1,5 +1,5 @@
 import type { UIMessageChunk } from "ai";
-import { busy, ServeError } from "../../core/error.ts";
+import { busy, type ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Engine } from "../../engine/backend.ts";
 import type { Conversations, ConversationKey } from "../../engine/conversations.ts";
@@ -22,6 +22,7 @@ import type { ObjectShape } from "../schemas/object-shape.ts";
 import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
 import { finishStopped } from "./stopped-turn.ts";
+import { attachElsewhere, refuseOther, stopElsewhere, type StopResult } from "./elsewhere.ts";
 import { fromExecution, toExecution, type TurnCall } from "./stored-turn.ts";
 
 export interface TurnsParts {
@@ -101,7 +102,7 @@ export class Turns {
       const shape = await question.toShape?.(); // an invalid schema begins nothing
       const held = openTurn(parts, question);
       held.then(
-        (turn) => operation.signal.aborted && turn.close(),
+        (turn) => operation.signal.aborted && void turn.close(),
         () => {},
       );
       opened = await operation.unlessAborted(held);
@@ -123,13 +124,16 @@ export class Turns {
       // If the question cannot be stored, the turn ends there, and its reader gets the error.
       const storeQuestion = (): Promise<void> =>
         opened!.storeQuestion?.().catch((error: unknown) => operation.abort(error)) ?? Promise.resolve();
-      await engine.begin(execution, program, "fresh", storeQuestion);
+      const { answerId, questionId } = turn;
+      await engine.begin(execution, program, "fresh", storeQuestion, { answerId, questionId });
       return turn;
     } catch (error) {
       call.signal.removeEventListener("abort", leave);
       this.#beginning.delete(beginning);
-      this.#remove(id);
-      opened?.close();
+      this.#handovers.delete(id);
+      const begun = this.#live.get(id);
+      if (begun) this.#remove(begun);
+      void opened?.close();
       const failure = await this.#parts.toFailure(operation, error);
       this.#parts.end(operation);
       throw failure;
@@ -148,10 +152,10 @@ export class Turns {
     return turn;
   }
 
-  #remove(id: string): void {
-    this.#live.get(id)?.end();
-    this.#live.delete(id);
-    this.#handovers.delete(id);
+  #remove(turn: LiveTurn): void {
+    turn.end();
+    // Another run of the same turn may have begun, if this process was out of reach.
+    if (this.#live.get(turn.id) === turn) this.#live.delete(turn.id);
   }
 
   /** Reads the answer of a turn. A turn without a reader continues, unless there are too many of them. */
@@ -176,6 +180,15 @@ export class Turns {
     return [...this.#live.values()].find((turn) => turn.key === text && turn.isRunning && !turn.log.isOver);
   }
 
+  /** The same, in any process. */
+  async findAnywhere(key: ConversationKey): Promise<RunningTurn | undefined> {
+    const turn = this.find(key);
+    const { elsewhere } = this.#parts.conversations;
+    if (turn || !elsewhere) return turn;
+    const last = await elsewhere.last(key);
+    return last?.endedAt === undefined ? last : undefined;
+  }
+
   /**
    * Reads the answer that is being made, from its beginning. Shortly after its end, a client that does not have it gets it from
    * the conversation: `after` is its last message. Returns undefined if there is nothing to read.
@@ -186,7 +199,11 @@ export class Turns {
   ): Promise<AsyncIterable<UIMessageChunk> | undefined> {
     const turn = this.find(key);
     if (turn) return toChat(this.read(turn, signal), turn.before);
-    const message = await this.#ended.find(toKey(key), after, () => this.#readLast(key));
+    const { elsewhere } = this.#parts.conversations;
+    const readLast = () => this.#readLast(key);
+    if (elsewhere)
+      return attachElsewhere({ elsewhere, key, after, signal, readLast, now: this.#parts.engine.clock.now() });
+    const message = await this.#ended.find(toKey(key), after, readLast);
     return message && toStoredChat(message);
   }
 
@@ -197,9 +214,9 @@ export class Turns {
   /** Stops the turn that runs. Throws 409 if the message is not of that turn. The stop is durable when it resolves. */
   async stop(key: ConversationKey, messageId: string | undefined): Promise<StopResult> {
     const turn = this.find(key);
-    if (messageId !== undefined && messageId !== turn?.answerId && messageId !== turn?.questionId) {
-      throw new ServeError(409, "That turn has ended");
-    }
+    const { elsewhere } = this.#parts.conversations;
+    if (!turn && elsewhere) return stopElsewhere(elsewhere, key, messageId);
+    refuseOther(turn, messageId);
     await turn?.stop();
     return { stopped: turn !== undefined, messageId: turn?.answerId ?? null };
   }
@@ -214,9 +231,11 @@ export class Turns {
   async run(agent: AgentDefinition, caller: StepCaller): Promise<void> {
     const { execution } = caller;
     const { id } = execution;
-    const given = this.#handovers.get(id) ?? this.#repeat(agent, caller);
+    const handover = this.#handovers.get(id);
+    this.#handovers.delete(id);
+    const given = handover ?? this.#repeat(agent, caller);
     const { operation, question } = given;
-    let turn = this.#live.get(id);
+    let turn = handover && this.#live.get(id);
     turn?.bind(operation);
     let { parts, opened } = given;
     try {
@@ -226,6 +245,7 @@ export class Turns {
       turn ??= this.#add(id, agent, execution, opened);
       turn.bind(operation);
       turn.isRunning = true;
+      opened.listen?.(turn);
       const { records } = operation;
       if (!given.opened && !records?.found) await opened.storeQuestion?.();
       if (!records?.found) records?.endStopped(); // nothing is recorded
@@ -238,15 +258,22 @@ export class Turns {
       const failure = await this.#parts.toFailure(operation, error);
       const isStopped = turn?.interruption === "stopped" || operation.records?.wasStopped;
       if (turn && isStopped && parts && opened) await this.#finishStopped(turn, parts, opened);
-      else turn?.log.fail(failure);
+      else {
+        await opened?.close(this.#isUnfinished(turn)); // before its readers know it
+        turn?.log.fail(failure);
+      }
     } finally {
-      opened?.close();
+      void opened?.close(this.#isUnfinished(turn));
       this.#parts.end(operation);
       if (turn) this.#ended.add(turn);
-      this.#remove(id);
+      if (turn) this.#remove(turn);
     }
     // No result: the engine repeats the turn at the next start.
-    if (turn ? turn.interruption === "closing" : this.#isClosing) await new Promise<never>(() => {});
+    if (this.#isUnfinished(turn)) await new Promise<never>(() => {});
+  }
+
+  #isUnfinished(turn: LiveTurn | undefined): boolean {
+    return turn ? turn.interruption === "closing" : this.#isClosing;
   }
 
   /** The call of a turn that the last process left. */
@@ -265,11 +292,8 @@ export class Turns {
   }
 }
 
-interface StopResult {
-  readonly stopped: boolean;
-  /** The id of the answer. */
-  readonly messageId: string | null;
-}
+/** A turn that runs. What it replaces is known in the process that runs it. */
+export type RunningTurn = Pick<LiveTurn, "id" | "answerId"> & Partial<Pick<LiveTurn, "shown">>;
 
 const toKey = ({ agentId, userId, conversationId }: ConversationKey): string =>
   JSON.stringify([agentId, userId ?? null, conversationId]);

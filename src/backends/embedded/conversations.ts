@@ -57,7 +57,6 @@ interface Holder {
 
 /** Conversations in the file of the executions. This process is the only writer, so the order of turns is in memory. */
 export class EmbeddedConversations implements Conversations {
-  readonly isLocal = true;
   readonly #file: () => ConversationParts;
   readonly #options: Options;
   readonly #lines = new TurnLines();

@@ -11,6 +11,8 @@ export interface ServiceNames {
   readonly mailbox: string;
   readonly schedule: string;
   readonly records: string;
+  readonly turn: string;
+  readonly answer: string;
 }
 export const toNames = (name: string): ServiceNames => ({
   register: name,
@@ -21,6 +23,8 @@ export const toNames = (name: string): ServiceNames => ({
   mailbox: `${name}.mailbox`,
   schedule: `${name}.schedule`,
   records: `${name}.records`,
+  turn: `${name}.turn`,
+  answer: `${name}.answer`,
 });
 
 /** The handler of another service. */

@@ -19,6 +19,7 @@ import type {
   Resume,
   Retry,
 } from "../../engine/backend.ts";
+import type { TurnStart } from "../../engine/conversations.ts";
 import type { ForkSource } from "../../engine/fork.ts";
 import type { HistoryRow } from "../../engine/history.ts";
 import { textOf } from "../../engine/runs/journal-row.ts";
@@ -40,6 +41,7 @@ import { Arrivals } from "./arrivals.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client/client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
+import { createAnswers } from "./conversations/answers.ts";
 import { createConversation } from "./conversations/service.ts";
 import { createDriveService } from "./drive/drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
@@ -67,6 +69,7 @@ import { createScheduleBook, RestateSchedules } from "./schedules.ts";
 import { SettledStates } from "./settled-states.ts";
 import { States } from "./states.ts";
 import { StoredEvents } from "./stored-events.ts";
+import { createTurnService, RestateTurns } from "./turns.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
@@ -109,6 +112,7 @@ export class RestateEngine implements Engine {
   readonly #known = Promise.withResolvers<void>();
   readonly #programs = new Programs(this.#known.promise);
   readonly #replica: Replica;
+  readonly #turns: RestateTurns;
   #endpoint: Endpoint | undefined;
 
   constructor(options: RestateEngineOptions) {
@@ -134,6 +138,15 @@ export class RestateEngine implements Engine {
     this.#stored = new StoredEvents({ ...shared, readers: this.#readers, closing, replica: newId() });
     this.#settled = new SettledStates({ ...shared, known, arrivals: this.#arrivals, closed });
     this.#interruptions = new Interruptions(this.#client, this.#names);
+    const openRecords = createOpenRecords(this.#client, this.#names);
+    this.#turns = new RestateTurns({
+      ...shared,
+      conversations: this.conversations,
+      programs: this.#programs,
+      openRecords,
+      logger: options.logger,
+      closing,
+    });
     this.#replica = new Replica({
       executionBytes,
       metrics: options.metrics,
@@ -151,7 +164,7 @@ export class RestateEngine implements Engine {
       interruptions: this.#interruptions,
       closing,
       onSettled: options.onSettled,
-      openRecords: createOpenRecords(this.#client, this.#names),
+      openRecords,
     });
   }
 
@@ -169,6 +182,8 @@ export class RestateEngine implements Engine {
       createMailbox(parts),
       createScheduleBook(parts),
       createRecords(parts),
+      createAnswers(parts),
+      createTurnService({ ...parts, turns: this.#turns }),
     ];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();
@@ -194,7 +209,17 @@ export class RestateEngine implements Engine {
     return this.isRecovered() && this.#client.isReachable;
   }
 
-  async begin(execution: Execution, program: Program, id?: "fresh" | "awaited"): Promise<{ created: boolean }> {
+  async begin(
+    execution: Execution,
+    program: Program,
+    id?: "fresh" | "awaited",
+    write: () => Promise<void> = () => Promise.resolve(),
+    turn?: TurnStart,
+  ): Promise<{ created: boolean }> {
+    if (turn) {
+      this.#refuseWhenClosing();
+      return this.#turns.begin(execution, program, turn, write);
+    }
     // A workflow that fails after a crash keeps its register from the start, and so does one with a concurrency limit.
     const isSolo = id === "awaited" && program.recovery !== "fail" && execution.concurrencyKey === undefined;
     const created = await this.#reserve(execution.id, program, () =>
@@ -449,6 +474,7 @@ export class RestateEngine implements Engine {
     await Promise.race([Promise.all(reports), sleep(reportMs, undefined, { ref: false })]);
     for (const drive of this.#drives.all()) drive.release("The server is shutting down");
     await this.conversations.idle(leaveMs);
+    await this.#turns.close();
     await this.#endpoint?.close();
   }
 }

@@ -1,9 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type {
   InvocationId,
   ObjectContext,
   ObjectSharedContext,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
+import { busy } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Execution } from "../../engine/execution.ts";
@@ -75,21 +77,33 @@ export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjec
   });
 }
 
+/** Opens records over the ingress. Every call waits through an outage, like the result of a step. */
 export function createOpenRecords(client: RestateClient, names: ServiceNames): OpenRecords {
   return async (key) => {
     const owner = newId();
-    const known = await client.write<string[]>(names.records, key, "open", owner);
+    const known = await patiently(() => client.write<string[]>(names.records, key, "open", owner));
     const texts = await Promise.all(
-      known.map((name) => client.read<JsonText | null>(names.records, key, "read", name)),
+      known.map((name) => patiently(() => client.read<JsonText | null>(names.records, key, "read", name))),
     );
     const found = known.map((name, index) => [name, texts[index]] as const);
     return {
       found: new Map(found.filter((one): one is readonly [string, JsonText] => typeof one[1] === "string")),
       async write(name, text) {
         const input: WriteInput = { owner, name, text };
-        if (await client.write<boolean>(names.records, key, "write", input)) return;
-        throw new Error("The attempt was repeated on another replica");
+        if (await patiently(() => client.write<boolean>(names.records, key, "write", input))) return;
+        throw busy("The server was out of reach, and the call continues on another one", 1);
       },
     };
   };
+}
+
+/** Repeats a call until it is answered. */
+async function patiently<T>(call: () => Promise<T>): Promise<T> {
+  for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {
+    try {
+      return await call();
+    } catch {
+      await sleep(pauseMs, undefined, { ref: false });
+    }
+  }
 }

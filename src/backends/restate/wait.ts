@@ -1,10 +1,21 @@
 import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { Calls, ServiceNames } from "./calls.ts";
+import type { AnswerPlace } from "./conversations/answers.ts";
 import type { LineNews } from "./conversations/line.ts";
+import type { TurnOrders } from "./conversations/line-turn.ts";
 import type { PlaceNews } from "./groups/service.ts";
 import type { WatchInput } from "./register/register-state.ts";
 import type { RestateSdk } from "./sdk.ts";
+
+export interface OrdersInput {
+  /** The conversation. */
+  readonly key: string;
+  /** The place of the turn. */
+  readonly id: string;
+  /** True if the runner knows of readers elsewhere. */
+  readonly isPublishing: boolean;
+}
 
 /** The service that holds a call of a replica open until an object resolves its awakeable. */
 export function createWait({
@@ -52,6 +63,18 @@ export function createWait({
       async turn(context: Context, { key, id }: { key: string; id: string }): Promise<LineNews> {
         const { id: awakeable, promise } = context.awakeable<LineNews>();
         calls.tell(context, { service: names.conversation, key, method: "watch" }, { id, awakeable });
+        return promise;
+      },
+      /** Resolves when there is something to tell the runner of a turn. */
+      async orders(context: Context, { key, ...input }: OrdersInput): Promise<TurnOrders> {
+        const { id: awakeable, promise } = context.awakeable<TurnOrders>();
+        calls.tell(context, { service: names.conversation, key, method: "orders" }, { ...input, awakeable });
+        return promise;
+      },
+      /** Resolves when there may be more of an answer than a number of batches. */
+      async answer(context: Context, { turnId, ...place }: AnswerPlace & { turnId: string }): Promise<null> {
+        const { id: awakeable, promise } = context.awakeable<null>();
+        calls.tell(context, { service: names.answer, key: turnId, method: "watch" }, { ...place, awakeable });
         return promise;
       },
     },

@@ -12,7 +12,6 @@ import {
   abortsOnLeave,
   callLocate,
   callWeather,
-  isDurable,
   locate,
   open,
   romeInModel,
@@ -150,7 +149,7 @@ describe.each(sockets)("POST /agents/:id/chat and the clients of the AI SDK (%s)
     return { script: [count, "Hello."], aborted };
   }
 
-  it.runIf(isDurable)("stop() of useChat alone detaches: the answer is completed and stored", async () => {
+  it("stop() of useChat alone detaches: the answer is completed and stored", async () => {
     const gates = createGates();
     const script = [() => slowly(["One ", "two."], (word) => gates.pass(word)), "Hello."];
     const { api, model, prompts } = await open(script, {}, target);
@@ -167,25 +166,22 @@ describe.each(sockets)("POST /agents/:id/chat and the clients of the AI SDK (%s)
     expect(prompts()[1]).toEqual(["user: Count", "assistant: One two.", "user: Hi"]);
   });
 
-  it.runIf(isDurable)(
-    "stop() of useChat after a stop of the turn: its answer is stored as far as it was made",
-    async () => {
-      const { script, aborted } = createCounter();
-      const { api, server, prompts } = await open(script, {}, target);
-      const page = await openPage({ transport: new DefaultChatTransport({ api }) });
-      const sent = page.chat().sendMessage({ text: "Count" });
-      await page.until(() => expect(page.shown()).toEqual(["streaming", "user: Count", "assistant: One "]));
-      const { body } = await server.post(`/agents/helper/conversations/${page.chat().id}/stop`, {});
-      expect(body.data).toEqual({ stopped: true, messageId: page.chat().messages[1]!.id });
-      await page.chat().stop();
-      await sent;
-      await aborted;
-      await page.until(() => expect(page.shown()).toEqual(["ready", "user: Count", "assistant: One "]));
-      expect(page.chat().error).toBeUndefined();
-      await page.chat().sendMessage({ text: "Hi" });
-      expect(prompts()[1]).toEqual(["user: Count", "assistant: One ", "user: Hi"]);
-    },
-  );
+  it("stop() of useChat after a stop of the turn: its answer is stored as far as it was made", async () => {
+    const { script, aborted } = createCounter();
+    const { api, server, prompts } = await open(script, {}, target);
+    const page = await openPage({ transport: new DefaultChatTransport({ api }) });
+    const sent = page.chat().sendMessage({ text: "Count" });
+    await page.until(() => expect(page.shown()).toEqual(["streaming", "user: Count", "assistant: One "]));
+    const { body } = await server.post(`/agents/helper/conversations/${page.chat().id}/stop`, {});
+    expect(body.data).toEqual({ stopped: true, messageId: page.chat().messages[1]!.id });
+    await page.chat().stop();
+    await sent;
+    await aborted;
+    await page.until(() => expect(page.shown()).toEqual(["ready", "user: Count", "assistant: One "]));
+    expect(page.chat().error).toBeUndefined();
+    await page.chat().sendMessage({ text: "Hi" });
+    expect(prompts()[1]).toEqual(["user: Count", "assistant: One ", "user: Hi"]);
+  });
 
   it("stop() of useChat aborts the model if the client says so, and what was said stays on the page", async () => {
     const { script, aborted } = createCounter();
@@ -200,8 +196,7 @@ describe.each(sockets)("POST /agents/:id/chat and the clients of the AI SDK (%s)
     await page.until(() => expect(page.shown()).toEqual(["ready", "user: Count", "assistant: One "]));
     expect(page.chat().error).toBeUndefined();
     await page.chat().sendMessage({ text: "Hi" });
-    // While nothing is stored, the client's history is used.
-    expect(prompts()[1]).toEqual(["user: Count", ...(isDurable ? [] : ["assistant: One "]), "user: Hi"]);
+    expect(prompts()[1]).toEqual(["user: Count", "user: Hi"]);
   });
 
   it("a client that leaves before the first part aborts the model if it says so", async () => {

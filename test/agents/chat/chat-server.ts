@@ -6,15 +6,12 @@ import { DefaultChatTransport, tool, type UIMessage } from "ai";
 import * as v from "valibot";
 import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
-import { chosenBackend } from "../../harness/backends.ts";
 import { toLine } from "../../harness/react.ts";
 import { startServer, type Target, type TestServer } from "../../harness/server.ts";
 
 export const instructions = "Never say the word quetzalcoatl.";
 export const sockets = ["dev", "start"] as const;
 
-/** On the embedded backend a turn survives its client and its failure: the user's message stays. Elsewhere nothing does. */
-export const isDurable = chosenBackend.name === "embedded";
 /** The body of a client that ends its turn when it leaves. */
 export const abortsOnLeave = { options: { onDisconnect: "abort" } };
 

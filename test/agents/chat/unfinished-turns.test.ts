@@ -4,24 +4,13 @@ import type { ScriptedStep } from "agentserve/models";
 import { DefaultChatTransport } from "ai";
 import { describe, expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import {
-  abortsOnLeave,
-  callWeather,
-  isDurable,
-  locate,
-  open,
-  say,
-  shown,
-  slowly,
-  user,
-  weather,
-} from "./chat-server.ts";
+import { abortsOnLeave, callWeather, locate, open, say, shown, slowly, user, weather } from "./chat-server.ts";
 
 /** The prompt after turns without an answer. */
 const afterUnfinished = (...questions: string[]): string[] => [
   "user: I am Ada",
   "assistant: Hello Ada.",
-  ...(isDurable ? questions.map((question) => `user: ${question}`) : []),
+  ...questions.map((question) => `user: ${question}`),
   "user: Who am I?",
 ];
 

@@ -4,7 +4,6 @@ import { expect } from "vitest";
 import type { Config } from "../../../src/config/define.ts";
 import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import type { StoredUiMessage } from "../../../src/agents/messages/ui-message.ts";
-import { onFile } from "../../harness/backends.ts";
 import { parseEvents } from "../../harness/client.ts";
 import { createGates, type Gates } from "../../harness/gates.ts";
 import { describeServer, type Options, type TestServer } from "../../harness/server.ts";
@@ -59,14 +58,14 @@ export function createPlannedModel(): PlannedModel {
 export const toAgent = (model: ScriptedModel, id: string, options: Partial<DefineAgentOptions> = {}) =>
   defineAgent({ id, instructions, model, maxRetries: 0, ...options });
 
-/** Runs a suite on the embedded backend, where turns are durable. */
+/** Runs a suite about turns. */
 export function describeTurns(
   title: string,
   config: Config,
   suite: (server: TestServer) => void,
   options: Pick<Options, "only"> = {},
 ): void {
-  describeServer(title, { config, backend: onFile(":memory:"), ...options }, suite);
+  describeServer(title, { config, ...options }, suite);
 }
 
 let ids = 0;

@@ -1,5 +1,3 @@
-import { chosenBackend } from "../../harness/backends.ts";
-
 /** In opt-in mode. `socket`: an endpoint of SPEC's rule 2, unauthenticated in both modes. */
 type Access = "closed" | "open" | "socket";
 
@@ -20,10 +18,6 @@ const row = (name: string, access: Access, status: number | number[], runs: numb
   runs,
 });
 
-/** On Restate, turns of conversations are not durable. */
-const isDurable = chosenBackend.name === "embedded";
-const respondAsync = isDurable ? 202 : 400;
-
 /** `{running}` and `{suspended}` are executions of the case's own, `{ended}` is one for all. */
 export const routes: readonly Route[] = [
   // SPEC: "Default protected execution endpoints".
@@ -41,7 +35,7 @@ export const routes: readonly Route[] = [
   // DESIGN: "`chat` is protected", and what is ours beyond the spec.
   row("POST /agents/helper/chat", "closed", 200, 1),
   // NEXT, section 6. `quiet` is a conversation in which nothing runs.
-  row("POST /agents/helper/text | respond-async", "closed", respondAsync, isDurable ? 1 : 0),
+  row("POST /agents/helper/text | respond-async", "closed", 202, 1),
   row("POST /agents/helper/text | respond-async without a conversation", "closed", 400),
   row("POST /agents/helper/object | respond-async without a conversation", "closed", 400),
   row("GET /agents/helper/chat/quiet/stream", "closed", 204),

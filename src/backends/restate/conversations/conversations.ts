@@ -2,11 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type {
   ConversationKey,
   Conversations,
+  LastTurn,
   MessageRow,
   PageOptions,
-  Turn,
   TurnOptions,
+  TurnsElsewhere,
 } from "../../../engine/conversations.ts";
+import type { JsonText } from "../../../core/json.ts";
 import {
   toKeyText,
   type ConversationFilter,
@@ -14,10 +16,12 @@ import {
   type Renaming,
   type StoredConversation,
 } from "../../../engine/stored-conversation.ts";
+import type { HeldPlace } from "./held-place.ts";
 import { listConversations } from "./list.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import type { PartialPage } from "./messages.ts";
 import type { PageInput } from "./service.ts";
+import { followAnswer } from "./sent-answer.ts";
 import { RestateTurn } from "./turn.ts";
 
 export interface ConversationsParts extends LineParts {
@@ -29,13 +33,34 @@ export interface ConversationsParts extends LineParts {
 
 /** Conversations in Restate. The object of a conversation keeps the order of its turns, on whichever replica they run. */
 export class RestateConversations implements Conversations {
-  readonly isLocal = false;
+  readonly elsewhere: TurnsElsewhere;
   readonly #parts: ConversationsParts;
   /** The conversations in whose line this replica has a place. */
   readonly #lines = new Map<string, LocalLine>();
+  /** The turns of requests that have their place, by their name, until they begin. */
+  readonly #opened = new Map<string, RestateTurn>();
+  /** The places of turns that Restate runs on this replica, by the name of the turn. */
+  readonly #held = new Map<string, HeldPlace>();
 
   constructor(parts: ConversationsParts) {
     this.#parts = parts;
+    this.elsewhere = {
+      last: async (key) => (await this.#read<LastTurn | null>(key, "last", null)) ?? undefined,
+      stop: (key, turnId) => this.#write(key, "stop", turnId),
+      follow: (key, turnId, signal) => this.#follow(key, turnId, signal),
+    };
+  }
+
+  /** Takes the turn of a request that has its place, and is about to begin. */
+  take(turnId: string): RestateTurn {
+    const turn = this.#opened.get(turnId)!; // opened before
+    this.#opened.delete(turnId);
+    return turn;
+  }
+  /** Keeps the place of a turn that Restate runs here, for `open`. Returns the release. */
+  hold(turnId: string, place: HeldPlace): () => void {
+    this.#held.set(turnId, place);
+    return () => void this.#held.delete(turnId);
   }
 
   async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
@@ -44,16 +69,26 @@ export class RestateConversations implements Conversations {
     for (let before = ""; ;) {
       const { rows, texts: more } = await this.#readPart(key, { ...options, from: texts.length });
       const now = JSON.stringify(rows);
-      // A turn may change the messages between two calls. Then the page is read again.
-      texts = texts.length === 0 || now === before ? [...texts, ...more] : [];
+      // A turn may change the messages between two calls, and within one. Then the page is read again.
+      const isSame = (texts.length === 0 || now === before) && more.every((text) => text !== null);
+      texts = isSame ? [...texts, ...(more as string[])] : []; // none is null
       before = now;
-      if (texts.length === rows.length) return rows.map((row, index) => toRow(row, texts[index]!)); // one for each row
+      if (isSame && texts.length === rows.length) return rows.map((row, index) => toRow(row, texts[index]!)); // one for each row
     }
   }
 
   #readPart(key: ConversationKey, input: PageInput): Promise<PartialPage> {
-    const { client, names } = this.#parts;
-    return client.read<PartialPage>(names.conversation, toKeyText(key), "page", input);
+    return this.#read<PartialPage>(key, "page", input);
+  }
+  async #read<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
+    const { client, names, known } = this.#parts;
+    await known;
+    return client.read<T>(names.conversation, toKeyText(key), method, input);
+  }
+  async #write<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
+    const { client, names, known } = this.#parts;
+    await known;
+    return client.write<T>(names.conversation, toKeyText(key), method, input);
   }
 
   async list(filter: ConversationFilter): Promise<ConversationPage> {
@@ -62,32 +97,36 @@ export class RestateConversations implements Conversations {
   }
 
   async find(key: ConversationKey): Promise<StoredConversation | undefined> {
-    await this.#parts.known;
-    const { client, names } = this.#parts;
-    return (await client.read<StoredConversation | null>(names.conversation, toKeyText(key), "find")) ?? undefined;
+    return (await this.#read<StoredConversation | null>(key, "find", null)) ?? undefined;
   }
 
-  async rename(key: ConversationKey, renaming: Renaming): Promise<boolean> {
-    await this.#parts.known;
-    const { client, names } = this.#parts;
-    return client.write<boolean>(names.conversation, toKeyText(key), "rename", renaming);
+  rename(key: ConversationKey, renaming: Renaming): Promise<boolean> {
+    return this.#write<boolean>(key, "rename", renaming);
   }
 
-  async remove(conversation: ConversationKey): Promise<boolean> {
-    await this.#parts.known;
-    const { client, names } = this.#parts;
-    const key = toKeyText(conversation);
-    const deleted = await client.write<readonly string[] | null>(names.conversation, key, "remove", null);
+  async remove(key: ConversationKey): Promise<boolean> {
+    const deleted = await this.#write<readonly string[] | null>(key, "remove", null);
     // At once: other replicas hear of it with their next sign.
-    if (deleted) this.#lines.get(key)?.hear({ deleted });
+    if (deleted) this.#lines.get(toKeyText(key))?.hear({ deleted });
     return deleted !== null;
   }
 
-  async open(conversation: ConversationKey, { name, signal }: TurnOptions): Promise<Turn> {
+  async *#follow(key: ConversationKey, turnId: string, signal: AbortSignal): AsyncGenerator<JsonText> {
+    const isRunning = await this.#write<boolean>(key, "hear", turnId);
+    const stop = AbortSignal.any([signal, this.#parts.closed]);
+    if (isRunning) yield* followAnswer({ ...this.#parts, turnId }, stop);
+  }
+
+  async open(
+    conversation: ConversationKey,
+    { name, isNew = name === undefined, signal }: TurnOptions,
+  ): Promise<RestateTurn> {
     await this.#parts.known;
     signal.throwIfAborted();
     const key = toKeyText(conversation);
-    const place = this.#lineOf(key).add(name);
+    const held = name === undefined ? undefined : this.#held.get(name);
+    if (held) return new RestateTurn({ ...this.#parts, key, place: held, stop: signal, run: held.run });
+    const place = this.#lineOf(key).add(name, isNew);
     const leave = (): void => place.leave(signal.reason);
     signal.addEventListener("abort", leave, { once: true });
     try {
@@ -96,7 +135,10 @@ export class RestateConversations implements Conversations {
       signal.removeEventListener("abort", leave);
     }
     signal.throwIfAborted(); // aborted as the turn was granted
-    return new RestateTurn({ ...this.#parts, key, place, stop: signal });
+    const turn = new RestateTurn({ ...this.#parts, key, place, stop: signal, run: 1 });
+    if (name !== undefined && isNew) this.#opened.set(name, turn);
+    if (name !== undefined && isNew) void place.left.then(() => this.#opened.delete(name));
+    return turn;
   }
 
   #lineOf(key: string): LocalLine {

@@ -2,6 +2,7 @@ import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restated
 import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { StoredLine } from "./line.ts";
+import type { LineTurn, TurnOrders } from "./line-turn.ts";
 
 /**
  * The state of a conversation's object, beside its messages (`messages`) and its line (`line`):
@@ -56,6 +57,14 @@ export function createInfo({ names, calls, keptMs }: InfoParts) {
   const tellLater = (context: ObjectContext, method: string, ms: number): Promise<InvocationId> =>
     calls.send(context, { service: names.conversation, key: context.key, method }, null, ms);
 
+  /** Ends a turn that has begun: its runner and its readers are told, and its records are removed. */
+  function endTurn(context: ObjectContext, turnId = "", { orders, records, isHeard }: LineTurn): void {
+    const news: TurnOrders = { isOver: true, isDeleted: true };
+    if (orders) context.resolveAwakeable(orders.awakeable, news);
+    calls.tell(context, { service: names.records, key: records, method: "clear" }, null);
+    if (isHeard) calls.tell(context, { service: names.answer, key: turnId, method: "close" }, null);
+  }
+
   return {
     /** Notes that a turn has stored messages. */
     async note(context: ObjectContext, messageCount: number, { title, now }: TurnFacts): Promise<void> {
@@ -95,8 +104,10 @@ export function createInfo({ names, calls, keptMs }: InfoParts) {
       cancel(context, line?.sweep);
       cancel(context, expiry);
       const ids = places.map(({ id }) => id);
-      for (const { awakeable } of places)
+      for (const { name, awakeable, turn } of places) {
         if (awakeable !== undefined) context.resolveAwakeable(awakeable, { deleted: ids });
+        if (turn) endTurn(context, name, turn);
+      }
       if (ids.length > 0) {
         context.set("deleted", ids);
         await tellLater(context, "forget", toldMs);

@@ -1,5 +1,7 @@
+import type { LineTurn, TurnOrders } from "./line-turn.ts";
+
 /** A place in the line of turns of one conversation, as the conversation's object stores it. */
-interface StoredPlace {
+export interface StoredPlace {
   readonly id: string;
   /** The name of a turn that may run again. */
   readonly name?: string | undefined;
@@ -9,6 +11,8 @@ interface StoredPlace {
   awakeable?: string | undefined;
   /** The number of the last store, by which a repeated call is recognised. */
   stored?: number | undefined;
+  /** The turn, once it has begun: a crash of its replica does not end it. */
+  turn?: LineTurn | undefined;
 }
 export interface StoredLine {
   readonly places: StoredPlace[];
@@ -19,6 +23,8 @@ export interface StoredLine {
 /** The changes of one replica, applied in this order. */
 export interface SyncInput {
   readonly leave: readonly string[];
+  /** Places with a turn that has begun, which Restate is to continue. */
+  readonly handOver?: readonly string[] | undefined;
   readonly enter: readonly NewPlace[];
   /** The other places of the replica, which it still needs. */
   readonly keep: readonly string[];
@@ -26,6 +32,8 @@ export interface SyncInput {
 interface NewPlace {
   readonly id: string;
   readonly name?: string | undefined;
+  /** True if it is refused when too many wait. @default true without a name */
+  readonly isNew?: boolean | undefined;
   /** An earlier call had the same place, and its answer was not received. */
   readonly isRetry?: boolean | undefined;
 }
@@ -57,22 +65,36 @@ const maxMissed = 3;
  * L1. The first place has the turn. Only that place may store messages.
  * L2. A place that is dropped never comes back, so its id is the fence against a replica that was stopped and continues.
  * L3. Time is counted in sweeps, and no clock is read: while Restate is down, no place expires.
+ * L4. A place with a turn that has begun is not dropped: Restate runs the turn from then on, in a place with another id. It
+ *     stays until the turn has ended.
  */
 export class Line {
   readonly #stored: StoredLine;
-  readonly #resolve: (awakeable: string, news: LineNews) => void;
+  readonly #resolve: ResolveNews;
+  readonly #newId: () => string;
+  /** The places with a turn that were left, and those whose turn Restate is to run, since the line was read. */
+  readonly ended: StoredPlace[] = [];
+  readonly handedOver: StoredPlace[] = [];
 
-  constructor(stored: StoredLine | null, resolve: (awakeable: string, news: LineNews) => void) {
+  constructor(stored: StoredLine | null, resolve: ResolveNews, newId: () => string) {
     this.#stored = stored ?? { places: [] };
     this.#resolve = resolve;
+    this.#newId = newId;
   }
 
   get head(): StoredPlace | undefined {
     return this.#stored.places[0];
   }
 
-  sync({ leave, enter, keep }: SyncInput): LineNews {
-    this.#drop(({ id }) => leave.includes(id));
+  /** The turn that runs. */
+  get running(): StoredPlace | undefined {
+    return this.head?.turn && this.head;
+  }
+
+  sync({ leave, handOver = [], enter, keep }: SyncInput): LineNews {
+    this.leave(leave);
+    for (const place of this.#stored.places) if (place.turn && handOver.includes(place.id)) this.#handOver(place);
+    this.leave(handOver); // those whose turn has not begun
     const entered = enter.map((place) => ({ id: place.id, result: this.#enter(place) }));
     for (const place of this.#stored.places) if (keep.includes(place.id)) place.missed = 0;
     const withResult = (wanted: string): string[] =>
@@ -81,7 +103,12 @@ export class Line {
     return { head: this.head?.id, gone, refused: withResult("refused") };
   }
 
-  #enter({ id, name, isRetry }: NewPlace): "entered" | "refused" | "gone" {
+  /** Removes places whose turns have ended. */
+  leave(ids: readonly string[]): void {
+    this.#drop(({ id }) => ids.includes(id));
+  }
+
+  #enter({ id, name, isNew = name === undefined, isRetry }: NewPlace): "entered" | "refused" | "gone" {
     const { places } = this.#stored;
     const known = this.#find(id);
     if (known) known.missed = 0;
@@ -90,7 +117,7 @@ export class Line {
     // The place was dropped for a later run of the same turn, which must not be dropped for the earlier one.
     if (isRetry && places.some(isSame)) return "gone";
     this.#drop(isSame);
-    if (name === undefined && places.length > maxWaiting) return "refused";
+    if (isNew && places.length > maxWaiting) return "refused";
     places.push({ id, name, missed: 0 });
     return "entered";
   }
@@ -103,11 +130,42 @@ export class Line {
     place.awakeable = awakeable;
   }
 
+  /** Keeps an awakeable until there is something to tell the runner of a turn. */
+  watchOrders(id: string, orders: NonNullable<LineTurn["orders"]>): void {
+    const turn = this.#find(id)?.turn;
+    if (!turn) return this.#resolve(orders.awakeable, { isOver: true });
+    this.#tell(turn, {});
+    turn.orders = orders;
+  }
+
   /** Drops the places whose replica was not heard of for too long. A sweep that was replaced by another drops nothing. */
   sweep(invocation: string): void {
     if (this.#stored.sweep !== invocation) return;
     this.#stored.sweep = undefined;
-    this.#drop((place) => ++place.missed >= maxMissed);
+    const local = this.#stored.places.filter(({ turn }) => !turn?.isHandedOver);
+    const lost = new Set(local.filter((place) => ++place.missed >= maxMissed));
+    for (const place of lost) {
+      if (!place.turn) continue;
+      lost.delete(place);
+      place.turn.crashes++;
+      this.#handOver(place);
+    }
+    this.#drop((place) => lost.has(place));
+  }
+
+  /** Lets Restate run a turn. The replica that began it cannot store anything more. */
+  #handOver(place: StoredPlace): void {
+    const turn = place.turn!;
+    this.#tell(turn, { isOver: true });
+    const next: StoredPlace = { id: this.#newId(), name: place.name, missed: 0, turn: { ...turn, isHandedOver: true } };
+    this.#stored.places.splice(this.#stored.places.indexOf(place), 1, next);
+    this.handedOver.push(next);
+  }
+
+  /** Tells the runner of a turn, if it waits. */
+  #tell(turn: LineTurn, { isStopped, isHeard, isOver }: TurnOrders): void {
+    if (turn.orders) this.#resolve(turn.orders.awakeable, { isStopped, isHeard, isOver });
+    turn.orders = undefined;
   }
 
   /** Tells the first place that it has the turn. Returns the line to be stored, whose sweep may be missing. */
@@ -115,7 +173,14 @@ export class Line {
     const { head } = this;
     if (head?.awakeable !== undefined) this.#resolve(head.awakeable, { head: head.id });
     if (head) head.awakeable = undefined;
+    const { turn } = head ?? {};
+    if (turn?.isStopped || (turn?.isHeard && turn.orders?.isPublishing === false)) this.#tell(turn, turn);
     return this.#stored;
+  }
+
+  /** Whether a place could be lost. */
+  get needsSweep(): boolean {
+    return this.#stored.places.some(({ turn }) => !turn?.isHandedOver);
   }
 
   #find(id: string): StoredPlace | undefined {
@@ -126,9 +191,16 @@ export class Line {
     const { places } = this.#stored;
     const kept: StoredPlace[] = [];
     for (const place of places) {
-      if (!isDropped(place)) kept.push(place);
-      else if (place.awakeable !== undefined) this.#resolve(place.awakeable, { gone: [place.id] });
+      if (!isDropped(place)) {
+        kept.push(place);
+        continue;
+      }
+      if (place.awakeable !== undefined) this.#resolve(place.awakeable, { gone: [place.id] });
+      if (place.turn) this.#tell(place.turn, { isOver: true });
+      if (place.turn) this.ended.push(place);
     }
     places.splice(0, places.length, ...kept);
   }
 }
+
+type ResolveNews = (awakeable: string, news: LineNews | TurnOrders) => void;

@@ -17,12 +17,22 @@ export interface LineParts {
 export interface LocalPlace {
   readonly id: string;
   readonly name: string | undefined;
+  /** True if it belongs to a request, which can be refused. False if it belongs to a step, or to a turn that has begun. */
+  isNew: boolean;
   /** Resolves when the place has the turn. */
   readonly granted: Promise<void>;
   /** Aborted when the place has lost its turn. */
   readonly lost: AbortSignal;
   /** Leaves the line. If it has no turn yet, `granted` rejects with the reason. */
   leave(reason?: unknown): void;
+  /** Leaves the line, and lets Restate continue the turn. */
+  handOver(): void;
+  /** The place is not in the line any more: its turn has ended with the last store. */
+  ended(news: LineNews): void;
+  /** The conversation was deleted, and the place with it. */
+  drop(error: ServeError): void;
+  /** Resolves when the conversation's object knows that the place was left, or does not know of it. */
+  readonly left: Promise<void>;
 }
 
 /** The time between two signs of this replica. A place is dropped 6 s after the last one at the earliest. */
@@ -33,7 +43,7 @@ export const outageMs = 20_000;
 /** The calls in which a turn is given back. After that the sweep drops its place. */
 const maxLeaveTries = 20;
 /** The time after which a wait for the turn is sent again. */
-const watchMs = 60_000;
+export const watchMs = 60_000;
 
 /**
  * The places of this replica in the line of one conversation, in their order.
@@ -45,7 +55,7 @@ export class LocalLine {
   readonly #parts: LineParts;
   readonly #places = new Map<string, Member>();
   /** The places that leave, with the calls that may still fail. */
-  readonly #leaving = new Map<string, number>();
+  readonly #leaving = new Map<string, Leaving>();
   readonly #onIdle: () => void;
   #isSyncing = false;
   #isDue = false;
@@ -61,20 +71,32 @@ export class LocalLine {
   }
 
   /** Adds a place at the end of the line. */
-  add(name: string | undefined): LocalPlace {
-    if (name === undefined && this.#places.size > maxWaiting) throw tooMany();
-    const place = new Member(name, (reason) => this.#leave(place, reason));
+  add(name: string | undefined, isNew: boolean): LocalPlace {
+    if (isNew && this.#places.size > maxWaiting) throw tooMany();
+    const place = new Member(name, isNew, {
+      leave: (reason) => this.#leave(place, reason, false),
+      handOver: () => this.#leave(place, undefined, true),
+      ended: (news) => this.#end(place, news),
+      drop: (error) => this.#remove(place.id, error),
+    });
     this.#places.set(place.id, place);
     void this.#sync();
     return place;
   }
 
-  #leave(place: Member, reason: unknown): void {
+  #leave(place: Member, reason: unknown, isUnfinished: boolean): void {
     if (!this.#places.delete(place.id)) return;
     place.end(reason);
-    if (!place.isSent) return;
-    this.#leaving.set(place.id, maxLeaveTries);
+    if (!place.isSent) return place.forget();
+    this.#leaving.set(place.id, { tries: maxLeaveTries, isUnfinished, place });
     void this.#sync();
+  }
+
+  #end(place: Member, news: LineNews): void {
+    this.#places.delete(place.id);
+    place.forget();
+    this.hear(news);
+    if (this.#isEmpty) void this.#sync();
   }
 
   get #isEmpty(): boolean {
@@ -101,10 +123,13 @@ export class LocalLine {
     const { client, names } = this.#parts;
     const places = [...this.#places.values()];
     const entering = places.filter(({ isIn }) => !isIn);
-    const leaving = [...this.#leaving.keys()];
+    const leaving = [...this.#leaving];
+    const idsOf = (isWanted: boolean): string[] =>
+      leaving.filter(([, { isUnfinished }]) => isUnfinished === isWanted).map(([id]) => id);
     const input: SyncInput = {
-      leave: leaving,
-      enter: entering.map(({ id, name, isSent }) => ({ id, name, isRetry: isSent })),
+      leave: idsOf(false),
+      handOver: idsOf(true),
+      enter: entering.map(({ id, name, isNew, isSent }) => ({ id, name, isNew, isRetry: isSent })),
       keep: places.filter(({ isIn }) => isIn).map(({ id }) => id),
     };
     for (const place of entering) place.isSent = true;
@@ -114,7 +139,10 @@ export class LocalLine {
       const news = await client.write<LineNews>(names.conversation, this.#key, "sync", input, limitMs);
       this.#failingSince = undefined;
       for (const place of entering) place.isIn = true;
-      for (const id of leaving) this.#leaving.delete(id);
+      for (const [id, { place }] of leaving) {
+        this.#leaving.delete(id);
+        place.forget();
+      }
       this.hear(news);
       return true;
     } catch (error) {
@@ -127,19 +155,18 @@ export class LocalLine {
     }
   }
 
-  #countTries(leaving: readonly string[]): void {
-    for (const id of leaving) {
-      const left = this.#leaving.get(id)! - 1;
-      if (left > 0) this.#leaving.set(id, left);
-      else this.#leaving.delete(id);
+  #countTries(leaving: readonly (readonly [string, Leaving])[]): void {
+    for (const [id, one] of leaving) {
+      one.place.forget(); // its sweep drops it, or hands it over
+      if (--one.tries === 0) this.#leaving.delete(id);
     }
   }
 
   /** Refuses a request that has no turn yet. A step of an execution tries again. */
   #giveUp(place: Member, error: unknown): void {
-    if (place.name !== undefined || !this.#places.delete(place.id)) return;
+    if (!place.isNew || !this.#places.delete(place.id)) return;
     place.end(error);
-    this.#leaving.set(place.id, 1); // the call may have been received
+    this.#leaving.set(place.id, { tries: 1, isUnfinished: false, place }); // the call may have been received
   }
 
   /** Takes note of a change of the line. */
@@ -155,6 +182,7 @@ export class LocalLine {
     const place = this.#places.get(id);
     this.#places.delete(id);
     place?.end(error);
+    place?.forget();
     place?.lose(error);
   }
 
@@ -181,10 +209,21 @@ export class LocalLine {
   }
 }
 
+/** A place that leaves, and the calls that may still fail. */
+interface Leaving {
+  tries: number;
+  readonly isUnfinished: boolean;
+  readonly place: Member;
+}
+
 class Member implements LocalPlace {
   readonly id: string = newId();
   readonly name: string | undefined;
-  readonly leave: (reason?: unknown) => void;
+  isNew: boolean;
+  readonly leave: LocalPlace["leave"];
+  readonly handOver: LocalPlace["handOver"];
+  readonly ended: LocalPlace["ended"];
+  readonly drop: LocalPlace["drop"];
   /** A call with the place was sent. */
   isSent = false;
   /** The place is in the line, as far as is known here. */
@@ -193,12 +232,29 @@ class Member implements LocalPlace {
   readonly #granted = Promise.withResolvers<void>();
   readonly #lost = new AbortController();
 
-  constructor(name: string | undefined, leave: (reason?: unknown) => void) {
+  readonly #left = Promise.withResolvers<void>();
+
+  constructor(
+    name: string | undefined,
+    isNew: boolean,
+    { leave, handOver, ended, drop }: Pick<LocalPlace, "leave" | "handOver" | "ended" | "drop">,
+  ) {
     this.name = name;
+    this.isNew = isNew;
     this.leave = leave;
+    this.handOver = handOver;
+    this.ended = ended;
+    this.drop = drop;
     this.#granted.promise.catch(() => {}); // reported to the caller, if it still waits
   }
 
+  get left(): Promise<void> {
+    return this.#left.promise;
+  }
+  /** The place is not in the line any more, as far as can be known here. */
+  forget(): void {
+    this.#left.resolve();
+  }
   get granted(): Promise<void> {
     return this.#granted.promise;
   }

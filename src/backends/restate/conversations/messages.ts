@@ -101,7 +101,8 @@ const batchBytes = 8_388_608;
 /** Some texts of a page of messages. */
 export interface PartialPage {
   readonly rows: readonly PagePlace[];
-  readonly texts: readonly string[];
+  /** Null: a turn has removed the message meanwhile. */
+  readonly texts: readonly (string | null)[];
 }
 /** A message of a page. Its text is that of the model messages if it is old, or else of the UI message. */
 interface PagePlace extends TextPlace {
@@ -125,7 +126,7 @@ export async function readPage(
   );
   const { rows } = page;
   const keys = toBatch(rows.slice(from)).map(({ number, isOld }) => (isOld ? modelsKey : uiKey)(number));
-  return { rows, texts: await readTexts(sdk, context, keys) };
+  return { rows, texts: await readAll<string>(sdk, context, keys) };
 }
 
 async function readTexts(sdk: RestateSdk, context: ObjectSharedContext, keys: readonly string[]): Promise<string[]> {

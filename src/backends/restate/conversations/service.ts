@@ -4,13 +4,15 @@ import type {
   ObjectSharedContext,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
-import type { PageOptions, StoredMessage } from "../../../engine/conversations.ts";
-import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
+import type { LastTurn, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { Execution } from "../../../engine/execution.ts";
 import type { Retention } from "../../../engine/retention.ts";
+import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { createInfo, findDeleted, readConversation, type TurnFacts } from "./info.ts";
-import { Line, sweepMs, type LineNews, type StoredLine, type SyncInput } from "./line.ts";
+import { Line, sweepMs, type LineNews, type StoredLine, type StoredPlace, type SyncInput } from "./line.ts";
+import { countRun, toTurn, type LineTurn, type TurnRun } from "./line-turn.ts";
 import {
   readHistory,
   readModels,
@@ -45,28 +47,105 @@ export interface PageInput extends PageOptions {
 export interface StoreInput extends PlaceInput {
   /** Counts the stores of one turn. */
   readonly number: number;
-  readonly messages: readonly StoredMessage[];
+  /** Undefined: none is stored, and none is removed. */
+  readonly messages?: readonly StoredMessage[] | undefined;
   readonly facts: TurnFacts;
+  /** The turn that begins with it. Its execution is here, or was kept before. */
+  readonly begins?: { readonly turn: Parameters<typeof toTurn>[0]; readonly execution?: Execution } | undefined;
+  /** True if the turn ends with it. */
+  readonly isLast?: boolean | undefined;
+}
+export interface KeepInput extends Pick<PlaceInput, "id"> {
+  readonly execution: Execution;
 }
 interface WatchInput {
   readonly id: string;
   readonly awakeable: string;
 }
+export interface StartInput extends Pick<PlaceInput, "id"> {
+  /** The number of records that were found. */
+  readonly recorded: number;
+}
+/** The last turn that has ended. */
+interface EndedTurn extends LastTurn {
+  /** Its place. */
+  readonly place: string;
+}
+/** The turn that Restate is to run. */
+export interface RunInput {
+  /** The conversation. */
+  readonly key: string;
+  /** The place of the turn. */
+  readonly id: string;
+  readonly turnId: string;
+  readonly workflowId: string;
+  /** The key of the object that has the records of the turn. */
+  readonly records: string;
+  /** The time at which its replica was given up. */
+  readonly at: number;
+}
 
-/** The object of one conversation: its line of turns, and its messages. Every handler is short. */
+/** The time in which the runner of a turn publishes the rest of its answer. */
+const publishMs = 5_000;
+
+/**
+ * The object of one conversation: its line of turns, and its messages. Every handler is short. Beside the keys of its messages
+ * it has `line`, `execution` (of the turn that has begun), `last` (the last turn that has ended) and the keys of `info`.
+ */
 export function createConversation(parts: ConversationParts): VirtualObjectDefinition<string, unknown> {
   const { sdk, names, calls, retention } = parts;
   const info = createInfo({ names, calls, keptMs: retention.conversationsMs });
 
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
     const { places, sweep } = line.settle();
-    if (places.length === 0) {
+    if (line.ended.length + line.handedOver.length > 0) await finishTurns(context, line);
+    if (!line.needsSweep && sweep !== undefined) {
       // Without it, a sweep would be left behind when the last replica is stopped.
-      if (sweep !== undefined) context.invocation(sweep as InvocationId).cancel();
-      return context.clear("line");
+      context.invocation(sweep as InvocationId).cancel();
     }
+    if (places.length === 0) return context.clear("line");
+    if (!line.needsSweep) return context.set<StoredLine>("line", { places });
     const target = { service: names.conversation, key: context.key, method: "sweep" };
     context.set<StoredLine>("line", { places, sweep: sweep ?? (await calls.send(context, target, null, sweepMs)) });
+  }
+
+  /** Forgets turns that have ended, and lets Restate run those whose replica is gone. */
+  async function finishTurns(context: ObjectContext, { ended, handedOver }: Line): Promise<void> {
+    const at = await context.date.now();
+    for (const { id, name = "", turn } of ended) {
+      if (!turn) continue;
+      const { answerId, questionId, records, isHeard } = turn;
+      context.clear("execution");
+      context.set<EndedTurn>("last", { id: name, place: id, answerId, questionId, endedAt: at });
+      calls.tell(context, { service: names.records, key: records, method: "clear" }, null);
+      if (isHeard) calls.tell(context, { service: names.answer, key: name, method: "close" }, null, publishMs);
+    }
+    for (const { id, name: turnId = "", turn } of handedOver) {
+      if (!turn) continue;
+      const { workflowId, records } = turn;
+      const input: RunInput = { key: context.key, id, turnId, workflowId, records, at };
+      calls.tell(context, { service: names.turn, key: turnId, method: "run" }, input);
+      cut(context, turnId, turn, turn.runs + 1);
+    }
+  }
+
+  /** Ends the streams of the readers of an earlier run. */
+  function cut(context: ObjectContext, turnId: string, { isHeard }: LineTurn, run: number): void {
+    if (isHeard) calls.tell(context, { service: names.answer, key: turnId, method: "cut" }, run);
+  }
+
+  /** Changes the turn of a place, if it has one. */
+  async function changeTurn<T>(
+    context: ObjectContext,
+    isMeant: (place: StoredPlace) => boolean,
+    change: (turn: LineTurn, turnId: string) => T,
+  ): Promise<T | null> {
+    const line = await readLine(context);
+    const { running } = line;
+    if (!running?.turn || !isMeant(running)) return null;
+    const result = change(running.turn, running.name ?? "");
+    await writeLine(context, line);
+    return result;
   }
 
   return sdk.object({
@@ -105,17 +184,33 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
         return head?.id === id ? readModels(sdk, context, numbers) : null;
       },
 
-      /** Resolves to false if the place does not have the turn. */
-      async store(context: ObjectContext, { id, until, number, messages, facts }: StoreInput): Promise<boolean> {
+      /** Keeps the execution of a turn that is about to begin. Resolves to false if the place does not have the turn. */
+      async keep(context: ObjectContext, { id, execution }: KeepInput): Promise<boolean> {
+        const { head } = await readLine(context);
+        if (head?.id === id) context.set("execution", execution);
+        return head?.id === id;
+      },
+
+      /** Resolves to null if the place does not have the turn. */
+      async store(context: ObjectContext, input: StoreInput): Promise<LineNews | null> {
+        const { id, until, number, messages, facts, begins, isLast } = input;
         const line = await readLine(context);
         const { head } = line;
-        if (head?.id !== id) return false;
-        if (number <= (head.stored ?? 0)) return true; // sent again, or late
-        const count = await replaceMessages(sdk, context, { name: head.name, until }, messages);
-        await info.note(context, count, facts);
+        if (head?.id !== id) {
+          const last = await context.get<EndedTurn>("last");
+          return last?.place === id ? {} : null; // sent again
+        }
+        if (number <= (head.stored ?? 0)) return {}; // sent again, or late
+        if (messages) {
+          const count = await replaceMessages(sdk, context, { name: head.name, until }, messages);
+          await info.note(context, count, facts);
+        }
         head.stored = number;
+        if (begins) head.turn = toTurn(begins.turn);
+        if (begins?.execution) context.set("execution", begins.execution);
+        if (isLast && head.turn) line.leave([id]);
         await writeLine(context, line);
-        return true;
+        return { head: line.head?.id };
       },
 
       rename: (context: ObjectContext, renaming: Renaming): Promise<boolean> => info.rename(context, renaming),
@@ -134,6 +229,75 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
           (await findDeleted(context, [id])).length > 0,
       ),
 
+      /** Keeps an awakeable until there is something to tell the runner of a turn. */
+      async orders(
+        context: ObjectContext,
+        { id, ...orders }: WatchInput & { readonly isPublishing: boolean },
+      ): Promise<void> {
+        const line = await readLine(context);
+        line.watchOrders(id, orders);
+        await writeLine(context, line);
+      },
+
+      /** Stops a turn. Resolves to false if it has ended. */
+      stop: async (context: ObjectContext, turnId: string): Promise<boolean> =>
+        (await changeTurn(
+          context,
+          ({ name }) => name === turnId,
+          (turn) => (turn.isStopped = true),
+        )) ?? false,
+
+      /** A replica that does not run a turn has a reader. Resolves to false if it has ended. */
+      hear: async (context: ObjectContext, turnId: string): Promise<boolean> =>
+        (await changeTurn(
+          context,
+          ({ name }) => name === turnId,
+          (turn) => (turn.isHeard = true),
+        )) ?? false,
+
+      /** Restate runs a turn, on a replica. Null: the turn has ended. */
+      start: (context: ObjectContext, { id, recorded }: StartInput): Promise<TurnRun | null> =>
+        changeTurn(
+          context,
+          (place) => place.id === id,
+          (turn, turnId) => {
+            const run = countRun(turn, recorded);
+            cut(context, turnId, turn, run.run);
+            return run;
+          },
+        ),
+
+      /** A living process was cut off from a run: its interruption is not a crash. */
+      released: async (context: ObjectContext, id: string): Promise<void> =>
+        void (await changeTurn(
+          context,
+          (place) => place.id === id,
+          (turn) => turn.crashes--,
+        )),
+
+      /** The turn of a place has ended. */
+      async end(context: ObjectContext, id: string): Promise<void> {
+        const line = await readLine(context);
+        line.leave([id]);
+        await writeLine(context, line);
+      },
+
+      /** The execution of a turn; null if it has ended. */
+      execution: sdk.handlers.object.shared(
+        reading,
+        async (context: ObjectSharedContext, id: string): Promise<Execution | null> => {
+          const line = await context.get<StoredLine>("line");
+          return line?.places[0]?.id === id ? context.get<Execution>("execution") : null;
+        },
+      ),
+
+      /** The turn that runs, or the last one that has ended. */
+      last: sdk.handlers.object.shared(reading, async (context: ObjectSharedContext): Promise<LastTurn | null> => {
+        const { turn, name: id = "" } = (await context.get<StoredLine>("line"))?.places[0] ?? {};
+        if (turn) return { id, answerId: turn.answerId, questionId: turn.questionId };
+        return context.get<EndedTurn>("last");
+      }),
+
       page: sdk.handlers.object.shared(
         reading,
         (context: ObjectSharedContext, { from, ...options }: PageInput): Promise<PartialPage> =>
@@ -143,5 +307,11 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
   });
 }
 
-const readLine = async (context: ObjectContext): Promise<Line> =>
-  new Line(await context.get<StoredLine>("line"), (awakeable, news) => context.resolveAwakeable(awakeable, news));
+async function readLine(context: ObjectContext): Promise<Line> {
+  const stored = await context.get<StoredLine>("line");
+  return new Line(
+    stored,
+    (awakeable, news) => context.resolveAwakeable(awakeable, news),
+    () => context.rand.uuidv4(),
+  );
+}

@@ -1,12 +1,31 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../../core/error.ts";
-import type { AdmitHistory, History, StoredMessage, StoreOptions, Turn } from "../../../engine/conversations.ts";
+import { within } from "../../../core/within.ts";
+import type {
+  AdmitHistory,
+  History,
+  StoredMessage,
+  StoreOptions,
+  Turn,
+  TurnListener,
+} from "../../../engine/conversations.ts";
+import type { Execution } from "../../../engine/execution.ts";
+import { deletedConversation } from "../../../engine/stored-conversation.ts";
+import type { OrdersInput } from "../wait.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
-import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
-import { deletedConversation } from "../../../engine/stored-conversation.ts";
+import type { LineNews } from "./line.ts";
+import type { TurnOrders } from "./line-turn.ts";
+import { lostTurn, outageMs, watchMs, type LocalPlace } from "./local-line.ts";
 import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
-import type { HistoryInput, ModelsInput, StoreInput } from "./service.ts";
+import { publishAnswer } from "./sent-answer.ts";
+import type { HistoryInput, KeepInput, ModelsInput, StoreInput } from "./service.ts";
+
+/** A turn that is about to begin. */
+type BeginTurn = NonNullable<StoreInput["begins"]>["turn"] & { readonly execution: Execution };
+
+/** A longer input is sent by itself: the message of the user has the same files twice more. */
+const maxInlineInput = 1_000_000;
 
 interface TurnParts {
   readonly client: RestateClient;
@@ -17,23 +36,50 @@ interface TurnParts {
   readonly maxBytes: number;
   /** The signal of the call. */
   readonly stop: AbortSignal;
+  /** The number of the run of the turn. */
+  readonly run: number;
 }
 
 /** Restate drops the connection for a message of more than 32 MiB. */
 const maxStoreBytes = 30_000_000;
+/** The time for which a turn that ends waits until the other replicas know it. */
+const leaveMs = 1_000;
 
 /** A turn that this replica has, until it closes it or loses it. */
 export class RestateTurn implements Turn {
   readonly #parts: TurnParts;
+  readonly #over = new AbortController();
   #stores = 0;
+  /** True if the turn is known to Restate, so that it continues after a crash. */
+  #isBegun: boolean;
   #stored: Promise<unknown> = Promise.resolve();
+  /** The turn that begins with the next store. */
+  #beginning: NonNullable<StoreInput["begins"]> | undefined;
 
   constructor(parts: TurnParts) {
     this.#parts = parts;
+    this.#isBegun = parts.run > 1;
   }
 
   get signal(): AbortSignal {
     return this.#parts.place.lost;
+  }
+
+  /** Begins the turn, together with what `write` stores. From then on, a crash of this replica does not end it. */
+  async begin(turn: BeginTurn, write: () => Promise<void>): Promise<void> {
+    const { execution, ...rest } = turn;
+    let begins: NonNullable<StoreInput["begins"]> = { turn: rest, execution };
+    if (execution.input.length > maxInlineInput) {
+      const isKept = await this.#call<boolean>("keep", { id: this.#parts.place.id, execution });
+      if (!isKept) throw await this.#toLoss();
+      begins = { turn: rest };
+    }
+    this.#beginning = begins;
+    await write();
+    await this.#stored; // rejects if it could not be stored
+    if (this.#beginning) await this.#store({}, {}); // there was nothing to store
+    this.#parts.place.isNew = false;
+    this.#isBegun = true;
   }
 
   async history(until?: string, admit?: AdmitHistory): Promise<History> {
@@ -54,18 +100,27 @@ export class RestateTurn implements Turn {
     return { stored, found, omitted, messages };
   }
 
-  store(messages: readonly StoredMessage[], until?: string, { title = "" }: StoreOptions = {}): Promise<void> {
-    const storing = this.#store(messages, until, title);
-    this.#stored = storing.catch(() => {});
+  store(messages: readonly StoredMessage[], until?: string, options: StoreOptions = {}): Promise<void> {
+    const storing = this.#store({ messages, until }, options);
+    // A turn whose question could not be stored has not begun.
+    this.#stored = this.#beginning ? storing : storing.catch(() => {});
+    this.#stored.catch(() => {}); // it is awaited by `begin`
     return storing;
   }
 
-  async #store(messages: readonly StoredMessage[], until: string | undefined, title: string): Promise<void> {
-    refuseLarge(messages);
-    const { id } = this.#parts.place;
+  async #store(
+    { messages, until }: Pick<StoreInput, "messages" | "until">,
+    { isLast, title = "" }: StoreOptions,
+  ): Promise<void> {
+    if (messages) refuseLarge(messages);
+    const { place } = this.#parts;
+    const begins = this.#beginning;
     const facts = { title, now: Date.now() };
-    const isStored = await this.#call<boolean>("store", { id, until, number: ++this.#stores, messages, facts });
-    if (!isStored) throw await this.#toLoss();
+    const input: StoreInput = { id: place.id, until, number: ++this.#stores, messages, facts, begins, isLast };
+    const news = await this.#call<LineNews | null>("store", input);
+    if (!news) throw await this.#toLoss();
+    this.#beginning = undefined;
+    if (isLast && this.#isBegun) place.ended(news);
   }
 
   /** The error of a turn that its place does not have any more. */
@@ -76,23 +131,54 @@ export class RestateTurn implements Turn {
   }
 
   /** Calls the conversation's object, and tries again through an outage. A step of an execution is durable: it has no limit. */
-  async #call<T>(method: string, input: HistoryInput | ModelsInput | StoreInput): Promise<T> {
+  async #call<T>(method: string, input: HistoryInput | ModelsInput | StoreInput | KeepInput): Promise<T> {
     const { client, names, key, place, stop } = this.#parts;
-    const until = performance.now() + (place.name === undefined ? outageMs : Infinity);
+    const until = performance.now() + (place.isNew ? outageMs : Infinity);
     for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {
       try {
         return await client.write<T>(names.conversation, key, method, input);
       } catch (error) {
-        if (stop.aborted || performance.now() + pauseMs > until) throw error;
+        if ((stop.aborted && !this.#isBegun) || performance.now() + pauseMs > until) throw error;
         if (place.lost.aborted) throw place.lost.reason;
       }
-      await sleep(pauseMs);
+      await sleep(pauseMs, undefined, { ref: false });
     }
   }
 
-  close(): void {
-    // The next turn must see what is being stored.
-    void this.#stored.then(() => this.#parts.place.leave());
+  async close(isUnfinished = false): Promise<void> {
+    const { place } = this.#parts;
+    await this.#stored.catch(() => {}); // the next turn must see what is being stored
+    if (isUnfinished) this.#over.abort();
+    if (isUnfinished) place.handOver();
+    else place.leave();
+    await within(leaveMs, place.left, { onLate: () => {}, keepAlive: false });
+  }
+
+  /** Hears of stops and of readers on other replicas. Without `this`: it is called as a function. */
+  readonly listen = (listener: TurnListener): void => {
+    void this.#listen(listener);
+  };
+
+  async #listen(listener: TurnListener): Promise<void> {
+    const { client, names, key, place, run } = this.#parts;
+    const over = AbortSignal.any([this.#over.signal, place.lost]);
+    void place.left.then(() => this.#over.abort());
+    let isPublishing = false;
+    while (!over.aborted) {
+      const input: OrdersInput = { key, id: place.id, isPublishing };
+      const stop = AbortSignal.any([over, AbortSignal.timeout(watchMs)]);
+      const orders = await client.wait<TurnOrders>(names.wait, "orders", input, stop).catch(() => undefined);
+      if (orders?.isDeleted) place.drop(deletedConversation());
+      if (orders?.isOver) return;
+      if (orders?.isStopped) listener.stop();
+      if (orders?.isHeard && !isPublishing) {
+        isPublishing = true;
+        const publication = { client, names, turnId: place.name ?? "", run, signal: place.lost };
+        void publishAnswer(listener.follow(place.lost), publication);
+      }
+      if (orders?.isStopped) return;
+      if (!orders && !over.aborted) await sleep(500, undefined, { ref: false });
+    }
   }
 }
 

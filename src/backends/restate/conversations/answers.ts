@@ -1,0 +1,126 @@
+import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { JsonText } from "../../../core/json.ts";
+import { reading, shortHandlers } from "../calls.ts";
+import type { ConversationParts } from "./service.ts";
+
+/** A place in the answer of one run of a turn. */
+export interface AnswerPlace {
+  /** The run. Undefined: the current one. */
+  readonly run?: number | undefined;
+  /** The number of batches that were read. */
+  readonly from: number;
+}
+export interface PublishInput {
+  readonly run: number;
+  /** The number of the batch. */
+  readonly number: number;
+  readonly texts: readonly JsonText[];
+  /** Set with the last batch. */
+  readonly end?: AnswerEnd | undefined;
+}
+/** The end of an answer. `failure` is the error before its first part. */
+export interface AnswerEnd {
+  readonly failure?: { readonly status: number; readonly message: string } | undefined;
+}
+/** Some batches of an answer. */
+export interface AnswerPage {
+  readonly run: number;
+  readonly batches: readonly (readonly JsonText[])[];
+  /** Set if there are no more batches, and none will come. */
+  readonly end?: AnswerEnd | undefined;
+  /** The run of the reader was interrupted. */
+  readonly isCut?: boolean | undefined;
+}
+interface StoredAnswer {
+  readonly run: number;
+  readonly count: number;
+  readonly end?: AnswerEnd | undefined;
+  /** The awakeables of readers. */
+  readonly waiting: readonly string[];
+}
+interface WatchInput extends AnswerPlace {
+  readonly awakeable: string;
+}
+
+/** The most batches of a page: a batch has about 1 MB at most. */
+const mostBatches = 8;
+/** The time for which an answer can be read after its end. */
+const keptMs = 60_000;
+const toBatchKey = (number: number): string => `b${number}`;
+const none: StoredAnswer = { run: 0, count: 0, waiting: [] };
+
+/**
+ * The answer of one turn, for readers of replicas that do not run it. It is published only if there are such readers.
+ *
+ * A1. It has the batches of one run. A later run replaces them, and an earlier one cannot add to them.
+ * A2. It is removed some time after its end.
+ */
+export function createAnswers({ sdk, names, calls }: ConversationParts): VirtualObjectDefinition<string, unknown> {
+  function write(context: ObjectContext, before: StoredAnswer, next: Omit<StoredAnswer, "waiting">): void {
+    for (const awakeable of before.waiting) context.resolveAwakeable(awakeable, null);
+    context.set<StoredAnswer>("answer", { ...next, waiting: [] });
+    const target = { service: names.answer, key: context.key, method: "clear" };
+    if (next.end && !before.end) calls.tell(context, target, null, keptMs);
+  }
+  /** Begins the answer of a later run. */
+  function restart(context: ObjectContext, before: StoredAnswer, run: number): StoredAnswer {
+    for (let number = 0; number < before.count; number++) context.clear(toBatchKey(number));
+    const next = { run, count: 0, waiting: [] };
+    write(context, before, next);
+    return next;
+  }
+
+  return sdk.object({
+    name: names.answer,
+    options: shortHandlers,
+    handlers: {
+      /** Adds a batch. Returns false if there is a later run. */
+      async publish(context: ObjectContext, { run, number, texts, end }: PublishInput): Promise<boolean> {
+        const found = await read(context);
+        if (run < found.run) return false;
+        const before = run > found.run ? restart(context, found, run) : found;
+        if (number !== before.count) return true; // sent again
+        context.set(toBatchKey(number), texts);
+        write(context, before, { run, count: number + 1, end: end ?? before.end });
+        return true;
+      },
+
+      /** The run before this one was interrupted. */
+      async cut(context: ObjectContext, run: number): Promise<void> {
+        const before = await read(context);
+        if (run > before.run) restart(context, before, run);
+      },
+
+      /** The turn has ended: nothing more is published. */
+      async close(context: ObjectContext): Promise<void> {
+        const before = await read(context);
+        if (!before.end) write(context, before, { ...before, end: {} });
+      },
+
+      async watch(context: ObjectContext, { run, from, awakeable }: WatchInput): Promise<void> {
+        const found = await read(context);
+        const isNews = found.count > from || found.end || (run !== undefined && run < found.run);
+        if (isNews) context.resolveAwakeable(awakeable, null);
+        else context.set<StoredAnswer>("answer", { ...found, waiting: [...found.waiting, awakeable] });
+      },
+
+      read: sdk.handlers.object.shared(
+        reading,
+        async (context: ObjectSharedContext, { run, from }: AnswerPlace): Promise<AnswerPage> => {
+          const found = await read(context);
+          if (run !== undefined && run < found.run) return { run: found.run, batches: [], isCut: true };
+          const until = Math.min(found.count, from + mostBatches);
+          const batches: JsonText[][] = [];
+          for (let number = from; number < until; number++)
+            batches.push((await context.get<JsonText[]>(toBatchKey(number))) ?? []);
+          return { run: found.run, batches, end: until === found.count ? found.end : undefined };
+        },
+      ),
+
+      clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
+    },
+  });
+}
+
+const read = async (context: ObjectSharedContext): Promise<StoredAnswer> =>
+  (await context.get<StoredAnswer>("answer")) ?? none;

@@ -1,0 +1,190 @@
+import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock } from "../../core/clock.ts";
+import { withIds, type Logger } from "../../core/log.ts";
+import type { Begun, Program } from "../../engine/backend.ts";
+import type { TurnStart } from "../../engine/conversations.ts";
+import type { Execution } from "../../engine/execution.ts";
+import type { AttemptRecords, OpenRecords } from "../../engine/records.ts";
+import { agentOf } from "../../engine/turn-execution.ts";
+import type { Walk } from "../../engine/attempts/walk.ts";
+import type { AttemptPlan } from "../../engine/walk/decision.ts";
+import { forever, handlerReadMs, type Calls, type ServiceNames } from "./calls.ts";
+import type { RestateClient } from "./client/client.ts";
+import type { RestateConversations } from "./conversations/conversations.ts";
+import { HeldPlace } from "./conversations/held-place.ts";
+import { mostCrashes, type TurnRun } from "./conversations/line-turn.ts";
+import { lostTurn } from "./conversations/local-line.ts";
+import type { RunInput, StartInput } from "./conversations/service.ts";
+import type { Programs } from "./programs.ts";
+import { toRecordsKey } from "./records.ts";
+import type { RestateSdk } from "./sdk.ts";
+
+/** The time for which a turn whose agent no replica knows is kept. */
+const unknownMs = 10 * 60_000;
+const reportMs = 2_000;
+
+interface TurnsParts {
+  readonly client: RestateClient;
+  readonly names: ServiceNames;
+  readonly conversations: RestateConversations;
+  readonly programs: Programs;
+  readonly openRecords: OpenRecords;
+  readonly logger: Logger;
+  readonly closing: AbortSignal;
+}
+
+/**
+ * The turns of conversations that this replica runs.
+ *
+ * U1. A replica that begins a turn runs it itself, so that its client gets each word at once. The place in the line of the
+ *     conversation is its lease (`line`).
+ * U2. If it is lost, the conversation's object lets Restate run the turn. From then on, a handler of Restate has it: it is
+ *     repeated on another replica if that one is lost as well.
+ * U3. Every run goes over the same records, and the last one to open them is the only one that adds to them.
+ */
+export class RestateTurns {
+  readonly #parts: TurnsParts;
+  readonly #walks = new Set<Walk>();
+  /** The turns that Restate runs here. */
+  readonly #driven = new Set<RunInput>();
+
+  constructor(parts: TurnsParts) {
+    this.#parts = parts;
+  }
+
+  /** Begins a turn whose place is open, and runs it here. */
+  async begin(execution: Execution, program: Program, start: TurnStart, write: () => Promise<void>): Promise<Begun> {
+    const turn = this.#parts.conversations.take(execution.id);
+    const { walk, plan } = this.#createWalk(execution, program, this.#parts.openRecords);
+    const records = toRecordsKey(execution, plan.key);
+    try {
+      await turn.begin({ ...start, workflowId: execution.workflowId, records, execution }, write);
+    } catch (error) {
+      this.#release(walk);
+      throw error;
+    }
+    void this.#run(walk, plan);
+    return { created: true };
+  }
+
+  #createWalk(execution: Execution, program: Program, openRecords: OpenRecords): { walk: Walk; plan: AttemptPlan } {
+    const walk = program.createWalk(execution, {
+      readRow: () => {
+        throw new Error("A turn has no rows");
+      },
+      publishLive() {},
+      clock: systemClock,
+      slot: { lend() {}, regain: () => Promise.resolve() },
+      openRecords: (key) => openRecords(toRecordsKey(execution, key)),
+    });
+    this.#walks.add(walk);
+    const [plan] = walk.next().starts;
+    return { walk, plan: plan! }; // its program has one step
+  }
+
+  /** Runs a turn to its end. Never resolves if the server is closed before. */
+  async #run(walk: Walk, plan: AttemptPlan): Promise<void> {
+    await new Promise<void>((resolve) => walk.start(plan, () => resolve()));
+    this.#release(walk);
+  }
+
+  #release(walk: Walk): void {
+    if (this.#walks.delete(walk)) walk.release("The turn is over");
+  }
+
+  /** Runs a turn whose replica was lost. `lost` is aborted when Restate has given up this attempt. */
+  async drive(input: RunInput, lost: AbortSignal): Promise<void> {
+    const { client, names, conversations, openRecords, logger, closing } = this.#parts;
+    const { key, id, turnId, workflowId } = input;
+    if (closing.aborted) throw new Error("The server is shutting down");
+    const end = (reason: string): void =>
+      withIds(logger, { executionId: turnId }).warn(`A turn of agent ${agentOf(workflowId)} ended: ${reason}`);
+    const execution = await client.read<Execution | null>(names.conversation, key, "execution", id, handlerReadMs);
+    if (!execution) return; // it has ended
+    const program = await this.#parts.programs.find(execution);
+    if (!program) {
+      if (Date.now() - input.at < unknownMs) throw new Error(`This replica has no agent ${agentOf(workflowId)}`);
+      return end("no replica has the agent");
+    }
+    const records = await openRecords(input.records);
+    const start: StartInput = { id, recorded: records.found.size };
+    const run = await client.write<TurnRun | null>(names.conversation, key, "start", start);
+    if (!run) return;
+    if (run.crashes >= mostCrashes) return end(`interrupted ${mostCrashes} times by a crash`);
+    const over = new AbortController();
+    const giveUp = (): void => over.abort(lostTurn());
+    lost.addEventListener("abort", giveUp, { once: true });
+    if (lost.aborted) giveUp();
+    const place = new HeldPlace(
+      { id, name: turnId, run: run.run, lost: over.signal },
+      { send: () => client.write(names.conversation, key, "end", id), lose: (error) => over.abort(error) },
+    );
+    const release = conversations.hold(turnId, place);
+    const { walk, plan } = this.#createWalk(execution, program, async () => withStop(records, run));
+    this.#driven.add(input);
+    try {
+      await this.#run(walk, plan);
+    } finally {
+      lost.removeEventListener("abort", giveUp);
+      release();
+      this.#driven.delete(input);
+      if (lost.aborted && !closing.aborted) void this.#report(input);
+    }
+    // Not a result: Restate has given up this attempt.
+    if (lost.aborted) await new Promise<never>(() => {});
+  }
+
+  /** Reports that this process lives: the interruption of the turn is not a crash. */
+  async #report({ key, id }: RunInput): Promise<void> {
+    const { client, names } = this.#parts;
+    await client.write(names.conversation, key, "released", id).catch(() => {});
+  }
+
+  /** Gives up the turns of this replica. Restate continues them elsewhere. */
+  async close(): Promise<void> {
+    const reports = [...this.#driven].map((input) => this.#report(input));
+    await Promise.race([Promise.all(reports), sleep(reportMs, undefined, { ref: false })]);
+    for (const walk of this.#walks) this.#release(walk);
+  }
+}
+
+/** The records of a turn. A stop that another replica has answered is one of them. */
+const withStop = ({ found, write }: AttemptRecords, { isStopped }: TurnRun): AttemptRecords => ({
+  found: isStopped ? new Map([...found, ["stop", "true"]]) : found,
+  write,
+});
+
+interface TurnServiceParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+  readonly turns: RestateTurns;
+}
+
+/** The object that runs a turn whose replica was lost. */
+export function createTurnService({
+  sdk,
+  names,
+  calls,
+  turns,
+}: TurnServiceParts): VirtualObjectDefinition<string, unknown> {
+  return sdk.object({
+    name: names.turn,
+    options: {
+      journalRetention: 0,
+      idempotencyRetention: 0,
+      // A turn has no time limit of its own.
+      inactivityTimeout: { days: 365 },
+      abortTimeout: { minutes: 1 },
+      retryPolicy: { initialInterval: 50, maxInterval: 1000, ...forever },
+    },
+    handlers: {
+      async run(context: ObjectContext, input: RunInput): Promise<void> {
+        const { attemptCompletedSignal } = context.request();
+        await context.run("turn", () => turns.drive(input, attemptCompletedSignal));
+        calls.tell(context, { service: names.conversation, key: input.key, method: "end" }, input.id);
+      },
+    },
+  });
+}

@@ -1,0 +1,79 @@
+// A replica as a process: node turn-host.ts <name> <port> <url>. Its agent `worker` has the tools `note` and `slow`. The question
+// `work …` takes three calls of the model: the first one calls `note`, the second one `slow`, the third one says `One two.`; the
+// question `object …` is answered with an object. Every other one is answered with the messages that the model is shown. The
+// process prints its address, and a line for each call of the model and of a tool. A call waits at its gate until the process
+// reads a line with the name of the gate: `slow`, `two` or `object`.
+import { createInterface } from "node:readline";
+import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import * as v from "valibot";
+import { defineAgent, defineConfig, defineTool } from "../../src/index.ts";
+import { scriptedModel, type ScriptedAnswer } from "../../src/models.ts";
+import { restate } from "../../src/backends/restate/define.ts";
+import { toProject } from "../../src/config/load.ts";
+import { openServer } from "../../src/server/create.ts";
+
+const [name = "", port = "", url = ""] = process.argv.slice(2);
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+
+const report = (type: string, value: unknown): void => console.log(`${type} ${JSON.stringify(value)}`);
+const gates = new Map<string, PromiseWithResolvers<void>>();
+function gate(of: string): PromiseWithResolvers<void> {
+  const found = gates.get(of) ?? Promise.withResolvers<void>();
+  gates.set(of, found);
+  return found;
+}
+const lines = createInterface(process.stdin).on("line", (text) => gate(text).resolve());
+
+const inputSchema = v.object({});
+const toTool = (tool: string, run: () => Promise<unknown>) =>
+  defineTool({
+    description: `Does ${tool}`,
+    inputSchema,
+    async execute(_, { idempotencyKey }) {
+      report("tool", { tool, idempotencyKey });
+      await run();
+      return `${tool} done`;
+    },
+  });
+const tools = { note: toTool("note", async () => {}), slow: toTool("slow", () => gate("slow").promise) };
+
+async function* say(): AsyncGenerator<LanguageModelV4StreamPart> {
+  yield { type: "stream-start", warnings: [] };
+  yield { type: "text-start", id: "1" };
+  yield { type: "text-delta", id: "1", delta: "One " };
+  await gate("two").promise;
+  yield { type: "text-delta", id: "1", delta: "two." };
+  yield { type: "text-end", id: "1" };
+  const tokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 };
+  const usage = { inputTokens: tokens, outputTokens: { total: 1, text: 1, reasoning: 0 } };
+  yield { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage };
+}
+
+async function answer({ prompt, abortSignal }: LanguageModelV4CallOptions): Promise<ScriptedAnswer> {
+  const own = prompt.slice(prompt.findLastIndex(({ role }) => role === "user"));
+  const toTexts = (messages: typeof prompt): string[] =>
+    messages.flatMap(({ role, content }) =>
+      role === "system" ? [] : content.flatMap((part) => (part.type === "text" ? [part.text] : [])),
+    );
+  const [question = ""] = toTexts(own);
+  const call = own.filter(({ role }) => role === "assistant").length;
+  report("asked", { question, call });
+  abortSignal?.addEventListener("abort", () => report("aborted", { question, call }));
+  const callTool = (toolName: string) => ({ toolCalls: [{ toolName, input: {}, toolCallId: toolName }] });
+  if (question.startsWith("work")) return call === 0 ? callTool("note") : call === 1 ? callTool("slow") : say();
+  if (question.startsWith("object")) await gate("object").promise;
+  return question.startsWith("object") ? '{"n":1}' : JSON.stringify(toTexts(prompt));
+}
+const model = scriptedModel(Array.from({ length: 1_000 }, () => answer));
+const backend = restate({ ingress, admin, name, serve: { port: Number(port), url } });
+const agent = defineAgent({ id: "worker", instructions: "Work.", model, tools, maxRetries: 0 });
+const config = defineConfig({ agents: [agent], backend, server: { limits: { drainMs: 100 } } });
+const logger = { trace() {}, debug() {}, info() {}, warn: console.error, error: console.error, fatal: console.error };
+const server = openServer(toProject(config), { mode: "start", logger });
+const { url: address } = await server.listen({ port: 0 });
+await server.fetch(new Request("http://localhost/doc")); // answered when the replica is registered
+process.once("SIGTERM", () => {
+  lines.close();
+  void server.close();
+});
+report("ready", address);

@@ -1,0 +1,197 @@
+// Each of these changes makes a test of this file fail: a line that drops the place of a turn that has begun; a run that opens no
+// records; a stop that is not kept with the place; a shutdown that ends a turn; an answer that is published for one run only;
+// a lost run that ends the turn; a record that is not written again after an outage.
+import { performance } from "node:perf_hooks";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
+import { until, within } from "../harness/waiting.ts";
+import { RestateServer } from "./restate-server.ts";
+import { startTurnReplicas, type Stream, type TurnReplica } from "./turn-replicas.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+const timeout = 4 * patienceMs;
+
+/** Attaches until a stream has come to its end: one is cut when the turn is continued by another replica. */
+async function readAnswer(replica: TurnReplica, conversationId: string, after: string): Promise<Stream> {
+  let stream: Stream | undefined;
+  await until(
+    async () => {
+      stream = await replica.attach(conversationId, after);
+      await within(stream.ended, "the end of a stream");
+      return stream.events.at(-1) === "[DONE]";
+    },
+    () => `the answer: ${stream?.status} ${JSON.stringify(stream?.events)}`,
+  );
+  return stream!;
+}
+const kill = (replica: TurnReplica): void => void replica.child.removeAllListeners("exit").kill("SIGKILL");
+const toolsOf = ({ calls }: TurnReplica, tool: string): string[] => calls.filter((call) => call.startsWith(tool));
+const start = async () => {
+  const { replicas, takeOut } = await startTurnReplicas({ ingress, admin });
+  const [victim, survivor] = replicas;
+  return { victim: victim!, survivor: survivor!, takeOut };
+};
+
+describe("a turn whose replica is killed", () => {
+  it("continues elsewhere over its records, and readers there attach again", { timeout }, async () => {
+    const { victim, survivor } = await start();
+    victim.open("slow");
+    const first = await victim.chat("c", "work");
+    await until(
+      () => first.text() === "One ",
+      () => first.text(),
+    );
+    const other = await survivor.attach("c");
+    await until(
+      () => other.text() === "One ",
+      () => `${other.status} ${other.text()}`,
+    );
+    expect(other.events.slice(0, first.events.length)).toEqual(first.events);
+    const killedAt = performance.now();
+    kill(victim);
+    await survivor.called("work 2");
+    console.log(`continued ${Math.round(performance.now() - killedAt)} ms after SIGKILL`);
+    await within(other.ended, "the cut");
+    expect(other.events.at(-1)).not.toBe("[DONE]");
+    const again = await survivor.attach("c");
+    await until(
+      () => again.text() === "One ",
+      () => `${again.status} ${again.text()}`,
+    );
+    survivor.open("two");
+    await within(again.ended, "the end");
+    expect(again.text()).toBe("One two.");
+    expect(again.events.at(-1)).toBe("[DONE]");
+    expect(again.events[0].messageId).toBe(first.events[0].messageId);
+    // Two model calls and two tools were recorded.
+    expect(survivor.calls).toEqual(["work 2"]);
+    expect(await survivor.recall("c")).toEqual(["work", "One two.", "recall"]);
+    expect((await survivor.attach("c", "other")).status).toBe(200);
+    expect(survivor.complaints()).toBe("");
+  });
+
+  it("runs a tool in flight once more, with the same key", { timeout }, async () => {
+    const { victim, survivor } = await start();
+    survivor.open("two");
+    const id = await victim.begin("c", "work");
+    await victim.called("slow");
+    kill(victim);
+    await survivor.called("slow");
+    expect(toolsOf(survivor, "slow")).toEqual(toolsOf(victim, "slow"));
+    survivor.open("slow");
+    const stream = await readAnswer(survivor, "c", "question");
+    expect([stream.events[0].messageId, stream.text()]).toEqual([id, "One two."]);
+    expect(survivor.calls.map((call) => call.split("/")[0]!.split(" ")[0])).toEqual(["slow", "work"]);
+  });
+
+  it("continues if its answer is an object", { timeout }, async () => {
+    const { victim, survivor } = await start();
+    const schema = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
+    await victim.begin("c", "object", schema);
+    await victim.called("object 0");
+    kill(victim);
+    survivor.open("object");
+    await survivor.called("object 0");
+    expect(await survivor.recall("c")).toEqual(["object", '{"n":1}', "recall"]);
+  });
+
+  it("stays stopped if it was stopped while no replica ran it", { timeout }, async () => {
+    const { victim, survivor } = await start();
+    victim.open("slow");
+    const id = await victim.begin("c", "work");
+    await victim.called("work 2");
+    kill(victim);
+    expect(await survivor.stop("c")).toEqual({ status: 200, data: { stopped: true, messageId: id } });
+    // It waits for the turn before. Its two recorded calls are stored, and the third one is not asked again.
+    expect(await survivor.recall("c")).toEqual(["work", "recall"]);
+    expect(survivor.calls).toEqual(["recall 0"]);
+  });
+
+  it("ends after three crashes without a new record", { timeout: 2 * timeout }, async () => {
+    const { replicas } = await startTurnReplicas({ ingress, admin }, 4);
+    const [first, ...others] = replicas;
+    await first!.begin("c", "work");
+    await first!.called("slow");
+    kill(first!);
+    for (let crashes = 1; crashes < 3; crashes++) {
+      const running = (): TurnReplica | undefined =>
+        others.find(({ child, calls }) => !child.killed && calls.length > 0);
+      await until(() => running() !== undefined, "the next run");
+      kill(running()!);
+    }
+    const last = others.find(({ child }) => !child.killed)!;
+    expect(await last.recall("c")).toEqual(["work", "recall"]);
+    expect(last.calls).toEqual(["recall 0"]);
+  });
+});
+
+describe("a turn that another replica runs", () => {
+  it("is stopped by a request to any replica", { timeout }, async () => {
+    const { victim: runner, survivor: other } = await start();
+    runner.open("slow");
+    const stream = await runner.chat("c", "work");
+    await until(
+      () => stream.text() === "One ",
+      () => stream.text(),
+    );
+    expect(await other.stop("c", "another")).toMatchObject({ status: 409 });
+    const { messageId } = stream.events[0];
+    expect(await other.stop("c", "work-id")).toEqual({ status: 200, data: { stopped: true, messageId } });
+    await within(stream.ended, "the end");
+    expect(stream.events.at(-2)).toMatchObject({ type: "abort" });
+    expect(runner.aborted).toContain("work 2");
+    expect(await other.stop("c")).toEqual({ status: 200, data: { stopped: false, messageId: null } });
+    expect(await other.recall("c")).toEqual(["work", "One ", "recall"]);
+  });
+
+  it("is continued at once when its replica is shut down", { timeout }, async () => {
+    const { victim, survivor } = await start();
+    victim.open("slow");
+    const id = await victim.begin("c", "work");
+    await victim.called("work 2");
+    const closedAt = performance.now();
+    victim.child.removeAllListeners("exit").kill("SIGTERM");
+    survivor.open("two");
+    await survivor.called("work 2");
+    console.log(`continued ${Math.round(performance.now() - closedAt)} ms after SIGTERM`);
+    const stream = await readAnswer(survivor, "c", "question");
+    expect([stream.events[0].messageId, stream.text()]).toEqual([id, "One two."]);
+    expect(survivor.calls).toEqual(["work 2"]);
+  });
+
+  it("is not disturbed by a replica that was stopped and continues", { timeout }, async () => {
+    const { victim: zombie, survivor, takeOut } = await start();
+    zombie.open("slow");
+    const first = await zombie.chat("c", "work");
+    await until(
+      () => first.text() === "One ",
+      () => first.text(),
+    );
+    zombie.child.kill("SIGSTOP");
+    takeOut(zombie);
+    await survivor.called("work 2");
+    zombie.open("two"); // its whole answer is there when it continues
+    zombie.child.kill("SIGCONT");
+    await within(first.ended, "the end of the lost run");
+    expect(first.events.at(-2)).toMatchObject({ type: "error" });
+    survivor.open("two");
+    expect(await survivor.recall("c")).toEqual(["work", "One two.", "recall"]);
+    expect(survivor.calls).toEqual(["work 2", "recall 0"]);
+  });
+});
+
+it("a turn records its calls after an outage of Restate", { timeout }, async () => {
+  const restate = await RestateServer.start();
+  onTestFinished(() => restate.remove());
+  const { replicas } = await startTurnReplicas(restate);
+  const [runner, other] = replicas as [TurnReplica, TurnReplica];
+  runner.open("two");
+  await runner.begin("c", "work");
+  await runner.called("slow");
+  await restate.kill();
+  runner.open("slow"); // its result cannot be recorded yet
+  await restate.run();
+  expect(await other.recall("c")).toEqual(["work", "One two.", "recall"]);
+  expect(toolsOf(runner, "slow")).toHaveLength(1);
+  expect(other.calls).toEqual(["recall 0"]);
+});
