@@ -73,7 +73,7 @@ describe("a turn whose replica is killed", () => {
   it("runs a tool in flight once more, with the same key", { timeout }, async () => {
     const { victim, survivor } = await start();
     survivor.open("two");
-    const id = await victim.begin("c", "work");
+    const id = await victim.begin("c", `work ${"x".repeat(2_000)}`); // a value of over 1 KB is a reference
     await victim.called("slow");
     kill(victim);
     await survivor.called("slow");

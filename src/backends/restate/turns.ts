@@ -70,9 +70,7 @@ export class RestateTurns {
 
   #createWalk(execution: Execution, program: Program, openRecords: OpenRecords): { walk: Walk; plan: AttemptPlan } {
     const walk = program.createWalk(execution, {
-      readRow: () => {
-        throw new Error("A turn has no rows");
-      },
+      readRow: () => execution.input, // the only value of a turn
       publishLive() {},
       clock: systemClock,
       slot: { lend() {}, regain: () => Promise.resolve() },
