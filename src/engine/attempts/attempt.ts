@@ -22,6 +22,7 @@ import { toUntil } from "../until.ts";
 import { toText, type Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, LoopStart } from "../walk/decision.ts";
 import type { LoggedFailures } from "./logged-failures.ts";
+import type { Outputs } from "../walk/interpreter.ts";
 import type { WalkSpans } from "./spans.ts";
 import type { WalkHost } from "./walk.ts";
 
@@ -38,7 +39,7 @@ export interface AttemptHost extends WalkHost {
   readonly stepValueBytes: number;
   readonly limits: StepLimits;
   /** The recorded output of a step, as the step at `path` names it. */
-  readonly output: (plan: AttemptPlan, stepId: string) => Value;
+  readonly output: (attempt: Attempt, stepId: string) => Value;
 }
 
 /** One run of user code. It reports its first result and drops later ones. */
@@ -46,6 +47,8 @@ export class Attempt implements CodeTools {
   readonly host: AttemptHost;
   readonly plan: AttemptPlan;
   readonly code: TableCode;
+  /** The outputs of the steps before it. */
+  readonly outputs: Outputs;
   #ended: ((result: AttemptResult) => void) | undefined;
   #timer: ClockTimer | undefined;
   #controller: AbortController | undefined;
@@ -56,8 +59,9 @@ export class Attempt implements CodeTools {
   #records: Promise<AttemptRecords> | undefined;
   #hasRecords = false;
 
-  constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode) {
+  constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode, outputs: Outputs) {
     this.host = host;
+    this.outputs = outputs;
     this.plan = plan;
     this.code = code;
   }
@@ -318,8 +322,8 @@ class Context implements StepContext {
     return structuredClone(this.#attempt.plan.resumed?.by); // a copy, so that a step cannot change it for others
   }
   get getStepData(): StepContext["getStepData"] {
-    const { host, plan } = this.#attempt;
-    return (id) => this.#attempt.read(host.output(plan, id));
+    const { host } = this.#attempt;
+    return (id) => this.#attempt.read(host.output(this.#attempt, id));
   }
   get context(): StepContext["context"] {
     return toContextMap(this.#attempt.host.execution);

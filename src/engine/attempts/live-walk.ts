@@ -68,7 +68,7 @@ class LiveWalk implements Walk {
     const { loopItems, loopConcurrency, inlineSleepMs } = options;
     const interpreter = new Interpreter(workflow, codes, execution);
     const spans = new WalkSpans(tracer, execution);
-    const output: AttemptHost["output"] = ({ path, key }, stepId) => interpreter.output(path, stepId, key);
+    const output: AttemptHost["output"] = ({ plan, outputs }, stepId) => interpreter.output(plan.path, stepId, outputs);
     this.#interpreter = interpreter;
     this.#codes = codes;
     this.#spans = spans;
@@ -128,7 +128,8 @@ class LiveWalk implements Walk {
   }
 
   start(plan: AttemptPlan, ended: (result: AttemptResult) => void): void {
-    const attempt = new Attempt(this.#host, plan, findCode(this.#codes, plan.codePath, plan.suffix));
+    const code = findCode(this.#codes, plan.codePath, plan.suffix);
+    const attempt = new Attempt(this.#host, plan, code, this.#interpreter.outputs);
     this.#attempts.set(plan.key, attempt);
     const onEnd = (result: AttemptResult): void => {
       this.#attempts.delete(plan.key);

@@ -13,7 +13,7 @@ import { findCode, type CodeTable } from "../code-table.ts";
 import type { EventBody } from "../events.ts";
 import type { Due, Execution, ParkedBranch, Position, Transition } from "../execution.ts";
 import { Fibers } from "./fibers.ts";
-import { fromEntryKey, prefixOf, toEntryKey, toIdempotencyKey, toStableKey, toWakeKey } from "./journal-keys.ts";
+import { prefixOf, toEntryKey, toIdempotencyKey, toStableKey, toWakeKey } from "./journal-keys.ts";
 import { isForPerson, isShortWait, toPending } from "./pending.ts";
 import { toRetryDelay } from "./retry-delay.ts";
 import { inputRow, toValue, type Value } from "./value.ts";
@@ -51,8 +51,6 @@ export class Interpreter {
   readonly #stepData: Value[] = [];
   /** The outputs of all steps that have completed, by path. */
   #outputs: Outputs = new Map();
-  /** Those before the execution went back, for code that is still in flight. */
-  #earlierOutputs: Outputs | undefined;
   /** The number of journal rows of each stable key. */
   readonly #counts = new Map<string, number>();
   /** The reason why no branch continues: a transition of this walk, or a command. */
@@ -120,11 +118,9 @@ export class Interpreter {
 
   /**
    * The recorded output of a step, as the step at `path` names it: one beside it first, then one beside the steps around it.
-   * With `key`, for the code of that attempt: it keeps its outputs when the execution goes back.
+   * Code in flight passes the `outputs` that were there when it began: it keeps them when the execution goes back.
    */
-  output(path: string, stepId: string, key?: string): Value {
-    const isCurrent = key === undefined || fromEntryKey(key)?.generation === this.#generation;
-    const outputs = isCurrent ? this.#outputs : (this.#earlierOutputs ?? this.#outputs);
+  output(path: string, stepId: string, outputs: Outputs = this.#outputs): Value {
     // The code of an iteration, such as its condition, is beside the steps of that iteration.
     const first = isIteration.test(path) ? `${path}/` : prefixOf(path);
     for (let prefix = first; ; prefix = prefixOf(prefix.slice(0, -1))) {
@@ -174,10 +170,14 @@ export class Interpreter {
     if (index >= 0 && index in this.#stepData) this.#goBack(index, resumed);
   }
 
+  /** The outputs so far, and those to come until the execution goes back. */
+  get outputs(): Outputs {
+    return this.#outputs;
+  }
+
   /** Forgets the outputs of later steps. The steps from here on run under new journal keys. */
   #goBack(index: number, resumed: ResumeInput): void {
     this.#generation++;
-    this.#earlierOutputs = this.#outputs;
     this.#outputs = new Map([...this.#outputs].filter(([, { topIndex }]) => topIndex < index));
     this.#fibers.setRoot(this.#runTop(index, this.#stepData[index], resumed));
   }
@@ -337,7 +337,7 @@ export class Interpreter {
   }
 }
 
-type Outputs = Map<string, { readonly value: Value; readonly topIndex: number }>;
+export type Outputs = Map<string, { readonly value: Value; readonly topIndex: number }>;
 
 /** The path of an iteration of a loop: `each/3`. */
 const isIteration = /\/\d+$/;
