@@ -25,6 +25,8 @@ export interface TurnReplica {
   chat(conversationId: string, question: string): Promise<Stream>;
   attach(conversationId: string, after?: string): Promise<Stream>;
   stop(conversationId: string, messageId?: string): Promise<{ status: number; data: any }>;
+  /** Reads or deletes a conversation. */
+  conversation(id: string, method: "GET" | "DELETE"): Promise<{ status: number; data: any }>;
 }
 /** A stream of a chat, as it is read. */
 export interface Stream {
@@ -98,6 +100,10 @@ async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promi
       toStream(await fetch(`${agent}/chat/${conversationId}/stream${after === undefined ? "" : `?after=${after}`}`)),
     async stop(conversationId, messageId) {
       const reply = await post(`${agent}/conversations/${conversationId}/stop`, { messageId });
+      return { status: reply.status, data: ((await reply.json()) as { data?: unknown }).data };
+    },
+    async conversation(id, method) {
+      const reply = await fetch(`${agent}/conversations/${id}`, { method });
       return { status: reply.status, data: ((await reply.json()) as { data?: unknown }).data };
     },
   };

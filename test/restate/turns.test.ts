@@ -144,6 +144,40 @@ describe("a turn that another replica runs", () => {
     expect(await other.recall("c")).toEqual(["work", "One ", "recall"]);
   });
 
+  it("is shown as running by any replica, and ends when one deletes its conversation", { timeout }, async () => {
+    const { victim: runner, survivor: other } = await start();
+    runner.open("slow");
+    const stream = await runner.chat("c", "work");
+    await until(
+      () => stream.text() === "One ",
+      () => stream.text(),
+    );
+    const { messageId } = stream.events[0];
+    const { data } = await other.conversation("c", "GET");
+    expect([data.running, data.messages.map(({ role }: { role: string }) => role)]).toEqual([{ messageId }, ["user"]]);
+    const reader = await other.attach("c");
+    expect(await other.conversation("c", "DELETE")).toEqual({ status: 200, data: { deleted: true } });
+    await within(Promise.all([stream.ended, reader.ended]), "the end");
+    expect(stream.events.at(-2)).toEqual({ type: "error", errorText: "The conversation was deleted" });
+    expect(runner.aborted).toContain("work 2");
+    expect((await runner.conversation("c", "GET")).status).toBe(404);
+    expect(await other.recall("c")).toEqual(["recall"]);
+    expect([runner.complaints(), other.complaints()]).toEqual(["", ""]);
+  });
+
+  it("ends also if Restate runs it, because its replica is gone", { timeout }, async () => {
+    const { victim, survivor } = await start();
+    victim.open("slow");
+    await victim.begin("c", "work");
+    await victim.called("work 2");
+    kill(victim);
+    await survivor.called("work 2");
+    expect((await survivor.conversation("c", "DELETE")).status).toBe(200);
+    await until(() => survivor.aborted.includes("work 2"), "the end of the run");
+    expect(await survivor.recall("c")).toEqual(["recall"]);
+    expect(survivor.calls).toEqual(["work 2", "recall 0"]);
+  });
+
   it("is continued at once when its replica is shut down", { timeout }, async () => {
     const { victim, survivor } = await start();
     victim.open("slow");
