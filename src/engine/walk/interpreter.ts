@@ -175,10 +175,12 @@ export class Interpreter {
     return this.#outputs;
   }
 
-  /** Forgets the outputs of later steps. The steps from here on run under new journal keys. */
+  /** Forgets the outputs of later steps, and that they have begun. The steps from here on run under new journal keys. */
   #goBack(index: number, resumed: ResumeInput): void {
     this.#generation++;
     this.#outputs = new Map([...this.#outputs].filter(([, { topIndex }]) => topIndex < index));
+    // On Restate a resume may name one of these, because the position that it was checked against is old.
+    this.#stepData.length = index + 1;
     this.#fibers.setRoot(this.#runTop(index, this.#stepData[index], resumed));
   }
 
