@@ -4,10 +4,9 @@ import type { Runtime } from "../../engine/runtime.ts";
 import type { AgentContext } from "../context.ts";
 import type { Operation } from "./operation.ts";
 
-// A mapped type, because the SDK's type of a context is a record, to which an interface cannot be cast.
+// `Pick` makes a type of the interface: the SDK's type of a context is a record, to which an interface cannot be cast.
 /** The `options.context` of a `tool()` of the AI SDK. A tool with a `contextSchema` finds it in `options.context.agentserve`. */
-export type ToolContext = { readonly [Key in keyof ToolContextFields]: ToolContextFields[Key] };
-interface ToolContextFields extends AgentContext {
+export type ToolContext = Pick<AgentContext, keyof AgentContext> & {
   /** Starts workflows, asks agents and sends events, for the user of the call. */
   readonly runtime: Runtime;
   /**
@@ -15,7 +14,7 @@ interface ToolContextFields extends AgentContext {
    * two calls.
    */
   readonly idempotencyKey: string;
-}
+};
 type ToolOptions = Parameters<NonNullable<SdkTool["execute"]>>[1];
 
 /** Returns the options of `execute` with our context. */
