@@ -1,5 +1,4 @@
-// Each of these changes makes a test of this file fail: a history that is not counted, or counted after it was loaded; one
-// that is not released; a request that its own body refuses; a step that is refused; a nested call that waits.
+// A history that is not counted makes tests of this file fail.
 import { defineAgent, defineTool, defineWorkflow } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";

@@ -1,6 +1,5 @@
-// Each of these changes makes a test of this file fail: a line that drops the place of a turn that has begun; a run that opens no
-// records; a stop that is not kept with the place; a shutdown that ends a turn; an answer that is published for one run only;
-// a lost run that ends the turn; a record that is not written again after an outage.
+// Each of these changes makes a test of this file fail: a stop that is not kept with the place; a shutdown that ends a turn; a
+// record that is not written again after an outage; a deletion that the runner of a turn is not told of.
 import { performance } from "node:perf_hooks";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";

@@ -1,7 +1,7 @@
 import type { Reservation } from "../../core/byte-budget.ts";
 import { smallBytes } from "../../core/heap-weight.ts";
 
-/** What happens to a call whose history does not fit into the bytes in flight. */
+/** The rule for a call whose history does not fit into the bytes in flight. */
 export type HistoryRule = "refuse" | "wait" | "add";
 
 /** The stored messages that a call has loaded, as a part of the bytes in flight. Small histories do not count. */
