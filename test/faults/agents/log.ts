@@ -11,11 +11,11 @@ export type Told =
 /** Which start of the process it belongs to: a kill lies between two lives. */
 export type Line = Told & { readonly life: number };
 
-/** All of it, in order. It is written synchronously: what has happened stands there. */
+/** All of it, in order. It is written synchronously: what has happened stands there. A line that is being written is left out. */
 export const readLog = (file: string): Line[] =>
   existsSync(file)
     ? readFileSync(file, "utf8")
         .split("\n")
-        .filter(Boolean)
+        .slice(0, -1)
         .map((line) => JSON.parse(line))
     : [];
