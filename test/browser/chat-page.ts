@@ -20,8 +20,12 @@ declare global {
 }
 
 // As documented under "Resume a stream". The agent, the conversation and the version of the AI SDK are in the address.
-const { agent = "", id = "", version = "" } = Object.fromEntries(new URLSearchParams(location.search));
-const messages = JSON.parse(localStorage.getItem(id) ?? "[]") as UIMessage[];
+const { agent = "", id = "", version = "", history } = Object.fromEntries(new URLSearchParams(location.search));
+const messages = history === "server" ? await load() : (JSON.parse(localStorage.getItem(id) ?? "[]") as UIMessage[]);
+async function load(): Promise<UIMessage[]> {
+  const { data } = await (await fetch(`/agents/${agent}/conversations/${id}`)).json();
+  return data?.messages ?? [];
+}
 const save = (list: readonly UIMessage[]): void => localStorage.setItem(id, JSON.stringify(list));
 
 const transport = new sdk.DefaultChatTransport({

@@ -2,14 +2,14 @@ import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { defineAgent, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { tool, type UIMessage, type UIMessageChunk } from "ai";
-import type { BrowserContext, Page } from "playwright-core";
+import type { BrowserContext } from "playwright-core";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { createGates, type Gates } from "../harness/gates.ts";
 import { startServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
-import { until } from "../harness/waiting.ts";
 import { bundleChatPage } from "./bundle-chat-page.ts";
+import { createChatTab, toComparable, type ChatTab } from "./chat-tab.ts";
 import { findChromium } from "./chromium.ts";
 import { launchOnce } from "./stage.ts";
 
@@ -53,7 +53,7 @@ describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat({ resume: true }
     /** A profile of the browser: its tabs share the messages that pages have stored. */
     createProfile(): Promise<BrowserContext>;
     /** Opens the page in a new tab. */
-    visit(profile: BrowserContext): Promise<Tab>;
+    visit(profile: BrowserContext): Promise<ChatTab>;
   }
   async function createStage(): Promise<Stage> {
     const gates = createGates();
@@ -80,7 +80,7 @@ describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat({ resume: true }
       async visit(profile) {
         const page = await profile.newPage();
         await page.goto(`${server.url}/pages/${version}?agent=helper&id=${ids.get(profile)}&version=${version}`);
-        const tab = createTab(page);
+        const tab = createChatTab(page);
         await tab.isLoaded();
         return tab;
       },
@@ -88,14 +88,14 @@ describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat({ resume: true }
   }
 
   /** Reloads the page in the middle of an answer, again and again. */
-  async function reloadOften(tab: Tab): Promise<void> {
+  async function reloadOften(tab: ChatTab): Promise<void> {
     for (let count = 1; count <= reloads; count++) {
       await tab.shows("streaming", `w${count * wordsEach - 1}`);
       await tab.reload();
     }
   }
   /** Does the same in a page that is reloaded and in one that is not. Returns what both show at the end. */
-  async function runBoth(begin: (tab: Tab, isReloaded: boolean) => Promise<void>) {
+  async function runBoth(begin: (tab: ChatTab, isReloaded: boolean) => Promise<void>) {
     const { gates, createProfile, visit } = await createStage();
     const [reloaded, undisturbed] = [await visit(await createProfile()), await visit(await createProfile())];
     await Promise.all([begin(reloaded, true), begin(undisturbed, false)]);
@@ -138,7 +138,7 @@ describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat({ resume: true }
       await tab.shows("ready", "approval-requested");
       if (isReloaded) await tab.reload();
       await tab.shows("ready", "approval-requested");
-      await tab.approve();
+      await tab.decide(true);
     });
     const [, part] = expected[1]!.parts as { approval?: { approved?: boolean } }[];
     expect(part!.approval).toEqual({ id: "-", approved: true });
@@ -176,74 +176,6 @@ describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat({ resume: true }
     expect(otherwise).toEqual([heard, heard]);
   });
 });
-
-interface Tab {
-  send(text: string): Promise<void>;
-  answerTool(name: string, output: string): Promise<void>;
-  approve(): Promise<void>;
-  reload(): Promise<void>;
-  /** Waits until the page knows if there is an answer to resume. */
-  isLoaded(): Promise<void>;
-  /** Waits until the page has this status, and this text in the answer. */
-  shows(status: string, text: string): Promise<void>;
-  messages(): Promise<UIMessage[]>;
-  /** Returns the chunks of an answer that has ended. */
-  heard(): Promise<UIMessageChunk[]>;
-}
-
-function createTab(page: Page): Tab {
-  /** Reads what the page shows now. */
-  const look = () =>
-    page.evaluate(() => ({
-      status: document.querySelector("ol")?.title,
-      last: document.querySelector("li.assistant:last-child")?.textContent ?? "",
-      error: window.page?.chat.error?.message,
-    }));
-  const isLoaded = () => until(() => page.evaluate(() => window.page?.responses > 0), "the page to look for an answer");
-  return {
-    async send(text) {
-      await until(async () => (await look()).status === "ready", "the page");
-      await page.evaluate((said) => void window.page.chat.sendMessage({ text: said }), text);
-    },
-    answerTool: (name, output) =>
-      page.evaluate(
-        ([toolName, result]) => {
-          const { messages, addToolOutput } = window.page.chat;
-          const part = messages.at(-1)!.parts.find(({ type }) => type === `tool-${toolName}`) as { toolCallId: string };
-          void addToolOutput({ tool: toolName, toolCallId: part.toolCallId, output: result });
-        },
-        [name, output] as const,
-      ),
-    approve: () =>
-      page.evaluate(() => {
-        const { messages, addToolApprovalResponse } = window.page.chat;
-        const part = messages.at(-1)!.parts.find(({ type }) => type === "tool-pay") as { approval: { id: string } };
-        void addToolApprovalResponse({ id: part.approval.id, approved: true });
-      }),
-    async reload() {
-      await page.reload();
-      await isLoaded();
-    },
-    isLoaded,
-    async shows(status, text) {
-      let now: Awaited<ReturnType<typeof look>> | undefined;
-      const isShown = async (): Promise<boolean> => {
-        now = await look();
-        return now.status === status && new RegExp(`${text}\\b`).test(now.last);
-      };
-      await until(isShown, () => `${status} with ${text}: ${JSON.stringify(now)}`);
-    },
-    messages: () => page.evaluate(() => window.page.chat.messages),
-    async heard() {
-      await until(() => page.evaluate(() => window.page.heard.at(-1)?.type === "finish"), "the last chunk");
-      return page.evaluate(() => window.page.heard);
-    },
-  };
-}
-
-/** The messages without the ids, which are random. */
-const toComparable = (messages: readonly UIMessage[]): UIMessage[] =>
-  JSON.parse(JSON.stringify(messages, (key, value) => (key === "id" || key === "toolCallId" ? "-" : value)));
 
 /** A reader that joins late gets many deltas as one. */
 function joinDeltas(chunks: readonly UIMessageChunk[]): UIMessageChunk[] {

@@ -15,6 +15,15 @@ export function createFile(file: string, fixture: string): void {
   database.close();
 }
 
+/** Creates a file of format 4 with the conversation of the fixture of format 9: both have the same rows of messages. */
+export function createFormat4Conversation(file: string): void {
+  createFormat4(file);
+  const rows = readFileSync("test/fixtures/conversation-format-9.sql", "utf8").match(/^insert into .*$/gm)!;
+  const database = new DatabaseSync(file);
+  database.exec(["delete from messages; delete from conversations;", ...rows].join("\n"));
+  database.close();
+}
+
 /** The prompts that the model got. */
 export const prompts: string[] = [];
 /** The steps that ran. */
