@@ -3,40 +3,32 @@ import type { StreamPart } from "../call/call.ts";
 import { toChunks } from "../messages/ui-chunks.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import { uiStreamOptions } from "../messages/ui-stream.ts";
-import { loadSdk } from "../sdk.ts";
+import { loadSdk, type Sdk } from "../sdk.ts";
 
 /**
  * Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. `before` are the parts of a message that
  * the answer continues, for a reader that does not have them.
+ *
+ * The parts are converted one by one: a stream of the SDK for each reader would take 20 KB.
  */
 export async function* toChat(parts: AsyncGenerator<StreamPart>, before: UiParts = []): AsyncGenerator<UIMessageChunk> {
-  const first = await parts.next(); // an error thrown here becomes an error response
-  if (first.done) return;
-  const sdk = await loadSdk();
-  const messageId = first.value.type === "start" ? first.value.messageId : undefined;
-  const source = toSdkParts(first.value, parts);
-  const stream = new ReadableStream<never>(
-    {
-      async pull(controller) {
-        const { done, value } = await source.next();
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      cancel: () => void source.return(undefined),
-    },
-    { highWaterMark: 0 },
-  );
-  const chunks = sdk.toUIMessageStream({ ...uiStreamOptions, stream });
-  for await (const chunk of chunks) {
-    yield chunk.type === "start" ? { ...chunk, messageId } : chunk;
-    if (chunk.type === "start") yield* toChunks(before);
+  let sdk: Sdk | undefined;
+  let invalid: Set<string> | undefined;
+  for await (const part of parts) {
+    // The chunk of an invalid call has the error already.
+    if (part.type === "tool-call" && part.invalid) (invalid ??= new Set()).add(part.toolCallId);
+    if (part.type === "tool-error" && !part.providerExecuted && invalid?.delete(part.toolCallId)) continue;
+    if (part.type === "start") {
+      yield { type: "start", messageId: part.messageId };
+      yield* toChunks(before);
+      continue;
+    }
+    sdk ??= await loadSdk();
+    const chunk = sdk.toUIMessageChunk(toSdkPart(part), uiStreamOptions);
+    if (chunk) yield chunk;
   }
 }
 
-async function* toSdkParts(first: StreamPart, rest: AsyncGenerator<StreamPart>): AsyncGenerator<never> {
-  // All parts except the first and the last are SDK parts. In those two, the SDK reads only fields that ours have.
-  yield first as never;
-  for await (const part of rest) {
-    yield (part.type === "finish" ? { type: "finish", finishReason: part.answer.finishReason } : part) as never;
-  }
-}
+/** Only the last part, and an error, are not those of the SDK. It reads only fields that ours have. */
+const toSdkPart = (part: StreamPart): never =>
+  (part.type === "finish" ? { type: "finish", finishReason: part.answer.finishReason } : part) as never;
