@@ -8,7 +8,6 @@ import { isSchema, validate, type Schema } from "../../core/schema.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { AgentDefinition } from "../define.ts";
 import { findModel } from "../models/find-model.ts";
-import { recordModel } from "../models/recorded-model.ts";
 import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
 import { isOwnTool, isSdkSchema, isValibot, type AnyTool, type Tool } from "../tool.ts";
@@ -34,10 +33,7 @@ export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, 
   const model = await toModel(sdk, agent, root);
   return {
     sdk,
-    model: (operation) => {
-      const guarded = guardModel(sdk, model, limits, operation);
-      return operation.records ? recordModel(sdk, guarded, operation.records) : guarded;
-    },
+    model: (operation) => guardModel(sdk, model, limits, operation),
     tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
     signatures: await Promise.all(Object.entries(agent.tools).map(toSignature)),
   };

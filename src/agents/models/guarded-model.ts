@@ -3,7 +3,9 @@ import type { LanguageModel } from "ai";
 import type { Clock } from "../../core/clock.ts";
 import { within } from "../../core/within.ts";
 import type { ModelCall } from "../call/model-call.ts";
+import type { RecordedCalls } from "../call/recorded-calls.ts";
 import type { Sdk } from "../sdk.ts";
+import { PartRecorder } from "./part-recorder.ts";
 
 export interface ModelLimits {
   readonly modelFirstByteMs: number;
@@ -32,11 +34,15 @@ export interface ModelHost {
   readonly signal: AbortSignal;
   /** Begins one model call, which is traced and counted. */
   startModelCall(model: { provider: string; modelId: string }): ModelCall;
+  /** The calls that are recorded. A recorded one is returned without asking the model. @default none */
+  readonly records?: RecordedCalls | undefined;
 }
 
 /**
- * Adds time limits, spans and counts to a model. Every call ends, even if the model does not respond. An answer that the
- * model has not finished is an error.
+ * Adds time limits, spans, counts and records to a model. Every call ends, even if the model does not respond. An answer that
+ * the model has not finished is an error.
+ *
+ * All of it is one stream around that of the model: each further one would take 3 KB while it is open, a `TransformStream` 9 KB.
  */
 export function guardModel(
   sdk: Sdk,
@@ -73,6 +79,10 @@ export function guardModel(
         }
       },
       async wrapStream({ doStream, model: asked }) {
+        const { records } = host;
+        const known = records?.takeModelCall();
+        if (known) return { stream: toStream(known) };
+        records?.endStopped();
         const call = host.startModelCall(asked);
         const since = clock.monotonic();
         const firstByte = (): number => modelFirstByteMs - (clock.monotonic() - since);
@@ -81,26 +91,26 @@ export function guardModel(
           const reader = opened.stream.getReader();
           let begun = false;
           let ended = false;
-          const read = async (): Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>> => {
+          /** Returns the next part; undefined at the end. A failure is the last part. */
+          const next = async (): Promise<LanguageModelV4StreamPart | undefined> => {
             try {
-              const next = await limit(begun ? modelGapMs : firstByte(), reader.read());
-              const { value: part } = next;
-              if (part?.type === "error") call.end("error", part.error);
+              const { value: part } = await limit(begun ? modelGapMs : firstByte(), reader.read());
               if (part?.type === "finish") call.use(part.usage);
               const isCut = !part || (part.type === "finish" && isUnfinished(part.finishReason));
               if (isCut && !ended)
                 throw new ModelFailure("The stream of the model ended early, without a finish reason");
               if (part?.type === "finish") call.end("success");
-              ended ||= part?.type === "finish" || part?.type === "error";
+              if (part?.type === "error") call.end("error", part.error);
+              ended ||= part?.type === "finish";
               begun ||= part?.type !== "stream-start" && part?.type !== "response-metadata";
-              return next;
+              return part?.type === "error" ? { ...part, error: toFailure(part.error) } : part;
             } catch (error) {
               fail(call, error);
-              throw error;
+              return { type: "error", error: toFailure(error) };
             }
           };
           const cancel = (reason: unknown): Promise<void> => (call.end("aborted", reason), reader.cancel(reason));
-          return { ...opened, stream: toGuardedStream(read, cancel) };
+          return { ...opened, stream: toGuardedStream(next, cancel, records && new PartRecorder(records)) };
         } catch (error) {
           fail(call, error);
           throw mark(error);
@@ -120,21 +130,24 @@ function toUnfinishedCheck(model: Exclude<LanguageModel, string>): (reason: Lang
   return ({ unified, raw }) => unified === "other" && raw === undefined;
 }
 
-/** Creates a stream that ends with an `error` part if reading fails. */
+/** Creates a stream that ends at the first `error` part. */
 function toGuardedStream(
-  read: () => Promise<ReadableStreamReadResult<LanguageModelV4StreamPart>>,
+  next: () => Promise<LanguageModelV4StreamPart | undefined>,
   cancel: (reason: unknown) => Promise<void>,
+  recorder: PartRecorder | undefined,
 ): ReadableStream<LanguageModelV4StreamPart> {
   return new ReadableStream<LanguageModelV4StreamPart>(
     {
       async pull(controller) {
-        try {
-          const { done, value } = await read();
-          if (done) return controller.close();
-          controller.enqueue(value.type === "error" ? { ...value, error: toFailure(value.error) } : value);
-        } catch (error) {
-          controller.enqueue({ type: "error", error: toFailure(error) });
+        for (let isHeld = true; isHeld;) {
+          const part = await next();
+          if (!part) return controller.close();
+          const parts = recorder ? await recorder.add(part) : [part];
+          for (const one of parts) controller.enqueue(one);
+          isHeld = parts.length === 0;
+          if (part.type !== "error") continue;
           controller.close();
+          await cancel(part.error).catch(() => {});
         }
       },
       cancel,
@@ -142,6 +155,14 @@ function toGuardedStream(
     { highWaterMark: 0 },
   );
 }
+
+const toStream = (parts: readonly LanguageModelV4StreamPart[]): ReadableStream<LanguageModelV4StreamPart> =>
+  new ReadableStream({
+    start(controller) {
+      for (const part of parts) controller.enqueue(part);
+      controller.close();
+    },
+  });
 
 function mark(error: unknown): unknown {
   if (error instanceof ModelTimeout) return error;
