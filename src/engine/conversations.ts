@@ -1,4 +1,5 @@
 import type { JsonText } from "../core/json.ts";
+import type { CallFilter, CallPage, DecidedCall, FoundCall, PendingCall, WaitingCalls } from "./pending-calls.ts";
 import type {
   ConversationFilter,
   ConversationKey,
@@ -35,6 +36,10 @@ export interface Conversations {
    * Restate: a handler of the conversation's object, which drops its line.
    */
   remove(key: ConversationKey): Promise<boolean>;
+  /** A call that waits or has waited, by its id. Restate: SQL over one state key of each call. */
+  findCall(id: string): Promise<FoundCall | undefined>;
+  /** A page of the calls that wait. Restate: the same. */
+  listCalls(filter: CallFilter): Promise<CallPage>;
 }
 export interface StoreOptions {
   /** The title, if the conversation is new. */
@@ -43,6 +48,17 @@ export interface StoreOptions {
   readonly isBeginning?: boolean;
   /** True if the turn ends with it. Restate: the next turn may begin at once. */
   readonly isLast?: boolean;
+  /** The stored messages that it changes, in their places. */
+  readonly changed?: readonly ChangedMessage[] | undefined;
+  /** The outcomes of calls that have waited. */
+  readonly decided?: readonly DecidedCall[] | undefined;
+  /** The calls of the conversation that wait from now on. @default they stay as they are */
+  readonly waiting?: WaitingCalls | undefined;
+}
+/** The new texts of a stored message. Without `models` those stay. */
+export interface ChangedMessage extends Pick<StoredMessage, "id" | "ui"> {
+  readonly models?: JsonText | undefined;
+  readonly count?: number | undefined;
 }
 export interface TurnOptions {
   /** The name of a turn that may run again. A second run replaces the messages of the first. */
@@ -59,6 +75,8 @@ export interface Turn {
    * the bytes of the messages before they are loaded. Restate: before those are loaded that come after the first 8 MiB.
    */
   history(until?: string, admit?: AdmitHistory): Promise<History>;
+  /** The calls of the conversation with these ids that wait or have waited. */
+  calls(ids: readonly string[]): Promise<readonly PendingCall[]>;
   /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
   store(messages: readonly StoredMessage[], until?: string, options?: StoreOptions): Promise<void>;
   /**

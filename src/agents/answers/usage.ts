@@ -13,6 +13,15 @@ export function toUsage(usage: LanguageModelUsage): Usage {
   };
 }
 
+/** The usage of an answer for which no model was asked. */
+export const noUsage: LanguageModelUsage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  totalTokens: 0,
+  inputTokenDetails: { noCacheTokens: undefined, cacheReadTokens: undefined, cacheWriteTokens: undefined },
+  outputTokenDetails: { textTokens: undefined, reasoningTokens: undefined },
+};
+
 /** Adds token counts. One that is not known does not count. */
 export function addUsage(one: Usage, other: Usage): Usage {
   const names = Object.keys({ ...one, ...other }) as (keyof Usage)[];

@@ -5,9 +5,10 @@ import type { ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { Conversations, Turn } from "../../engine/conversations.ts";
+import type { PendingCall } from "../../engine/pending-calls.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
-import { toUsage } from "../answers/usage.ts";
+import { noUsage, toUsage } from "../answers/usage.ts";
 import { nameConversation } from "../conversations/name-conversation.ts";
 import { AnswerParts, toAnswerParts, type SdkPart } from "../messages/answer-parts.ts";
 import { addModels } from "../messages/from-models.ts";
@@ -18,11 +19,13 @@ import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
+import { openApprovals } from "./pending-calls.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import type { DurableTurn } from "./recorded-calls.ts";
 import { toSdkSettings } from "./sdk-settings.ts";
 import { toUsageAttributes } from "./spans.ts";
-import { freeTurn, storedTurn, type OpenTurn, type TurnInput } from "./turn.ts";
+import { freeTurn, storedTurn, type OpenTurn } from "./turn.ts";
+import type { TurnInput, WaitingAnswer } from "./turn-parts.ts";
 
 /** The input of a call. */
 export interface Question extends Omit<TurnInput, "messages"> {
@@ -55,6 +58,15 @@ export interface Answer {
   /** The sum over all steps. */
   readonly usage: LanguageModelUsage;
   readonly steps: readonly StepResult<ToolSet>[];
+  /** The calls of the stored answer that wait for an approval. */
+  readonly approvals: readonly PendingApproval[];
+}
+/** A tool call that waits for an approval, as a caller is told of it. */
+export interface PendingApproval {
+  readonly approvalId: string;
+  readonly toolName: string;
+  readonly toolCallId: string;
+  readonly input: unknown;
 }
 /** A part of an answer. The first part has the id of the message, the last one the whole answer. */
 export type AnswerPart =
@@ -102,6 +114,7 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
   const turn = opened ?? (await openTurn(parts, question));
   const left = new AbortController();
   const { recorded } = turn;
+  parts.operation.decided = turn.decided;
   let result: SdkResult | undefined;
   try {
     const settings = await toSdkSettings(parts, opened ? undefined : question.input, turn.prompt, shape);
@@ -163,7 +176,10 @@ export async function openTurn(
   { agent, operation, conversations, conversationBytes: maxBytes }: CallParts,
   question: Question,
 ): Promise<HeldTurn> {
-  const messages = await toMessages(agent.sdk, operation.records?.found?.input ?? question.input, question);
+  const given = operation.records?.found?.input ?? question.input;
+  // The server itself continues a message, with decisions and without messages of a client.
+  const isBare = given.length === 0 && (question.decisions ?? question.outcomes) !== undefined;
+  const messages = isBare ? [] : await toMessages(agent.sdk, given, question);
   const input = { ...question, messages };
   const { signal, callContext } = operation;
   const { userId, conversationId } = callContext;
@@ -187,13 +203,24 @@ export async function openTurn(
     const onNew = (message: StoredUiMessage, title: string): void =>
       void nameConversation(operation, conversations, { key, message, title });
     const at = question.at ?? operation.clock.now();
-    const store = { turn, admit, readLast, at, signal, maxBytes, onOmitted, onNew };
+    const toOrigin = (): string => toOriginText(operation);
+    const store = { turn, admit, readLast, at, signal, maxBytes, onOmitted, onNew, toOrigin };
     const held = toHeld(await storedTurn(store, input), (isUnfinished) => turn.close(isUnfinished), question.answerId);
     return { ...held, listen: turn.listen };
   } catch (error) {
     void turn.close();
     throw error;
   }
+}
+
+/** The facts of a call that a turn needs which continues its answer for another user. */
+export interface CallOrigin {
+  readonly user?: CallContext["user"];
+  readonly context: CallContext["context"];
+  readonly options: AgentCallOptions;
+}
+function toOriginText({ callContext: { user, context }, options }: Operation): string {
+  return JSON.stringify({ user, context, options } satisfies CallOrigin);
 }
 
 function toHeld(turn: OpenTurn, close: HeldTurn["close"], answerId?: string): HeldTurn {
@@ -222,10 +249,12 @@ async function finish(
   const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
   for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
   operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
-  const object = shape ? await shape.read(text) : undefined;
+  // The answer is not complete: the turn that continues it makes its text.
+  const isOpen = turn.store !== undefined && openApprovals(responseMessages).length > 0;
+  const object = shape && !isOpen ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });
   operation.signal.throwIfAborted();
-  await turn.store?.({
+  const pending = await turn.store?.({
     id: turn.answerId(),
     models: responseMessages,
     usage: toUsage(usage),
@@ -233,11 +262,28 @@ async function finish(
     stopped: operation.records?.wasStopped || undefined,
     toParts: async (before) => {
       const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
-      return shape ? withObject(parts, object) : parts;
+      return shape && !isOpen ? withObject(parts, object) : parts;
     },
   });
-  return { text, object, finishReason, usage, steps };
+  return { text, object, finishReason, usage, steps, approvals: (pending ?? []).map(toApproval) };
 }
+
+const toApproval = ({ id, toolName, toolCallId, input }: PendingCall): PendingApproval => ({
+  approvalId: id,
+  toolName,
+  toolCallId,
+  input: JSON.parse(input) as unknown,
+});
+
+/** The answer to decisions after which a message still waits. */
+export const toWaitingAnswer = ({ rest }: WaitingAnswer): Answer => ({
+  text: "",
+  object: undefined,
+  finishReason: "tool-calls",
+  usage: noUsage,
+  steps: [],
+  approvals: rest.map(({ id, toolName, toolCallId, input }) => ({ approvalId: id, toolName, toolCallId, input })),
+});
 
 /** Returns the parts of the stored message. If the SDK cannot build them, they are made from the model messages. */
 async function toUiParts(

@@ -6,6 +6,7 @@ import { withData, withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import { currentScope } from "../../core/scope.ts";
 import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
+import type { CallOutcome } from "../../engine/pending-calls.ts";
 import type { Runtime, StepCaller } from "../../engine/runtime.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
@@ -57,6 +58,8 @@ export class Operation {
   readonly history: HistoryBytes;
   /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
   records: RecordedCalls | undefined;
+  /** The outcomes of calls that have waited and that this call continues, by the id of the tool call. */
+  decided: ReadonlyMap<string, CallOutcome> | undefined;
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
   readonly #modelCalls: ModelCall[] = [];

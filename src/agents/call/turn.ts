@@ -2,31 +2,26 @@ import type { ModelMessage } from "ai";
 import {
   maxMessages,
   windowSize,
-  type AdmitHistory,
   type History,
   type HistoryRow,
   type StoredMessage,
   type Turn,
 } from "../../engine/conversations.ts";
+import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/pending-calls.ts";
 import { yieldAfter } from "../messages/long-text.ts";
 import { toTitle } from "../../engine/stored-conversation.ts";
 import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
-import { answerDraft, toDrafts, toStored, withModels, type Draft, type TurnAnswer } from "./draft.ts";
+import { continueMessage, supersede } from "./continue-message.ts";
+import { answerDraft, toDrafts, toStored, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
-import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
+import { partsOf, toPrompt, type ClientMessage } from "./messages.ts";
+import { toPendingCalls } from "./pending-calls.ts";
+import type { Fresh, Row, Sized, TurnInput, TurnStore, WaitingAnswer } from "./turn-parts.ts";
 
-/** The input of a turn of a conversation. */
-export interface TurnInput {
-  /** The messages that the client sent: its whole history, or only the new ones. */
-  readonly messages: readonly ClientMessage[];
-  /** The id of the message to regenerate. It is replaced, together with all messages after it. */
-  readonly regenerate?: string | undefined;
-  /** True if the messages come from the author's code: all of them are new, and none is forged. */
-  readonly trusted?: boolean | undefined;
-  /** The name of a turn that may run again, such as that of a step. A second run replaces the messages of the first. */
-  readonly turnName?: string | undefined;
-  /** The time of the messages of a turn that runs again. @default now */
-  readonly at?: number | undefined;
+/** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */
+export interface ShownMessages {
+  readonly until: string;
+  readonly fresh: readonly StoredUiMessage[];
 }
 
 /** A turn that is ready for the model. */
@@ -34,9 +29,9 @@ export interface OpenTurn {
   readonly prompt: ModelMessage[];
   /** The id of the assistant message that the answer continues, if the client sent results of its own tools. */
   readonly continues?: string | undefined;
-  /** Stores the messages of the turn. Undefined if it has no stored conversation. */
-  readonly store?: ((answer: TurnAnswer) => Promise<void>) | undefined;
-  /** Stores the messages of the user, before the answer. Undefined if there are none, or if they replace others. */
+  /** Stores the messages of the turn. Returns the calls that wait. Undefined if it has no stored conversation. */
+  readonly store?: ((answer: TurnAnswer) => Promise<readonly PendingCall[]>) | undefined;
+  /** Stores the messages and decisions of the user, before the answer. Undefined if there are none, or if they replace others. */
   readonly storeQuestion?: (() => Promise<void>) | undefined;
   /** The id of the user's message. */
   readonly questionId?: string | undefined;
@@ -48,31 +43,12 @@ export interface OpenTurn {
   readonly shown?: ShownMessages | undefined;
   /** True if only the last message of the client is needed: the others are stored, or count for nothing. */
   readonly isLastEnough?: boolean;
-}
-
-/** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */
-export interface ShownMessages {
-  readonly until: string;
-  readonly fresh: readonly StoredUiMessage[];
-}
-
-/** A stored conversation, as a turn uses it. */
-export interface TurnStore {
-  readonly turn: Turn;
-  /** Awaited before the messages of the conversation are loaded. */
-  readonly admit: AdmitHistory;
-  /** Reads the last stored message. */
-  readonly readLast: () => Promise<StoredUiMessage | undefined>;
-  /** The time at which the turn began. */
-  readonly at: number;
-  /** Aborted when the turn is ended early. */
-  readonly signal: AbortSignal;
-  /** The most bytes of messages in the prompt. The last message is always in it. */
-  readonly maxBytes: number;
-  /** Called with the number of model messages that were left out because of `maxBytes`, if there are any. */
-  readonly onOmitted: (count: number) => void;
-  /** Called when the first message of a new conversation is stored. */
-  readonly onNew: (message: StoredUiMessage, title: string) => void;
+  /** The outcomes of the calls that the turn continues. */
+  readonly outcomes?: readonly DecidedCall[] | undefined;
+  /** The same, by the id of the tool call. */
+  readonly decided?: ReadonlyMap<string, CallOutcome> | undefined;
+  /** The answer that waits for more decisions. With it, no turn begins. */
+  readonly waiting?: WaitingAnswer | undefined;
 }
 
 /** Opens a turn without a stored conversation. The prompt is what the client sent. */
@@ -89,14 +65,20 @@ export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
  */
 export async function storedTurn(store: TurnStore, input: TurnInput): Promise<OpenTurn> {
   const { turn } = store;
-  const last = input.messages.at(-1)!;
-  const { history, until: found } = await findPlace(store, input, last);
+  const { history, until: found } = await findPlace(store, input, input.messages.at(-1));
   const rows: Row[] = [];
   for (const message of history.messages) {
     rows.push(fromStored(message));
     await yieldAfter(message.models);
   }
-  const { drafts, replaced = 0, until = found } = await toFresh(store, history, rows, input);
+  const fromInput = await toFresh(store, history, rows, input);
+  const { drafts, replaced = 0, until = found, changes, waiting } = fromInput;
+  const { changed, decided } = changes ?? {};
+  if (waiting) {
+    const storeQuestion = () => turn.store([], undefined, { changed, decided, isBeginning: true });
+    return { prompt: [], continues: waiting.messageId, waiting, storeQuestion };
+  }
+  if (changes?.models) rows.push({ ...rows.pop()!, models: changes.models });
   const stored: StoredMessage[] = [];
   for (const draft of drafts) stored.push(await toStored(draft));
   const fresh = drafts.map(({ models }, index) => ({ models, bytes: Buffer.byteLength(stored[index]!.models) }));
@@ -108,7 +90,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
   const title = first && toTitle(textOf(first));
   let isNew = first !== undefined;
   const storeAll = async (...[messages, from, options]: Parameters<Turn["store"]>): Promise<void> => {
-    await turn.store(messages, from, { ...options, title });
+    await turn.store(messages, from, { ...options, title, changed, decided });
     if (isNew) store.onNew(toUi(first!), title!); // both are known
     isNew = false;
   };
@@ -120,22 +102,35 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     questionId: drafts.findLast(({ role }) => role === "user")?.id,
     shown: until === undefined ? undefined : { until, fresh: (open ? drafts.slice(0, -1) : drafts).map(toUi) },
     isLastEnough: history.stored && !input.trusted,
-    storeQuestion:
-      open || until !== undefined || drafts.length === 0
+    outcomes: fromInput.outcomes,
+    decided: toDecided(fromInput),
+    storeQuestion: open
+      ? changes && (() => storeAll([], undefined, { isBeginning: true }))
+      : until !== undefined || drafts.length === 0
         ? undefined
         : () => storeAll(stored, undefined, { isBeginning: true }),
     store: async (answer) => {
       const done = open ? stored.slice(0, -1) : stored;
-      const added = await toStored(await answerDraft(open, answer));
+      const draft = await answerDraft(open, answer);
+      const calls = toPendingCalls(draft, answer.at);
+      const added = await toStored(draft);
       // The turn is closed, and the next one has begun; or its answer is stored as far as it was made.
       if (!answer.stopped) store.signal.throwIfAborted();
-      await storeAll([...done, added], until, { isLast: true });
+      await storeAll([...done, added], until, { isLast: true, waiting: { calls, origin: store.toOrigin() } });
+      return calls;
     },
   };
 }
 
+function toDecided({ open = [], outcomes = [] }: Fresh): Map<string, CallOutcome> {
+  const calls = new Map(open.map(({ id, toolCallId }) => [id, toolCallId]));
+  return new Map(outcomes.map(({ id, outcome }) => [calls.get(id) ?? "", outcome]));
+}
+
 const toUi = ({ id, role, metadata, parts }: Draft): StoredUiMessage => ({ id, role, metadata, parts });
 const textOf = ({ parts }: Draft): string => parts.map((part) => (part.type === "text" ? part.text : "")).join(" ");
+
+const toModels = (some: readonly Sized[]): ModelMessage[] => some.flatMap(({ models }) => models);
 
 /** Returns the model messages of the window, without those of the oldest messages if there are too many bytes. */
 function toShown(
@@ -144,7 +139,6 @@ function toShown(
   messages: readonly Sized[],
 ): readonly ModelMessage[] {
   const first = firstWithin(maxBytes, messages);
-  const toModels = (some: readonly Sized[]): ModelMessage[] => some.flatMap(({ models }) => models);
   const shown = toWindow(toModels(messages.slice(first)), (message) => message);
   const omitted = omittedBefore + toModels(messages.slice(0, first)).length;
   const total = omittedBefore + toModels(messages).length;
@@ -152,12 +146,6 @@ function toShown(
   const wanted = shown[0]?.role === "user" ? Math.min(total, windowSize) : total;
   if (omitted > 0 && wanted > shown.length) onOmitted(wanted - shown.length);
   return shown;
-}
-
-/** The model messages of one message, and their size as JSON. */
-interface Sized {
-  readonly models: readonly ModelMessage[];
-  readonly bytes: number;
 }
 
 /** Returns the index of the first message from which on all fit, at most that of the last message. */
@@ -178,9 +166,9 @@ interface Place {
 async function findPlace(
   { turn, admit }: TurnStore,
   { regenerate, trusted }: TurnInput,
-  last: ClientMessage,
+  last: ClientMessage | undefined,
 ): Promise<Place> {
-  const edited = !trusted && last.role === "user" ? last.id : undefined;
+  const edited = !trusted && last?.role === "user" ? last.id : undefined;
   let history: History | undefined;
   for (const until of [regenerate, edited]) {
     if (until === undefined) continue;
@@ -191,85 +179,25 @@ async function findPlace(
   return { history: history ?? (await turn.history(undefined, admit)), until: undefined };
 }
 
-/** The new messages of a turn. */
-interface Fresh {
-  readonly drafts: readonly Draft[];
-  /** The number of rows at the end that the first draft replaces. It has their model messages. @default 0 */
-  readonly replaced?: number | undefined;
-  /** The id of the stored message that the first draft replaces. */
-  readonly until?: string | undefined;
-}
-
 async function toFresh(store: TurnStore, history: History, rows: readonly Row[], input: TurnInput): Promise<Fresh> {
   const { messages, trusted, regenerate, turnName } = input;
   const toNew = (some: readonly ClientMessage[]): Fresh => ({ drafts: toDrafts(some, store.at, turnName) });
-  if (trusted) return toNew(messages);
-  if (!history.stored) {
+  const last = messages.at(-1);
+  const isAppended = !history.found && last?.role === "user";
+  const changes = isAppended ? await supersede(store, rows) : undefined;
+  if (trusted) return { ...toNew(messages), changes };
+  if (!history.stored && last) {
     refuseApprovals(messages.flatMap(({ models }) => models));
     const all = messages.flatMap((sent) => sent.models.map((message) => ({ sent, message })));
     const kept = new Set(toWindow(all, ({ message }) => message).map(({ sent }) => sent));
     return toNew(messages.filter((sent) => kept.has(sent)));
   }
-  const last = messages.at(-1)!;
-  if (last.role === "user") {
-    const stored = rows.at(-1);
-    // On a regenerate, the question is already stored.
-    const isStored = regenerate !== undefined && stored?.role === "user" && (last.id ?? stored.id) === stored.id;
-    return toNew(isStored ? [] : [last]);
-  }
-  const before = rows.flatMap(({ models }) => models);
-  const answers = toAnswers(before, last);
-  if (answers.length === 0) {
-    throw invalid("input", "the last message must be a user message, or contain results of tools that were called");
-  }
-  return toContinued(store, rows, { ...last, models: answers }, turnName);
+  if (last?.role !== "user") return continueMessage(store, rows, input);
+  const stored = rows.at(-1);
+  // On a regenerate, the question is already stored.
+  const isStored = regenerate !== undefined && stored?.role === "user" && (last.id ?? stored.id) === stored.id;
+  return { ...toNew(isStored ? [] : [last]), changes };
 }
-
-/** Continues the last stored message with results and approvals of its tools. */
-async function toContinued(
-  { readLast, at }: TurnStore,
-  rows: readonly Row[],
-  answers: ClientMessage,
-  turnName: string | undefined,
-): Promise<Fresh> {
-  const message = await readLast();
-  const id = rows.at(-1)?.id;
-  const own = rows.slice(rows.findIndex((row) => row.id === id));
-  // A message of an older release is several rows, and may have no id by which it could be replaced.
-  const isReplaced = id !== undefined && message?.id === id && own.every((row) => row.id === id);
-  if (!isReplaced) return { drafts: toDrafts([{ ...answers, parts: undefined }], at, turnName) };
-  const models = own.flatMap((row) => row.models);
-  const { parts, metadata = { createdAt: null } } = message;
-  const continued = withModels({ id, role: "assistant", parts, models, metadata }, answers.models);
-  return { drafts: [continued], replaced: own.length, until: id };
-}
-
-/** Returns the tool results and approvals that belong to a known call, and drops all others. */
-function toAnswers(before: readonly ModelMessage[], last: ClientMessage): ModelMessage[] {
-  // A later message of the user closes all calls before it.
-  const since = before.findLastIndex(({ role }) => role === "user");
-  const { calls, approvals } = openCalls(before.slice(since + 1));
-  const results = new Set(last.models.flatMap(partsOf).map(resultOf));
-  // The server runs the tool of an approved call, so it accepts no result for it. A client that sends an approval
-  // together with a result has seen a turn that ran the tool and then failed. That approval is dropped: the server must
-  // not decide to run the tool a second time.
-  const isDecided = (call: string | undefined, approved: boolean): boolean =>
-    call !== undefined && !(approved && results.has(call));
-  const isAnswered = (call: string, tool: string): boolean =>
-    calls.get(call) === tool && ![...approvals.values()].includes(call);
-  return last.models.flatMap((message) => {
-    if (message.role !== "tool") return [];
-    const content = message.content.filter((part) =>
-      part.type === "tool-result"
-        ? isAnswered(part.toolCallId, part.toolName)
-        : isDecided(approvals.get(part.approvalId), part.approved),
-    );
-    return content.length > 0 ? [{ ...message, content }] : [];
-  });
-}
-
-const resultOf = ({ type, toolCallId }: { type: string; toolCallId?: string }): string | undefined =>
-  type === "tool-result" ? toolCallId : undefined;
 
 /**
  * Rejects approvals outside a stored conversation. An approval runs a tool with the input in the same messages, and
@@ -293,11 +221,6 @@ function toWindow<T>(all: readonly T[], toMessage: (one: T) => ModelMessage): re
   return turn;
 }
 
-/** A stored row, with its model messages. */
-interface Row extends Sized {
-  readonly id?: string | undefined;
-  readonly role: string;
-}
 function fromStored({ id, role, models }: HistoryRow): Row {
   const parsed = JSON.parse(models) as ModelMessage | ModelMessage[]; // one message before format 10
   const all = Array.isArray(parsed) ? parsed : [parsed];

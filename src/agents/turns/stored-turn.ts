@@ -1,5 +1,6 @@
 import type { Program } from "../../engine/backend.ts";
 import type { Execution } from "../../engine/execution.ts";
+import type { DecidedCall } from "../../engine/pending-calls.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";
 import type { AgentCall, HeldTurn, Question } from "../call/call.ts";
 import type { AgentInput } from "../call/messages.ts";
@@ -20,6 +21,8 @@ interface StoredTurn {
   readonly answerId: string;
   /** The time of the user's message. */
   readonly at?: number | undefined;
+  /** The outcomes of the calls that it continues. */
+  readonly outcomes?: readonly DecidedCall[] | undefined;
 }
 interface TurnPlace {
   readonly id: string;
@@ -36,7 +39,8 @@ export function toExecution(
 ): Execution {
   const { schema, input, field, regenerate } = question;
   const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
-  const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, at: opened.at };
+  const { at: askedAt, outcomes } = opened;
+  const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, at: askedAt, outcomes };
   const { userId, user, conversationId, context } = callContext;
   return {
     id,

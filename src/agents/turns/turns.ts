@@ -7,6 +7,7 @@ import type { StepCaller } from "../../engine/runtime.ts";
 import {
   openTurn,
   stream,
+  toWaitingAnswer,
   type AgentCall,
   type CallParts,
   type HeldTurn,
@@ -14,6 +15,7 @@ import {
   type StreamPart,
 } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
+import type { WaitingAnswer } from "../call/turn-parts.ts";
 import { toChat } from "../answers/chat.ts";
 import type { AgentDefinition } from "../define.ts";
 import { readMessages } from "../messages/read-messages.ts";
@@ -48,6 +50,15 @@ interface Handover {
   readonly parts?: CallParts;
   readonly opened?: HeldTurn;
   readonly question: Question;
+}
+
+/** Decisions after which a message still waits. */
+interface StoredDecisions {
+  readonly id: string;
+  readonly call: TurnCall;
+  readonly operation: Operation;
+  readonly opened: HeldTurn;
+  readonly waiting: WaitingAnswer;
 }
 
 /**
@@ -108,6 +119,10 @@ export class Turns {
       opened = await operation.unlessAborted(held);
       operation.signal.throwIfAborted();
       call.signal.removeEventListener("abort", leave); // from here on, the turn has a reader that may leave
+      if (opened.waiting) {
+        this.#beginning.delete(beginning);
+        return await this.#storeDecisions({ id, call, operation, opened, waiting: opened.waiting });
+      }
       const { options = {}, callContext, agent } = call;
       const turn = this.#add(id, agent, callContext, opened);
       this.#beginning.delete(beginning);
@@ -140,16 +155,23 @@ export class Turns {
     }
   }
 
-  #add(
-    id: string,
-    agent: AgentDefinition,
-    { userId, conversationId = "" }: { userId?: string | undefined; conversationId?: string | undefined },
-    { answerId, questionId, before, shown }: HeldTurn,
-  ): LiveTurn {
-    const key = toKey({ agentId: agent.id, userId, conversationId });
-    const turn = new LiveTurn({ id, key, userId, answerId: answerId(), questionId, before, shown });
-    this.#live.set(id, turn);
+  /** Stores decisions after which the message still waits. Returns a turn that has ended: nothing runs. */
+  async #storeDecisions({ id, call, operation, opened, waiting }: StoredDecisions): Promise<LiveTurn> {
+    const { agent, callContext } = call;
+    await opened.storeQuestion?.();
+    await opened.close();
+    const turn = createLive(id, agent, callContext, opened);
+    turn.log.add({ type: "start", messageId: waiting.messageId });
+    turn.log.add({ type: "finish", answer: toWaitingAnswer(waiting) });
+    turn.log.end();
+    this.#parts.end(operation);
     return turn;
+  }
+
+  #add(...turn: Parameters<typeof createLive>): LiveTurn {
+    const live = createLive(...turn);
+    this.#live.set(live.id, live);
+    return live;
   }
 
   #remove(turn: LiveTurn): void {
@@ -294,6 +316,16 @@ export class Turns {
 
 /** A turn that runs. What it replaces is known in the process that runs it. */
 export type RunningTurn = Pick<LiveTurn, "id" | "answerId"> & Partial<Pick<LiveTurn, "shown">>;
+
+function createLive(
+  id: string,
+  agent: AgentDefinition,
+  { userId, conversationId = "" }: { userId?: string | undefined; conversationId?: string | undefined },
+  { answerId, questionId, before, shown }: HeldTurn,
+): LiveTurn {
+  const key = toKey({ agentId: agent.id, userId, conversationId });
+  return new LiveTurn({ id, key, userId, answerId: answerId(), questionId, before, shown });
+}
 
 const toKey = ({ agentId, userId, conversationId }: ConversationKey): string =>
   JSON.stringify([agentId, userId ?? null, conversationId]);

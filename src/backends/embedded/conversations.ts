@@ -20,6 +20,7 @@ import {
   type Renaming,
   type StoredConversation,
 } from "../../engine/stored-conversation.ts";
+import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "../../engine/pending-calls.ts";
 import { removeConversation } from "./remove-conversation.ts";
 import type { ConversationRow } from "./store/conversation-table.ts";
 import type { Place } from "./store/message-store.ts";
@@ -140,6 +141,15 @@ export class EmbeddedConversations implements Conversations {
     return removed;
   }
 
+  async findCall(id: string): Promise<FoundCall | undefined> {
+    return this.#file().store.messages.calls.find(id);
+  }
+
+  async listCalls({ owner, limit, after }: CallFilter): Promise<CallPage> {
+    const calls = this.#file().store.messages.calls.list(owner, toCallNumber(after), limit + 1);
+    return { calls: calls.slice(0, limit), hasMore: calls.length > limit };
+  }
+
   async open(conversation: ConversationKey, { name, isNew = name === undefined, signal }: TurnOptions): Promise<Turn> {
     // A step of an execution has begun already.
     if (isNew && this.#file().space.isFull) throw storeFull("the call was not started");
@@ -168,6 +178,13 @@ export class EmbeddedConversations implements Conversations {
       history: (until, admit): Promise<History> => {
         return this.#file().store.messages.history(place(until), this.#options.maxBytes, admit);
       },
+      calls: async (ids) => {
+        const { calls } = this.#file().store.messages;
+        return ids.flatMap((id) => {
+          const call = calls.find(id);
+          return call && toKeyText(call.key) === key ? [call] : [];
+        });
+      },
       store: (messages, until, options) => (stored = this.#store(holder, place(until), messages, options)),
       close: () => void close(),
     };
@@ -177,11 +194,11 @@ export class EmbeddedConversations implements Conversations {
     { lost }: Holder,
     place: Place,
     messages: readonly StoredMessage[],
-    { isBeginning = place.turn === undefined, title = "" }: StoreOptions = {},
+    { isBeginning = place.turn === undefined, title = "", changed, decided, waiting }: StoreOptions = {},
   ): Promise<void> {
     lost.signal.throwIfAborted();
     const { store } = this.#file();
-    const facts = { title, now: this.#options.clock.now() };
+    const facts = { title, now: this.#options.clock.now(), changed, decided, waiting };
     const work = (): void => store.messages.replace(place, messages, facts);
     // A step waits for the store, like its own result.
     await this.#write(work, isBeginning ? "this turn was not stored" : undefined);

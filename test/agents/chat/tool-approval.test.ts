@@ -64,7 +64,7 @@ describe("a tool that needs approval", () => {
   it.each([
     ["it was denied", "denied"],
     ["the user has continued without it", "Forget it"],
-  ])("does not run once %s: 400", async (_, said) => {
+  ])("does not run once %s: 409", async (_, said) => {
     const { chat, server, paid, model } = await openBank([callPay, "Not paid.", "Done."]);
     await chat.sendMessage({ text: "Pay 5" });
     const { part, id } = approvalOf(chat);
@@ -75,7 +75,7 @@ describe("a tool that needs approval", () => {
       await chat.sendMessage();
     } else await say(server, chat.id, said);
     const { status } = await server.post("/agents/helper/chat", { id: chat.id, messages });
-    expect([status, paid, model.calls.length]).toEqual([400, [], 2]);
+    expect([status, paid, model.calls.length]).toEqual([409, [], 2]);
   });
 
   it("runs with what the model asked for, whatever the client says that was", async () => {
@@ -88,14 +88,14 @@ describe("a tool that needs approval", () => {
     expect(paid).toEqual([{ amount: 5 }]);
   });
 
-  it("does not run a second time for an approval that was used: 400", async () => {
+  it("does not run a second time for an approval that was used: 409", async () => {
     const { chat, server, paid, model } = await openBank([callPay, "Done.", "Again."]);
     await chat.sendMessage({ text: "Pay 5" });
     await chat.addToolApprovalResponse({ id: approvalOf(chat).id, approved: true });
     const messages = structuredClone(chat.messages);
     await chat.sendMessage();
     const { status } = await server.post("/agents/helper/chat", { id: chat.id, messages });
-    expect([status, paid.length, model.calls.length]).toEqual([400, 1, 2]);
+    expect([status, paid.length, model.calls.length]).toEqual([409, 1, 2]);
   });
 
   it("runs once when it is approved twice at once", async () => {
@@ -104,7 +104,7 @@ describe("a tool that needs approval", () => {
     await chat.addToolApprovalResponse({ id: approvalOf(chat).id, approved: true });
     const { id, messages } = chat;
     const answers = await Promise.all([1, 2, 3].map(() => server.post("/agents/helper/chat", { id, messages })));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 400, 400]);
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
     expect(paid).toEqual([{ amount: 5 }]);
   });
 
@@ -166,6 +166,7 @@ describe("a tool that needs approval", () => {
     await chat.sendMessage({ text: "Pay 5" });
     await chat.sendMessage({ text: "Forget it" });
     expect([chat.status, paid]).toEqual(["ready", []]);
-    expect(prompts()[1]).toEqual(["user: Pay 5", "user: Forget it"]);
+    const closed = ['assistant: [pay {"amount":5}]', "tool: [pay → execution-denied]"];
+    expect(prompts()[1]!.filter((line) => line !== "tool: ")).toEqual(["user: Pay 5", ...closed, "user: Forget it"]);
   });
 });

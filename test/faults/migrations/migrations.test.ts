@@ -69,14 +69,14 @@ it("brings a file of format 4 to the current format, and everything in it contin
   const file = join(createFolder(), "data.db");
   createFormat4(file);
   expect(await inspect(file)).toMatchObject({
-    facts: [expect.any(String), "format 4, is migrated to 11 at the next start"],
+    facts: [expect.any(String), "format 4, is migrated to 12 at the next start"],
     executions: { running: 1, suspended: 1, completed: 1, error: 2 },
   });
   ran.length = 0;
   prompts.length = 0;
   const server = await startServer("in process", { config: toConfig(file) });
   onTestFinished(() => server.close());
-  expect(formatOf(file)).toEqual({ user_version: 11 });
+  expect(formatOf(file)).toEqual({ user_version: 12 });
   await expectWhole(server);
   expect(ran).toEqual(["second"]);
   expect(prompts.join()).toContain("I remember 7.");
@@ -250,7 +250,7 @@ it("refuses a file that is older than format 4, and leaves it as it is", () => {
   database.exec("pragma user_version = 3");
   database.close();
   expect(() => new Store(file, "normal")).toThrow(
-    `${file} has format 3, but this version of agentserve reads format 11`,
+    `${file} has format 3, but this version of agentserve reads format 12`,
   );
   expect(formatOf(file)).toEqual({ user_version: 3 });
 });
@@ -268,5 +268,5 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
   const server = await startServer("in process", { config: toConfig(file) });
   onTestFinished(() => server.close());
   await expectWhole(server);
-  expect(formatOf(file)).toEqual({ user_version: 11 });
+  expect(formatOf(file)).toEqual({ user_version: 12 });
 });

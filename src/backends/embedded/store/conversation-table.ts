@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { isContinued } from "../../../engine/message-rows.ts";
+import type { PendingCallTable } from "./pending-call-table.ts";
 import { toTitle, type Renaming, type StoredConversation } from "../../../engine/stored-conversation.ts";
 
 // `key` is the text of agent, user and id, and `owner` that of agent and user. The number is the order of the creation. A row
@@ -83,9 +84,11 @@ export interface ConversationChange {
 
 /** The statements on conversations. All writes run inside a transaction. */
 export class ConversationTable {
+  readonly #calls: PendingCallTable;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
 
-  constructor(db: DatabaseSync) {
+  constructor(db: DatabaseSync, calls: PendingCallTable) {
+    this.#calls = calls;
     const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
   }
@@ -124,7 +127,9 @@ export class ConversationTable {
   /** Deletes a conversation. Its messages are still in the file. Returns its number; undefined if there is none. */
   hide(key: string): number | undefined {
     const number = this.numberOf(key);
-    if (number !== undefined) this.#statements.hide.run(number);
+    if (number === undefined) return undefined;
+    this.#statements.hide.run(number);
+    this.#calls.remove(number);
     return number;
   }
   /** Removes some messages of a conversation that was deleted. Returns false if there are more. */

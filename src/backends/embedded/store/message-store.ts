@@ -1,7 +1,16 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { AdmitHistory, History, MessageRow, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type {
+  AdmitHistory,
+  ChangedMessage,
+  History,
+  MessageRow,
+  PageOptions,
+  StoredMessage,
+} from "../../../engine/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
+import type { DecidedCall, WaitingCalls } from "../../../engine/pending-calls.ts";
 import { ConversationTable } from "./conversation-table.ts";
+import { PendingCallTable } from "./pending-call-table.ts";
 
 // A row is one message of the client. `body` has its model messages, and `models` is their number. A row without `ui` is
 // older than format 10: its `body` is one model message. `ui` is the last column, so that a turn does not read it.
@@ -34,15 +43,21 @@ export interface TurnFacts {
   /** The title, if the conversation is new. */
   readonly title: string;
   readonly now: number;
+  /** The changes of stored messages, and of calls that wait. */
+  readonly changed?: readonly ChangedMessage[] | undefined;
+  readonly decided?: readonly DecidedCall[] | undefined;
+  readonly waiting?: WaitingCalls | undefined;
 }
 
 /** The messages of all conversations. */
 export class MessageStore {
   readonly conversations: ConversationTable;
+  readonly calls: PendingCallTable;
   readonly #statements: Record<keyof typeof statements, StatementSync>;
 
   constructor(db: DatabaseSync) {
-    this.conversations = new ConversationTable(db);
+    this.calls = new PendingCallTable(db);
+    this.conversations = new ConversationTable(db, this.calls);
     const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
   }
@@ -65,7 +80,8 @@ export class MessageStore {
     return { stored, found: start !== undefined, messages, omitted: window.omitted };
   }
 
-  replace({ key, turn, until }: Place, messages: readonly StoredMessage[], { title, now }: TurnFacts): void {
+  replace({ key, turn, until }: Place, messages: readonly StoredMessage[], facts: TurnFacts): void {
+    const { title, now } = facts;
     const conversation = this.conversations.numberOf(key) ?? this.conversations.create(key, title, now);
     const start = this.#start(conversation, until);
     const { removeFrom, removeTurn } = this.#statements;
@@ -77,6 +93,17 @@ export class MessageStore {
       this.#statements.add.run(conversation, turn ?? null, id, role, models, count, at, ui);
     }
     this.conversations.change({ conversation, now, added: messages.length, removed });
+    if (start !== undefined) this.calls.removeLoose(conversation);
+    this.#change(conversation, key, facts);
+  }
+
+  #change(conversation: number, key: string, { changed = [], decided = [], waiting }: TurnFacts): void {
+    for (const { id, ui, models, count } of changed) {
+      this.#statements.change.run(ui, models ?? null, count ?? null, conversation, id);
+    }
+    for (const call of decided) this.calls.decide(conversation, call);
+    const [, userId] = JSON.parse(key) as [string, string | null];
+    if (waiting) this.calls.replace(conversation, userId ?? undefined, waiting);
   }
 
   page(key: string, { before, limit }: PageOptions): MessageRow[] {
@@ -142,5 +169,7 @@ const statements = {
   ui: "select ui from messages where n = ?",
   removeFrom: "delete from messages where conversation = ? and n >= ? returning ui is null as old",
   removeTurn: "delete from messages where conversation = ? and turn = ? returning ui is null as old",
+  change: `update messages set ui = ?1, body = coalesce(?2, body), models = coalesce(?3, models)
+    where n = (select max(n) from messages where conversation = ?4 and id = ?5)`,
   add: "insert into messages(conversation, turn, id, role, body, models, at, ui) values(?, ?, ?, ?, ?, ?, ?, ?)",
 };

@@ -3,6 +3,7 @@ import { childTable } from "./child-table.ts";
 import { addConversationRows } from "./conversation-table.ts";
 import { eventTable } from "./event-table.ts";
 import { messageColumns } from "./message-store.ts";
+import { pendingCallTable } from "./pending-call-table.ts";
 import { recordTable } from "./record-table.ts";
 import { scheduleTable } from "./schedule-table.ts";
 import { format, rareIndexes, schema } from "./sql.ts";
@@ -28,6 +29,7 @@ const migrations: Readonly<Record<number, readonly Migration[]>> = {
   9: [scheduleTable],
   10: [recordTable, ...messageColumns],
   11: [addConversationRows],
+  12: [pendingCallTable],
 };
 
 /**

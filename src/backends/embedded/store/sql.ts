@@ -5,6 +5,7 @@ import { childTable } from "./child-table.ts";
 import { conversationTable } from "./conversation-table.ts";
 import { eventTable } from "./event-table.ts";
 import { messageTables } from "./message-store.ts";
+import { pendingCallTable } from "./pending-call-table.ts";
 import { recordTable } from "./record-table.ts";
 import { scheduleTable } from "./schedule-table.ts";
 import { waitTables } from "./wait-table.ts";
@@ -13,7 +14,7 @@ import { waitTables } from "./wait-table.ts";
 export const maxCrashes = 2;
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
-export const format = 11;
+export const format = 12;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
 // number of the last event so far.
@@ -47,6 +48,7 @@ export const schema: string = `
   create table process(id integer primary key check (id = 1), clean integer not null) strict;
   ${conversationTable}
   ${messageTables}
+  ${pendingCallTable}
   ${waitTables}
   ${eventTable}
   ${childTable}

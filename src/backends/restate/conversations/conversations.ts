@@ -8,6 +8,7 @@ import type {
   TurnOptions,
   TurnsElsewhere,
 } from "../../../engine/conversations.ts";
+import type { CallFilter, CallPage, FoundCall } from "../../../engine/pending-calls.ts";
 import type { JsonText } from "../../../core/json.ts";
 import {
   toKeyText,
@@ -109,6 +110,14 @@ export class RestateConversations implements Conversations {
     // At once: other replicas hear of it with their next sign.
     if (deleted) this.#lines.get(toKeyText(key))?.hear({ deleted });
     return deleted !== null;
+  }
+
+  async findCall(_id: string): Promise<FoundCall | undefined> {
+    return undefined;
+  }
+
+  async listCalls(_filter: CallFilter): Promise<CallPage> {
+    return { calls: [], hasMore: false };
   }
 
   async *#follow(key: ConversationKey, turnId: string, signal: AbortSignal): AsyncGenerator<JsonText> {

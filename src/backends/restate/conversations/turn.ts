@@ -10,6 +10,7 @@ import type {
   TurnListener,
 } from "../../../engine/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
+import type { PendingCall } from "../../../engine/pending-calls.ts";
 import { deletedConversation } from "../../../engine/stored-conversation.ts";
 import type { OrdersInput } from "../wait.ts";
 import type { ServiceNames } from "../calls.ts";
@@ -98,6 +99,10 @@ export class RestateTurn implements Turn {
     }
     const messages = rows.map((row, index) => ({ id: row.id ?? undefined, role: row.role, models: models[index]! }));
     return { stored, found, omitted, messages };
+  }
+
+  async calls(_ids: readonly string[]): Promise<readonly PendingCall[]> {
+    return [];
   }
 
   store(messages: readonly StoredMessage[], until?: string, options: StoreOptions = {}): Promise<void> {

@@ -1,0 +1,59 @@
+import { ServeError } from "../../core/error.ts";
+import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/pending-calls.ts";
+import { superseded, type OpenApproval } from "./pending-calls.ts";
+
+/** A decision about a call that waits. */
+export interface Decision extends Omit<CallOutcome, "at"> {
+  /** The id of the call. */
+  readonly id: string;
+}
+
+/** The decisions about a message, applied to its open calls. */
+export interface Decided {
+  /** The outcomes that are new. */
+  readonly fresh: readonly DecidedCall[];
+  /** The outcomes of all open calls, in their order. */
+  readonly outcomes: readonly DecidedCall[];
+  /** The calls that still wait. */
+  readonly rest: readonly OpenApproval[];
+}
+
+interface DecisionParts {
+  readonly open: readonly OpenApproval[];
+  /** The calls that are stored: those that are open, and those that the decisions are about. */
+  readonly known: readonly PendingCall[];
+  readonly decisions: readonly Decision[];
+  /** True if a client may send what it has decided before, because its message has something new. */
+  readonly isRepeated: boolean;
+  readonly at: number;
+}
+
+/**
+ * Applies decisions to the open calls of a message. A decision about a call that has an outcome is a conflict, unless it
+ * repeats that outcome beside a new one: a client sends again what it has decided before. One about an unknown call is dropped.
+ */
+export function decide({ open, known, decisions, isRepeated, at }: DecisionParts): Decided {
+  const outcomes = new Map(known.flatMap(({ id, outcome }) => (outcome ? [[id, outcome]] : [])));
+  const fresh: DecidedCall[] = [];
+  for (const { id, approved, reason, by } of decisions) {
+    if (outcomes.has(id) || !open.some((call) => call.id === id)) continue;
+    if (!fresh.some((call) => call.id === id)) fresh.push({ id, outcome: { approved, reason, by, at } });
+  }
+  const conflict = decisions.find(({ id, approved }) => {
+    const before = outcomes.get(id);
+    return before && ((fresh.length === 0 && !isRepeated) || before.approved !== approved);
+  });
+  if (conflict) throw alreadyDecided(outcomes.get(conflict.id)!);
+  const all = new Map([...outcomes, ...fresh.map(({ id, outcome }) => [id, outcome] as const)]);
+  return {
+    fresh,
+    outcomes: open.flatMap(({ id }) => (all.has(id) ? [{ id, outcome: all.get(id)! }] : [])),
+    rest: open.filter(({ id }) => !all.has(id)),
+  };
+}
+
+/** The refusal of a decision about a call that has an outcome. */
+export const alreadyDecided = ({ approved, reason, by }: CallOutcome): ServeError => {
+  const isSuperseded = !approved && by === undefined && reason === superseded;
+  return new ServeError(409, `Already decided: ${approved ? "approved" : isSuperseded ? superseded : "denied"}`);
+};
