@@ -19,7 +19,15 @@ import { DeletedConversationError } from "../engine/stored-conversation.ts";
 import { createAsk } from "./call/ask.ts";
 import { ModelError } from "./call/failure.ts";
 import { HistoryBytes } from "./call/history-bytes.ts";
-import { generate, stream, type Answer, type AgentCall, type CallParts, type StreamPart } from "./call/call.ts";
+import {
+  generate,
+  stream,
+  type Answer,
+  type AgentCall,
+  type BegunCall,
+  type CallParts,
+  type StreamPart,
+} from "./call/call.ts";
 import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import { stopped, type RecordLimits } from "./call/recorded-calls.ts";
@@ -62,8 +70,8 @@ export interface Agents {
   readonly checker: SchemaChecker;
   /** Returns the whole answer. Every failure is thrown as a `ServeError`. */
   generate(call: AgentCall): Promise<Answer>;
-  /** Throws if the call fails before the model's first output. A later failure is yielded as the last part. */
-  stream(call: AgentCall): AsyncGenerator<StreamPart>;
+  /** Begins a call. It fails before the model's first output with an error that is thrown, and later with its last part. */
+  open(call: AgentCall): Promise<AsyncGenerator<StreamPart>>;
   /** Begins a turn that nobody reads. Resolves when it is durable. */
   begin(call: AgentCall): Promise<LiveTurn>;
   /** The turns of conversations that run in this process. */
@@ -107,7 +115,7 @@ export function createAgents(given: AgentsOptions): Agents {
   }
 
   /** A turn that is repeated after a crash has been admitted before. */
-  function begin(call: AgentCall, isRepeated = false): Operation {
+  function begin(call: BegunCall, isRepeated = false): Operation {
     const { agent, options = {}, callContext, signal, step, turn, reservation, isNested } = call;
     const isStep = step !== undefined;
     const isNew = !isStep && !isRepeated;
@@ -160,7 +168,7 @@ export function createAgents(given: AgentsOptions): Agents {
   });
   async function generateAnswer(call: AgentCall): Promise<Answer> {
     const turn = asTurn(call);
-    if (turn) return readAnswer(turns.stream(turn));
+    if (turn) return readAnswer(await turns.open(turn));
     const operation = begin(call);
     try {
       const answer = toParts(operation).then((parts) => generate(parts, call.question));
@@ -172,9 +180,13 @@ export function createAgents(given: AgentsOptions): Agents {
     }
   }
 
-  async function* streamParts(call: AgentCall): AsyncGenerator<StreamPart> {
+  async function open(call: AgentCall): Promise<AsyncGenerator<StreamPart>> {
     const turn = asTurn(call);
-    if (turn) return yield* turns.stream(turn);
+    return turn ? turns.open(turn) : streamParts(call);
+  }
+
+  /** Streams the answer of a call that is not a turn. */
+  async function* streamParts(call: AgentCall): AsyncGenerator<StreamPart> {
     const operation = begin(call);
     let begun = false;
     try {
@@ -227,7 +239,7 @@ export function createAgents(given: AgentsOptions): Agents {
     limits,
     checker,
     generate: generateAnswer,
-    stream: streamParts,
+    open,
     async begin(call) {
       const turn = asTurn(call);
       if (!turn) throw badRequest("Invalid request: respond-async needs a stored conversation");

@@ -1,3 +1,4 @@
+import type { UIMessageChunk } from "ai";
 import * as v from "valibot";
 import { admit, type ActionRequest } from "../core/authorizer.ts";
 import type { Reservation } from "../core/byte-budget.ts";
@@ -9,7 +10,7 @@ import { defineRoute, events, nothing, type Route } from "../http/route.ts";
 import { EventStream, noContent, unfinished } from "../http/sse.ts";
 import { Prefer } from "../http/prefer.ts";
 import type { ConversationKey } from "../engine/conversations.ts";
-import type { AgentCall } from "./call/call.ts";
+import type { AgentCall, StreamPart } from "./call/call.ts";
 import type { Agents } from "./agents.ts";
 import { toChat } from "./answers/chat.ts";
 import { toObjectEvents } from "./answers/object-events.ts";
@@ -21,7 +22,7 @@ import { conversationRoutes } from "./conversations/routes.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
 import { findAgent, type AgentsOfSnapshot, type RegisteredAgent } from "./find-agent.ts";
-import { toKnownChunks } from "./messages/ui-chunks.ts";
+import { isKnownChunk, type ClientSdk } from "./messages/ui-chunks.ts";
 import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
@@ -180,10 +181,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       handle({ found: agent, body, identity, reservation }) {
         const call = toCall(agent, body.options, identity, reservation);
         return new EventStream(
-          async function* (signal) {
-            const parts = agents.stream({ ...call, question: { input: body.input }, signal });
-            for await (const part of parts) yield toStreamEvent(part);
-          },
+          async (signal) => toStreamEvents(await agents.open({ ...call, question: { input: body.input }, signal })),
           [],
           { drains: true },
         );
@@ -204,11 +202,9 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         const call = toCall(agent, body.options, identity, reservation);
         const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema) };
         return new EventStream(
-          (signal) => toObjectEvents(agents.stream({ ...call, question, signal }), body.schema),
+          async (signal) => toObjectEvents(await agents.open({ ...call, question, signal }), body.schema),
           [],
-          {
-            drains: true,
-          },
+          { drains: true },
         );
       },
     }),
@@ -232,7 +228,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
         const question = { input: sent, field: body.input ? "input" : "messages", regenerate };
         return new EventStream(
-          (signal) => toChat(agents.stream({ ...call, question, signal })),
+          async (signal) => toChat(await agents.open({ ...call, question, signal })),
           [["x-vercel-ai-ui-message-stream", "v1"]],
           { drains: true, last: "[DONE]" },
         );
@@ -254,17 +250,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       handle({ found: { definition }, params, query, identity }) {
         const key = toKey(definition, params, query, identity);
         return new EventStream(
-          async function* (signal) {
-            const chunks = await agents.turns.attach(key, { after: query.after, signal });
-            if (!chunks) return yield noContent;
-            try {
-              yield* toKnownChunks(chunks, query.sdk);
-            } catch (error) {
-              // Another process continues the turn, or the one that runs it cannot be reached.
-              if (!(error instanceof ServeError) || error.status !== 503) throw error;
-              yield unfinished;
-            }
-          },
+          async (signal) => toAttached(await agents.turns.attach(key, { after: query.after, signal }), query.sdk),
           [["x-vercel-ai-ui-message-stream", "v1"]],
           { drains: true, last: "[DONE]" },
         );
@@ -321,6 +307,22 @@ function toCall(
   reservation: Reservation,
 ) {
   return { agent, program, options, reservation, callContext: applyIdentity(options, identity) };
+}
+
+async function* toStreamEvents(parts: AsyncGenerator<StreamPart>): AsyncGenerator<object> {
+  for await (const part of parts) yield toStreamEvent(part);
+}
+
+/** Reads the chunks that a client knows. */
+async function* toAttached(chunks: AsyncIterable<UIMessageChunk> | undefined, sdk: ClientSdk): AsyncGenerator<unknown> {
+  if (!chunks) return yield noContent;
+  try {
+    for await (const chunk of chunks) if (isKnownChunk(chunk, sdk)) yield chunk;
+  } catch (error) {
+    // Another process continues the turn, or the one that runs it cannot be reached.
+    if (!(error instanceof ServeError) || error.status !== 503) throw error;
+    yield unfinished;
+  }
 }
 
 /** Returns the conversation of a caller. */

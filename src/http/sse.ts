@@ -8,7 +8,7 @@ import type { HeaderPairs } from "./envelope.ts";
  * stream ends.
  */
 export class EventStream {
-  readonly generate: (signal: AbortSignal) => AsyncGenerator<unknown>;
+  readonly generate: (signal: AbortSignal) => AsyncGenerator<unknown> | Promise<AsyncGenerator<unknown>>;
   /** Headers in addition to `sseHeaders`. A 503 that replaces the first event during shutdown has them as well. */
   readonly headers: HeaderPairs;
   readonly options: EventStreamOptions;
@@ -147,8 +147,9 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     starting.set(leaving, options);
     if (gone.aborted) leave(); // the client left while the body was read
     else gone.addEventListener("abort", leave, { once: true });
-    const events = generate(leaving.signal);
     try {
+      const opening = generate(leaving.signal);
+      const events = opening instanceof Promise ? await opening : opening;
       // Awaited before the headers are sent: an error up to here becomes a plain error response.
       const coming = events.next();
       const first = options.beginsEarly ? await within(beginMs, coming, { onLate: () => undefined }) : await coming;

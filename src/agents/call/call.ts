@@ -93,6 +93,8 @@ export interface AgentCall {
   /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */
   readonly turn?: DurableTurn | undefined;
 }
+/** A call that has begun: its caller may abort it by another way than a signal. */
+export type BegunCall = Omit<AgentCall, "signal"> & { readonly signal: AbortSignal | undefined };
 /** A part of a stream that has started. An `error` part is always the last one. */
 export type StreamPart = AnswerPart | { readonly type: "error"; readonly error: ServeError };
 
@@ -112,19 +114,19 @@ export async function generate(parts: CallParts, question: Question): Promise<An
 export async function* stream(parts: CallParts, question: Question, opened?: HeldTurn): AsyncGenerator<AnswerPart> {
   const shape = await question.toShape?.();
   const turn = opened ?? (await openTurn(parts, question));
-  const left = new AbortController();
   const { recorded } = turn;
   parts.operation.decided = turn.decided;
+  let reader: ReadableStreamDefaultReader<SdkPart> | undefined;
   let result: SdkResult | undefined;
   try {
     const settings = await toSdkSettings(parts, opened ? undefined : question.input, turn.prompt, shape);
     const { stream: answer } = toStreamText(parts.agent.sdk)({
       ...settings,
-      abortSignal: AbortSignal.any([parts.operation.signal, left.signal]),
       onEnd: (event) => void (result = event),
       onError: () => {}, // without a callback, the SDK prints the error
     });
-    for await (const part of readParts(answer)) {
+    reader = answer.getReader();
+    for (let part; (part = (await reader.read()).value);) {
       if (part.type === "error") throw part.error;
       if (part.type === "abort") throw new Error(part.reason);
       if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
@@ -136,7 +138,9 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
     if (!result) throw new Error("The model's answer ended without a finish part");
     yield { type: "finish", answer: await finish(parts, shape, turn, result, recorded?.all) };
   } finally {
-    if (!result) left.abort(); // ends the request to the model
+    if (!result) parts.operation.cut();
+    // Not awaited: a stream that the SDK has copied ends only with the model.
+    void reader?.cancel().catch(() => {});
     if (!opened) void turn.close();
   }
 }
@@ -149,16 +153,6 @@ function toStreamText(sdk: Partial<Pick<Sdk, LowMemory>> & Omit<Sdk, LowMemory>)
   return sdk.experimental_streamTextLowMemory ?? sdk.streamText;
 }
 type LowMemory = "experimental_streamTextLowMemory";
-
-/** Reads a stream. A reader that leaves does not wait for its end: one that the SDK has copied ends only with the model. */
-async function* readParts<T>(answer: ReadableStream<T>): AsyncGenerator<T> {
-  const reader = answer.getReader();
-  try {
-    for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
-  } finally {
-    void reader.cancel().catch(() => {});
-  }
-}
 
 /** A turn that has its place in the conversation. */
 export interface HeldTurn extends OpenTurn {

@@ -32,8 +32,8 @@ export interface OperationOptions {
   readonly clock: Clock;
   /** Creates the runtime of tools and hooks. */
   readonly createRuntime: CreateCallRuntime;
-  /** Aborted when the caller disconnects. */
-  readonly signal: AbortSignal;
+  /** Aborted when the caller disconnects. @default never: the caller aborts the operation itself */
+  readonly signal?: AbortSignal | undefined;
   /** The step of a workflow that the call comes from. */
   readonly step: StepCaller | undefined;
   /** The turn that a crash repeats. */
@@ -65,6 +65,7 @@ export class Operation {
   readonly #modelCalls: ModelCall[] = [];
   readonly #scope = currentScope();
   readonly #controller = new AbortController();
+  readonly #sdkController = new AbortController();
   #context: AgentContext | undefined;
   #runtime: Runtime | undefined;
   #failure: unknown;
@@ -81,8 +82,8 @@ export class Operation {
     this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
     if (turn) this.record(turn);
-    if (signal.aborted) this.#leave();
-    else signal.addEventListener("abort", this.#leave, { once: true });
+    if (signal?.aborted) this.#leave();
+    else signal?.addEventListener("abort", this.#leave, { once: true });
   }
 
   /** Records the calls from now on. */
@@ -128,13 +129,24 @@ export class Operation {
     return this.#controller.signal;
   }
 
-  readonly #leave = (): void => this.abort(this.isStep ? this.#parts.signal.reason : clientLeft());
+  /** The signal for the SDK: aborted with the call, and when the answer is not read to its end. */
+  get sdkSignal(): AbortSignal {
+    return this.#sdkController.signal;
+  }
+
+  readonly #leave = (): void => this.abort(this.isStep ? this.#parts.signal?.reason : clientLeft());
 
   /** Fails the call with this error, even if the model ignores the abort. */
   abort(error: unknown): void {
     this.#failure ??= error;
     this.#controller.abort(error);
+    this.#sdkController.abort(error);
     this.#abandon?.(error);
+  }
+
+  /** Ends the request to the model. The call has failed, or its answer is not read any more. */
+  cut(): void {
+    this.#sdkController.abort();
   }
 
   /**
@@ -206,7 +218,7 @@ export class Operation {
     for (const call of this.#modelCalls) call.end("aborted");
     for (const inner of this.#spans) inner.end();
     this.span?.end();
-    this.#parts.signal.removeEventListener("abort", this.#leave);
+    this.#parts.signal?.removeEventListener("abort", this.#leave);
   }
 }
 

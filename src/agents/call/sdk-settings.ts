@@ -39,7 +39,7 @@ export async function toSdkSettings(
     instructions: text,
     messages,
     stopWhen: agent.sdk.isStepCount(Math.min(operation.options.maxSteps ?? maxSteps, maxSteps)),
-    abortSignal: operation.signal,
+    abortSignal: operation.sdkSignal,
     experimental_download: refuseToFetch,
   };
   // The provider can continue our trace.

@@ -21,7 +21,7 @@ export interface StepQuestion {
 }
 export interface QuestionParts {
   readonly limits: RecordLimits;
-  stream(call: AgentCall): AsyncGenerator<StreamPart>;
+  open(call: AgentCall): Promise<AsyncGenerator<StreamPart>>;
 }
 
 /**
@@ -54,7 +54,7 @@ export class StepQuestions {
     signal?.throwIfAborted();
     const known = records.found.get(answerName);
     if (known !== undefined) return toAnswer(JSON.parse(known) as string);
-    const parts = this.#parts.stream({
+    const parts = await this.#parts.open({
       agent,
       question: {
         input: prompt,

@@ -16,12 +16,14 @@ const mostMs = 30_000;
 
 /** Gives a new conversation the title that the hook of its agent returns. A title that was changed meanwhile stays. Never rejects. */
 export async function nameConversation(
-  { agent, context, runtime, clock }: Pick<Operation, "agent" | "context" | "runtime" | "clock">,
+  operation: Pick<Operation, "agent" | "context" | "runtime" | "clock">,
   conversations: Conversations,
   { key, message, title }: NewConversation,
 ): Promise<void> {
+  const { agent, clock } = operation;
   const hook = agent.hooks.title;
   if (!hook) return;
+  const { context, runtime } = operation; // made on first use
   try {
     const naming = (async () => hook({ agent, context, runtime, message: structuredClone(message), title }))();
     const onLate = (): never => {

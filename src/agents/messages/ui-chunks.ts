@@ -13,13 +13,8 @@ const unknown: Record<ClientSdk, readonly UIMessageChunk["type"][]> = {
   "7": [],
 };
 
-/** Leaves out the chunks that a client does not know. */
-export async function* toKnownChunks(
-  chunks: AsyncIterable<UIMessageChunk>,
-  sdk: ClientSdk,
-): AsyncGenerator<UIMessageChunk> {
-  for await (const chunk of chunks) if (!unknown[sdk].includes(chunk.type)) yield chunk;
-}
+/** Returns false for a chunk that a client does not know. */
+export const isKnownChunk = ({ type }: UIMessageChunk, sdk: ClientSdk): boolean => !unknown[sdk].includes(type);
 
 /** Returns the chunks of a UI message stream that lead to these parts. */
 export function toChunks(parts: UiParts): UIMessageChunk[] {

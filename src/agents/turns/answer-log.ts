@@ -7,12 +7,18 @@ interface Entry {
   readonly part: StreamPart;
   readonly texts: string[] | undefined;
 }
+interface ReadOptions {
+  /** False for other processes, which have readers of their own. @default true */
+  readonly isReader?: boolean;
+  /** Called when the reader is gone. */
+  readonly onLeave?: (() => void) | undefined;
+}
 /** The place of a reader: an entry, and the number of its texts that were read. */
-interface Cursor {
+interface Cursor extends ReadOptions {
   entry: number;
   text: number;
-  /** False for other processes, which have readers of their own. */
-  readonly isReader: boolean;
+  /** Ends the wait for the next change. */
+  wake?: (() => void) | undefined;
 }
 
 /**
@@ -27,13 +33,14 @@ interface Cursor {
 export class AnswerLog {
   readonly #entries: Entry[] = [];
   readonly #cursors = new Set<Cursor>();
-  #changed = Promise.withResolvers<void>();
   #isOver = false;
   #failure: { readonly error: unknown } | undefined;
 
   /** The number of readers. */
   get readers(): number {
-    return [...this.#cursors].filter(({ isReader }) => isReader).length;
+    let count = 0;
+    for (const { isReader = true } of this.#cursors) if (isReader) count++;
+    return count;
   }
   get hasParts(): boolean {
     return this.#entries.length > 0;
@@ -76,27 +83,25 @@ export class AnswerLog {
   }
 
   #wake(): void {
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers();
+    for (const { wake } of this.#cursors) wake?.();
   }
 
   /** Reads the log from its beginning to its end. It counts as a reader from the call on, unless it is for other processes. */
-  read(signal: AbortSignal, isReader = true): AsyncGenerator<StreamPart> {
-    const cursor: Cursor = { entry: 0, text: 0, isReader };
+  read(signal: AbortSignal, options: ReadOptions = {}): AsyncGenerator<StreamPart> {
+    const cursor: Cursor = { ...options, entry: 0, text: 0 };
     this.#cursors.add(cursor);
     return this.#read(cursor, signal);
   }
 
   async *#read(cursor: Cursor, signal: AbortSignal): AsyncGenerator<StreamPart> {
-    let wake: (() => void) | undefined;
-    const leave = (): void => wake?.();
+    const leave = (): void => cursor.wake?.();
     signal.addEventListener("abort", leave, { once: true });
     try {
       while (!signal.aborted) {
         const next = this.#take(cursor);
         if (next) yield next;
         else if (this.#isOver) break;
-        else await this.#change((resume) => (wake = resume));
+        else await new Promise<void>((resolve) => (cursor.wake = resolve));
       }
       if (cursor.entry > 0 || cursor.text > 0) return;
       if (signal.aborted) throw clientLeft();
@@ -104,15 +109,8 @@ export class AnswerLog {
     } finally {
       signal.removeEventListener("abort", leave);
       this.#cursors.delete(cursor);
+      cursor.onLeave?.();
     }
-  }
-
-  /** Resolves with the next change, or when `onWait`'s function is called. A race would keep every wait until the reader leaves. */
-  #change(onWait: (resume: () => void) => void): Promise<void> {
-    return new Promise((resolve) => {
-      onWait(resolve);
-      void this.#changed.promise.then(resolve);
-    });
   }
 
   #take(cursor: Cursor): StreamPart | undefined {

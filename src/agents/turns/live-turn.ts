@@ -91,18 +91,14 @@ export class LiveTurn implements TurnListener {
 
   /** Reads the answer from its beginning, as chunks of a chat, for other processes. */
   async *follow(signal: AbortSignal): AsyncGenerator<JsonText> {
-    for await (const chunk of toChat(this.log.read(signal, false), this.before)) yield JSON.stringify(chunk);
+    for await (const chunk of toChat(this.log.read(signal, { isReader: false }), this.before))
+      yield JSON.stringify(chunk);
   }
 
   /** Reads the answer from its beginning. `onLeave` is called when the reader is gone. */
-  async *read(signal: AbortSignal, onLeave: () => void): AsyncGenerator<StreamPart> {
-    const parts = this.log.read(signal);
+  read(signal: AbortSignal, onLeave: () => void): AsyncGenerator<StreamPart> {
     this.isAwaited = false;
-    try {
-      yield* parts;
-    } finally {
-      onLeave();
-    }
+    return this.log.read(signal, { onLeave });
   }
 }
 

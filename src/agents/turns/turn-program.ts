@@ -34,7 +34,7 @@ export function createTurnProgram({ agent, run, ...options }: TurnProgramOptions
         // The model and the tools have limits of their own.
         timeout: 0,
         codes: { "": { timeout: 0, execute: (context, tools) => tools.ask(agent, "", { context }) } },
-        run: (runner, data) => runner.entry(stepId, { data }),
+        run: (runner) => runner.entry(stepId, { data: undefined }), // the call has its input
       },
     ],
   };

@@ -1,5 +1,5 @@
 import type { UIMessageChunk } from "ai";
-import { busy, type ServeError } from "../../core/error.ts";
+import { busy, clientLeft, type ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Engine } from "../../engine/backend.ts";
 import type { Conversations, ConversationKey } from "../../engine/conversations.ts";
@@ -8,7 +8,7 @@ import {
   openTurn,
   stream,
   toWaitingAnswer,
-  type AgentCall,
+  type BegunCall,
   type CallParts,
   type HeldTurn,
   type Question,
@@ -33,7 +33,7 @@ export interface TurnsParts {
   /** The most turns that continue without a reader: of the process, and of one user. */
   readonly detached: { readonly most: number; readonly ofUser: number };
   /** Begins a call. Throws if there are too many. */
-  begin(call: AgentCall, isRepeated: boolean): Operation;
+  begin(call: BegunCall, isRepeated: boolean): Operation;
   end(operation: Operation): void;
   toParts(operation: Operation): Promise<CallParts>;
   toShape(schema: Record<string, unknown>): Promise<ObjectShape>;
@@ -83,10 +83,9 @@ export class Turns {
     this.#ended = new EndedTurns(parts.engine.clock);
   }
 
-  /** Begins a turn and reads its answer. */
-  async *stream(call: TurnCall): AsyncGenerator<StreamPart> {
-    const turn = await this.begin(call);
-    yield* this.read(turn, call.signal);
+  /** Begins a turn, and returns its answer. */
+  async open(call: TurnCall): Promise<AsyncGenerator<StreamPart>> {
+    return this.read(await this.begin(call), call.signal);
   }
 
   /**
@@ -100,9 +99,8 @@ export class Turns {
     if (isDetached && !this.#mayDetach(owner, 1)) throw tooManyDetached();
     const id = newId();
     const beginning = { userId: owner };
-    const leaving = new AbortController();
-    const leave = (): void => leaving.abort();
-    const operation = this.#parts.begin({ ...call, signal: leaving.signal }, false);
+    const operation = this.#parts.begin({ ...call, signal: undefined }, false);
+    const leave = (): void => operation.abort(clientLeft());
     if (isDetached) this.#beginning.add(beginning);
     else call.signal.addEventListener("abort", leave, { once: true });
     if (call.signal.aborted && !isDetached) leave();
@@ -132,7 +130,7 @@ export class Turns {
         operation,
         parts,
         opened,
-        question: { ...question, toShape: shape && (async () => shape) },
+        question: { input: [], toShape: shape && (async () => shape) }, // its messages are opened
       });
       const execution = toExecution(call, { id, answerId: turn.answerId, opened, at: engine.clock.now() });
       turn.isRunning = true;

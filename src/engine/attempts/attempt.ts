@@ -111,26 +111,33 @@ export class Attempt implements CodeTools {
   }
 
   ask(agent: Agent, prompt: Prompt, options: AskOptions): Promise<unknown> {
-    return this.host.ask(agent, prompt, { ...options, caller: this.#toCaller() });
+    return this.host.ask(agent, prompt, { ...options, caller: Attempt.#toCaller(this) });
   }
 
   /** Created on first use: most steps never read it. */
   get runtime(): StepRuntime {
-    return (this.#runtime ??= this.host.createRuntime(this.#toCaller()));
+    return (this.#runtime ??= this.host.createRuntime(Attempt.#toCaller(this)));
   }
 
-  #toCaller(): StepCaller {
-    const { execution, waitOutside } = this.host;
-    const { idempotencyKey } = this.plan;
+  /** The signals and the logger are created on first use: a turn, which may be open for minutes, needs none of them. */
+  static #toCaller(attempt: Attempt): StepCaller {
+    const { execution, waitOutside } = attempt.host;
+    const { idempotencyKey, key } = attempt.plan;
     return {
       execution,
       idempotencyKey,
-      signal: this.signal,
-      waitOutside: (work) => waitOutside(this, work),
-      attemptId: `${execution.id}/${this.plan.key}`,
-      endSignal: this.#endSignal,
-      logger: toStepLogger(this),
-      openRecords: async (scope) => scopeRecords(await (this.#records ??= this.#openRecords()), scope),
+      get signal() {
+        return attempt.signal;
+      },
+      waitOutside: (work) => waitOutside(attempt, work),
+      attemptId: `${execution.id}/${key}`,
+      get endSignal() {
+        return attempt.#endSignal;
+      },
+      get logger() {
+        return toStepLogger(attempt);
+      },
+      openRecords: async (scope) => scopeRecords(await (attempt.#records ??= attempt.#openRecords()), scope),
     };
   }
 
