@@ -75,6 +75,8 @@ export {
   type ToolReturn,
   type ToolSchema,
 } from "./agents/tool.ts";
+export { agentTool, type AgentTool, type AgentToolOptions } from "./agents/tools/agent-tool.ts";
+export { workflowTool, type WorkflowTool, type WorkflowToolOptions } from "./agents/tools/workflow-tool.ts";
 
 // Workflows
 export {

@@ -17,6 +17,7 @@ import type { Engine } from "../engine/backend.ts";
 import type { Conversations } from "../engine/conversations.ts";
 import { DeletedConversationError } from "../engine/stored-conversation.ts";
 import { createAsk } from "./call/ask.ts";
+import { createToolAsk } from "./call/tool-ask.ts";
 import { ModelError } from "./call/failure.ts";
 import { HistoryBytes } from "./call/history-bytes.ts";
 import {
@@ -36,6 +37,7 @@ import type { ModelLimits } from "./models/guarded-model.ts";
 import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
+import type { ToolOutside, ToolTargets } from "./tools/outside.ts";
 import type { LiveTurn } from "./turns/live-turn.ts";
 import type { TurnCall } from "./turns/stored-turn.ts";
 import { Turns } from "./turns/turns.ts";
@@ -59,6 +61,8 @@ export interface AgentsOptions {
   /** The folder from which the provider package of a model named by a string is resolved. */
   readonly root: string;
   readonly createRuntime: CreateCallRuntime;
+  /** The workflows and agents that tools reach. */
+  readonly targets: ToolTargets;
   /** True if errors of models have the provider's own message as `detail`. */
   readonly showDetail: boolean;
 }
@@ -116,10 +120,11 @@ export function createAgents(given: AgentsOptions): Agents {
 
   /** A turn that is repeated after a crash has been admitted before. */
   function begin(call: BegunCall, isRepeated = false): Operation {
-    const { agent, options = {}, callContext, signal, step, turn, reservation, isNested } = call;
+    const { agent, options = {}, callContext, signal, step, turn, reservation, isNested, depth } = call;
     const isStep = step !== undefined;
     const isNew = !isStep && !isRepeated;
-    if (closing && isNew) throw shuttingDown();
+    // A call that waits for this one ends within the same time.
+    if (closing && isNew && !depth) throw shuttingDown();
     if (isNew && requests.size >= limits.agentCalls) {
       throw busy("Too many agent calls in flight", 1);
     }
@@ -135,6 +140,8 @@ export function createAgents(given: AgentsOptions): Agents {
       metrics,
       clock,
       createRuntime,
+      outside,
+      depth,
       signal,
       step,
       turn,
@@ -166,6 +173,7 @@ export function createAgents(given: AgentsOptions): Agents {
     toFailure,
     follow,
   });
+  const outside: ToolOutside = { ...given.targets, ask: createToolAsk(given.targets, streamParts) };
   async function generateAnswer(call: AgentCall): Promise<Answer> {
     const turn = asTurn(call);
     if (turn) return readAnswer(await turns.open(turn));

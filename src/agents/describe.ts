@@ -1,7 +1,8 @@
 import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
 import { isSchema } from "../core/schema.ts";
 import type { AgentDefinition } from "./define.ts";
-import { isSdkSchema, type AnyTool } from "./tool.ts";
+import { isAgentTool, isSdkSchema, isWorkflowTool, type AnyTool } from "./tool.ts";
+import { describeTool, type FindWorkflow } from "./tools/describe-tool.ts";
 
 export interface AgentSummary {
   id: string;
@@ -11,8 +12,17 @@ export interface AgentSummary {
   status: "idle" | "running";
   tools: { name: string; description: string }[];
 }
+interface ToolDetail {
+  name: string;
+  description: string;
+  inputSchema: JsonSchema;
+  /** The workflow that the tool starts. */
+  workflowId?: string;
+  /** The agent that the tool asks. */
+  agentId?: string;
+}
 export interface AgentDetail extends AgentSummary {
-  tools: { name: string; description: string; inputSchema: JsonSchema }[];
+  tools: ToolDetail[];
   maxSteps: number;
   memory: boolean;
   /** The system prompt, if it is a string. Not public: the route removes it for callers who must not see it. */
@@ -20,15 +30,24 @@ export interface AgentDetail extends AgentSummary {
 }
 
 /** Describes an agent for `GET /agents/:id`. Called once per load of the config. */
-export function describeAgent(agent: AgentDefinition, warn: (message: string) => void): AgentDetail {
+export function describeAgent(
+  agent: AgentDefinition,
+  warn: (message: string) => void,
+  findWorkflow: FindWorkflow,
+): AgentDetail {
   const { id, name, description, model, maxSteps, memory, instructions } = agent;
-  const tools = Object.entries(agent.tools).map(([toolName, tool]) => ({
-    name: toolName,
-    description: typeof tool.description === "string" ? tool.description : "",
-    inputSchema: toInputSchema(tool, (reason) =>
-      warn(`agent ${id}: the input schema of tool ${toolName} cannot be fully converted to JSON Schema: ${reason}`),
-    ),
-  }));
+  const tools = Object.entries(agent.tools).map(([toolName, given]): ToolDetail => {
+    const tool = isWorkflowTool(given) || isAgentTool(given) ? describeTool(given, findWorkflow) : given;
+    return {
+      name: toolName,
+      description: typeof tool.description === "string" ? tool.description : "",
+      inputSchema: toInputSchema(tool, (reason) =>
+        warn(`agent ${id}: the input schema of tool ${toolName} cannot be fully converted to JSON Schema: ${reason}`),
+      ),
+      ...(isWorkflowTool(given) && { workflowId: given.workflowId }),
+      ...(isAgentTool(given) && { agentId: given.agentId }),
+    };
+  });
   return {
     id,
     name,
@@ -51,7 +70,7 @@ const toToolSummary = (tool: AgentDetail["tools"][number]): AgentSummary["tools"
   description: tool.description,
 });
 
-function toInputSchema({ inputSchema }: AnyTool, warn: (reason: string) => void): JsonSchema {
+function toInputSchema({ inputSchema }: Pick<AnyTool, "inputSchema">, warn: (reason: string) => void): JsonSchema {
   if (isSchema(inputSchema)) return toJsonSchema(inputSchema, "input", warn);
   if (isSdkSchema(inputSchema) && !(inputSchema.jsonSchema instanceof Promise)) {
     return inputSchema.jsonSchema as JsonSchema; // shown as the author wrote it

@@ -22,7 +22,7 @@ export const SummaryShape: v.GenericSchema<AgentSummary> = v.pipe(
 export const DetailShape: v.GenericSchema<AgentDetail> = v.pipe(
   v.object({
     ...summary,
-    tools: v.array(v.object({ ...tool, inputSchema: AnyObject })),
+    tools: v.array(v.object({ ...tool, inputSchema: AnyObject, workflowId: Text, agentId: Text })),
     maxSteps: v.number(),
     memory: v.boolean(),
     instructions: Text,

@@ -2,6 +2,8 @@ import type { Schema as SdkSchema, Tool as SdkTool } from "ai";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../core/schema.ts";
 import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
+import type { AgentTool } from "./tools/agent-tool.ts";
+import type { WorkflowTool } from "./tools/workflow-tool.ts";
 
 /** A schema of valibot, zod, arktype or another Standard Schema library, or `jsonSchema()` of the AI SDK. */
 export type ToolSchema = Schema | SdkSchema<unknown>;
@@ -47,8 +49,8 @@ export interface Tool {
   readonly outputSchema?: Schema | undefined;
   readonly execute: (input: never, execution: ToolExecution) => unknown;
 }
-/** A tool of an agent: from `defineTool()`, or from the AI SDK. */
-export type AnyTool = Tool | SdkTool;
+/** A tool of an agent: from `defineTool()`, `workflowTool()` or `agentTool()`, or from the AI SDK. */
+export type AnyTool = Tool | WorkflowTool | AgentTool | SdkTool;
 
 /** Defines a tool that the model of an agent can call. Throws a `TypeError` if an option is invalid. */
 export function defineTool<Input extends ToolSchema, Output extends Schema | undefined = undefined>(
@@ -71,6 +73,12 @@ export function defineTool<Input extends ToolSchema, Output extends Schema | und
 }
 
 export const isOwnTool = (tool: AnyTool): tool is Tool => tool.type === ("agentserve-tool" as string);
+export const isWorkflowTool = (tool: AnyTool): tool is WorkflowTool =>
+  tool.type === ("agentserve-workflow-tool" as string);
+export const isAgentTool = (tool: AnyTool): tool is AgentTool => tool.type === ("agentserve-agent-tool" as string);
+/** Returns true for a tool of the AI SDK. */
+export const isSdkTool = (tool: AnyTool): tool is SdkTool =>
+  !isOwnTool(tool) && !isWorkflowTool(tool) && !isAgentTool(tool);
 
 /** Returns true for a schema made by `jsonSchema()` of the AI SDK. */
 export function isSdkSchema(schema: unknown): schema is SdkSchema<unknown> {

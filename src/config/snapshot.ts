@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { createTurnProgram, type TurnProgramOptions } from "../agents/turns/turn-program.ts";
 import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/find-agent.ts";
+import { isAgentTool, isWorkflowTool } from "../agents/tool.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { AccessOptions } from "../auth/provider.ts";
 import { createAuthorizer, type Authorizer } from "../core/authorizer.ts";
@@ -86,18 +87,6 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
   } = parts;
   const { config } = project;
   const warn = (message: string): void => logger.warn(message);
-  const agents = new Map<string, RegisteredAgent>();
-  for (const definition of unique(project.agents, "agents")) {
-    const program = createTurnProgram({
-      ...config.server.limits,
-      agent: definition,
-      logger,
-      createRuntime: (caller) => createRuntime(caller, snapshot),
-      hold: () => hold("execution"),
-      run: runTurn,
-    });
-    agents.set(definition.id, { definition, detail: describeAgent(definition, warn), program });
-  }
   const workflows = new Map<string, RegisteredWorkflow>();
   for (const definition of unique(project.workflows, "workflows")) {
     const detail = describeWorkflow(definition, warn);
@@ -114,6 +103,20 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
     const resultSchema = describeResult(definition, warn);
     workflows.set(definition.id, { definition, detail, resultSchema, ...program });
   }
+  const agents = new Map<string, RegisteredAgent>();
+  const findDefinition = (id: string) => workflows.get(id)?.definition;
+  for (const definition of unique(project.agents, "agents")) {
+    const program = createTurnProgram({
+      ...config.server.limits,
+      agent: definition,
+      logger,
+      createRuntime: (caller) => createRuntime(caller, snapshot),
+      hold: () => hold("execution"),
+      run: runTurn,
+    });
+    agents.set(definition.id, { definition, detail: describeAgent(definition, warn, findDefinition), program });
+  }
+  checkTools(project, workflows, agents);
 
   const schedules = new Map(unique(project.schedules, "schedules").map((one) => [one.id, one]));
   checkSchedules(project, workflows);
@@ -185,6 +188,27 @@ function checkSchedules({ schedules }: Project, workflows: ReadonlyMap<string, u
       hint: "export it from a file in workflows/, or list it in the config",
       place: findId(resolve(origin), id),
     });
+  }
+}
+
+/** Refuses a tool whose workflow or agent is not served. */
+function checkTools(
+  { agents: found }: Project,
+  workflows: ReadonlyMap<string, unknown>,
+  agents: ReadonlyMap<string, unknown>,
+): void {
+  for (const { value, origin } of found) {
+    for (const [name, tool] of Object.entries(value.tools)) {
+      const missing =
+        isWorkflowTool(tool) && !workflows.has(tool.workflowId)
+          ? `workflow ${tool.workflowId}`
+          : isAgentTool(tool) && !agents.has(tool.agentId) && `agent ${tool.agentId}`;
+      if (!missing) continue;
+      throw new ConfigError(`${origin}: agent ${value.id}: tool ${name}: there is no ${missing}`, {
+        hint: `export it from a file in ${missing.split(" ")[0]}s/, or list it in the config`,
+        place: findId(resolve(origin), value.id),
+      });
+    }
   }
 }
 

@@ -28,6 +28,7 @@ import { listCustomRoutes, type ListedRoute } from "./listing.ts";
 import { createReplacedNotice } from "./replaced-notice.ts";
 import { actingFor, createRuntime, type RuntimeParts } from "./runtime.ts";
 import type { StoreGate } from "./store-gate.ts";
+import { createToolTargets } from "./tool-targets.ts";
 
 export interface ServerParts {
   readonly mode: Mode;
@@ -135,6 +136,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     root,
     createRuntime: (call, signal, within) =>
       createRuntime(runtimeParts, { actor: actingFor(call), snapshot: current, signal, within }),
+    targets: createToolTargets({ engine, snapshot: current, showErrors: mode === "dev" }),
     showDetail: mode === "dev",
   });
   const ready = serving ? () => serving.open() : () => Promise.reject(new ServeError(503, "The server is not started"));

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { CallContext } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
 import type { Engine } from "../engine/backend.ts";
+import type { Execution } from "../engine/execution.ts";
 import type { StepCaller } from "../engine/runtime.ts";
 import { checkInput, toExecution, type Runnable } from "./executions.ts";
 
@@ -37,6 +38,17 @@ export async function beginChild(
     409,
     `This step has started child ${name.slice(1)} with another ${other}: give each child a key`,
   );
+}
+
+/** Starts an execution with an id that names it, unless it was started before. Its input may differ then: the first one counts. */
+export async function beginOnce(
+  engine: Engine,
+  id: string,
+  { runnable, input, call }: Pick<ChildStart, "runnable" | "input" | "call">,
+  parent: Execution["parent"],
+): Promise<void> {
+  const text = await checkInput(runnable.definition.inputSchema, input);
+  await engine.begin(toExecution(engine, runnable, { id, input: text, call, ...(parent && { parent }) }), runnable);
 }
 
 type StepPlace = Pick<StepCaller, "execution" | "idempotencyKey">;

@@ -88,6 +88,8 @@ export interface AgentCall {
   readonly reservation?: Reservation | undefined;
   /** True if the call comes from a tool or a hook of another one, which waits for it. @default false */
   readonly isNested?: boolean | undefined;
+  /** The number of agents that wait for the answer, by `agentTool`. @default 0 */
+  readonly depth?: number | undefined;
   /** The program of the turns of the agent. With it, a call with a conversation survives its client and its server. */
   readonly program?: Program | undefined;
   /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */

@@ -11,6 +11,7 @@ import type { Runtime, StepCaller } from "../../engine/runtime.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
+import type { ToolOutside } from "../tools/outside.ts";
 import { ModelError, toServeError } from "./failure.ts";
 import type { HistoryBytes } from "./history-bytes.ts";
 import { ModelCall } from "./model-call.ts";
@@ -32,6 +33,9 @@ export interface OperationOptions {
   readonly clock: Clock;
   /** Creates the runtime of tools and hooks. */
   readonly createRuntime: CreateCallRuntime;
+  readonly outside: ToolOutside;
+  /** The number of agents that wait for the answer. @default 0 */
+  readonly depth?: number | undefined;
   /** Aborted when the caller disconnects. @default never: the caller aborts the operation itself */
   readonly signal?: AbortSignal | undefined;
   /** The step of a workflow that the call comes from. */
@@ -52,6 +56,10 @@ export class Operation {
   readonly callContext: CallContext;
   /** True if the call comes from a workflow step. */
   readonly isStep: boolean;
+  readonly step: StepCaller | undefined;
+  /** The means of tools that start workflows and ask agents. */
+  readonly outside: ToolOutside;
+  readonly depth: number;
   readonly clock: Clock;
   readonly span: Span | undefined;
   /** The stored messages that the call has loaded. */
@@ -77,6 +85,9 @@ export class Operation {
     this.options = options;
     this.callContext = callContext;
     this.isStep = step !== undefined;
+    this.step = step;
+    this.outside = parts.outside;
+    this.depth = parts.depth ?? 0;
     this.clock = parts.clock;
     this.history = parts.history;
     this.span = startAgentSpan(parts.tracer, agent, callContext);

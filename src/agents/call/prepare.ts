@@ -10,7 +10,9 @@ import type { AgentDefinition } from "../define.ts";
 import { findModel } from "../models/find-model.ts";
 import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
-import { isOwnTool, isSdkSchema, isValibot, type AnyTool, type Tool } from "../tool.ts";
+import { isOwnTool, isSdkSchema, isSdkTool, isValibot, type AnyTool, type Tool } from "../tool.ts";
+import { describeTool } from "../tools/describe-tool.ts";
+import { runOutside } from "../tools/run-tool.ts";
 import type { Operation } from "./operation.ts";
 import type { ToolSignature } from "./recorded-calls.ts";
 import { bindFunctions, withToolContext } from "./sdk-tool.ts";
@@ -66,6 +68,17 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
       execute: (input, { toolCallId, abortSignal }) =>
         recorded(operation, name, toolCallId, () => execute(tool, input, operation, toolCallId, abortSignal)),
     });
+  }
+  if (!isSdkTool(tool)) {
+    return (operation) => {
+      const { description, inputSchema } = describeTool(tool, operation.outside.findWorkflow);
+      return {
+        description,
+        inputSchema: toSdkSchema(sdk, inputSchema, true),
+        execute: (input, { toolCallId, abortSignal = operation.signal }) =>
+          recorded(operation, name, toolCallId, () => runOutside(tool, operation, { input, toolCallId, abortSignal })),
+      };
+    };
   }
   const { inputSchema, execute: run } = tool;
   const checked = {
@@ -152,14 +165,16 @@ async function execute(
   return toPlain(result.value);
 }
 
-function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>): SdkSchema<unknown> {
+/** `isOnlyChecked`: the value is checked, and not converted to the output of the schema. */
+function toSdkSchema(sdk: Sdk, schema: Schema | SdkSchema<unknown>, isOnlyChecked = false): SdkSchema<unknown> {
   if (isSchema(schema)) {
     return sdk.jsonSchema(
       toJsonSchema(schema, "input", () => {}), // the warnings were logged when the agent was described
       {
         validate: async (value) => {
           const result = await validate(schema, value);
-          return "problem" in result ? refused(result.problem) : { success: true, value: result.value };
+          if ("problem" in result) return refused(result.problem);
+          return { success: true, value: isOnlyChecked ? value : result.value };
         },
       },
     );

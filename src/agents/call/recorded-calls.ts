@@ -1,7 +1,7 @@
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { AttemptRecords } from "../../engine/records.ts";
+import { scopeRecords, type AttemptRecords } from "../../engine/records.ts";
 import type { AgentInput } from "./messages.ts";
 
 export interface RecordLimits {
@@ -145,6 +145,13 @@ export class RecordedCalls {
   /** The key of a tool call, for services that must not act twice. */
   toIdempotencyKey(toolCallId: string): string {
     return `${this.turnId}/${this.#toToolName(toolCallId).slice(toolPrefix.length)}`;
+  }
+
+  /** The records of the turn of another agent that a tool asks. */
+  openInner(toolCallId: string): DurableTurn {
+    const scope = `inside ${JSON.stringify(this.#toToolName(toolCallId))} `;
+    const records = scopeRecords(this.#records, scope);
+    return { id: this.toIdempotencyKey(toolCallId), records, isInputKnown: true };
   }
 
   /** Returns the recorded result of a tool call, or runs the tool and records its result. The last one counts if there are many. */

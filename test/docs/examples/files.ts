@@ -144,7 +144,15 @@ const proofs: readonly Proof[] = [
     },
   },
   {
-    of: /defineAgent\([^]*tools: /,
+    of: /agentTool\(lawyer/,
+    async show({ url }) {
+      const answer = await ask(`${url}/agents/desk/text`, { input: "Refund o1", options: { userId: "ada" } });
+      const outputs = ["Refunds are possible for 30 days.", "o1 is refunded to ada"].map((output) => ({ output }));
+      expect(answer).toMatchObject([200, { data: { text: "Your order is refunded.", toolResults: outputs } }]);
+    },
+  },
+  {
+    of: /defineAgent\([^]*tools: \{ \w+ \}/,
     async show({ url, text }) {
       const [, id] = /defineAgent\(\{\s*id: "(.+?)"/.exec(text)!;
       const [, tool] = /tools: \{ (\w+) \}/.exec(text)!;

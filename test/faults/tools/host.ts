@@ -1,0 +1,69 @@
+// A server whose agent has a workflow as a tool, on a file, as a process. Each call of the model and each item of the workflow is
+// a line of the log. It loads its code, then waits for orders on stdin, one a line.
+import { openSync, writeSync } from "node:fs";
+import { flushCompileCache } from "node:module";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import * as v from "valibot";
+import { loadSdk } from "../../../src/agents/sdk.ts";
+import { toProject } from "../../../src/config/load.ts";
+import { andThen, defineAgent, defineWorkflow, embedded, workflowTool } from "../../../src/index.ts";
+import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
+import { openServer } from "../../../src/server/create.ts";
+import { keepRecords } from "../../harness/logged.ts";
+import type { Orders } from "../agents/host.ts";
+import { items, type ToolLine } from "./plan.ts";
+
+keepRecords();
+
+async function start({ folder, life }: { folder: string; life: number }): Promise<void> {
+  const file = openSync(join(folder, "log"), "a");
+  const tell = (line: Omit<ToolLine, "life">): void => void writeSync(file, `${JSON.stringify({ ...line, life })}\n`);
+  const work = defineWorkflow({ id: "work", input: v.object({ turn: v.string() }) })
+    .andThen({ id: "list", execute: () => Array.from({ length: items }, (_, item) => item) })
+    .andForEach({
+      id: "each",
+      concurrency: 1,
+      step: andThen({
+        id: "item",
+        async execute({ data, input, executionId }) {
+          tell({ what: "item", turn: (input as { turn: string }).turn, item: data as number, executionId });
+          await sleep(Math.random() * 20);
+          return data;
+        },
+      }),
+    })
+    .andThen({ id: "count", execute: ({ data, executionId }) => `${data.length} of ${executionId}` });
+  const answer: ScriptedStep = async ({ prompt }) => {
+    const own = prompt.slice(prompt.findLastIndex(({ role }) => role === "user"));
+    const [turn = ""] = own.flatMap(({ role, content }) =>
+      role === "user" ? content.map((part) => (part.type === "text" ? part.text : "")) : [],
+    );
+    tell({ what: "model", turn });
+    const [result] = own.flatMap(({ role, content }) =>
+      role === "tool" ? content.flatMap((part) => (part.type === "tool-result" ? [part.output] : [])) : [],
+    );
+    if (!result) return { toolCalls: [{ toolName: "work", toolCallId: "call", input: { turn } }] };
+    return `${turn}: ${"value" in result ? String(result.value) : result.type}`;
+  };
+  const agent = defineAgent({
+    id: "worker",
+    instructions: "Work.",
+    model: scriptedModel(Array.from({ length: 10_000 }, () => answer)),
+    tools: { work: workflowTool(work) },
+    maxRetries: 0,
+  });
+  const config = { agents: [agent], workflows: [work], backend: embedded({ path: join(folder, "data.db") }) };
+  const { url } = await openServer(toProject(config), { mode: "start" }).listen({ port: 0 });
+  console.log(url);
+}
+
+createInterface({ input: process.stdin })
+  .on("line", (line) => {
+    const orders = JSON.parse(line) as Orders;
+    if (orders.start) void start(orders.start);
+  })
+  // The test has ended.
+  .on("close", () => process.exit());
+void loadSdk().then(() => flushCompileCache());

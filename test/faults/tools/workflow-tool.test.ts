@@ -1,0 +1,76 @@
+// Each of these changes makes a test of this file fail: an execution with a new id for each run of the turn; a turn that is
+// repeated with an error of the tool in place of the result.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, it, onTestFinished } from "vitest";
+import { bySize } from "../../harness/size.ts";
+import { Lives } from "../agents/lives.ts";
+import { readLog } from "../agents/log.ts";
+import { Random } from "../kills/plan.ts";
+import { items, type ToolLine } from "./plan.ts";
+
+const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
+afterAll(() => console.log(`SEED=${seed}`));
+const kills = bySize(5, 50);
+
+it(
+  `a turn whose tool is a workflow ends once, and so does the workflow, over ${kills} kills -9`,
+  { timeout: 1_800_000 },
+  async () => {
+    const outer = mkdtempSync(join(tmpdir(), "agentserve-workflow-tool-"));
+    onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
+    const folder = join(outer, "data"); // beside it is the compile cache
+    mkdirSync(folder);
+    const lives = new Lives(folder, join(import.meta.dirname, "host.ts"));
+    onTestFinished(() => lives.close());
+    const random = new Random(seed);
+    const log = (): ToolLine[] => readLog(join(folder, "log")) as unknown as ToolLine[]; // what this host writes
+    const turns = Array.from({ length: kills }, (_, index) => `turn-${index}`);
+    for (const turn of turns) {
+      await lives.start();
+      const options = { conversationId: turn };
+      const reply = await lives.ask(
+        "/agents/worker/text",
+        { input: turn, options },
+        { headers: { prefer: "respond-async" } },
+      );
+      expect(reply?.status).toBe(202);
+      const item = random.between(0, items - 1);
+      await lives.until(`item ${item}`, () => log().some((line) => line.turn === turn && line.item === item));
+      await lives.within("a moment", sleep(random.between(0, 30)));
+      await lives.kill();
+    }
+    await lives.start();
+    for (const turn of turns) {
+      let messages: any[] = [];
+      while (messages.length < 2) {
+        const reply = await lives.ask(`/agents/worker/conversations/${turn}`);
+        messages = reply!.body.data.messages;
+        await lives.within("a moment", sleep(10));
+      }
+      const own = log().filter((line) => line.turn === turn);
+      const ids = new Set(own.flatMap(({ executionId }) => executionId ?? []));
+      const [id] = ids;
+      expect([...ids], `${turn}: one execution`).toEqual([id]);
+      const parts = messages[1].parts.filter(({ type }: any) => type === "text" || type.startsWith("tool-"));
+      expect(messages).toHaveLength(2);
+      expect(parts).toMatchObject([
+        { type: "tool-work", state: "output-available", output: `${items} of ${id}` },
+        { type: "text", text: `${turn}: ${items} of ${id}` },
+      ]);
+      const run = own.filter(({ what }) => what === "item").map(({ item }) => item);
+      expect(new Set(run).size, `${turn}: every item`).toBe(items);
+      // Each kill repeats at most what was in flight: one item, or one call of the model.
+      const lifes = new Set(own.map(({ life }) => life)).size;
+      expect(run.length - items, `${turn}: items that ran again`).toBeLessThan(lifes);
+      expect(own.filter(({ what }) => what === "model").length - 2).toBeLessThan(lifes);
+    }
+    const { body } = (await lives.ask(`/workflows/work/executions?limit=${kills + 1}`))!;
+    expect(body.data.items.map(({ status }: any) => status)).toEqual(turns.map(() => "completed"));
+    const found = log().filter(({ what, life, turn }) => what === "item" && life > turns.indexOf(turn) + 1).length;
+    console.log(`workflow tools: ${kills} kills, ${found} items ran in a life after the one that began their turn`);
+    expect(found).toBeGreaterThan(0);
+  },
+);
