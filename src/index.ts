@@ -36,6 +36,7 @@ export type {
   AuthorizeExecution,
   AuthorizeRequest,
   AuthorizeSuspension,
+  AuthorizeUsage,
 } from "./core/authorize.ts";
 export type { Caller } from "./core/caller.ts";
 
@@ -49,6 +50,7 @@ export {
 } from "./agents/define.ts";
 export type { AgentContext } from "./agents/context.ts";
 export type { ToolContext } from "./agents/call/sdk-tool.ts";
+export type { ModelPrice, Prices } from "./agents/usage/prices.ts";
 
 // Hooks of agents
 export type {

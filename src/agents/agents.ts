@@ -15,6 +15,7 @@ import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { Conversations } from "../engine/conversations.ts";
+import type { UsageStore } from "../engine/usage.ts";
 import { DeletedConversationError } from "../engine/stored-conversation.ts";
 import { createAsk } from "./call/ask.ts";
 import { createToolAsk } from "./call/tool-ask.ts";
@@ -50,6 +51,7 @@ interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordL
 export interface AgentsOptions {
   readonly engine: Pick<Engine, "begin" | "clock">;
   readonly conversations: Conversations;
+  readonly usage: Pick<UsageStore, "count">;
   /** The bytes in flight, of which loaded conversations are a part. */
   readonly budget: ByteBudget;
   readonly limits: AgentLimits;
@@ -91,6 +93,7 @@ export interface Agents {
 export function createAgents(given: AgentsOptions): Agents {
   const {
     conversations,
+    usage,
     budget,
     limits,
     logger,
@@ -138,6 +141,7 @@ export function createAgents(given: AgentsOptions): Agents {
       logger,
       tracer,
       metrics,
+      usage,
       clock,
       createRuntime,
       outside,

@@ -1,6 +1,7 @@
 import type { H3 } from "h3";
 import * as v from "valibot";
 import { isAgent, type AgentDefinition } from "../agents/define.ts";
+import { isModelName, modelNameRule, type Prices } from "../agents/usage/prices.ts";
 import { findProviderMistakes } from "../auth/options.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { embedded } from "../backends/embedded/define.ts";
@@ -45,6 +46,11 @@ export interface Config {
    * @default none: `auth` and its `ownership` decide
    */
   authorize?: Authorize | undefined;
+  /**
+   * The prices of models, for `cost` in `GET /agents/:id/usage`. The keys are names such as `"openai/gpt-5"`.
+   * @default none: there is no `cost`
+   */
+  prices?: Prices;
   /** The logger to write to, such as pino, winston or consola. `/api/logs` works with any. @default the terminal */
   logger?: HostLogger;
   /** The store of executions and conversations. @default embedded() */
@@ -246,6 +252,19 @@ const Server = object(
   "an object",
 );
 
+const priceRule = "a number from 0";
+const price = v.pipe(v.number(priceRule), v.finite(priceRule), v.minValue(0, priceRule));
+const pricesRule = "an object of prices by model";
+const priceRecord = v.record(
+  v.custom<string>(isModelName, modelNameRule),
+  object({ input: price, output: price, cachedInput: v.optional(price) }, "an object such as { input: 1, output: 10 }"),
+  pricesRule,
+);
+const PricesSchema = v.lazy((value) =>
+  // As in `object`.
+  Array.isArray(value) ? (v.never(pricesRule) as unknown as typeof priceRecord) : priceRecord,
+);
+
 const ConfigSchema = object(
   {
     agents: v.optional(
@@ -272,6 +291,7 @@ const ConfigSchema = object(
     server: v.optional(Server, {}),
     auth: v.optional(v.custom<AuthProvider>(() => true)), // findProviderMistakes() checks it and does not print secrets
     authorize: v.optional(fn<Authorize>("a function")),
+    prices: v.optional(PricesSchema),
     logger: v.optional(v.custom<HostLogger>(isLogger, "a logger with info(), warn() and error()")),
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),
     configureApp: v.optional(fn<NonNullable<Config["configureApp"]>>("a function that takes the app")),

@@ -18,12 +18,13 @@ const actions = [
   "conversation.read",
   "conversation.write",
   "conversation.delete",
+  "usage.read",
   "log.read",
   "metrics.read",
 ] as const;
 /**
  * An action that `authorize` is asked about: the call of an agent, the start of a workflow, an operation on an execution,
- * a schedule or a conversation, or a request for logs or metrics. Later versions add actions.
+ * a schedule or a conversation, or a request for usage, logs or metrics. Later versions add actions.
  */
 export type Action = (typeof actions)[number];
 
@@ -40,7 +41,7 @@ export interface AuthorizeRequest {
   readonly user: Caller["user"] | undefined;
   /** The id of the workflow. Set for `workflow.execute` and for every action on an execution or a schedule. */
   readonly workflowId?: string | undefined;
-  /** The id of the agent. Set for `agent.call` and for every action on a conversation. */
+  /** The id of the agent. Set for `agent.call`, `usage.read` and for every action on a conversation. */
   readonly agentId?: string | undefined;
   /** The id of the schedule. Set for every action on a schedule. */
   readonly scheduleId?: string | undefined;
@@ -48,6 +49,8 @@ export interface AuthorizeRequest {
   readonly execution?: AuthorizeExecution | undefined;
   /** The conversation. Set for every action on a conversation. */
   readonly conversation?: AuthorizeConversation | undefined;
+  /** The usage that is asked for. Set for `usage.read`. */
+  readonly usage?: AuthorizeUsage | undefined;
   /** The step to continue. Set for `execution.resume` of a suspended execution. */
   readonly stepId?: string | undefined;
 }
@@ -89,6 +92,14 @@ export interface AuthorizeConversation {
   readonly createdAt: string | null;
   /** The time of the last turn, in ISO 8601. */
   readonly updatedAt: string;
+}
+
+/** The usage that a caller asks for, as `authorize` gets it. */
+export interface AuthorizeUsage {
+  /** The user of the query. Undefined if the usage of all users is asked for. */
+  readonly userId: string | undefined;
+  /** True if it is the caller's own. Never true for an anonymous caller, or a user without an id. */
+  readonly isOwn: boolean;
 }
 
 /** The suspension of an execution, as `authorize` gets it. */

@@ -15,6 +15,7 @@ import type { HistoryRow } from "./history.ts";
 import type { ScheduleStore } from "./schedules.ts";
 import type { SentEvent, Sending } from "./sent-event.ts";
 import type { SuspensionKind } from "./suspension.ts";
+import type { UsageStore } from "./usage.ts";
 
 /** A place for executions and conversations, as a config describes it. Inert until it is opened. */
 export interface Backend {
@@ -44,6 +45,7 @@ interface OpenBackend {
   readonly engine: Engine;
   readonly conversations: Conversations;
   readonly schedules: ScheduleStore;
+  readonly usage: UsageStore;
 }
 interface BackendParts {
   /** The folder of the config. */

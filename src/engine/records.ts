@@ -1,4 +1,5 @@
 import type { JsonText } from "../core/json.ts";
+import type { UsageRow } from "./usage.ts";
 
 /**
  * The results that one attempt records while it runs, by name. A crash repeats the attempt under the same journal key, and
@@ -7,8 +8,11 @@ import type { JsonText } from "../core/json.ts";
 export interface AttemptRecords {
   /** The results that were recorded before a crash. */
   readonly found: ReadonlyMap<string, JsonText>;
-  /** Records a result. Durable when it resolves. Rejects if the attempt has ended, or has been repeated elsewhere. */
-  write(name: string, text: JsonText): Promise<void>;
+  /**
+   * Records a result. Durable when it resolves. Rejects if the attempt has ended, or has been repeated elsewhere. The usage of a
+   * model call is counted with its record. Restate: by a message that the write of the record sends.
+   */
+  write(name: string, text: JsonText, usage?: UsageRow): Promise<void>;
 }
 
 /** Opens the records of an attempt, by the journal key of its result. */
@@ -19,6 +23,6 @@ export function scopeRecords({ found, write }: AttemptRecords, scope: string): A
   const own = [...found].filter(([name]) => name.startsWith(scope));
   return {
     found: new Map(own.map(([name, text]) => [name.slice(scope.length), text])),
-    write: (name, text) => write(scope + name, text),
+    write: (name, text, usage) => write(scope + name, text, usage),
   };
 }

@@ -113,7 +113,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
   const { logger, activity } = logs;
   const { tracer } = traces;
   const report = (error: unknown): void => logger.error("Connection failed", { error });
-  const { engine, conversations, schedules } = config.backend.open({
+  const { engine, conversations, schedules, usage } = config.backend.open({
     ...limits,
     root,
     file,
@@ -127,6 +127,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
   const agents = createAgents({
     engine,
     conversations,
+    usage,
     budget,
     limits,
     logger,
@@ -168,7 +169,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     isWritable: () => engine.isWritable(),
   };
   const builtIn = createBuiltInRoutes(
-    { engine, schedules, agents, logs, traces, limits, isDev, problem: () => problem },
+    { engine, schedules, usage, agents, logs, traces, limits, isDev, problem: () => problem },
     [
       ...healthRoutes(readiness),
       metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),

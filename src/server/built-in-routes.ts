@@ -1,6 +1,7 @@
 import manifest from "../../package.json" with { type: "json" };
 import type { Agents } from "../agents/agents.ts";
 import { agentRoutes } from "../agents/routes.ts";
+import { usageRoutes } from "../agents/usage/routes.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { Route } from "../http/route.ts";
@@ -15,6 +16,7 @@ import { docRoute, pageRoutes } from "../pages/routes.ts";
 import { echoSocket } from "../sockets/echo.ts";
 import type { SocketRoute } from "../sockets/socket.ts";
 import type { ScheduleStore } from "../engine/schedules.ts";
+import type { UsageStore } from "../engine/usage.ts";
 import { scheduleRoutes } from "../schedules/routes.ts";
 import { workflowRoutes } from "../workflows/routes.ts";
 
@@ -23,6 +25,7 @@ export type BuiltInRoute = Route<Snapshot> | SocketRoute;
 export interface BuiltInRoutesOptions {
   readonly engine: Engine;
   readonly schedules: ScheduleStore;
+  readonly usage: UsageStore;
   readonly agents: Agents;
   readonly logs: Logs;
   readonly traces: Traces;
@@ -35,11 +38,12 @@ export interface BuiltInRoutesOptions {
 
 /** Creates the table of all built-in endpoints, including their OpenAPI document. */
 export function createBuiltInRoutes(
-  { engine, schedules, agents, logs, traces, limits, isDev, problem }: BuiltInRoutesOptions,
+  { engine, schedules, usage, agents, logs, traces, limits, isDev, problem }: BuiltInRoutesOptions,
   more: readonly BuiltInRoute[] = [],
 ): Table<BuiltInRoute> {
   const called: readonly BuiltInRoute[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
+    ...usageRoutes({ usage, clock: engine.clock }),
     ...workflowRoutes({ engine, showErrors: isDev, stepValueBytes: limits.stepValueBytes }),
     ...scheduleRoutes({ engine, store: schedules }),
     ...logRoutes(logs),

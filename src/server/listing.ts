@@ -56,11 +56,15 @@ function toRule(
   { authorizer, ownership }: ListingParts,
 ): Pick<ListedRoute, "action" | "allows" | "authorizedBy"> {
   const [noun] = action?.split(".") ?? [];
-  const isOwned = ownership && noun === "execution";
+  const isOwned = ownership && (noun === "execution" || noun === "usage");
   const allows = action && authorizer?.isGlobal ? "by authorize" : isOwned ? "owner only" : "any caller";
   const { workflows = [], agents = [] } = authorizer?.own ?? {};
   const authorizedBy =
-    noun === "agent" ? agents : noun === "workflow" || noun === "execution" || noun === "schedule" ? workflows : [];
+    noun === "agent" || noun === "usage"
+      ? agents
+      : noun === "workflow" || noun === "execution" || noun === "schedule"
+        ? workflows
+        : [];
   return { action, allows, authorizedBy };
 }
 

@@ -67,20 +67,21 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
   const logs = "GET /api/logs public opt-in mode";
   const hello = "GET /hello public opt-in mode";
   const metrics = "GET /metrics protected protected by default";
+  const usage = "GET /agents/:id/usage protected protected by default";
 
   it.each<[string, string, Record<string, string>, string[]]>([
-    ["no rule", provider(), {}, [execute, resume, state, text, logs, metrics, hello]],
+    ["no rule", provider(), {}, [execute, resume, state, text, usage, logs, metrics, hello]],
     [
       "ownership",
       provider(", ownership: true"),
       {},
-      [execute, `${resume}; owner only`, `${state}; owner only`, text, logs, metrics, hello],
+      [execute, ...[resume, state, usage].map((line) => `${line}; owner only`), text, logs, metrics, hello],
     ],
     [
       "authorize",
       `${provider(", ownership: true")}, authorize: () => true`,
       {},
-      [...[execute, resume, state, text, logs, metrics].map((line) => `${line}; by authorize`), hello],
+      [...[execute, resume, state, text, usage, logs, metrics].map((line) => `${line}; by authorize`), hello],
     ],
     [
       "authorize of a workflow",
@@ -127,11 +128,11 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
 
   it("says how many routes are public and how many protected", async () => {
     const { stdout } = await serve(closed);
-    expect(stdout).toMatch(/^ {2}43 public routes, 0 protected/m);
+    expect(stdout).toMatch(/^ {2}44 public routes, 0 protected/m);
     const out = await serve(
       `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
     );
-    expect(out.stdout).toMatch(/^ {2}2 public routes, 41 protected/m);
+    expect(out.stdout).toMatch(/^ {2}2 public routes, 42 protected/m);
   });
 
   it.each<[string, string, string[], RegExp | false]>([

@@ -10,11 +10,13 @@ type Outcome = keyof AgentCounts["calls"];
 export class ModelCall {
   readonly #span: Span | undefined;
   readonly #counts: AgentCounts | undefined;
+  readonly #onUsage: (usage: LanguageModelV4Usage) => void;
   #isOpen = true;
 
-  constructor(span: Span | undefined, counts: AgentCounts | undefined) {
+  constructor(span: Span | undefined, counts: AgentCounts | undefined, onUsage: (usage: LanguageModelV4Usage) => void) {
     this.#span = span;
     this.#counts = counts;
+    this.#onUsage = onUsage;
   }
 
   /** Runs a function with the span as the active one. */
@@ -24,6 +26,7 @@ export class ModelCall {
 
   use(usage: LanguageModelV4Usage): void {
     this.#span?.set(fromModelUsage(usage));
+    this.#onUsage(usage);
     if (!this.#counts) return;
     this.#counts.inputTokens += toCount(usage.inputTokens.total);
     this.#counts.outputTokens += toCount(usage.outputTokens.total);
@@ -38,5 +41,5 @@ export class ModelCall {
 }
 
 /** Returns a number that can be added. A provider may report anything. */
-const toCount = (tokens: unknown): number =>
+export const toCount = (tokens: unknown): number =>
   typeof tokens === "number" && Number.isFinite(tokens) && tokens > 0 ? tokens : 0;

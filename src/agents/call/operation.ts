@@ -1,3 +1,4 @@
+import type { LanguageModelV4Usage } from "@ai-sdk/provider";
 import { toContextMap, type CallContext } from "../../core/caller.ts";
 import type { Clock } from "../../core/clock.ts";
 import { clientLeft, ServeError } from "../../core/error.ts";
@@ -8,10 +9,12 @@ import { currentScope } from "../../core/scope.ts";
 import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
 import type { CallOutcome } from "../../engine/pending-calls.ts";
 import type { Runtime, StepCaller } from "../../engine/runtime.ts";
+import type { UsageRow, UsageStore } from "../../engine/usage.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
 import type { ToolOutside } from "../tools/outside.ts";
+import { toUsageRow, type CountedCall } from "../usage/to-usage-row.ts";
 import { ModelError, toServeError } from "./failure.ts";
 import type { HistoryBytes } from "./history-bytes.ts";
 import { ModelCall } from "./model-call.ts";
@@ -30,6 +33,8 @@ export interface OperationOptions {
   readonly logger: Logger;
   readonly tracer: Tracer;
   readonly metrics?: Metrics | undefined;
+  /** Counts the model calls that are not recorded. */
+  readonly usage: Pick<UsageStore, "count">;
   readonly clock: Clock;
   /** Creates the runtime of tools and hooks. */
   readonly createRuntime: CreateCallRuntime;
@@ -215,11 +220,20 @@ export class Operation {
     return inner;
   }
 
-  startModelCall(model: { provider: string; modelId: string }): ModelCall {
+  startModelCall(model: CountedCall["model"]): ModelCall {
     const span = this.trace((parent) => toModelSpan(parent, model));
-    const call = new ModelCall(span, this.#parts.metrics?.agent(this.agent.id));
+    // A recorded call is counted with its record.
+    const onUsage = (usage: LanguageModelV4Usage): void =>
+      this.records ? undefined : this.#parts.usage.count(this.toUsageRow(model, usage));
+    const call = new ModelCall(span, this.#parts.metrics?.agent(this.agent.id), onUsage);
     this.#modelCalls.push(call);
     return call;
+  }
+
+  /** Returns the usage of a model call that has ended now. */
+  toUsageRow(model: CountedCall["model"], usage: LanguageModelV4Usage): UsageRow {
+    const { callContext, clock } = this;
+    return toUsageRow({ agentId: this.agent.id, callContext, model, usage, at: clock.now() });
   }
 
   /** Ends all spans and stops listening to the caller's signal. */

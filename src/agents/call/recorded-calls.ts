@@ -2,6 +2,7 @@ import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { scopeRecords, type AttemptRecords } from "../../engine/records.ts";
+import type { UsageRow } from "../../engine/usage.ts";
 import type { AgentInput } from "./messages.ts";
 
 export interface RecordLimits {
@@ -116,11 +117,11 @@ export class RecordedCalls {
     return parts;
   }
 
-  /** Records the parts of the model call that has ended. */
-  async saveModelCall(parts: readonly LanguageModelV4StreamPart[]): Promise<void> {
+  /** Records the parts of the model call that has ended, and counts its usage. */
+  async saveModelCall(parts: readonly LanguageModelV4StreamPart[], usage: UsageRow): Promise<void> {
     const name = toModelName(this.#modelCalls++);
     try {
-      await Promise.all([this.#saveStart(), this.#write(name, parts, "The answer of the model")]);
+      await Promise.all([this.#saveStart(), this.#write(name, parts, "The answer of the model", usage)]);
     } catch (error) {
       this.#fail(error);
     }
@@ -211,7 +212,7 @@ export class RecordedCalls {
     throw error;
   }
 
-  async #write(name: string, value: unknown, what: string): Promise<void> {
+  async #write(name: string, value: unknown, what: string, usage?: UsageRow): Promise<void> {
     const { stepValueBytes, executionBytes } = this.#limits;
     const text = toRecord(value);
     const bytes = Buffer.byteLength(text);
@@ -222,7 +223,7 @@ export class RecordedCalls {
     if (this.#bytes > executionBytes) {
       throw new ServeError(500, `The calls of the turn take more than ${executionBytes} bytes (limits.executionBytes)`);
     }
-    await this.#records.write(name, text);
+    await this.#records.write(name, text, usage);
   }
 
   #toToolName(toolCallId: string): string {

@@ -95,9 +95,9 @@ export class StepQuestions {
     for (const text of found.values()) bytes += Buffer.byteLength(text);
     return {
       found,
-      async write(name, text) {
+      async write(name, text, usage) {
         bytes += Buffer.byteLength(text);
-        if (bytes <= executionBytes) return write(name, text);
+        if (bytes <= executionBytes) return write(name, text, usage);
         throw new ServeError(
           500,
           `The questions of the step take more than ${executionBytes} bytes (limits.executionBytes)`,

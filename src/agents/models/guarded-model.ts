@@ -1,7 +1,13 @@
-import type { LanguageModelV4, LanguageModelV4FinishReason, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import type {
+  LanguageModelV4,
+  LanguageModelV4FinishReason,
+  LanguageModelV4StreamPart,
+  LanguageModelV4Usage,
+} from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
 import type { Clock } from "../../core/clock.ts";
 import { within } from "../../core/within.ts";
+import type { UsageRow } from "../../engine/usage.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
 import type { Sdk } from "../sdk.ts";
@@ -34,6 +40,8 @@ export interface ModelHost {
   readonly signal: AbortSignal;
   /** Begins one model call, which is traced and counted. */
   startModelCall(model: { provider: string; modelId: string }): ModelCall;
+  /** Returns the row that counts the usage of one model call. */
+  toUsageRow(model: { provider: string; modelId: string }, usage: LanguageModelV4Usage): UsageRow;
   /** The calls that are recorded. A recorded one is returned without asking the model. @default none */
   readonly records?: RecordedCalls | undefined;
 }
@@ -109,8 +117,9 @@ export function guardModel(
               return { type: "error", error: toFailure(error) };
             }
           };
+          const recorder = records && new PartRecorder(records, (usage) => host.toUsageRow(asked, usage));
           const cancel = (reason: unknown): Promise<void> => (call.end("aborted", reason), reader.cancel(reason));
-          return { ...opened, stream: toGuardedStream(next, cancel, records && new PartRecorder(records)) };
+          return { ...opened, stream: toGuardedStream(next, cancel, recorder) };
         } catch (error) {
           fail(call, error);
           throw mark(error);

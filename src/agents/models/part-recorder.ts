@@ -1,21 +1,24 @@
-import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import type { LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/provider";
+import type { UsageRow } from "../../engine/usage.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
 
 /**
- * Records one stream of a model.
+ * Records one stream of a model, and its usage.
  *
  * From the first tool call on, parts are held back until the whole call is recorded: the SDK runs a tool as soon as it sees
  * the call.
  */
 export class PartRecorder {
   readonly #records: RecordedCalls;
+  readonly #toUsageRow: (usage: LanguageModelV4Usage) => UsageRow;
   /** The parts so far, with deltas joined. */
   readonly #parts: LanguageModelV4StreamPart[] = [];
   /** The parts since the first tool call. */
   #held: LanguageModelV4StreamPart[] | undefined;
 
-  constructor(records: RecordedCalls) {
+  constructor(records: RecordedCalls, toUsageRow: (usage: LanguageModelV4Usage) => UsageRow) {
     this.#records = records;
+    this.#toUsageRow = toUsageRow;
   }
 
   /** Returns the parts that the SDK may see now. */
@@ -25,7 +28,7 @@ export class PartRecorder {
     if (part.type !== "raw") addPart(this.#parts, part);
     if (part.type === "tool-call" && !part.providerExecuted) this.#held ??= [];
     if (part.type === "finish") {
-      const saved = this.#records.saveModelCall(this.#parts);
+      const saved = this.#records.saveModelCall(this.#parts, this.#toUsageRow(part.usage));
       const held = this.#held;
       this.#held = undefined;
       if (held) await saved;

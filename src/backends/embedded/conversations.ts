@@ -21,6 +21,7 @@ import {
   type StoredConversation,
 } from "../../engine/stored-conversation.ts";
 import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "../../engine/pending-calls.ts";
+import { toDay } from "../../engine/usage.ts";
 import { removeConversation } from "./remove-conversation.ts";
 import type { ConversationRow } from "./store/conversation-table.ts";
 import type { Place } from "./store/message-store.ts";
@@ -39,6 +40,8 @@ export interface ConversationParts {
   readonly space: Space;
   /** Ends a turn that is not in the file any more. */
   readonly dropTurn: (id: string) => void;
+  /** Hands the usage that waits to the writer. */
+  readonly flushUsage: () => void;
 }
 interface Options {
   /** The most bytes of the history of a turn. */
@@ -122,16 +125,18 @@ export class EmbeddedConversations implements Conversations {
     const key = toKeyText(conversation);
     await this.#options.known();
     await this.#options.loaded();
-    const { store, dropTurn } = this.#file();
+    const { store, dropTurn, flushUsage } = this.#file();
     const kept = [...this.#kept].flatMap(([name, one]) => (one.key === key ? [name] : []));
     // From here to the first write nothing is awaited: no turn begins in between.
     const holder = this.#holders.get(key);
     const place = this.#lines.clear(key, deletedConversation());
     holder?.lost.abort(deletedConversation());
     const names = holder?.name === undefined ? kept : [...kept, holder.name];
+    flushUsage();
     const removed = removeConversation({
       store,
       key,
+      today: toDay(this.#options.clock.now()),
       turns: names,
       dropTurn,
       write: (work, done) => this.#write(work, "the conversation may not be deleted", done),

@@ -33,7 +33,8 @@ export function embedded({
       const own = { durability, retention: kept, path: toPath(root, file) };
       refuseHeld(own.path); // a second server on the file is refused here, and not only at its first request
       const engine = new EmbeddedEngine({ ...parts, ...own });
-      return { engine, conversations: engine.conversations, schedules: engine.schedules };
+      const { conversations, schedules, usage } = engine;
+      return { engine, conversations, schedules, usage };
     },
   };
 }

@@ -24,6 +24,7 @@ import type { Execution, ExecutionState, Position, Transition } from "../../engi
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
 import { EmbeddedSchedules } from "./schedules.ts";
+import { EmbeddedUsage } from "./usage.ts";
 import { createPrivately, makePrivate } from "./file/data-file.ts";
 import { prepareFolder } from "./file/folder.ts";
 import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
@@ -87,12 +88,15 @@ export class EmbeddedEngine implements Engine {
     schedules: this.#store.schedules,
     writer: this.#runs.writer,
   }));
+  readonly usage: EmbeddedUsage;
 
   constructor(options: EmbeddedOptions) {
     this.#options = options;
     this.clock = options.clock ?? systemClock;
+    this.usage = new EmbeddedUsage(() => ({ usage: this.#store.usage, writer: this.#runs.writer }), options.logger);
     const dropTurn = (id: string): void => this.#dropTurn(id);
-    const file = () => ({ store: this.#store, writer: this.#runs.writer, space: this.#space, dropTurn });
+    const flushUsage = (): void => void this.usage.flush();
+    const file = () => ({ store: this.#store, writer: this.#runs.writer, space: this.#space, dropTurn, flushUsage });
     this.conversations = new EmbeddedConversations(file, {
       maxBytes: options.conversationBytes,
       clock: this.clock,
@@ -157,6 +161,7 @@ export class EmbeddedEngine implements Engine {
     const timers = new Timers({ store, runs, clock: this.clock, logger, sleepers });
     runs.onTurnEnd = (id) => this.conversations.giveUp(id);
     runs.onTimer = () => timers.added();
+    runs.onClosing = () => void this.usage.flush();
     this.#timers = timers;
     const { storedEvents = 100_000 } = this.#options;
     const mailbox = new Mailbox({ store, runs, sleepers, logger, storedEvents });

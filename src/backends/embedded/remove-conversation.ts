@@ -3,6 +3,8 @@ import type { Store } from "./store/store.ts";
 interface RemovalParts {
   readonly store: Store;
   readonly key: string;
+  /** The UTC day. */
+  readonly today: number;
   /** The names of the turns that have a place in the conversation. Those of steps are not in the file. */
   readonly turns: readonly string[];
   readonly dropTurn: (id: string) => void;
@@ -13,16 +15,19 @@ interface RemovalParts {
 /**
  * Deletes a conversation. Returns false if there is none.
  *
- * D1. One transaction removes its row and its turns. From then on it is not found, and no turn of it runs after a crash.
+ * D1. One transaction removes its row and its turns. From then on it is not found, and no turn of it runs after a crash. Its
+ *     usage stays, and belongs to no conversation.
  * D2. Its messages are removed a few at a time: those of a long conversation would block requests. If the process dies
  *     meanwhile, the next one removes the rest (`Retention`).
  * D3. It resolves when nothing is left.
  */
-export async function removeConversation({ store, key, turns, dropTurn, write }: RemovalParts): Promise<boolean> {
+export async function removeConversation(parts: RemovalParts): Promise<boolean> {
+  const { store, key, today, turns, dropTurn, write } = parts;
   const { conversations } = store;
   const { number, isPurged } = await write(
     () => {
       const hidden = conversations.hide(key);
+      store.usage.release(key, today);
       for (const id of turns) store.removeTurn(id);
       return { number: hidden, isPurged: hidden === undefined || conversations.purge(hidden) };
     },

@@ -1,5 +1,6 @@
 import type { Clock, ClockTimer } from "../../core/clock.ts";
 import type { Retention } from "../../engine/retention.ts";
+import { toDay, usageDays } from "../../engine/usage.ts";
 import { createSteadyClock } from "./steady-clock.ts";
 import type { Store, Swept } from "./store/store.ts";
 import type { Writer } from "./store/writer.ts";
@@ -16,7 +17,7 @@ export interface RetentionParts {
   readonly onRemoved: (id: string) => void;
 }
 
-/** Removes executions, events and conversations whose retention is over, a few at a time. Returns the stop. */
+/** Removes executions, events, conversations and usage whose retention is over, a few at a time. Returns the stop. */
 export function startRetention(retention: Retention, parts: RetentionParts): () => void {
   const { endedMs, suspendedMs, conversationsMs, eventsMs } = retention;
   const { store, writer, clock, isDriven, isBusy, onRemoved } = parts;
@@ -37,8 +38,9 @@ export function startRetention(retention: Retention, parts: RetentionParts): () 
     writer.write<Swept & { hasOthers: boolean }>({
       work: () => {
         const hasEvents = store.sentEvents.removeBefore(now - eventsMs, atOnce) === atOnce;
-        const hasConversations = sweepConversations(before(conversationsMs));
-        return { ...store.sweep(after, expiry, atOnce), hasOthers: hasEvents || hasConversations };
+        const hasConversations = sweepConversations(before(conversationsMs), now);
+        const hasUsage = store.usage.removeBefore(toDay(now) - usageDays, atOnce) === atOnce;
+        return { ...store.sweep(after, expiry, atOnce), hasOthers: hasEvents || hasConversations || hasUsage };
       },
       done: ({ next, waited, hasOthers }) => {
         waited.forEach(onRemoved);
@@ -54,10 +56,13 @@ export function startRetention(retention: Retention, parts: RetentionParts): () 
   }
 
   /** Removes some messages of conversations that have expired, or whose deletion a crash has interrupted. True if there are more. */
-  function sweepConversations(before: number | undefined): boolean {
+  function sweepConversations(before: number | undefined, now: number): boolean {
     const { conversations } = store;
     const expired = before === undefined ? [] : conversations.expired(before, atOnce);
-    for (const key of expired) if (!isBusy(key)) conversations.hide(key);
+    for (const key of expired.filter((one) => !isBusy(one))) {
+      conversations.hide(key);
+      store.usage.release(key, toDay(now));
+    }
     const hidden = conversations.hidden();
     return hidden !== undefined && (!conversations.purge(hidden) || conversations.hidden() !== undefined);
   }

@@ -88,6 +88,8 @@ export class Runs implements RunHost<StoredState> {
   onWait: (run: EmbeddedRun) => void = () => {};
   /** A run is gone, and has not seen events that came for its execution meanwhile. */
   onGone: (number: number) => void = () => {};
+  /** Called before the last commit of the process. */
+  onClosing: () => void = () => {};
   endInOrder: (run: EmbeddedRun, done?: () => void) => Promise<boolean> | undefined = () => undefined;
   #closing = false;
   #whenIdle = (): void => {};
@@ -342,14 +344,14 @@ export class Runs implements RunHost<StoredState> {
 
   async openRecords(run: EmbeddedRun, key: string): Promise<AttemptRecords> {
     const { number } = run.committed;
-    const { records } = this.#store;
-    const write = (name: string, text: JsonText): Promise<void> =>
+    const { records, usage: counts } = this.#store;
+    const write: AttemptRecords["write"] = (name, text, usage) =>
       new Promise((resolve, reject) => {
         const row = this.newRow();
         const over = (): void => reject(new Error("The execution is no longer driven by this process"));
         this.writer.write({
           work: () => {
-            if (!run.isReleased) records.add(row, number, key, name, text);
+            if (!run.isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
             return !run.isReleased;
           },
           done: (isWritten) => {
@@ -546,6 +548,7 @@ export class Runs implements RunHost<StoredState> {
     await Promise.race([ended.then(() => this.writer.idle()), over.promise]);
     clearTimeout(timer);
     this.waiters.close(shuttingDown());
+    this.onClosing();
     this.writer.close();
     for (const run of this.#runs.values()) run.release("The server is shutting down");
   }

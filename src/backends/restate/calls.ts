@@ -13,6 +13,7 @@ export interface ServiceNames {
   readonly records: string;
   readonly turn: string;
   readonly answer: string;
+  readonly usage: string;
 }
 export const toNames = (name: string): ServiceNames => ({
   register: name,
@@ -25,6 +26,7 @@ export const toNames = (name: string): ServiceNames => ({
   records: `${name}.records`,
   turn: `${name}.turn`,
   answer: `${name}.answer`,
+  usage: `${name}.usage`,
 });
 
 /** The handler of another service. */

@@ -17,7 +17,8 @@ export function restate(options: RestateBackendOptions): Backend {
     inspect: ({ root }) => inspect(settings, root),
     open(parts) {
       const engine = new RestateEngine({ ...parts, ...settings });
-      return { engine, conversations: engine.conversations, schedules: engine.schedules };
+      const { conversations, schedules, usage } = engine;
+      return { engine, conversations, schedules, usage };
     },
   };
 }

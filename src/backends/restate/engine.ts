@@ -70,6 +70,8 @@ import { SettledStates } from "./settled-states.ts";
 import { States } from "./states.ts";
 import { StoredEvents } from "./stored-events.ts";
 import { createTurnService, RestateTurns } from "./turns.ts";
+import { createUsage } from "./usage/service.ts";
+import { RestateUsage } from "./usage/usage.ts";
 import { createWait } from "./wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
@@ -93,6 +95,7 @@ export class RestateEngine implements Engine {
   readonly clock: Clock = systemClock;
   readonly conversations: RestateConversations;
   readonly schedules: RestateSchedules;
+  readonly usage: RestateUsage;
   readonly #options: RestateEngineOptions;
   readonly #names: ServiceNames;
   readonly #client: RestateClient;
@@ -135,6 +138,7 @@ export class RestateEngine implements Engine {
       maxBytes: options.conversationBytes,
     });
     this.schedules = new RestateSchedules({ ...shared, known });
+    this.usage = new RestateUsage({ ...shared, known, logger: options.logger });
     this.#stored = new StoredEvents({ ...shared, readers: this.#readers, closing, replica: newId() });
     this.#settled = new SettledStates({ ...shared, known, arrivals: this.#arrivals, closed });
     this.#interruptions = new Interruptions(this.#client, this.#names);
@@ -183,6 +187,7 @@ export class RestateEngine implements Engine {
       createScheduleBook(parts),
       createRecords(parts),
       createAnswers(parts),
+      createUsage(parts),
       createTurnService({ ...parts, turns: this.#turns }),
     ];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
@@ -473,6 +478,7 @@ export class RestateEngine implements Engine {
     const reports = this.#drives.all().map((drive) => this.#interruptions.report(drive));
     await Promise.race([Promise.all(reports), sleep(reportMs, undefined, { ref: false })]);
     for (const drive of this.#drives.all()) drive.release("The server is shutting down");
+    await this.usage.close(reportMs);
     await this.conversations.idle(leaveMs);
     await this.#turns.close();
     await this.#endpoint?.close();

@@ -10,9 +10,11 @@ import { newId } from "../../core/id.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { OpenRecords } from "../../engine/records.ts";
+import type { UsageRow } from "../../engine/usage.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { RestateSdk } from "./sdk.ts";
+import { toUsageKey, type UsagePart } from "./usage/usage-text.ts";
 
 /** The time after which the records of an attempt that has left no result are removed. */
 const keptMs = 30 * 86_400_000;
@@ -25,6 +27,12 @@ interface WriteInput {
   readonly owner: string;
   readonly name: string;
   readonly text: JsonText;
+  /** The usage of a model call, and the object that counts it. */
+  readonly usage?: { readonly key: string; readonly part: UsagePart } | undefined;
+}
+/** The conversation whose usage belongs to none from now on, once that of the records is counted. */
+export interface ClearInput {
+  readonly releases: string;
 }
 interface RecordsParts {
   readonly sdk: RestateSdk;
@@ -33,10 +41,11 @@ interface RecordsParts {
 }
 
 const toStateKey = (name: string): string => `r${name}`;
+const toCountedKey = (name: string): string => `counted ${name}`;
 
 /**
  * The results that one attempt records. Its state, by key: `owner` is the run of the attempt that may write, `expiry` the
- * scheduled call that removes everything, and `r<name>` one result.
+ * scheduled call that removes everything, `r<name>` one result, and `counted <name>` the run that has counted its usage.
  *
  * The owner is the fence: a replica that was cut off and still runs the attempt cannot add to the records of its successor.
  */
@@ -57,9 +66,13 @@ export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjec
       },
 
       /** Stores a result. Returns false if another run of the attempt is the owner. */
-      async write(context: ObjectContext, { owner, name, text }: WriteInput): Promise<boolean> {
+      async write(context: ObjectContext, { owner, name, text, usage }: WriteInput): Promise<boolean> {
         if ((await context.get("owner")) !== owner) return false;
         context.set(toStateKey(name), text);
+        // A write may be sent twice. Another run of the attempt has made the call again.
+        if (!usage || (await context.get(toCountedKey(name))) === owner) return true;
+        context.set(toCountedKey(name), owner);
+        calls.tell(context, { service: names.usage, key: usage.key, method: "add" }, [usage.part]);
         return true;
       },
 
@@ -68,10 +81,12 @@ export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjec
         (context: ObjectSharedContext, name: string): Promise<JsonText | null> => context.get(toStateKey(name)),
       ),
 
-      async clear(context: ObjectContext): Promise<void> {
+      async clear(context: ObjectContext, input: ClearInput | null): Promise<void> {
         const expiry = await context.get<InvocationId>("expiry");
         if (expiry !== null) context.cancel(expiry);
         context.clearAll();
+        // From here, so that it follows what was counted.
+        if (input) calls.tell(context, { service: names.usage, key: input.releases, method: "release" }, null);
       },
     },
   });
@@ -88,13 +103,18 @@ export function createOpenRecords(client: RestateClient, names: ServiceNames): O
     const found = known.map((name, index) => [name, texts[index]] as const);
     return {
       found: new Map(found.filter((one): one is readonly [string, JsonText] => typeof one[1] === "string")),
-      async write(name, text) {
-        const input: WriteInput = { owner, name, text };
+      async write(name, text, usage) {
+        const input: WriteInput = { owner, name, text, usage: usage && toCounted(usage) };
         if (await patiently(() => client.write<boolean>(names.records, key, "write", input))) return;
         throw busy("The server was out of reach, and the call continues on another one", 1);
       },
     };
   };
+}
+
+function toCounted(row: UsageRow): NonNullable<WriteInput["usage"]> {
+  const { agentId: _agent, userId: _user, conversationId: _conversation, ...part } = row;
+  return { key: toUsageKey(row), part };
 }
 
 /** Repeats a call until it is answered. */

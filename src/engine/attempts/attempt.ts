@@ -147,9 +147,9 @@ export class Attempt implements CodeTools {
     return {
       found,
       // The records are removed with the result of the attempt: later ones would stay.
-      write: async (name, text) => {
+      write: async (name, text, usage) => {
         if (!this.#ended) throw new Error("The attempt has ended");
-        await write(name, text);
+        await write(name, text, usage);
       },
     };
   }

@@ -36,6 +36,7 @@ export const rows: readonly Row[] = [
   row("GET /agents/helper/conversations/{stored}", "conversation.read", "closed"),
   row("PATCH /agents/helper/conversations/{stored}", "conversation.write", "closed", 200, { title: "New" }),
   row("DELETE /agents/helper/conversations/{stored}", "conversation.delete", "closed"),
+  row("GET /agents/helper/usage", "usage.read", "closed"),
   row("POST /workflows/asks/execute", "workflow.execute", "closed", 200, input),
   row("POST /workflows/asks/stream", "workflow.execute", "closed", 200, input),
   row(`GET ${at}/state`, "execution.read", "open"),

@@ -56,6 +56,11 @@ export const routes: readonly Route[] = [
   row("PATCH /agents/helper/conversations/quiet", "closed", 404),
   row("DELETE /agents/helper/conversations/quiet", "closed", 404),
   row("POST /agents/helper/conversations/quiet", "open", 405),
+  row("GET /agents/helper/usage", "closed", 200),
+  row("HEAD /agents/helper/usage", "closed", 200),
+  row("GET /agents/helper/usage?by=week", "closed", 400),
+  row("GET /agents/nobody/usage", "closed", 404),
+  row("POST /agents/helper/usage", "open", 405),
   row("GET /workflows/rare/executions", "closed", 200),
   row("HEAD /workflows/rare/executions", "closed", 200),
   // NEXT, section 4. A GET of the stream does not end: executions.test.ts has it.

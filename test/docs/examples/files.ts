@@ -45,6 +45,16 @@ interface Started {
 
 const proofs: readonly Proof[] = [
   {
+    of: /^ {2}prices: \{/m,
+    async show({ url }) {
+      expect((await ask(`${url}/agents/parrot/text`, { input: "Hello there" }))[0]).toBe(200);
+      expect(await ask(`${url}/agents/parrot/usage`)).toMatchObject([
+        200,
+        { data: { by: "day", items: [{ calls: 1, inputTokens: 4, outputTokens: 2, cost: 0.000008 }] } },
+      ]);
+    },
+  },
+  {
     of: /context as ToolContext/,
     async show({ url }) {
       const [status, body] = await ask(`${url}/agents/cashier/text`, { input: "Pay i1", options: { userId: "ada" } });

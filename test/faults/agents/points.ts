@@ -29,13 +29,14 @@ export function guard(mark: (point: Point) => void) {
   function pass(point: string, key: string): void {
     if (armed?.point === point && armed.key === key) die();
   }
-  function around(write: string, isIt: (key: string) => boolean, run: () => void): void {
+  function around<T>(write: string, isIt: (key: string) => boolean, run: () => T): T {
     const [point, moment] = armed?.point.split(":") ?? [];
     if (point !== write || !isIt(armed!.key)) return run();
     if (moment === "before") die();
-    run();
+    const result = run();
     if (moment === "inside") die();
     doomed = true;
+    return result;
   }
 
   const { replace } = MessageStore.prototype;
@@ -58,7 +59,7 @@ export function guard(mark: (point: Point) => void) {
   RecordTable.prototype.add = function (this: RecordTable, ...args) {
     const [, , step, name] = args;
     const isIt = (key: string): boolean => key.endsWith(`/${toPath(step)} ${toRecordName(name)}`);
-    around("record", isIt, () => addRecord.apply(this, args));
+    return around("record", isIt, () => addRecord.apply(this, args));
   };
   Store.prototype.transaction = function <T>(this: Store, work: () => T): T {
     const result = transaction.call(this, work) as T;

@@ -7,6 +7,7 @@ import { pendingCallTable } from "./pending-call-table.ts";
 import { recordTable } from "./record-table.ts";
 import { scheduleTable } from "./schedule-table.ts";
 import { format, rareIndexes, schema } from "./sql.ts";
+import { usageTable } from "./usage-table.ts";
 import { waitTables } from "./wait-table.ts";
 import { StoreError } from "../file/sqlite-error.ts";
 
@@ -29,7 +30,7 @@ const migrations: Readonly<Record<number, readonly Migration[]>> = {
   9: [scheduleTable],
   10: [recordTable, ...messageColumns],
   11: [addConversationRows],
-  12: [pendingCallTable],
+  12: [pendingCallTable, usageTable],
 };
 
 /**

@@ -22,8 +22,9 @@ export class RecordTable {
     const rows = this.#statements.read.all(number, key) as { name: string; body: JsonText }[];
     return new Map(rows.map(({ name, body }) => [name, body]));
   }
-  add(n: number, number: number, key: string, name: string, text: JsonText): void {
-    this.#statements.add.run(n, number, key, name, text);
+  /** Adds a record. False if its execution is gone. */
+  add(n: number, number: number, key: string, name: string, text: JsonText): boolean {
+    return this.#statements.add.run(n, number, key, name, text).changes === 1;
   }
   /** Removes the records of an attempt. */
   remove(number: number, key: string): void {

@@ -8,6 +8,7 @@ import { messageTables } from "./message-store.ts";
 import { pendingCallTable } from "./pending-call-table.ts";
 import { recordTable } from "./record-table.ts";
 import { scheduleTable } from "./schedule-table.ts";
+import { usageTable } from "./usage-table.ts";
 import { waitTables } from "./wait-table.ts";
 
 /** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
@@ -53,7 +54,8 @@ export const schema: string = `
   ${eventTable}
   ${childTable}
   ${recordTable}
-  ${scheduleTable}`;
+  ${scheduleTable}
+  ${usageTable}`;
 const selectState = `select number, id, workflow, started, steps, input, user, options, status, epoch, last, retried
   from executions join definitions using (definition)`;
 

@@ -24,6 +24,7 @@ import { MessageStore } from "./message-store.ts";
 import { migrate } from "./migrations.ts";
 import { ChildTable } from "./child-table.ts";
 import { RecordTable } from "./record-table.ts";
+import { UsageTable } from "./usage-table.ts";
 import { ScheduleTable } from "./schedule-table.ts";
 import { EventTable } from "./event-table.ts";
 import { statements } from "./sql.ts";
@@ -85,6 +86,7 @@ export class Store {
   readonly records: RecordTable;
   readonly schedules: ScheduleTable;
   readonly sentEvents: EventTable;
+  readonly usage: UsageTable;
   /** The format that the file had when it was opened; 0 if it was new. */
   readonly formerFormat: number;
   readonly #db: DatabaseSync;
@@ -116,6 +118,7 @@ export class Store {
       this.records = new RecordTable(this.#db);
       this.schedules = new ScheduleTable(this.#db);
       this.sentEvents = new EventTable(this.#db);
+      this.usage = new UsageTable(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
       this.#lastBefore = this.#lastNumber;
       this.#lastRow = (this.#statements.lastRow.get() as { n: number | null }).n ?? 0;

@@ -12,6 +12,8 @@ export interface ClientOptions {
   readonly timeouts: RestateTimeouts;
 }
 
+type Headers = Readonly<Record<string, string>>;
+
 /** Calls of this replica to Restate: through the ingress to handlers, and to the admin API. */
 export class RestateClient {
   readonly #options: ClientOptions;
@@ -46,6 +48,12 @@ export class RestateClient {
     const path = `${toPath(service, key, method)}/send${delayMs === undefined ? "" : `?delay=${delayMs}ms`}`;
     const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
     return (await this.#call<{ invocationId: string }>(path, body, signal)).invocationId;
+  }
+
+  /** Sends to a handler that runs it once, however often it is sent with this id. Resolves when Restate has it. */
+  async sendOnce(service: string, key: string, method: string, body: unknown, id: string): Promise<void> {
+    const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
+    await this.#call(`${toPath(service, key, method)}/send`, body, signal, false, { "idempotency-key": id });
   }
 
   /** Resolves an awakeable, if it still exists. */
@@ -122,10 +130,10 @@ export class RestateClient {
     );
   }
 
-  async #call<T>(path: string, body: unknown, signal: AbortSignal, isWait = false): Promise<T> {
+  async #call<T>(path: string, body: unknown, signal: AbortSignal, isWait = false, headers?: Headers): Promise<T> {
     const until = performance.now() + this.#options.timeouts.readMs;
     for (;;) {
-      const { status, text } = await this.#sendToAny(path, body, signal, isWait);
+      const { status, text } = await this.#sendToAny(path, body, signal, isWait, headers);
       if (status !== 404) return (text === "" ? undefined : JSON.parse(text)) as T; // as the handler returns it
       // A server that has just started, or a deployment that was just registered.
       if (performance.now() >= until) throw unavailable(new Error(`${path}: ${cut(text)}`));
@@ -134,12 +142,19 @@ export class RestateClient {
   }
 
   /** Tries every ingress once, within the time limit. */
-  async #sendToAny(path: string, body: unknown, signal: AbortSignal, isWait: boolean): Promise<HttpAnswer> {
+  async #sendToAny(
+    path: string,
+    body: unknown,
+    signal: AbortSignal,
+    isWait: boolean,
+    headers?: Headers,
+  ): Promise<HttpAnswer> {
     const { ingress } = this.#options;
     for (let tries = 1; ; tries++) {
       const used = this.#current;
       const url = ingress[used % ingress.length]!;
-      const send = (stop: AbortSignal): Promise<HttpAnswer> => this.#send(`${url}/${path}`, "POST", body, stop, [404]);
+      const send = (stop: AbortSignal): Promise<HttpAnswer> =>
+        this.#send(`${url}/${path}`, "POST", body, stop, [404], headers);
       try {
         if (!isWait) return await send(signal);
         return await this.#health.watch(url, (lost) => send(AbortSignal.any([signal, lost])));
@@ -163,10 +178,12 @@ export class RestateClient {
     body: unknown,
     signal: AbortSignal,
     allowed: number[] = [],
+    headers?: Headers,
   ): Promise<HttpAnswer> {
     let answer: HttpAnswer;
     try {
-      answer = await sendJson(url, { method, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      answer = await sendJson(url, { method, signal, body: text, headers });
     } catch (error) {
       if (!isLeft(signal)) this.#isReachable = false;
       throw unavailable(error);

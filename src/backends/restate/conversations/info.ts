@@ -1,6 +1,7 @@
 import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
+import type { ClearInput } from "../records.ts";
 import type { StoredLine } from "./line.ts";
 import type { LineTurn, TurnOrders } from "./line-turn.ts";
 
@@ -57,11 +58,16 @@ export function createInfo({ names, calls, keptMs }: InfoParts) {
   const tellLater = (context: ObjectContext, method: string, ms: number): Promise<InvocationId> =>
     calls.send(context, { service: names.conversation, key: context.key, method }, null, ms);
 
-  /** Ends a turn that has begun: its runner and its readers are told, and its records are removed. */
+  /** The usage of the conversation belongs to none from now on. The key of its object is that of the conversation. */
+  const releaseUsage = (context: ObjectContext): void =>
+    calls.tell(context, { service: names.usage, key: context.key, method: "release" }, null);
+
+  /** Ends a turn that has begun: its runner and its readers are told, its records are removed, and its usage is released. */
   function endTurn(context: ObjectContext, turnId = "", { orders, records, isHeard }: LineTurn): void {
     const news: TurnOrders = { isOver: true, isDeleted: true };
     if (orders) context.resolveAwakeable(orders.awakeable, news);
-    calls.tell(context, { service: names.records, key: records, method: "clear" }, null);
+    const input: ClearInput = { releases: context.key };
+    calls.tell(context, { service: names.records, key: records, method: "clear" }, input);
     if (isHeard) calls.tell(context, { service: names.answer, key: turnId, method: "close" }, null);
   }
 
@@ -89,6 +95,7 @@ export function createInfo({ names, calls, keptMs }: InfoParts) {
       const endsAt = (info?.updatedAt ?? 0) + (keptMs ?? Infinity);
       const leftMs = endsAt - (await context.date.now());
       const isBusy = (await context.get<StoredLine>("line")) !== null;
+      if (leftMs <= 0 && !isBusy) releaseUsage(context);
       if (leftMs <= 0 && !isBusy) return context.clearAll();
       if (keptMs === undefined) return context.clear("expiry");
       context.set("expiry", await tellLater(context, "expire", leftMs > 0 ? leftMs : Math.min(busyMs, keptMs)));
@@ -108,6 +115,7 @@ export function createInfo({ names, calls, keptMs }: InfoParts) {
         if (awakeable !== undefined) context.resolveAwakeable(awakeable, { deleted: ids });
         if (turn) endTurn(context, name, turn);
       }
+      if (!places.some(({ turn }) => turn)) releaseUsage(context);
       if (ids.length > 0) {
         context.set("deleted", ids);
         await tellLater(context, "forget", toldMs);

@@ -1,0 +1,90 @@
+import * as v from "valibot";
+import type { Clock } from "../../core/clock.ts";
+import { badRequest } from "../../core/error.ts";
+import { invalidCursor } from "../../engine/stored-conversation.ts";
+import { toDay, usageGroupings, type UsageGrouping, type UsageStore } from "../../engine/usage.ts";
+import { defineRoute, type Route } from "../../http/route.ts";
+import { wholeNumber } from "../../http/whole-number.ts";
+import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
+import { findReadable } from "./access.ts";
+import type { Prices } from "./prices.ts";
+import { Day, toDate, toItem, UsageShape } from "./shapes.ts";
+
+export interface UsageRoutesOptions {
+  readonly usage: UsageStore;
+  readonly clock: Clock;
+}
+interface UsageSnapshot extends AgentsOfSnapshot {
+  readonly config: { readonly prices?: Prices | undefined };
+}
+
+/** The days of a page without `since`, the last one included. */
+const defaultDays = 30;
+
+const UsageQuery = v.object({
+  since: v.pipe(v.optional(Day), v.description("The first UTC day. The default is 29 days before `until`.")),
+  until: v.pipe(v.optional(Day), v.description("The last UTC day. The default is today.")),
+  by: v.optional(v.picklist(usageGroupings, "expected day, user or conversation")),
+  userId: v.pipe(
+    v.optional(v.pipe(v.string(), v.nonEmpty("expected an id"))),
+    v.description("Only the calls of this user."),
+  ),
+  limit: v.optional(wholeNumber(1, 1_000, "expected 1 to 1000")),
+  cursor: v.optional(v.string()),
+});
+
+/** The route about the tokens that an agent has used. */
+export function usageRoutes({ usage, clock }: UsageRoutesOptions): readonly Route<UsageSnapshot>[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/agents/:id/usage",
+      summary: "Read the tokens that an agent has used, by day, user or conversation",
+      description:
+        "Days are UTC, and both `since` and `until` are included. With `ownership`, callers read their own usage. `by=day` has the last day first. `userId` and `conversationId` are null for calls without one. `cost` is there if `prices` of the config has each model of the row. `cursor` is the `nextCursor` of the page before, with the same query.",
+      access: "protected",
+      action: "usage.read",
+      yields: true,
+      query: UsageQuery,
+      responses: { 200: UsageShape },
+      errors: {
+        403: "The caller may read only their own usage",
+        404: "Agent not found",
+        503: "Storage cannot be read, or the server is shutting down",
+      },
+      find: ({ params, query, ...request }) =>
+        findReadable(request, findAgent(request.snapshot, params.id).definition.id, query.userId),
+      async handle({ params, query, found, snapshot }) {
+        const { by = "day", limit = 200, cursor } = query;
+        const { since, until } = toDays(query, toDay(clock.now()));
+        const after = cursor === undefined ? undefined : fromCursor(cursor, by);
+        const filter = { agentId: params.id, by, since, until, limit, after };
+        const { groups, hasMore } = found ? await usage.read({ ...filter, ...found }) : nothing;
+        const last = hasMore ? groups.at(-1) : undefined;
+        return {
+          by,
+          since: toDate(since),
+          until: toDate(until),
+          items: groups.map((group) => toItem(group, by, snapshot.config.prices)),
+          nextCursor: last ? toCursor(last.cursor, by) : null,
+        };
+      },
+    }),
+  ];
+}
+
+const nothing = { groups: [], hasMore: false };
+
+function toDays(given: { since?: number | undefined; until?: number | undefined }, today: number) {
+  const { until = Math.max(today, given.since ?? today) } = given;
+  const { since = Math.max(0, until - defaultDays + 1) } = given;
+  if (since > until) throw badRequest("Invalid query: until: expected a day that is not before since");
+  return { since, until };
+}
+
+const toCursor = (place: string, by: UsageGrouping): string => Buffer.from(`${by} ${place}`).toString("base64url");
+function fromCursor(cursor: string, by: UsageGrouping): string {
+  const text = Buffer.from(cursor, "base64url").toString();
+  if (!text.startsWith(`${by} `)) throw invalidCursor();
+  return text.slice(by.length + 1);
+}

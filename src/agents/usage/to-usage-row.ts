@@ -1,0 +1,38 @@
+import type { LanguageModelV4Usage } from "@ai-sdk/provider";
+import type { CallContext } from "../../core/caller.ts";
+import { toDay, type UsageRow } from "../../engine/usage.ts";
+import { toCount } from "../call/model-call.ts";
+
+/** A model call that has ended, and the agent and user that it counts for. */
+export interface CountedCall {
+  readonly agentId: string;
+  readonly callContext: Pick<CallContext, "userId" | "conversationId">;
+  /** The model, as the AI SDK names it. */
+  readonly model: { readonly provider: string; readonly modelId: string };
+  readonly usage: LanguageModelV4Usage;
+  /** The time of its end. */
+  readonly at: number;
+}
+
+export function toUsageRow({ agentId, callContext, model, usage, at }: CountedCall): UsageRow {
+  const { userId, conversationId } = callContext;
+  const inputTokens = toTokens(usage.inputTokens.total);
+  const outputTokens = toTokens(usage.outputTokens.total);
+  return {
+    agentId,
+    userId,
+    conversationId,
+    day: toDay(at),
+    model: `${model.provider}/${model.modelId}`,
+    calls: 1,
+    inputTokens,
+    outputTokens,
+    totalTokens: inputTokens + outputTokens,
+    reasoningTokens: toTokens(usage.outputTokens.reasoning),
+    cachedInputTokens: toTokens(usage.inputTokens.cacheRead),
+  };
+}
+
+/** More than any call has: sums of it are exact, and fit the store. */
+const mostTokens = 1_000_000_000;
+const toTokens = (tokens: unknown): number => Math.min(mostTokens, Math.round(toCount(tokens)));

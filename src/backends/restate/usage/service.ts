@@ -1,0 +1,82 @@
+import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import { addCounts, fromDay, usageDays } from "../../../engine/usage.ts";
+import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
+import type { RestateSdk } from "../sdk.ts";
+import { dayOf, fromPartText, partPrefix, toPartKey, toPartText, toUsageKey, type UsagePart } from "./usage-text.ts";
+
+interface UsageParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+}
+
+/** The time for which a replica may send the same counts again. */
+const sentAgainMs = 3_600_000;
+/** The counts that one message has when an object is emptied. */
+const partsAtOnce = 500;
+
+/**
+ * The usage of one conversation, or of one user outside of conversations. Its state: a text for each day and model, which lists
+ * read by SQL, and `expiry`, the scheduled call that removes old days.
+ */
+export function createUsage({ sdk, names, calls }: UsageParts): VirtualObjectDefinition<string, unknown> {
+  const expireAt = (context: ObjectContext, ms: number): Promise<InvocationId> =>
+    calls.send(context, { service: names.usage, key: context.key, method: "expire" }, null, Math.max(0, ms));
+
+  return sdk.object({
+    name: names.usage,
+    options: { ...shortHandlers, idempotencyRetention: sentAgainMs },
+    handlers: {
+      async add(context: ObjectContext, parts: readonly UsagePart[]): Promise<void> {
+        for (const part of parts) {
+          const key = toPartKey(part);
+          const text = await context.get<string>(key);
+          const sum = text === null ? part : { ...part, ...addCounts(fromPartText(text), part) };
+          context.set(key, toPartText(context.key, sum));
+        }
+        const [first] = parts;
+        if (!first || (await context.get("expiry")) !== null) return;
+        context.set("expiry", await expireAt(context, toExpiry(first.day) - (await context.date.now())));
+      },
+
+      /** The conversation is deleted: its usage belongs to its user only. */
+      async release(context: ObjectContext): Promise<void> {
+        const keys = await partKeysOf(context);
+        const expiry = await context.get<InvocationId>("expiry");
+        if (expiry !== null) context.cancel(expiry);
+        const [agentId, userId] = JSON.parse(context.key) as [string, string | null];
+        const target = {
+          service: names.usage,
+          key: toUsageKey({ agentId, userId: userId ?? undefined }),
+          method: "add",
+        };
+        for (let from = 0; from < keys.length; from += partsAtOnce) {
+          const parts: UsagePart[] = [];
+          for (const key of keys.slice(from, from + partsAtOnce)) {
+            const text = await context.get<string>(key);
+            if (text !== null) parts.push(fromPartText(text));
+          }
+          calls.tell(context, target, parts);
+        }
+        context.clearAll();
+      },
+
+      /** Removes days whose time is over. */
+      async expire(context: ObjectContext): Promise<void> {
+        if ((await context.get<string>("expiry")) !== context.request().id) return; // its conversation was deleted
+        const now = await context.date.now();
+        const keys = await partKeysOf(context);
+        const isOver = (key: string): boolean => toExpiry(dayOf(key)) <= now;
+        for (const key of keys.filter(isOver)) context.clear(key);
+        const left = keys.filter((key) => !isOver(key)).map(dayOf);
+        if (left.length === 0) return context.clearAll();
+        context.set("expiry", await expireAt(context, toExpiry(Math.min(...left)) - now));
+      },
+    },
+  });
+}
+
+/** The first moment at which a day is older than `usageDays`. */
+const toExpiry = (day: number): number => fromDay(day + usageDays + 1);
+const partKeysOf = async (context: ObjectContext): Promise<string[]> =>
+  (await context.stateKeys()).filter((key) => key.startsWith(partPrefix)).toSorted();
