@@ -1,4 +1,4 @@
-import { STATUS_CODES } from "node:http";
+import { STATUS_CODES, type ServerResponse } from "node:http";
 import { FastResponse } from "srvx";
 import { cut } from "../core/cut.ts";
 import { DetailedError, internalError, isShown, mostOfMessage, ServeError, type ErrorFields } from "../core/error.ts";
@@ -29,13 +29,22 @@ export class Page {
   }
 }
 
-/** A response with a whole body, not yet a `Response`: a Node host writes it in one call, other hosts call `toResponse()`. */
-export class Envelope {
+/** A response that is not a `Response`: a Node host calls `send()`, which costs less, and other hosts call `toResponse()`. */
+export abstract class DirectAnswer {
+  abstract readonly status: number;
+  abstract readonly headers: HeaderPairs;
+  abstract toResponse(): Response;
+  abstract send(res: ServerResponse): void;
+}
+
+/** A response with a whole body. */
+export class Envelope extends DirectAnswer {
   readonly status: number;
   readonly headers: HeaderPairs;
   readonly text: string;
 
   constructor(status: number, headers: HeaderPairs, text: string) {
+    super();
     this.status = status;
     this.headers = headers;
     this.text = text;
@@ -43,11 +52,18 @@ export class Envelope {
 
   toResponse(): Response {
     const { text, status, headers } = this;
-    const Class = isGlobal(FastResponse.prototype) ? FastResponse : Response;
-    return new Class(text, { status, statusText: STATUS_CODES[status], headers });
+    return createResponse(text, { status, statusText: STATUS_CODES[status], headers });
+  }
+
+  send(res: ServerResponse): void {
+    const { status, headers, text } = this;
+    const raw = ["content-length", String(Buffer.byteLength(text))];
+    for (const [name, value] of headers) raw.push(name, value);
+    // A single end(text): write() and then end() would be two chunks, and so a writev, per response.
+    res.writeHead(status, raw).end(text);
   }
 }
-export type Answer = Envelope | Response;
+export type Answer = DirectAnswer | Response;
 
 const json: HeaderPairs = [["content-type", "application/json"]];
 
@@ -71,8 +87,14 @@ export const toPage = (text: string, type: string): Page => new Page(text, { "co
 
 /** Returns a response that the host accepts. */
 export function toWebResponse(answer: Answer): Response {
-  if (answer instanceof Envelope) return answer.toResponse();
+  if (answer instanceof DirectAnswer) return answer.toResponse();
   return isGlobal(answer) ? answer : new Response(answer.body, answer);
+}
+
+/** Creates a response of a class that the host accepts. */
+export function createResponse(body: ConstructorParameters<typeof Response>[0], init: ResponseInit): Response {
+  const Class = isGlobal(FastResponse.prototype) ? FastResponse : Response;
+  return new Class(body, init);
 }
 
 /**

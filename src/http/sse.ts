@@ -1,7 +1,7 @@
-import { FastResponse } from "srvx";
 import { busy, DetailedError, shuttingDown, type ErrorFields } from "../core/error.ts";
 import { within } from "../core/within.ts";
-import type { HeaderPairs } from "./envelope.ts";
+import { createResponse, type Answer, type HeaderPairs } from "./envelope.ts";
+import { EventAnswer, type EventFrames, type EventSink } from "./event-answer.ts";
 
 /**
  * The return value of a handler that responds with events. The signal is aborted when the reader disconnects or the
@@ -67,8 +67,8 @@ export interface StreamsOptions {
   readonly report: (error: unknown) => void;
 }
 export interface Streams {
-  /** `gone` is aborted if the reader disconnects before the first event. */
-  open(stream: EventStream, gone: AbortSignal): Promise<Response>;
+  /** Resolves with the first event. `gone` is aborted if the reader disconnects before it; `extra` are more headers. */
+  open(stream: EventStream, gone: AbortSignal, extra?: HeaderPairs): Promise<Answer>;
   readonly size: number;
   /** Refuses new streams, and ends every stream that does not end by itself. */
   close(): void;
@@ -90,9 +90,11 @@ function toSeq(event: unknown): string | undefined {
   const { seq } = (event ?? {}) as { seq?: unknown };
   return Number.isSafeInteger(seq) && Number(seq) > 0 ? String(seq) : undefined;
 }
-/** Returns the frame of the next event; undefined at the end. */
-function toFrame({ value, done }: IteratorResult<unknown>, ids: boolean | undefined): Uint8Array | undefined {
-  if (done || value === noContent || value === unfinished) return undefined;
+/** The frame of an event, or the way in which the stream ends: `cut` is an end without the last frame. */
+type Frame = Uint8Array | "end" | "cut";
+function toFrame({ value, done }: IteratorResult<unknown>, ids: boolean | undefined): Frame {
+  if (done || value === noContent) return "end";
+  if (value === unfinished) return "cut";
   return value === comment ? heartbeat : encode(value, ids);
 }
 /** The time after which a response begins without an event. */
@@ -120,11 +122,90 @@ function pause(): Promise<void> | undefined {
   return now < until ? undefined : nextTurn;
 }
 
-interface OpenStream {
-  readonly controller: ReadableStreamDefaultController<Uint8Array>;
-  touched: number;
-  readonly drains: boolean;
-  readonly end: (error?: unknown) => void;
+interface OpenStreamOptions {
+  /** The first frame. If it is a comment, `coming` is the first event. */
+  readonly first: Frame;
+  readonly coming: Promise<IteratorResult<unknown>> | undefined;
+  readonly events: AsyncGenerator<unknown>;
+  readonly options: EventStreamOptions;
+  /** Tells the generator that its stream has ended. */
+  readonly leave: () => void;
+  readonly streams: Set<OpenStream>;
+  readonly report: (error: unknown) => void;
+}
+
+/** A stream whose response has begun. */
+class OpenStream implements EventFrames {
+  readonly #parts: OpenStreamOptions;
+  #first: Frame | undefined;
+  #coming: Promise<IteratorResult<unknown>> | undefined;
+  #sink: EventSink | undefined;
+  #touched = performance.now();
+
+  constructor(parts: OpenStreamOptions) {
+    this.#parts = parts;
+    this.#first = parts.first;
+    this.#coming = parts.coming;
+    parts.streams.add(this);
+  }
+
+  get drains(): boolean {
+    return this.#parts.options.drains === true;
+  }
+  get isOpen(): boolean {
+    return this.#parts.streams.has(this);
+  }
+
+  begin(sink: EventSink): void {
+    this.#sink = sink;
+  }
+
+  async pull(): Promise<void> {
+    const { report, options } = this.#parts;
+    try {
+      await pause();
+      const frame = this.#first ?? toFrame(await this.#next(), options.ids);
+      this.#first = undefined;
+      if (!this.isOpen) return;
+      if (typeof frame !== "string") return this.#write(frame);
+      if (frame === "end" && options.last !== undefined) this.#write(encoder.encode(`data: ${options.last}\n\n`));
+    } catch (error) {
+      report(error); // the events before it are sent
+    }
+    this.end();
+  }
+
+  #next(): Promise<IteratorResult<unknown>> {
+    const next = this.#coming ?? this.#parts.events.next();
+    this.#coming = undefined;
+    return next;
+  }
+
+  #write(frame: Uint8Array): void {
+    this.#sink?.write(frame);
+    this.#touched = performance.now();
+  }
+
+  leave(): void {
+    const { streams, leave, events, report } = this.#parts;
+    if (!streams.delete(this)) return;
+    leave(); // return() alone would wait for a pending next()
+    void events.return(undefined).catch(report);
+  }
+
+  end(error?: Error): void {
+    if (!this.isOpen) return;
+    this.leave();
+    this.#sink?.end(error);
+  }
+
+  /** Cuts off a reader that has stalled, and keeps a silent stream open. */
+  sweep(now: number, { sseStallMs, heartbeatMs }: { sseStallMs: number; heartbeatMs: number }): void {
+    const silentMs = now - this.#touched;
+    if (!this.#sink?.isReady) {
+      if (silentMs > sseStallMs) this.end(new Error("The reader stalled"));
+    } else if (silentMs > heartbeatMs) this.#write(heartbeat);
+  }
 }
 
 /** The open event streams of a server. They share one timer and are closed together. */
@@ -134,7 +215,11 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
   const timer = setInterval(sweep, Math.min(1_000, heartbeatMs / 3, sseStallMs / 3)).unref();
   let closed = false;
 
-  async function open({ generate, headers, options }: EventStream, gone: AbortSignal): Promise<Response> {
+  async function open(
+    { generate, headers, options }: EventStream,
+    gone: AbortSignal,
+    extra: HeaderPairs = [],
+  ): Promise<Answer> {
     if (closed) throw shuttingDown();
     if (streams.size + starting.size >= sseStreams) {
       throw busy("Too many open streams", 5);
@@ -159,10 +244,11 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
         throw options.fields ? new DetailedError(shuttingDown(), options.fields, headers) : shuttingDown(headers);
       if (first?.value === noContent) {
         leave();
-        return new FastResponse(null, { status: 204, headers });
+        return createResponse(null, { status: 204, headers: [...headers, ...extra] });
       }
-      const body = toBody(first ? { frame: toFrame(first, options.ids) } : { coming }, options, events, leave);
-      return new FastResponse(body, { headers: [...sseHeaders, ...headers] });
+      const begun = first ? { first: toFrame(first, options.ids), coming: undefined } : { first: heartbeat, coming }; // without an event, a comment begins the response
+      const stream = new OpenStream({ ...begun, events, options, leave, streams, report });
+      return new EventAnswer([...sseHeaders, ...headers, ...extra], stream);
     } catch (error) {
       leave();
       throw error;
@@ -171,67 +257,10 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     }
   }
 
-  /** The body pulls an event only after the socket has accepted the last one: a stalled reader holds one event here. */
-  function toBody(
-    first: { frame: Uint8Array | undefined } | { coming: Promise<IteratorResult<unknown>> },
-    { ids, last, drains = false }: EventStreamOptions,
-    events: AsyncGenerator<unknown>,
-    leave: () => void,
-  ): ReadableStream {
-    // Without an event, a comment begins the response.
-    let next = "frame" in first ? first.frame : heartbeat;
-    let coming = "coming" in first ? first.coming : undefined;
-    let self: OpenStream;
-    function forget(): boolean {
-      if (!streams.delete(self)) return false;
-      leave(); // return() alone would wait for a pending next()
-      void events.return(undefined).catch(report);
-      return true;
-    }
-    return new ReadableStream<Uint8Array>({
-      start(controller) {
-        self = { controller, touched: performance.now(), drains, end };
-        streams.add(self);
-        function end(error?: unknown): void {
-          if (!forget()) return;
-          if (error) controller.error(error);
-          else controller.close();
-        }
-      },
-      async pull(controller) {
-        try {
-          await pause();
-          const result = next ? undefined : await (coming ?? events.next());
-          const frame = next ?? toFrame(result!, ids);
-          if (!next) coming = undefined;
-          next = undefined;
-          if (!streams.has(self)) return;
-          if (!frame && last !== undefined && result?.value !== unfinished)
-            controller.enqueue(encoder.encode(`data: ${last}\n\n`));
-          if (!frame) return self.end();
-          controller.enqueue(frame);
-          self.touched = performance.now();
-        } catch (error) {
-          report(error);
-          self.end(); // controller.error() would also discard the events that are still buffered
-        }
-      },
-      cancel: () => void forget(),
-    });
-  }
-
   function sweep(): void {
     if (closed && streams.size === 0) clearInterval(timer);
     const now = performance.now();
-    for (const stream of streams) {
-      const silent = now - stream.touched;
-      const wantsMore = (stream.controller.desiredSize ?? 0) > 0; // the reader waits for the generator
-      if (!wantsMore && silent > sseStallMs) stream.end(new Error("The reader stalled"));
-      if (wantsMore && silent > heartbeatMs) {
-        stream.controller.enqueue(heartbeat);
-        stream.touched = now;
-      }
-    }
+    for (const stream of streams) stream.sweep(now, { sseStallMs, heartbeatMs });
   }
 
   return {

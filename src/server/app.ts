@@ -255,9 +255,9 @@ export function createApp({
     if (!(value instanceof EventStream)) return toEnvelope(value, own);
     if (request.method === "HEAD")
       return new Response(null, { headers: [...sseHeaders, ...value.headers, ...headers] });
-    return streams.open(value, request.signal).then((response) => {
+    return streams.open(value, request.signal, headers).then((opened) => {
       if (value.options.isDetached) release();
-      return withHeaders(response, headers);
+      return opened;
     });
   }
 

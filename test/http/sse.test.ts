@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { toWebResponse } from "../../src/http/envelope.ts";
 import { createStreams, EventStream } from "../../src/http/sse.ts";
 import { neverMs } from "../harness/patience.ts";
 import { seen, testRows } from "../harness/rows.ts";
@@ -95,7 +96,7 @@ describe("createStreams", () => {
       yield 1;
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
     }
-    const response = await streams.open(new EventStream(silent), new AbortController().signal);
+    const response = toWebResponse(await streams.open(new EventStream(silent), new AbortController().signal));
     const reader = response.body!.getReader();
     expect(decoder.decode((await reader.read()).value)).toBe("data: 1\n\n");
     expect(decoder.decode((await reader.read()).value)).toBe(":\n\n");
@@ -116,7 +117,7 @@ describe("createStreams", () => {
       yield 2; // waits for the reader
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
     }
-    const response = await streams.open(new EventStream(silent), new AbortController().signal);
+    const response = toWebResponse(await streams.open(new EventStream(silent), new AbortController().signal));
     vi.setSystemTime(Date.now() + ms);
     vi.advanceTimersByTime(3_000);
     expect(streams.size).toBe(1);
@@ -169,7 +170,7 @@ describe("createStreams", () => {
       yield 1;
       yield 2;
     }
-    const response = await streams.open(new EventStream(two, [], { last: "[DONE]" }), never);
+    const response = toWebResponse(await streams.open(new EventStream(two, [], { last: "[DONE]" }), never));
     expect(await response.text()).toBe("data: 1\n\ndata: 2\n\ndata: [DONE]\n\n");
     streams.close();
   });
@@ -187,7 +188,7 @@ describe("createStreams", () => {
         async function* all() {
           yield* sent;
         }
-        const response = await streams.open(new EventStream(all, [], { ids }), never);
+        const response = toWebResponse(await streams.open(new EventStream(all, [], { ids }), never));
         const frames = (await response.text()).split("\n\n");
         streams.close();
         expect(frames.pop()).toBe("");
@@ -215,8 +216,8 @@ describe("createStreams", () => {
       await go.promise;
       yield 3;
     }
-    const cut = await streams.open(new EventStream(early), never);
-    const kept = await streams.open(new EventStream(early, [], { drains: true }), never);
+    const cut = toWebResponse(await streams.open(new EventStream(early), never));
+    const kept = toWebResponse(await streams.open(new EventStream(early, [], { drains: true }), never));
     const starting = streams.open(new EventStream(late, [], { drains: true }), never);
     const reader = cut.body!.getReader();
     expect(new TextDecoder().decode((await reader.read()).value)).toBe("data: 1\n\n");
@@ -224,7 +225,7 @@ describe("createStreams", () => {
     expect((await reader.read()).done).toBe(true);
     go.resolve();
     expect(await kept.text()).toBe("data: 1\n\ndata: 2\n\n");
-    expect(await (await starting).text()).toBe("data: 3\n\n");
+    expect(await toWebResponse(await starting).text()).toBe("data: 3\n\n");
     await expect(streams.open(new EventStream(early, [], { drains: true }), never)).rejects.toMatchObject({
       status: 503,
     });
@@ -239,7 +240,7 @@ describe("createStreams", () => {
         yield made++;
       }
     }
-    const response = await streams.open(new EventStream(eager), never);
+    const response = toWebResponse(await streams.open(new EventStream(eager), never));
     let before = 0;
     const turn = new Promise<void>((resolve) => setImmediate(() => resolve((before = made) as never)));
     const text = response.text();

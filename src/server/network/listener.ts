@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest, sendNodeResponse } from "srvx/node";
 import { badRequest } from "../../core/error.ts";
 import { requestIdHeader } from "../../core/request-id.ts";
-import { Envelope, toErrorEnvelope, type Answer } from "../../http/envelope.ts";
+import { DirectAnswer, Envelope, toErrorEnvelope, toWebResponse, type Answer } from "../../http/envelope.ts";
 import type { App } from "../app.ts";
 import type { Incoming } from "../requests/incoming.ts";
 
@@ -51,7 +51,8 @@ const withoutHost = (): Envelope =>
  */
 async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
   const { status } = answer;
-  const bytes = answer instanceof Envelope ? Buffer.from(answer.text) : new Uint8Array(await answer.arrayBuffer());
+  const isWhole = answer instanceof Envelope;
+  const bytes = isWhole ? Buffer.from(answer.text) : new Uint8Array(await toWebResponse(answer).arrayBuffer());
   const raw = ["content-length", String(bytes.length)];
   for (const [name, value] of answer.headers) if (name !== "content-length") raw.push(name, value);
   res.writeHead(status, raw).write(bytes);
@@ -59,10 +60,5 @@ async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answ
 }
 
 export function send(res: ServerResponse, answer: Answer): unknown {
-  if (!(answer instanceof Envelope)) return sendNodeResponse(res, answer);
-  const { status, headers, text } = answer;
-  const raw = ["content-length", String(Buffer.byteLength(text))];
-  for (const [name, value] of headers) raw.push(name, value);
-  // A single end(text): write() and then end() would be two chunks, and so a writev, per response.
-  return res.writeHead(status, raw).end(text);
+  return answer instanceof DirectAnswer ? answer.send(res) : sendNodeResponse(res, answer);
 }

@@ -1,7 +1,8 @@
 import type { Activity } from "../../core/activity.ts";
 import { runInScope, type Scope } from "../../core/scope.ts";
 import type { MatchedRoute } from "./route-counts.ts";
-import { Envelope, type Answer } from "../../http/envelope.ts";
+import { DirectAnswer, type Answer } from "../../http/envelope.ts";
+import { EventAnswer } from "../../http/event-answer.ts";
 
 /** The facts about one request for the log and the metrics. The log has the pattern of the route, never the path or the query. */
 export class RequestRecord {
@@ -42,8 +43,9 @@ export class RequestRecord {
 
 /** Returns the status of a response, and whether it is a stream of events. */
 export function toOutcome(answer: Answer): { status: number; isStream: boolean } {
-  const type = answer instanceof Envelope ? undefined : answer.headers.get("content-type");
-  return { status: answer.status, isStream: type?.startsWith("text/event-stream") ?? false };
+  const { status } = answer;
+  if (answer instanceof DirectAnswer) return { status, isStream: answer instanceof EventAnswer };
+  return { status, isStream: answer.headers.get("content-type")?.startsWith("text/event-stream") ?? false };
 }
 
 const quietPaths = new Set([
