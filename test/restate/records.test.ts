@@ -73,6 +73,11 @@ it("makes no recorded call again when a replica is killed, and clears the record
   });
   const [quick, slow] = ["quick", "slow"].map((tool) => before.find((line) => line.startsWith(tool))!);
   expect(readRan()).toEqual(["model 0", quick, "model 1", slow, slow, "model 2"]);
+  // Each call of the model is counted once, by the replica that has made it.
+  await eventually(async () => {
+    const { data } = (await (await fetch(`${second.address}/agents/a/usage?by=user`)).json()) as { data: unknown };
+    expect(data).toMatchObject({ items: [{ userId: null, calls: 3, inputTokens: 3 }] });
+  });
   // Nothing is left: neither records, nor the call that would remove them later.
   await eventually(async () => {
     expect(await select(`select key from state where service_name = '${name}.records'`)).toEqual([]);

@@ -1,0 +1,102 @@
+// Each of these changes makes a test of this file fail: a record or a batch that is sent twice and counted twice; a call that is
+// made again and not counted; days that are never removed, or too early; a conversation that expires with its usage.
+import { randomUUID } from "node:crypto";
+import { expect, it, onTestFinished } from "vitest";
+import { restate } from "../../src/backends/restate/define.ts";
+import { patienceMs, patientTimeouts } from "../harness/patience.ts";
+import { startServer } from "../harness/server.ts";
+import { eventually } from "../harness/waiting.ts";
+import { meteredAgent, readItems, sumOf, toQuestion } from "../agents/usage/metered.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+const headers = { "content-type": "application/json", accept: "application/json" };
+const today = Math.floor(Date.now() / 86_400_000);
+
+async function open(retention?: { conversations: string }) {
+  const name = `usage-${randomUUID()}`;
+  const backend = restate({
+    ingress,
+    admin,
+    name,
+    serve: { port: 0 },
+    timeouts: patientTimeouts,
+    ...(retention && { retention }),
+  });
+  const server = await startServer("start", { config: { agents: [meteredAgent("a")], backend } });
+  onTestFinished(() => server.close());
+  const query = async (sql: string): Promise<any[]> => {
+    const init = { method: "POST", headers, body: JSON.stringify({ query: sql }) };
+    return ((await (await fetch(`${admin}/query`, init)).json()) as { rows: any[] }).rows;
+  };
+  /** Calls a handler. With an id, it is only sent. */
+  async function call(service: string, key: string, method: string, body: unknown, id?: string): Promise<any> {
+    const path = `${name}.${service}/${encodeURIComponent(key)}/${method}${id === undefined ? "" : "/send"}`;
+    const own = { ...headers, ...(id !== undefined && { "idempotency-key": id }) };
+    const init = { method: "POST", headers: own, body: JSON.stringify(body) };
+    // The ingress may not know the services yet.
+    return eventually(async () => {
+      const response = await fetch(`${ingress}/${path}`, init);
+      expect(response.ok, `${path}: ${response.status}`).toBe(true);
+      const text = await response.text();
+      return text === "" ? undefined : JSON.parse(text);
+    });
+  }
+  const items = (by: string, since?: string): Promise<any[]> => readItems(server, "a", { by, since });
+  const left = (): Promise<any[]> =>
+    query(`select id from sys_invocation
+      where target_service_name = '${name}.usage' and status not in ('scheduled', 'completed')`);
+  return { name, server, call, items, query, left };
+}
+const toPart = (day: number, calls = 1) => ({ day, model: "m/m", ...sumOf([1, 1]), calls });
+const key = JSON.stringify(["a", null, null]);
+
+it("counts a record that is sent twice once, and a call that is made again twice", async () => {
+  const { call, items, left } = await open();
+  const usage = { key, part: toPart(today) };
+  const write = (owner: string) => call("records", "r", "write", { owner, name: "model#0", text: "[]", usage });
+  await call("records", "r", "open", "one");
+  expect([await write("one"), await write("one"), await write("other")]).toEqual([true, true, false]);
+  await eventually(async () => expect(await items("user")).toMatchObject([{ calls: 1 }]));
+  expect(await call("records", "r", "open", "two")).toEqual(["model#0"]);
+  expect([await write("two"), await write("two"), await write("one")]).toEqual([true, true, false]);
+  await eventually(async () => expect(await items("user")).toMatchObject([{ calls: 2 }]));
+  await eventually(async () => expect(await left()).toEqual([]));
+  expect(await items("user")).toMatchObject([{ calls: 2 }]);
+});
+
+it("counts a batch that is sent twice once", async () => {
+  const { call, items, left } = await open();
+  for (const id of ["x", "x", "y", "x"]) await call("usage", key, "add", [toPart(today, 5)], id);
+  await eventually(async () => expect(await items("user")).toMatchObject([{ calls: 10 }]));
+  await eventually(async () => expect(await left()).toEqual([]));
+  expect(await items("user")).toMatchObject([{ calls: 10 }]);
+});
+
+it("removes days after 400 of them", async () => {
+  const { name, call, items, query } = await open();
+  for (const age of [402, 401, 400, 1]) await call("usage", key, "add", [toPart(today - age)]);
+  const keys = async (): Promise<string[]> => {
+    const rows = await query(`select key from state where service_name = '${name}.usage' order by 1`);
+    return rows.map(({ key: one }) => one);
+  };
+  const toKey = (day: number): string => `d${String(day).padStart(7, "0")} m/m`;
+  await eventually(async () => expect(await keys()).toEqual([toKey(today - 400), toKey(today - 1), "expiry"]));
+  expect((await items("day", "2020-01-01")).map(({ calls }) => calls)).toEqual([1, 1]);
+  const scheduled = await query(
+    `select id from sys_invocation where target_service_name = '${name}.usage' and status = 'scheduled'`,
+  );
+  expect(scheduled).toHaveLength(1);
+});
+
+it("outlives a conversation that has expired", { timeout: 4 * patienceMs }, async () => {
+  const { name, server, items, query } = await open({ conversations: "1s" });
+  const input = toQuestion([1, 2], [3, 4]);
+  await server.post("/agents/a/text", { input, options: { userId: "ada", conversationId: "c" } });
+  await eventually(async () =>
+    expect(await items("conversation")).toEqual([{ conversationId: null, userId: "ada", ...sumOf([1, 2], [3, 4]) }]),
+  );
+  const gone = JSON.stringify(["a", "ada", "c"]);
+  expect(await query(`select key from state where service_name = '${name}.usage' and service_key = '${gone}'`)).toEqual(
+    [],
+  );
+});
