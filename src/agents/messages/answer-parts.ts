@@ -1,16 +1,17 @@
 import type { ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
 import { isObject, toObject } from "../../core/json.ts";
+import { JoinedText } from "./joined-text.ts";
 
 /** A part of an answer, as the SDK streams it. */
 export type SdkPart = TextStreamPart<ToolSet>;
 
 /** Records the parts of a streamed answer. The deltas of a text are joined, and of a tool's results the last one counts. */
 export class AnswerParts {
-  readonly #parts: SdkPart[] = [];
-  /** The joined deltas of texts and tool inputs that have not ended, by kind and id. */
-  readonly #open = new Map<string, { text?: string; delta?: string; providerMetadata?: unknown }>();
+  readonly #parts: (SdkPart | OpenText)[] = [];
+  /** The texts and tool inputs that have not ended, by kind and id. */
+  readonly #open = new Map<string, OpenText>();
   /** The places of results that are not final, by tool call. */
-  readonly #preliminary = new Map<string, number>();
+  #preliminary: Map<string, number> | undefined;
 
   add(part: SdkPart): void {
     switch (part.type) {
@@ -23,8 +24,7 @@ export class AnswerParts {
         this.#open.delete(`${part.type.replace("-end", "-delta")} ${part.id}`);
         break;
       case "tool-call": {
-        const input = this.#open.get(`tool-input-delta ${part.toolCallId}`);
-        if (input) input.delta = ""; // the call has the whole input
+        this.#open.get(`tool-input-delta ${part.toolCallId}`)?.clear(); // the call has the whole input
         break;
       }
       case "tool-result":
@@ -37,30 +37,51 @@ export class AnswerParts {
     this.#parts.push(part);
   }
 
-  #join(part: Extract<SdkPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>): void {
+  #join(part: Delta): void {
     const key = `${part.type} ${part.id}`;
-    const open = this.#open.get(key);
+    let open = this.#open.get(key);
     if (!open) {
-      const joined = { ...part };
-      this.#open.set(key, joined);
-      this.#parts.push(joined);
-      return;
+      open = new OpenText(part);
+      this.#open.set(key, open);
+      this.#parts.push(open);
     }
-    if (part.type === "tool-input-delta") open.delta += part.delta;
-    else open.text += part.text;
-    if (part.providerMetadata) open.providerMetadata = part.providerMetadata;
+    open.add(part);
   }
 
   #replace(result: Extract<SdkPart, { type: "tool-result" }>): void {
     const { toolCallId, preliminary } = result;
-    const place = this.#preliminary.get(toolCallId) ?? this.#parts.length;
+    const place = this.#preliminary?.get(toolCallId) ?? this.#parts.length;
     this.#parts[place] = result;
-    if (preliminary) this.#preliminary.set(toolCallId, place);
-    else this.#preliminary.delete(toolCallId);
+    if (preliminary) (this.#preliminary ??= new Map()).set(toolCallId, place);
+    else this.#preliminary?.delete(toolCallId);
   }
 
   get all(): readonly SdkPart[] {
-    return this.#parts;
+    return this.#parts.map((part) => (part instanceof OpenText ? part.toPart() : part));
+  }
+}
+
+type Delta = Extract<SdkPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
+
+/** The deltas of one text, joined. */
+class OpenText {
+  #part: Delta;
+  #text = new JoinedText();
+
+  constructor(first: Delta) {
+    this.#part = first;
+  }
+
+  add(part: Delta): void {
+    this.#text.add(part.type === "tool-input-delta" ? part.delta : part.text);
+    if (part.providerMetadata) this.#part = part;
+  }
+  clear(): void {
+    this.#text = new JoinedText();
+  }
+  toPart(): Delta {
+    const text = String(this.#text);
+    return this.#part.type === "tool-input-delta" ? { ...this.#part, delta: text } : { ...this.#part, text };
   }
 }
 

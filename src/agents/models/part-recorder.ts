@@ -1,6 +1,7 @@
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage } from "@ai-sdk/provider";
 import type { UsageRow } from "../../engine/usage.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
+import { JoinedText } from "../messages/joined-text.ts";
 
 /**
  * Records one stream of a model, and its usage.
@@ -11,8 +12,8 @@ import type { RecordedCalls } from "../call/recorded-calls.ts";
 export class PartRecorder {
   readonly #records: RecordedCalls;
   readonly #toUsageRow: (usage: LanguageModelV4Usage) => UsageRow;
-  /** The parts so far, with deltas joined. */
-  readonly #parts: LanguageModelV4StreamPart[] = [];
+  /** The parts so far. Of the deltas of a text, only the first one, with the texts of all. */
+  readonly #parts: (LanguageModelV4StreamPart | JoinedDelta)[] = [];
   /** The parts since the first tool call. */
   #held: LanguageModelV4StreamPart[] | undefined;
 
@@ -25,10 +26,10 @@ export class PartRecorder {
   async add(part: LanguageModelV4StreamPart): Promise<readonly LanguageModelV4StreamPart[]> {
     // Nothing of a call that has failed is recorded, and its tools do not run.
     if (part.type === "error") return [part];
-    if (part.type !== "raw") addPart(this.#parts, part);
+    if (part.type !== "raw") this.#keep(part);
     if (part.type === "tool-call" && !part.providerExecuted) this.#held ??= [];
     if (part.type === "finish") {
-      const saved = this.#records.saveModelCall(this.#parts, this.#toUsageRow(part.usage));
+      const saved = this.#records.saveModelCall(this.#parts.map(toWhole), this.#toUsageRow(part.usage));
       const held = this.#held;
       this.#held = undefined;
       if (held) await saved;
@@ -39,17 +40,29 @@ export class PartRecorder {
     this.#held.push(part);
     return [];
   }
+
+  /** Keeps a part. A delta that continues the last part is joined with it. */
+  #keep(part: LanguageModelV4StreamPart): void {
+    if (part.type !== "text-delta" && part.type !== "reasoning-delta" && part.type !== "tool-input-delta")
+      return void this.#parts.push(part);
+    const last = this.#parts.at(-1);
+    const isJoined =
+      last &&
+      "first" in last &&
+      last.first.type === part.type &&
+      last.first.id === part.id &&
+      last.first.providerMetadata === undefined &&
+      part.providerMetadata === undefined;
+    const joined = isJoined ? last : { first: part, text: new JoinedText() };
+    if (!isJoined) this.#parts.push(joined);
+    joined.text.add(part.delta);
+  }
 }
 
-/** Adds a part to a list. A delta that continues the last part is joined with it. */
-function addPart(parts: LanguageModelV4StreamPart[], part: LanguageModelV4StreamPart): void {
-  const last = parts.at(-1);
-  const isJoined =
-    (part.type === "text-delta" || part.type === "reasoning-delta" || part.type === "tool-input-delta") &&
-    last?.type === part.type &&
-    last.id === part.id &&
-    last.providerMetadata === undefined &&
-    part.providerMetadata === undefined;
-  if (isJoined) parts[parts.length - 1] = { ...last, delta: last.delta + part.delta };
-  else parts.push(part);
+type Delta = Extract<LanguageModelV4StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
+interface JoinedDelta {
+  readonly first: Delta;
+  readonly text: JoinedText;
 }
+const toWhole = (part: LanguageModelV4StreamPart | JoinedDelta): LanguageModelV4StreamPart =>
+  "first" in part ? { ...part.first, delta: String(part.text) } : part;

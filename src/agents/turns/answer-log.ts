@@ -5,7 +5,7 @@ type Delta = Extract<StreamPart, { type: "text-delta" | "reasoning-delta" | "too
 /** A part of the log. Of consecutive deltas of one text, only the first is kept, with the texts of all. */
 interface Entry {
   readonly part: StreamPart;
-  readonly texts: string[] | undefined;
+  texts: string[] | undefined;
 }
 interface ReadOptions {
   /** False for other processes, which have readers of their own. @default true */
@@ -52,9 +52,11 @@ export class AnswerLog {
   add(part: StreamPart): void {
     const last = this.#entries.at(-1);
     const isDelta = part.type === "text-delta" || part.type === "reasoning-delta" || part.type === "tool-input-delta";
-    if (isDelta && last?.texts && isSameText(last.part as Delta, part)) last.texts.push(textOf(part));
-    else {
-      if (last?.texts) this.#compact(last.texts);
+    if (isDelta && last?.texts && isSameText(last.part as Delta, part)) {
+      last.texts.push(textOf(part));
+      this.#join(mostApart);
+    } else {
+      this.#join(2);
       this.#entries.push({ part, texts: isDelta ? [textOf(part)] : undefined });
     }
     this.#wake();
@@ -73,13 +75,18 @@ export class AnswerLog {
     this.end(this.hasParts ? undefined : { error });
   }
 
-  /** Joins the texts of the last entry, if every reader has them. */
-  #compact(texts: string[]): void {
+  /** Joins the texts of the last entry that every reader has, if there are enough of them. */
+  #join(least: number): void {
     const index = this.#entries.length - 1;
-    const cursors = [...this.#cursors];
-    if (cursors.some(({ entry, text }) => entry < index || text < texts.length)) return;
-    for (const cursor of cursors) cursor.text = 1;
-    texts.splice(0, texts.length, texts.join(""));
+    const last = this.#entries[index];
+    if (!last?.texts || last.texts.length < least) return;
+    let read = last.texts.length;
+    for (const { entry, text } of this.#cursors) read = Math.min(read, entry < index ? 0 : text);
+    if (read < least) return;
+    const [first = "", ...rest] = last.texts.slice(0, read);
+    // The first one may be long, and is not copied. A new array: an old one would keep its size.
+    last.texts = [first + rest.join(""), ...last.texts.slice(read)];
+    for (const cursor of this.#cursors) cursor.text -= read - 1;
   }
 
   #wake(): void {
@@ -101,7 +108,7 @@ export class AnswerLog {
         const next = this.#take(cursor);
         if (next) yield next;
         else if (this.#isOver) break;
-        else await new Promise<void>((resolve) => (cursor.wake = resolve));
+        else await this.#change(cursor);
       }
       if (cursor.entry > 0 || cursor.text > 0) return;
       if (signal.aborted) throw clientLeft();
@@ -111,6 +118,11 @@ export class AnswerLog {
       this.#cursors.delete(cursor);
       cursor.onLeave?.();
     }
+  }
+
+  #change(cursor: Cursor): Promise<void> {
+    this.#join(mostApart);
+    return new Promise((resolve) => (cursor.wake = resolve));
   }
 
   #take(cursor: Cursor): StreamPart | undefined {
@@ -137,6 +149,8 @@ export class AnswerLog {
 
 /** The deltas of one text that a reader gets one by one. */
 const mostPending = 100;
+/** The texts of an entry that are kept apart, although every reader has them. */
+const mostApart = 64;
 
 const textOf = (part: Delta): string => (part.type === "tool-input-delta" ? part.delta : part.text);
 const withText = (part: Delta, text: string): Delta =>

@@ -1,5 +1,5 @@
 // Each of these changes makes a test of this file fail: `attach` without `before`; an `after` that is not compared; `#isOld` that is
-// never true.
+// never true; `#join` of the log that does not move the cursors.
 import { createClock, createServer } from "agentserve/testing";
 import { readUIMessageStream, tool, type UIMessage, type UIMessageChunk } from "ai";
 import { expect, it } from "vitest";
@@ -68,6 +68,27 @@ describeTurns("GET /agents/:id/chat/:conversationId/stream", { agents }, (server
     }
     const [, answer] = await stored(server, "helper", id, 2);
     expect(answer!.id).toBe(events[0].messageId);
+  });
+
+  it("sends every word of a long text once, to readers before and after words were joined", async () => {
+    const [id, question] = [unique("c"), unique("question")];
+    const said = Array.from({ length: 200 }, (_, n) => `${question}.${n} `);
+    plan(question, words(...said));
+    const readers = [await chat(server, "helper", id, question)];
+    for (const [from, to] of [
+      [0, 30],
+      [30, 150],
+      [150, 200],
+    ] as const) {
+      const isThere = ({ delta = "" }) => delta.includes(said[from]!);
+      for (const reader of readers) await reader.readUntil(isThere);
+      readers.push(await attach(server, "helper", id));
+      for (const word of said.slice(from, to)) gates.open(word);
+    }
+    for (const reader of readers) {
+      const events = await reader.rest();
+      expect(events.map(({ delta = "" }) => delta).join("")).toBe(said.join(""));
+    }
   });
 
   it("also of a turn that began with `stream`, before its first part", async () => {
