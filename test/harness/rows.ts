@@ -69,7 +69,7 @@ export const testRows: readonly BuiltInRoute[] = [
   defineRoute({
     method: "GET",
     path: "/test/events/:kind",
-    summary: "Streams: three, endless, silent after one, failing at once or later",
+    summary: "Streams: three, endless, silent or deaf after one, failing at once or later",
     access: "public",
     responses: { 200: events(Tick) },
     handle: ({ params }) => new EventStream((signal) => ticks(params.kind, signal), [["x-execution-id", "e1"]]),
@@ -103,6 +103,7 @@ async function* ticks(kind: string, signal: AbortSignal): AsyncGenerator<unknown
       yield { type: "tick", n, pad };
       if (kind === "breaking") throw new Error("after the first event");
       if (kind === "silent") await aborted(signal);
+      if (kind === "deaf") await new Promise(() => {});
       if (signal.aborted) return;
     }
   } finally {

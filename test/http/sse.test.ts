@@ -58,6 +58,13 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     await second.cancel();
   });
 
+  it("gives up its place when its reader leaves, also if its generator ignores that", async () => {
+    const readers = [await read("/test/events/deaf"), await read("/test/events/deaf")];
+    expect((await server.get("/test/events/three")).status).toBe(503);
+    for (const reader of readers) await reader.cancel();
+    await eventually(async () => expect((await server.get("/test/events/three")).status).toBe(200));
+  });
+
   it("tells a generator that waits for its first event when the reader has left", async () => {
     if (server.target === "in process") return; // there, whoever aborts never called
     const returned = seen.returned;

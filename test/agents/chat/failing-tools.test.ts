@@ -15,4 +15,15 @@ describe("a tool of the server's that fails", () => {
     expect(shown(chat)[1]).toBe('assistant: [weather {"city":"Rome"} → no station] I do not know.');
     expect(prompts()[1]!.at(-1)).toContain("no station");
   });
+
+  it("is shown once as wrong, if the model calls it with a wrong input", async () => {
+    const wrong = { toolCalls: [{ toolName: "weather", input: { town: "Rome" } }] };
+    const { server } = await open([wrong, "I do not know."], { tools: { weather } });
+    const body = { input: [{ id: "m", role: "user", parts: [{ type: "text", text: "Weather?" }] }] };
+    const { text } = await server.post("/agents/helper/chat", body);
+    const types = [...text.matchAll(/"type":"(tool-[a-z-]+)"/g)].map(([, type]) => type);
+    expect(types.filter((type) => type !== "tool-input-start" && type !== "tool-input-delta")).toEqual([
+      "tool-input-error",
+    ]);
+  });
 });
