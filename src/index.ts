@@ -32,6 +32,7 @@ export type { AccessOptions, AuthProvider } from "./auth/provider.ts";
 export type {
   Action,
   Authorize,
+  AuthorizeApproval,
   AuthorizeConversation,
   AuthorizeExecution,
   AuthorizeRequest,
@@ -70,6 +71,7 @@ export type {
 export {
   defineTool,
   type AnyTool,
+  type ApprovalExecution,
   type DefineToolOptions,
   type Tool,
   type ToolExecution,

@@ -123,7 +123,18 @@ export function createAgents(given: AgentsOptions): Agents {
 
   /** A turn that is repeated after a crash has been admitted before. */
   function begin(call: BegunCall, isRepeated = false): Operation {
-    const { agent, options = {}, callContext, signal, step, turn, reservation, isNested, depth } = call;
+    const {
+      agent,
+      options = {},
+      callContext,
+      signal,
+      step,
+      turn,
+      reservation,
+      isNested,
+      depth,
+      mayWait = false,
+    } = call;
     const isStep = step !== undefined;
     const isNew = !isStep && !isRepeated;
     // A call that waits for this one ends within the same time.
@@ -150,6 +161,7 @@ export function createAgents(given: AgentsOptions): Agents {
       step,
       turn,
       limits,
+      mayWait,
     });
     (isStep ? steps : requests).add(operation);
     return operation;

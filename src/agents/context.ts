@@ -13,6 +13,11 @@ export interface AgentContext {
    */
   readonly context: ReadonlyMap<string, unknown>;
   /**
+   * The user who has approved this tool call, as the authentication provider returned it. Without a provider, it has only the
+   * `id` that the request names. Set only for a call that needed an approval.
+   */
+  readonly approvedBy?: Readonly<Record<string, unknown>> | undefined;
+  /**
    * Aborted when the client disconnects, the model times out, a hook throws, or the server shuts down. In a workflow,
    * it is also aborted together with the step.
    */

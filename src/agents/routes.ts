@@ -12,12 +12,16 @@ import { Prefer } from "../http/prefer.ts";
 import type { ConversationKey } from "../engine/conversations.ts";
 import type { AgentCall, StreamPart } from "./call/call.ts";
 import type { Agents } from "./agents.ts";
+import { toDecider } from "./approvals/access.ts";
+import { approvalRoutes } from "./approvals/routes.ts";
 import { toChat } from "./answers/chat.ts";
 import { toObjectEvents } from "./answers/object-events.ts";
 import { toStreamEvent } from "./answers/stream-events.ts";
 import { toTextResult } from "./answers/text-result.ts";
+import { waiting } from "./answers/waiting.ts";
 import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
+import type { Decider } from "./call/turn-parts.ts";
 import { conversationRoutes } from "./conversations/routes.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
@@ -86,7 +90,7 @@ const ChatChunk = v.pipe(v.objectWithRest({ type: v.string() }, v.unknown()), v.
 const errors = {
   400: "The request is invalid, or the conversation is too long for the model",
   404: "Agent not found",
-  409: "The turn was stopped, or its conversation was deleted",
+  409: "The turn was stopped, its conversation was deleted, or an approval in the messages was decided before",
   429: "The rate limit of the model is reached, or that of the server; Retry-After has the seconds to wait, if they are known",
   499: "The client closed the request",
   502: "The model call failed, or the model rejected the credentials",
@@ -97,6 +101,7 @@ const errors = {
 };
 const objectErrors = {
   ...errors,
+  409: "The turn was stopped, its conversation was deleted, or a tool waits for approval; `approvals` has those",
   502: "The model call failed, the model rejected the credentials, or its answer does not match the schema",
 };
 
@@ -138,12 +143,11 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: TextShape, 202: BegunShape },
       errors,
       find: findCallable,
-      handle: async ({ found: agent, body, headers, identity, request, reservation }) => {
+      handle: async ({ found: agent, body, headers, identity, snapshot, request, reservation }) => {
         const call = toCall(agent, body.options, identity, reservation);
-        if (headers.Prefer) return begin({ ...call, question: { input: body.input }, signal: request.signal });
-        return toTextResult(
-          await agents.generate({ ...call, question: { input: body.input }, signal: request.signal }),
-        );
+        const question = { input: body.input, decider: deciderOf(call, { identity, snapshot }) };
+        if (headers.Prefer) return begin({ ...call, question, signal: request.signal });
+        return toTextResult(await agents.generate({ ...call, question, signal: request.signal }));
       },
     }),
     defineRoute({
@@ -158,11 +162,13 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: v.union([AnyObject, v.array(v.unknown())]), 202: BegunShape },
       errors: objectErrors,
       find: findCallable,
-      handle: async ({ found: agent, body, headers, identity, request, reservation }) => {
+      handle: async ({ found: agent, body, headers, identity, snapshot, request, reservation }) => {
         const call = toCall(agent, body.options, identity, reservation);
-        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema) };
+        const decider = deciderOf(call, { identity, snapshot });
+        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema), decider };
         if (headers.Prefer) return begin({ ...call, question, signal: request.signal });
-        const { object } = await agents.generate({ ...call, question, signal: request.signal });
+        const { object, approvals } = await agents.generate({ ...call, question, signal: request.signal });
+        if (approvals.length > 0) throw waiting(approvals);
         return object as unknown[]; // or an object, depending on the schema
       },
     }),
@@ -178,13 +184,12 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(StreamEventShape) },
       errors,
       find: findCallable,
-      handle({ found: agent, body, identity, reservation }) {
+      handle({ found: agent, body, identity, snapshot, reservation }) {
         const call = toCall(agent, body.options, identity, reservation);
-        return new EventStream(
-          async (signal) => toStreamEvents(await agents.open({ ...call, question: { input: body.input }, signal })),
-          [],
-          { drains: true },
-        );
+        const question = { input: body.input, decider: deciderOf(call, { identity, snapshot }) };
+        return new EventStream(async (signal) => toStreamEvents(await agents.open({ ...call, question, signal })), [], {
+          drains: true,
+        });
       },
     }),
     defineRoute({
@@ -198,9 +203,10 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(ObjectEventShape) },
       errors: objectErrors,
       find: findCallable,
-      handle({ found: agent, body, identity, reservation }) {
+      handle({ found: agent, body, identity, snapshot, reservation }) {
         const call = toCall(agent, body.options, identity, reservation);
-        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema) };
+        const decider = deciderOf(call, { identity, snapshot });
+        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema), decider };
         return new EventStream(
           async (signal) => toObjectEvents(await agents.open({ ...call, question, signal }), body.schema),
           [],
@@ -220,13 +226,14 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       responses: { 200: events(ChatChunk) },
       errors,
       find: findCallable,
-      handle({ found: agent, body, identity, reservation }) {
+      handle({ found: agent, body, identity, snapshot, reservation }) {
         const sent = body.input ?? body.messages;
         if (!sent) throw invalid("input", "expected an array of messages");
         const conversationId = body.options?.conversationId ?? body.id;
         const call = toCall(agent, { ...body.options, conversationId }, identity, reservation);
         const regenerate = body.trigger === "regenerate-message" ? body.messageId : undefined;
-        const question = { input: sent, field: body.input ? "input" : "messages", regenerate };
+        const decider = deciderOf(call, { identity, snapshot });
+        const question = { input: sent, field: body.input ? "input" : "messages", regenerate, decider };
         return new EventStream(
           async (signal) => toChat(await agents.open({ ...call, question, signal })),
           [["x-vercel-ai-ui-message-stream", "v1"]],
@@ -278,6 +285,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         agents.turns.stop(toKey(definition, params, query, identity), body.messageId),
     }),
     ...conversationRoutes(agents),
+    ...approvalRoutes(agents),
   ];
 
   /** Begins a turn, and answers before it has ended. */
@@ -324,6 +332,12 @@ async function* toAttached(chunks: AsyncIterable<UIMessageChunk> | undefined, sd
     yield unfinished;
   }
 }
+
+/** Returns the decider of the approvals in the messages of a call. */
+const deciderOf = (
+  { agent, callContext }: ReturnType<typeof toCall>,
+  request: Pick<ActionRequest, "identity"> & { readonly snapshot: AgentsOfSnapshot },
+): Decider => toDecider(request, { agentId: agent.id, ...callContext });
 
 /** Returns the conversation of a caller. */
 function toKey(

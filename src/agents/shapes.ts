@@ -62,8 +62,11 @@ export interface TextResult {
     error?: string | undefined;
   }[];
   steps: number;
+  /** The tool calls that wait for an approval, if the finish reason is `approval`. */
+  approvals?: readonly { approvalId: string; toolCallId: string; toolName: string; input?: unknown }[] | undefined;
 }
 const call = { toolCallId: v.string(), toolName: v.string(), input: Any };
+const PendingApprovalShape = v.object({ approvalId: v.string(), ...call });
 export const TextShape: v.GenericSchema<TextResult> = v.pipe(
   v.object({
     text: v.string(),
@@ -72,6 +75,7 @@ export const TextShape: v.GenericSchema<TextResult> = v.pipe(
     toolCalls: v.array(v.object(call)),
     toolResults: v.array(v.object({ ...call, output: Any, error: Text })),
     steps: v.number(),
+    approvals: v.optional(v.array(PendingApprovalShape)),
   }),
   v.title("TextResult"),
 );
@@ -80,7 +84,12 @@ export const ObjectEventShape: v.GenericSchema = v.pipe(
   v.variant("type", [
     v.object({ type: v.literal("partial-object"), object: v.unknown() }),
     v.object({ type: v.literal("object"), object: v.unknown(), usage: UsageShape, finishReason: v.string() }),
-    v.object({ type: v.literal("error"), error: v.string(), detail: v.optional(v.string()) }),
+    v.object({
+      type: v.literal("error"),
+      error: v.string(),
+      detail: v.optional(v.string()),
+      approvals: v.optional(v.array(PendingApprovalShape)),
+    }),
   ]),
   v.title("ObjectEvent"),
 );
@@ -128,6 +137,7 @@ export const EventShapes: Readonly<Record<string, EventShape>> = Object.fromEntr
   part("tool-result", { ...toolCall, output: Any, preliminary: Flag }),
   part("tool-error", { ...toolCall, error: v.string() }),
   part("tool-approval-request", { approvalId: v.string(), toolCall: madeCall, reason: Text, isAutomatic: Flag }),
+  part("tool-approval-response", { approvalId: v.string(), approved: v.boolean(), reason: Text }),
   part("tool-output-denied", { toolCallId: v.string(), toolName: v.string(), providerExecuted: Flag, dynamic: Flag }),
   part("source", {
     sourceType: v.string(),

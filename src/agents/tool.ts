@@ -29,6 +29,9 @@ export interface ToolExecution {
   readonly idempotencyKey: string;
 }
 
+/** The second argument of a tool's `needsApproval`. */
+export type ApprovalExecution = Omit<ToolExecution, "idempotencyKey">;
+
 /** The options of `defineTool()`. */
 export interface DefineToolOptions<Input extends ToolSchema, Output extends Schema | undefined = undefined> {
   /** The description for the model: the purpose of the tool, and when to call it. */
@@ -37,9 +40,19 @@ export interface DefineToolOptions<Input extends ToolSchema, Output extends Sche
   inputSchema: Input;
   /** The schema of the return value. A value that does not match is an error of the tool. */
   outputSchema?: Output;
+  /**
+   * Whether a call waits until a user approves it: always, or if the function returns true. It is asked once for each call,
+   * with the validated input. If it throws, the call fails. A call without a stored conversation cannot wait, and is denied.
+   * @default false
+   */
+  needsApproval?: boolean | ((input: ToolInput<Input>, execution: ApprovalExecution) => boolean | Promise<boolean>);
   /** Runs the tool. An error that it throws is passed to the model as the result of the call. */
   execute: (input: ToolInput<Input>, execution: ToolExecution) => ToolReturn<Output>;
 }
+
+// The type of the input is that of the tool's schema, which a tool in a record of tools has lost.
+// oxlint-disable-next-line typescript/no-explicit-any
+type AsksApproval = (input: any, execution: ApprovalExecution) => boolean | Promise<boolean>;
 
 /** A tool as returned by `defineTool()`. Frozen. */
 export interface Tool {
@@ -47,6 +60,7 @@ export interface Tool {
   readonly description: string;
   readonly inputSchema: ToolSchema;
   readonly outputSchema?: Schema | undefined;
+  readonly needsApproval?: boolean | AsksApproval | undefined;
   readonly execute: (input: never, execution: ToolExecution) => unknown;
 }
 /** A tool of an agent: from `defineTool()`, `workflowTool()` or `agentTool()`, or from the AI SDK. */
@@ -56,7 +70,7 @@ export type AnyTool = Tool | WorkflowTool | AgentTool | SdkTool;
 export function defineTool<Input extends ToolSchema, Output extends Schema | undefined = undefined>(
   options: DefineToolOptions<Input, Output>,
 ): Tool {
-  const { description, inputSchema, outputSchema, execute } = options;
+  const { description, inputSchema, outputSchema, needsApproval, execute } = options;
   if (typeof description !== "string") throw new TypeError("defineTool: description is missing");
   if (!isToolSchema(inputSchema)) {
     throw new TypeError(
@@ -69,7 +83,10 @@ export function defineTool<Input extends ToolSchema, Output extends Schema | und
     );
   }
   if (typeof execute !== "function") throw new TypeError("defineTool: execute is missing");
-  return Object.freeze({ type: "agentserve-tool", description, inputSchema, outputSchema, execute });
+  if (needsApproval !== undefined && typeof needsApproval !== "boolean" && typeof needsApproval !== "function") {
+    throw new TypeError("defineTool: needsApproval must be true, false or a function");
+  }
+  return Object.freeze({ type: "agentserve-tool", description, inputSchema, outputSchema, needsApproval, execute });
 }
 
 export const isOwnTool = (tool: AnyTool): tool is Tool => tool.type === ("agentserve-tool" as string);

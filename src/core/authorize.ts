@@ -19,12 +19,14 @@ const actions = [
   "conversation.write",
   "conversation.delete",
   "usage.read",
+  "approval.decide",
   "log.read",
   "metrics.read",
 ] as const;
 /**
  * An action that `authorize` is asked about: the call of an agent, the start of a workflow, an operation on an execution,
- * a schedule or a conversation, or a request for usage, logs or metrics. Later versions add actions.
+ * a schedule or a conversation, the decision about a tool call, or a request for usage, logs or metrics. Later versions add
+ * actions.
  */
 export type Action = (typeof actions)[number];
 
@@ -41,7 +43,7 @@ export interface AuthorizeRequest {
   readonly user: Caller["user"] | undefined;
   /** The id of the workflow. Set for `workflow.execute` and for every action on an execution or a schedule. */
   readonly workflowId?: string | undefined;
-  /** The id of the agent. Set for `agent.call`, `usage.read` and for every action on a conversation. */
+  /** The id of the agent. Set for `agent.call`, `usage.read`, `approval.decide` and every action on a conversation. */
   readonly agentId?: string | undefined;
   /** The id of the schedule. Set for every action on a schedule. */
   readonly scheduleId?: string | undefined;
@@ -51,6 +53,8 @@ export interface AuthorizeRequest {
   readonly conversation?: AuthorizeConversation | undefined;
   /** The usage that is asked for. Set for `usage.read`. */
   readonly usage?: AuthorizeUsage | undefined;
+  /** The tool call that waits for an approval. Set for `approval.decide`. */
+  readonly approval?: AuthorizeApproval | undefined;
   /** The step to continue. Set for `execution.resume` of a suspended execution. */
   readonly stepId?: string | undefined;
 }
@@ -100,6 +104,26 @@ export interface AuthorizeUsage {
   readonly userId: string | undefined;
   /** True if it is the caller's own. Never true for an anonymous caller, or a user without an id. */
   readonly isOwn: boolean;
+}
+
+/** A tool call that waits for an approval, as `authorize` gets it. */
+export interface AuthorizeApproval {
+  readonly approvalId: string;
+  readonly agentId: string;
+  readonly conversationId: string;
+  /** The id of the user of the conversation, for whom the tool runs, as text. Undefined for an anonymous one. */
+  readonly userId: string | undefined;
+  /** True if it is a conversation of the caller. Never true for an anonymous caller, or a user without an id. */
+  readonly isOwn: boolean;
+  readonly toolName: string;
+  /**
+   * The input that the tool is going to run with. Undefined if it was decided before. The type is that of any JSON, because one
+   * `authorize` may serve several tools.
+   */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly input: any;
+  /** The time of the request, in ISO 8601. */
+  readonly requestedAt: string;
 }
 
 /** The suspension of an execution, as `authorize` gets it. */

@@ -49,6 +49,8 @@ export interface ErrorFields {
   readonly executionId?: string | undefined;
   /** The text of an error that `error` hides, or the message of a model's provider. Only `dev` sends it. */
   readonly detail?: string | undefined;
+  /** The tool calls that wait for an approval. */
+  readonly approvals?: readonly object[] | undefined;
 }
 
 /**

@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const longPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,159}$/;
 
@@ -26,6 +28,9 @@ export function newId(): string {
   return last.prefix + crypto.randomUUID().slice(15);
 }
 let last = { now: 0, prefix: "" };
+
+/** Returns an id of 128 random bits, which cannot be guessed. */
+export const newSecretId = (): string => randomBytes(16).toString("hex");
 
 /** Returns true for an id in the form of `newId`. */
 export const isOwnId = (id: string): boolean => /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/.test(id);

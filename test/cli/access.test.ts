@@ -128,11 +128,11 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
 
   it("says how many routes are public and how many protected", async () => {
     const { stdout } = await serve(closed);
-    expect(stdout).toMatch(/^ {2}44 public routes, 0 protected/m);
+    expect(stdout).toMatch(/^ {2}46 public routes, 0 protected/m);
     const out = await serve(
       `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
     );
-    expect(out.stdout).toMatch(/^ {2}2 public routes, 42 protected/m);
+    expect(out.stdout).toMatch(/^ {2}2 public routes, 44 protected/m);
   });
 
   it.each<[string, string, string[], RegExp | false]>([

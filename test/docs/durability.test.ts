@@ -21,6 +21,8 @@ const agents = "test/faults/agents/agents.test.ts";
 const turns = "test/faults/turns/turns.test.ts";
 const questions = "test/agents/records/questions.test.ts";
 const again = "the step runs again: ";
+const denied = "denied: it cannot wait";
+const answers = "test/agents/approvals/answers.test.ts";
 const survival = "test/agents/turns/survival.test.ts";
 
 /** What survives what: for a workflow step, `andAgent`, `runtime.ask` in a step, a turn with a conversation, and a call without one. */
@@ -59,6 +61,13 @@ const expected: Record<string, readonly Cell[]> = {
     [`${again}recorded calls are not made again`, turns],
     [next, turns],
     lost,
+  ],
+  "the process is killed while a tool [waits for an approval](agents.md#ask-before-a-tool-runs)": [
+    none,
+    [denied, answers],
+    [denied, answers],
+    ["waits on, and runs with the stored input once it is approved", "test/faults/approvals/approvals.test.ts"],
+    [denied, answers],
   ],
   "the server is shut down": [
     ["finishes within `drainMs`, else runs again at the next start", "test/faults/drain.test.ts"],

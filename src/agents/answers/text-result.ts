@@ -4,15 +4,16 @@ import type { TextResult } from "../shapes.ts";
 import { toUsage } from "./usage.ts";
 
 /** Returns the body of `POST /agents/:id/text`: the text, and every tool call with its result. */
-export function toTextResult({ text, finishReason, usage, steps }: Answer): TextResult {
+export function toTextResult({ text, finishReason, usage, steps, approvals }: Answer): TextResult {
   const content = steps.flatMap((step) => step.content);
   const result: TextResult = {
     text,
-    finishReason,
+    finishReason: approvals.length > 0 ? "approval" : finishReason,
     usage: toUsage(usage),
     toolCalls: [],
     toolResults: [],
     steps: steps.length,
+    ...(approvals.length > 0 && { approvals }),
   };
   for (const part of content) {
     if (part.type !== "tool-call" && part.type !== "tool-result" && part.type !== "tool-error") continue;

@@ -11,6 +11,7 @@ import type { AgentDefinition } from "../define.ts";
 import { noUsage, toUsage } from "../answers/usage.ts";
 import { nameConversation } from "../conversations/name-conversation.ts";
 import { AnswerParts, toAnswerParts, type SdkPart } from "../messages/answer-parts.ts";
+import { splitResults, toResultMessages } from "./early-results.ts";
 import { addModels } from "../messages/from-models.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
@@ -90,6 +91,8 @@ export interface AgentCall {
   readonly isNested?: boolean | undefined;
   /** The number of agents that wait for the answer, by `agentTool`. @default 0 */
   readonly depth?: number | undefined;
+  /** True if the call can wait for approvals of its tools. @default false */
+  readonly mayWait?: boolean | undefined;
   /** The program of the turns of the agent. With it, a call with a conversation survives its client and its server. */
   readonly program?: Program | undefined;
   /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */
@@ -297,19 +300,23 @@ async function toUiParts(
   }
 }
 
-/** Stores the part of an answer that was made before the turn was stopped. */
-export async function storeStopped({ agent: { sdk }, operation }: CallParts, turn: HeldTurn): Promise<void> {
+/** Stores the part of an answer that was made before the turn was stopped, or has failed. */
+export async function storePartial(
+  { agent: { sdk }, operation }: CallParts,
+  turn: HeldTurn,
+  stopped: true | undefined,
+): Promise<void> {
   const answer = turn.recorded?.all ?? [];
-  const own = toStopped(await continueParts(sdk, [], answer));
-  if (own.length === 0) return;
-  const models = await sdk.convertToModelMessages([{ role: "assistant", parts: own }], {
-    ignoreIncompleteToolCalls: true,
-  });
+  const { early, own } = splitResults(answer);
+  const parts = toStopped(await continueParts(sdk, [], own));
+  if (parts.length === 0 && early.length === 0) return;
+  const models = await sdk.convertToModelMessages([{ role: "assistant", parts }], { ignoreIncompleteToolCalls: true });
   await turn.store?.({
     id: turn.answerId(),
-    models,
+    models: [...toResultMessages(early, turn.decided), ...models],
     at: operation.clock.now(),
-    stopped: true,
+    stopped,
+    isPartial: true,
     toParts: async (before) => toStopped(await continueParts(sdk, before, answer)),
   });
 }

@@ -83,7 +83,11 @@ async function toDecided(
   const known = ids.size > 0 ? await turn.calls([...ids]) : [];
   const decided = decide({ open, known, decisions: asked, isRepeated: hasResults, at });
   if (!decisions) {
-    for (const call of open) if (decided.fresh.some(({ id }) => id === call.id)) await decider?.admit(call);
+    const requestedAt = new Map(known.map((call) => [call.id, call.at]));
+    for (const call of open) {
+      const isDecided = decided.fresh.some(({ id }) => id === call.id);
+      if (isDecided) await decider?.admit({ ...call, at: requestedAt.get(call.id) ?? at });
+    }
   }
   return decided;
 }

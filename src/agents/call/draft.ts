@@ -26,6 +26,8 @@ export interface TurnAnswer {
   /** @default not known */
   readonly usage?: Usage | undefined;
   readonly stopped?: true | undefined;
+  /** True if the turn has ended before its answer was complete. It is stored although the call is aborted. */
+  readonly isPartial?: true | undefined;
   /** The time of the answer. */
   readonly at: number;
   /** Returns the parts of the message that the answer continues, and those of the answer. */

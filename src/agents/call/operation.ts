@@ -2,7 +2,7 @@ import type { LanguageModelV4Usage } from "@ai-sdk/provider";
 import { toContextMap, type CallContext } from "../../core/caller.ts";
 import type { Clock } from "../../core/clock.ts";
 import { clientLeft, ServeError } from "../../core/error.ts";
-import { newId } from "../../core/id.ts";
+import { newId, newSecretId } from "../../core/id.ts";
 import { withData, withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import { currentScope } from "../../core/scope.ts";
@@ -49,6 +49,7 @@ export interface OperationOptions {
   readonly turn: DurableTurn | undefined;
   readonly limits: RecordLimits;
   readonly history: HistoryBytes;
+  readonly mayWait: boolean;
 }
 /** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
 export type CreateCallRuntime = (call: CallContext, signal: AbortSignal, step: StepCaller | undefined) => Runtime;
@@ -73,6 +74,12 @@ export class Operation {
   records: RecordedCalls | undefined;
   /** The outcomes of calls that have waited and that this call continues, by the id of the tool call. */
   decided: ReadonlyMap<string, CallOutcome> | undefined;
+  /** True if the call can wait for approvals of its tools: it is a turn of a stored conversation. */
+  readonly mayWait: boolean;
+  /** The reasons why tools do not run, by the id of the tool call. */
+  readonly refusals: Map<string, string> = new Map();
+  /** The tool call whose approval is about to get an id. */
+  nextApproval: string | undefined;
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
   readonly #modelCalls: ModelCall[] = [];
@@ -95,6 +102,7 @@ export class Operation {
     this.depth = parts.depth ?? 0;
     this.clock = parts.clock;
     this.history = parts.history;
+    this.mayWait = parts.mayWait;
     this.span = startAgentSpan(parts.tracer, agent, callContext);
     this.#parts = parts;
     if (turn) this.record(turn);
@@ -136,6 +144,18 @@ export class Operation {
   toIdempotencyKey(toolCallId: string): string {
     return this.records?.toIdempotencyKey(toolCallId) ?? `${this.context.operationId}/${toolCallId}`;
   }
+
+  /** The outcome of a call that was decided before this turn. Those that the model makes in it may have the same id. */
+  outcomeOf(toolCallId: string): CallOutcome | undefined {
+    return this.records?.hasModelCall ? undefined : this.decided?.get(toolCallId);
+  }
+
+  /** Returns an id for the AI SDK: that of an approval is the same when the turn is repeated. */
+  readonly generateId = (): string => {
+    const toolCallId = this.nextApproval;
+    this.nextApproval = undefined;
+    return (toolCallId === undefined ? undefined : this.records?.toApprovalId(toolCallId)) ?? newSecretId();
+  };
 
   #spanIds(): Partial<SpanIds> {
     return this.span ? { traceId: this.span.traceId, spanId: this.span.spanId } : {};

@@ -69,7 +69,7 @@ export function toResponses(
 /** The reason of calls whose conversation has continued without them. */
 export const superseded = "superseded";
 /** The result of a tool that was approved, in a turn that has failed. */
-const lost = "The turn failed, so the result of this tool is not known";
+export const lostResult = "The turn failed, so the result of this tool is not known";
 
 /**
  * Returns the messages that give every open approval a result, so that a model can be shown them. A call that was approved has
@@ -85,7 +85,7 @@ export function toClosing(
     const approved = hasRun && outcome?.approved === true;
     const reason = outcome?.approved === false ? outcome.reason : superseded;
     const output = approved
-      ? { type: "error-text" as const, value: lost }
+      ? { type: "error-text" as const, value: lostResult }
       : { type: "execution-denied" as const, ...(reason !== undefined && { reason }) };
     const response = { id, outcome: { approved, at: 0, reason: approved ? undefined : reason } };
     return { response, result: { type: "tool-result" as const, toolCallId, toolName, output } };

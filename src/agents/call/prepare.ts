@@ -10,12 +10,21 @@ import type { AgentDefinition } from "../define.ts";
 import { findModel } from "../models/find-model.ts";
 import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
-import { isOwnTool, isSdkSchema, isSdkTool, isValibot, type AnyTool, type Tool } from "../tool.ts";
+import {
+  isOwnTool,
+  isSdkSchema,
+  isSdkTool,
+  isValibot,
+  type AnyTool,
+  type ApprovalExecution,
+  type Tool,
+} from "../tool.ts";
 import { describeTool } from "../tools/describe-tool.ts";
 import { runOutside } from "../tools/run-tool.ts";
+import { needsApproval } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
 import type { ToolSignature } from "./recorded-calls.ts";
-import { bindFunctions, withToolContext } from "./sdk-tool.ts";
+import { bindFunctions, withApprover, withToolContext } from "./sdk-tool.ts";
 import { toToolSpan } from "./spans.ts";
 
 /** An agent converted for the AI SDK. Created on the agent's first call. */
@@ -61,10 +70,16 @@ async function toSignature([name, { outputSchema }]: [string, AnyTool]): Promise
 function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation) => SdkTool {
   if (isOwnTool(tool)) {
     const inputSchema = toSdkSchema(sdk, tool.inputSchema);
-    const { description } = tool;
+    const { description, needsApproval: own } = tool;
     return (operation) => ({
       description,
       inputSchema,
+      ...(own !== undefined && {
+        needsApproval: (input: unknown, { toolCallId }: { toolCallId: string }) =>
+          needsApproval(operation, { name, toolCallId }, () =>
+            typeof own === "boolean" ? own : own(input as never, toExecution(operation, toolCallId)),
+          ),
+      }),
       execute: (input, { toolCallId, abortSignal }) =>
         recorded(operation, name, toolCallId, () => execute(tool, input, operation, toolCallId, abortSignal)),
     });
@@ -87,14 +102,15 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
     inputSchema: isSdkSchema(inputSchema) || isValibot(inputSchema) ? toSdkSchema(sdk, inputSchema) : inputSchema,
   };
   // The casts are safe: the tool is unchanged, except for a validated input and a plain output.
-  if (!run) return (operation) => ({ ...checked, ...bindFunctions(tool, operation) }) as SdkTool;
+  if (!run) return (operation) => ({ ...checked, ...bindFunctions(tool, name, operation) }) as SdkTool;
   return (operation) => {
     const runPlain = (...[input, options]: Parameters<typeof run>) =>
       recorded(operation, name, options.toolCallId, () => {
         operation.signal.throwIfAborted(); // the SDK swallows the refusal of a hook
+        refuse(operation, options.toolCallId);
         return toPlainResult(run(input, withToolContext(tool, operation, options)));
       });
-    return { ...checked, ...bindFunctions(tool, operation), execute: runPlain } as SdkTool;
+    return { ...checked, ...bindFunctions(tool, name, operation), execute: runPlain } as SdkTool;
   };
 }
 
@@ -152,17 +168,29 @@ async function execute(
   signal: AbortSignal = operation.signal,
 ): Promise<unknown> {
   operation.signal.throwIfAborted(); // an `onToolStart` hook may have failed the call
+  refuse(operation, toolCallId);
   // The SDK has validated the input against the tool's schema.
   const output = await tool.execute(input as never, {
-    context: operation.context,
-    runtime: operation.runtime,
-    signal,
-    toolCallId,
+    ...toExecution(operation, toolCallId, signal),
     idempotencyKey: operation.toIdempotencyKey(toolCallId),
   });
   const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
   if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);
   return toPlain(result.value);
+}
+
+/** Throws if the tool of a call must not run. */
+function refuse({ refusals }: Operation, toolCallId: string): void {
+  const reason = refusals.get(toolCallId);
+  if (reason !== undefined) throw new Error(reason);
+}
+
+function toExecution(
+  operation: Operation,
+  toolCallId: string,
+  signal: AbortSignal = operation.signal,
+): ApprovalExecution {
+  return { context: withApprover(operation, toolCallId), runtime: operation.runtime, signal, toolCallId };
 }
 
 /** `isOnlyChecked`: the value is checked, and not converted to the output of the schema. */

@@ -1,6 +1,8 @@
+import { createHmac } from "node:crypto";
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
+import { newSecretId } from "../../core/id.ts";
 import { scopeRecords, type AttemptRecords } from "../../engine/records.ts";
 import type { UsageRow } from "../../engine/usage.ts";
 import type { AgentInput } from "./messages.ts";
@@ -26,9 +28,13 @@ export interface TurnStart {
   readonly input: AgentInput | undefined;
   readonly instructions: string | undefined;
   readonly tools: readonly ToolSignature[];
+  /** A secret from which the ids of approvals are made. Absent in turns of older releases. */
+  readonly seed?: string | undefined;
 }
 /** The name of a tool, and a digest of its output schema. The digest is empty without a schema. */
 export type ToolSignature = readonly [name: string, output: string];
+/** The answer whether a tool call needs an approval, or the error of asking. */
+export type ApprovalNeed = { readonly isNeeded: boolean } | { readonly error: string };
 /** The end of a tool call. Models are shown the name of an error as well. */
 export type ToolEnd = { readonly output: unknown } | { readonly error: string; readonly name: string };
 
@@ -85,8 +91,30 @@ export class RecordedCalls {
     for (const text of records.found.values()) this.#bytes += Buffer.byteLength(text);
   }
 
-  begin(start: TurnStart): void {
-    this.#start = this.#isInputKnown ? { ...start, input: undefined } : start;
+  begin(start: Omit<TurnStart, "seed">): void {
+    const seed = this.found ? this.found.seed : newSecretId();
+    this.#start = { ...start, seed, ...(this.#isInputKnown && { input: undefined }) };
+  }
+
+  /** True if the model has answered in this turn. */
+  get hasModelCall(): boolean {
+    return this.#modelCalls > 0;
+  }
+  /** The id of the approval of a tool call: 128 bits that cannot be guessed, the same when the turn is repeated. */
+  toApprovalId(toolCallId: string): string | undefined {
+    const { seed } = this.#start ?? {};
+    if (seed === undefined) return undefined;
+    const name = this.#toToolName(toolCallId);
+    return createHmac("sha256", seed).update(name).digest("hex").slice(0, 32);
+  }
+  /** Returns the recorded answer whether a tool call needs an approval, or asks and records it. */
+  async needApproval(toolCallId: string, ask: () => Promise<ApprovalNeed>): Promise<ApprovalNeed> {
+    const name = `approval of ${this.#toToolName(toolCallId)}`;
+    const found = this.#records.found.get(name);
+    if (found !== undefined) return JSON.parse(found) as ApprovalNeed;
+    const need = await ask();
+    await this.#write(name, need, "The need of an approval").catch((error: unknown) => this.#fail(error));
+    return need;
   }
 
   /** Records that the turn was stopped. */

@@ -6,6 +6,7 @@ import type { AgentContext } from "../context.ts";
 import { toModelSettings, type ModelSettings } from "../define.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
+import { toDenials } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
 import type { AgentInput } from "./messages.ts";
 import type { PreparedAgent } from "./prepare.ts";
@@ -46,7 +47,12 @@ export async function toSdkSettings(
   const trace = operation.span ?? currentSpan();
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
-  if (Object.keys(tools).length > 0) all.tools = agent.tools(operation);
+  if (Object.keys(tools).length > 0) {
+    all.tools = agent.tools(operation);
+    // Ids of approvals are ours. The types of the SDK do not show this option.
+    Object.assign(all, { _internal: { generateId: operation.generateId } });
+    if (!operation.mayWait) Object.assign(all, { toolApproval: toDenials(all.tools) });
+  }
   const toolsContext = toToolsContext(tools, operation);
   if (Object.keys(toolsContext).length > 0) Object.assign(all, { toolsContext });
   if (shape) all.output = toOutput(shape);

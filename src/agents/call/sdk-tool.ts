@@ -2,6 +2,7 @@ import type { Tool as SdkTool } from "ai";
 import { toObject } from "../../core/json.ts";
 import type { Runtime } from "../../engine/runtime.ts";
 import type { AgentContext } from "../context.ts";
+import { needsApproval } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
 
 // `Pick` makes a type of the interface: the SDK's type of a context is a record, to which an interface cannot be cast.
@@ -19,13 +20,21 @@ type ToolOptions = Parameters<NonNullable<SdkTool["execute"]>>[1];
 
 /** Returns the options of `execute` with our context. */
 export const withToolContext = (tool: SdkTool, operation: Operation, options: ToolOptions): ToolOptions => {
-  const idempotencyKey = operation.toIdempotencyKey(options.toolCallId);
-  return { ...options, context: toContext(tool, operation, options.context, { idempotencyKey }) };
+  const { toolCallId } = options;
+  const idempotencyKey = operation.toIdempotencyKey(toolCallId);
+  const { approvedBy } = withApprover(operation, toolCallId);
+  return { ...options, context: toContext(tool, operation, options.context, { approvedBy, idempotencyKey }) };
 };
 
+/** Returns the context of a tool call: with the user that has approved it. */
+export function withApprover(operation: Operation, toolCallId: string): AgentContext {
+  const { approved, by } = operation.outcomeOf(toolCallId) ?? {};
+  return approved ? { ...operation.context, approvedBy: by } : operation.context;
+}
+
 /** Binds the functions of a tool that the SDK calls before `execute`: they find the context as well, without a key. */
-export function bindFunctions(tool: SdkTool, operation: Operation): Partial<SdkTool> {
-  const { description, needsApproval } = tool;
+export function bindFunctions(tool: SdkTool, name: string, operation: Operation): Partial<SdkTool> {
+  const { description, needsApproval: own } = tool;
   const withContext = <T extends { context?: unknown }>(options: T): T => ({
     ...options,
     context: toContext(tool, operation, options.context),
@@ -35,9 +44,11 @@ export function bindFunctions(tool: SdkTool, operation: Operation): Partial<SdkT
     ...(typeof description === "function" && {
       description: (options: never) => description(withContext(options as { context?: unknown }) as never),
     }),
-    ...(typeof needsApproval === "function" && {
-      needsApproval: (input: never, options: never) =>
-        needsApproval(input, withContext(options as { context?: unknown }) as never),
+    ...(own !== undefined && {
+      needsApproval: (input: never, options: { toolCallId: string; context?: unknown }) =>
+        needsApproval(operation, { name, toolCallId: options.toolCallId }, async () =>
+          Boolean(typeof own === "function" ? await own(input, withContext(options) as never) : own),
+        ),
     }),
   } as Partial<SdkTool>;
 }

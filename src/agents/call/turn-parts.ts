@@ -33,7 +33,7 @@ export interface Decider {
   /** Undefined: the user is not known. */
   readonly by?: Approver | undefined;
   /** Rejects if the user may not decide about a call. */
-  admit(call: OpenApproval): Promise<void>;
+  admit(call: OpenApproval & { readonly at: number }): Promise<void>;
 }
 /** The changes that a turn makes to calls that wait, and to the message that has them. */
 export interface CallChanges {

@@ -15,7 +15,7 @@ import { continueMessage, supersede } from "./continue-message.ts";
 import { answerDraft, toDrafts, toStored, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
 import { partsOf, toPrompt, type ClientMessage } from "./messages.ts";
-import { toPendingCalls } from "./pending-calls.ts";
+import { toPendingCalls, type OpenApproval } from "./pending-calls.ts";
 import type { Fresh, Row, Sized, TurnInput, TurnStore, WaitingAnswer } from "./turn-parts.ts";
 
 /** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */
@@ -45,7 +45,9 @@ export interface OpenTurn {
   readonly isLastEnough?: boolean;
   /** The outcomes of the calls that the turn continues. */
   readonly outcomes?: readonly DecidedCall[] | undefined;
-  /** The same, by the id of the tool call. */
+  /** The calls that the turn continues. */
+  readonly open?: readonly OpenApproval[] | undefined;
+  /** The outcomes, by the id of the tool call. */
   readonly decided?: ReadonlyMap<string, CallOutcome> | undefined;
   /** The answer that waits for more decisions. With it, no turn begins. */
   readonly waiting?: WaitingAnswer | undefined;
@@ -90,7 +92,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
   const title = first && toTitle(textOf(first));
   let isNew = first !== undefined;
   const storeAll = async (...[messages, from, options]: Parameters<Turn["store"]>): Promise<void> => {
-    await turn.store(messages, from, { ...options, title, changed, decided });
+    await turn.store(messages, from, { changed, decided, ...options, title });
     if (isNew) store.onNew(toUi(first!), title!); // both are known
     isNew = false;
   };
@@ -103,6 +105,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     shown: until === undefined ? undefined : { until, fresh: (open ? drafts.slice(0, -1) : drafts).map(toUi) },
     isLastEnough: history.stored && !input.trusted,
     outcomes: fromInput.outcomes,
+    open: fromInput.open,
     decided: toDecided(fromInput),
     storeQuestion: open
       ? changes && (() => storeAll([], undefined, { isBeginning: true }))
@@ -115,8 +118,10 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
       const calls = toPendingCalls(draft, answer.at);
       const added = await toStored(draft);
       // The turn is closed, and the next one has begun; or its answer is stored as far as it was made.
-      if (!answer.stopped) store.signal.throwIfAborted();
-      await storeAll([...done, added], until, { isLast: true, waiting: { calls, origin: store.toOrigin() } });
+      if (!answer.stopped && !answer.isPartial) store.signal.throwIfAborted();
+      const waits = { calls, origin: store.toOrigin() };
+      // The message that it continues is stored as a whole.
+      await storeAll([...done, added], until, { isLast: true, waiting: waits, ...(open && { changed: [] }) });
       return calls;
     },
   };

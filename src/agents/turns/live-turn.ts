@@ -1,6 +1,6 @@
 import { busy, clientLeft, shuttingDown } from "../../core/error.ts";
 import { within } from "../../core/within.ts";
-import type { StreamPart } from "../call/call.ts";
+import type { Answer, StreamPart } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { ShownMessages } from "../call/turn.ts";
@@ -29,6 +29,8 @@ export class LiveTurn implements TurnListener {
   readonly before: UiParts | undefined;
   /** The messages before the answer, if it replaces others. */
   readonly shown: ShownMessages | undefined;
+  /** The answer to decisions after which the message still waits: nothing runs. */
+  waiting: Answer | undefined;
   readonly log: AnswerLog = new AnswerLog();
   /** Whether it continues without a reader. */
   continues = true;

@@ -23,7 +23,7 @@ import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
-import { finishStopped } from "./stopped-turn.ts";
+import { finishStopped, keepResults } from "./stopped-turn.ts";
 import { attachElsewhere, refuseOther, stopElsewhere, type StopResult } from "./elsewhere.ts";
 import { fromExecution, toExecution, type TurnCall } from "./stored-turn.ts";
 
@@ -99,7 +99,7 @@ export class Turns {
     if (isDetached && !this.#mayDetach(owner, 1)) throw tooManyDetached();
     const id = newId();
     const beginning = { userId: owner };
-    const operation = this.#parts.begin({ ...call, signal: undefined }, false);
+    const operation = this.#parts.begin({ ...call, signal: undefined, mayWait: true }, false);
     const leave = (): void => operation.abort(clientLeft());
     if (isDetached) this.#beginning.add(beginning);
     else call.signal.addEventListener("abort", leave, { once: true });
@@ -160,7 +160,8 @@ export class Turns {
     await opened.close();
     const turn = createLive(id, agent, callContext, opened);
     turn.log.add({ type: "start", messageId: waiting.messageId });
-    turn.log.add({ type: "finish", answer: toWaitingAnswer(waiting) });
+    turn.waiting = toWaitingAnswer(waiting);
+    turn.log.add({ type: "finish", answer: turn.waiting });
     turn.log.end();
     this.#parts.end(operation);
     return turn;
@@ -279,6 +280,7 @@ export class Turns {
       const isStopped = turn?.interruption === "stopped" || operation.records?.wasStopped;
       if (turn && isStopped && parts && opened) await this.#finishStopped(turn, parts, opened);
       else {
+        if (parts && opened && !this.#isUnfinished(turn)) await keepResults(parts, opened);
         await opened?.close(this.#isUnfinished(turn)); // before its readers know it
         turn?.log.fail(failure);
       }
@@ -299,7 +301,10 @@ export class Turns {
   /** The call of a turn that the last process left. */
   #repeat(agent: AgentDefinition, { execution, signal }: StepCaller): Handover {
     const { question, options } = fromExecution(execution, (schema) => this.#parts.toShape(schema));
-    const operation = this.#parts.begin({ agent, question, options, callContext: execution, signal }, true);
+    const operation = this.#parts.begin(
+      { agent, question, options, callContext: execution, signal, mayWait: true },
+      true,
+    );
     return { operation, question };
   }
 

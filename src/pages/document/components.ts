@@ -118,6 +118,11 @@ const errorSchema = {
       type: "string",
       description: "The text of a hidden error, or the message of the model's provider, in `agentserve dev`",
     },
+    approvals: {
+      type: "array",
+      items: { type: "object" },
+      description: "The tool calls that wait for an approval, if an answer must be an object",
+    },
   },
   required: ["success", "error"],
 };

@@ -38,6 +38,7 @@ function tagOf(path: string): string {
 
 const tagsByPath: Readonly<Record<string, string>> = {
   agents: "Agents",
+  approvals: "Agents",
   workflows: "Workflows",
   api: "Logs",
   "": "Pages",

@@ -3,8 +3,17 @@
 // in place of 403; a refused execution in a list; `authorize` of the config in place of that of the workflow or agent.
 import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { defineAgent, defineSchedule, defineWorkflow, ServeError, type Authorize, type Config } from "agentserve";
-import { echoModel } from "agentserve/models";
+import {
+  defineAgent,
+  defineSchedule,
+  defineTool,
+  defineWorkflow,
+  ServeError,
+  type Authorize,
+  type Config,
+} from "agentserve";
+import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
+import * as v from "valibot";
 import { toProject } from "../../../src/config/load.ts";
 import { toRoutes } from "../../../src/server/assemble.ts";
 import type { Target } from "../../harness/server.ts";
@@ -35,6 +44,15 @@ function toAuthorize(rule: Rule): Authorize | undefined {
   return (request) => isPreparing || answer(request);
 }
 
+const pay = defineTool({ description: "", inputSchema: v.object({}), needsApproval: true, execute: () => "paid" });
+/** A model that calls the tool `pay`, and answers when it has a result. */
+const createPayer = () =>
+  scriptedModel(
+    Array.from({ length: 1_000 }, (): ScriptedStep => ({ prompt }) => {
+      return prompt.at(-1)!.role === "user" ? { toolCalls: [{ toolName: "pay", input: {} }] } : "Done";
+    }),
+  );
+
 const places = ["config", "workflow and agent", "both, and that of the config says the opposite"] as const;
 type Place = (typeof places)[number];
 
@@ -50,7 +68,10 @@ function toConfig(rule: Rule, place: Place): Config {
     auth: { ...trusting, ownership: true },
     workflows: [asks],
     schedules: [defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: "asks" })],
-    agents: [defineAgent({ id: "helper", instructions: "", model: echoModel(), authorize: own })],
+    agents: [
+      defineAgent({ id: "helper", instructions: "", model: echoModel(), authorize: own }),
+      defineAgent({ id: "payer", instructions: "", model: createPayer(), tools: { pay }, authorize: own }),
+    ],
     ...(place === "config" && { authorize }),
     ...(place.startsWith("both") && { authorize: opposite }),
   };
@@ -68,8 +89,12 @@ async function prepare(server: Running, path: string, body: object): Promise<any
 /** Returns the id of an execution or a conversation that a case is about. */
 async function begin(server: Running, { name, action }: Row): Promise<string> {
   if (name.includes("executions")) return (await prepare(server, "/workflows/asks/execute", { input: {} })).executionId;
-  if (!action.startsWith("conversation.")) return "";
   const conversationId = `stored-${randomUUID()}`;
+  if (action === "approval.decide") {
+    const answer = await prepare(server, "/agents/payer/text", { input: "Pay", options: { conversationId } });
+    return answer.approvals[0].approvalId;
+  }
+  if (!action.startsWith("conversation.")) return "";
   await prepare(server, "/agents/helper/text", { input: "Hi", options: { conversationId } });
   return conversationId;
 }
@@ -78,7 +103,11 @@ function toWire({ name, body }: Row, caller: Caller, id: string): Wire {
   const [method = "", path = ""] = name.split(" ");
   const headers = Object.entries(by(users[caller]).headers);
   if (body) headers.push(["content-type", "application/json"]);
-  const wire = { path: path.replace(/\{(suspended|stored)\}/, id), headers, body: body && JSON.stringify(body) };
+  const wire = {
+    path: path.replace(/\{(suspended|stored|waiting)\}/, id),
+    headers,
+    body: body && JSON.stringify(body),
+  };
   if (method !== "UPGRADE") return { ...wire, method };
   headers.push(["connection", "Upgrade"], ["upgrade", "websocket"], ["sec-websocket-version", "13"]);
   headers.push(["sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA=="]);
@@ -151,6 +180,7 @@ describe("by authorize, each caller is answered as the oracle says", () => {
       const pattern = path
         .replace("/helper/", "/:id/")
         .replace("{stored}", ":conversationId")
+        .replace("{waiting}", ":approvalId")
         .replace("/quiet/", "/:conversationId/")
         .replace("/asks/", "/:id/")
         .replace("/nightly/", "/:id/")

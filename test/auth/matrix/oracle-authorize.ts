@@ -1,6 +1,6 @@
 /** A request that `authorize` is asked about. */
 export interface Row {
-  /** `METHOD path`; UPGRADE is a GET that wants a WebSocket. `{suspended}` is an execution of Ada, `{stored}` a conversation. */
+  /** `METHOD path`; UPGRADE is a GET that wants a WebSocket. `{suspended}` is an execution of Ada, `{stored}` a conversation, `{waiting}` an approval. */
   readonly name: string;
   readonly action: string;
   /** `closed` needs a caller before `authorize` is asked. */
@@ -37,6 +37,8 @@ export const rows: readonly Row[] = [
   row("PATCH /agents/helper/conversations/{stored}", "conversation.write", "closed", 200, { title: "New" }),
   row("DELETE /agents/helper/conversations/{stored}", "conversation.delete", "closed"),
   row("GET /agents/helper/usage", "usage.read", "closed"),
+  row("GET /approvals", "approval.decide", "closed"),
+  row("POST /approvals/{waiting}", "approval.decide", "closed", 200, { approved: true }),
   row("POST /workflows/asks/execute", "workflow.execute", "closed", 200, input),
   row("POST /workflows/asks/stream", "workflow.execute", "closed", 200, input),
   row(`GET ${at}/state`, "execution.read", "open"),
@@ -106,6 +108,12 @@ export function expected({ allows }: Rule, { name, action, access, status }: Row
   if (action.startsWith("conversation.")) {
     if (caller !== "owner") return { status: 404, error: "Conversation <id> not found" };
     return (isAllowed ?? true) ? { status } : forbidden;
+  }
+  // "By default only the conversation's own user may decide; `approval.decide` may allow others, and may forbid the requester".
+  if (action === "approval.decide") {
+    const mayDecide = isAllowed ?? caller === "owner";
+    if (name.startsWith("GET")) return { status: 200, isListed: mayDecide };
+    return mayDecide ? { status } : caller === "owner" ? forbidden : { status: 404, error: "Approval <id> not found" };
   }
   const isAboutExecution = action.startsWith("execution.");
   if (isAllowed === undefined) return isAboutExecution && caller !== "owner" ? unknown : { status };

@@ -61,6 +61,12 @@ export const routes: readonly Route[] = [
   row("GET /agents/helper/usage?by=week", "closed", 400),
   row("GET /agents/nobody/usage", "closed", 404),
   row("POST /agents/helper/usage", "open", 405),
+  row("GET /approvals", "closed", 200),
+  row("HEAD /approvals", "closed", 200),
+  row("GET /approvals?limit=201", "closed", 400),
+  row("POST /approvals", "open", 405),
+  row("POST /approvals/unknown", "closed", 404),
+  row("GET /approvals/unknown", "open", 405),
   row("GET /workflows/rare/executions", "closed", 200),
   row("HEAD /workflows/rare/executions", "closed", 200),
   // NEXT, section 4. A GET of the stream does not end: executions.test.ts has it.

@@ -62,6 +62,19 @@ const proofs: readonly Proof[] = [
     },
   },
   {
+    of: /needsApproval: /,
+    async show({ url }) {
+      const options = { userId: "ada", conversationId: "c" };
+      const [, asked]: any[] = await ask(`${url}/agents/treasurer/text`, { input: "Send Ada 500", options });
+      const { finishReason, approvals } = asked.data;
+      expect([finishReason, approvals]).toMatchObject(["approval", [{ toolName: "transfer" }]]);
+      const path = `/approvals/${approvals[0].approvalId}?userId=ada`;
+      expect(await ask(url + path, { approved: true })).toMatchObject([200, { data: { text: "Sent" } }]);
+      const [, stored] = await ask(`${url}/agents/treasurer/conversations/c?userId=ada`);
+      expect(JSON.stringify(stored)).toContain("500 to Ada, approved by ada");
+    },
+  },
+  {
     of: /\/webhooks\/payment/,
     async show({ url }) {
       const body = JSON.stringify({ id: "991", amount: 20 });

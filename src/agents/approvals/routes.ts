@@ -1,0 +1,146 @@
+import * as v from "valibot";
+import type { ActionRequest } from "../../core/authorizer.ts";
+import { toIso } from "../../core/iso-time.ts";
+import type { FoundCall } from "../../engine/pending-calls.ts";
+import { Reply } from "../../http/envelope.ts";
+import { Prefer } from "../../http/prefer.ts";
+import { defineRoute, type Route } from "../../http/route.ts";
+import { wholeNumber } from "../../http/whole-number.ts";
+import type { Agents } from "../agents.ts";
+import { toTextResult } from "../answers/text-result.ts";
+import type { AgentCall, CallOrigin } from "../call/call.ts";
+import { toUserId } from "../conversations/access.ts";
+import type { AgentsOfSnapshot } from "../find-agent.ts";
+import { TextShape } from "../shapes.ts";
+import { findApproval, listApprovals, toApprover, type FoundApproval } from "./access.ts";
+
+const ApprovalShape = v.pipe(
+  v.object({
+    approvalId: v.string(),
+    agentId: v.string(),
+    conversationId: v.string(),
+    userId: v.nullable(v.string()),
+    toolName: v.string(),
+    input: v.unknown(),
+    requestedAt: v.string(),
+  }),
+  v.title("Approval"),
+);
+const BegunShape = v.pipe(
+  v.object({ conversationId: v.string(), messageId: v.string(), status: v.literal("running") }),
+  v.title("BegunTurn"),
+);
+const userId = v.optional(
+  v.pipe(
+    v.string(),
+    v.nonEmpty("expected an id"),
+    v.maxLength(256, "expected at most 256 characters"),
+    v.description("The user, if there is no authentication provider."),
+  ),
+);
+const reason = v.optional(v.pipe(v.string(), v.maxLength(1_000, "expected at most 1000 characters")));
+
+export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
+  const { conversations } = agents;
+
+  const find = async (
+    request: ActionRequest & {
+      readonly params: { readonly approvalId: string };
+      readonly query: { readonly userId?: string | undefined };
+      readonly snapshot: AgentsOfSnapshot;
+    },
+  ): Promise<FoundApproval> => {
+    const { params, query, identity } = request;
+    return findApproval(conversations, request, { ...params, userId: toUserId(query, identity) });
+  };
+
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/approvals",
+      summary: "List the tool calls that wait for an approval of the caller, oldest first",
+      description:
+        "Those of the caller's own conversations, and those that `authorize` allows. `cursor` is the `nextCursor` of the page before.",
+      access: "protected",
+      action: "approval.decide",
+      yields: true,
+      query: v.object({
+        userId,
+        limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
+        cursor: v.optional(v.string()),
+      }),
+      responses: { 200: v.object({ items: v.array(ApprovalShape), nextCursor: v.nullable(v.string()) }) },
+      errors: { 503: "Storage cannot be read" },
+      async handle({ query, identity, snapshot }) {
+        const { limit = 50, cursor } = query;
+        const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();
+        const filter = { limit, after, userId: toUserId(query, identity) };
+        const page = await listApprovals(conversations, { identity, snapshot }, filter);
+        return {
+          items: page.calls.map(toView),
+          nextCursor: page.next === undefined ? null : Buffer.from(page.next).toString("base64url"),
+        };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/approvals/:approvalId",
+      summary: "Approve or deny a tool call",
+      description:
+        "The answer that asked for it is continued when all of its approvals are decided: the response is that of `text`. Until then `finishReason` is `approval`, and `approvals` has the others. With `Prefer: respond-async`, the response is a 202 as soon as the decision is stored.",
+      headers: { Prefer },
+      access: "protected",
+      action: "approval.decide",
+      yields: true,
+      query: v.object({ userId }),
+      body: v.pipe(v.object({ approved: v.boolean(), reason }), v.title("ApprovalDecision")),
+      responses: { 200: TextShape, 202: BegunShape },
+      errors: {
+        404: "Approval not found",
+        409: "Already decided, or the turn was stopped, or its conversation was deleted",
+        429: "The rate limit of the model is reached, or that of the server",
+        499: "The client closed the request",
+        502: "The model call failed, or the model rejected the credentials",
+        503: "The server is shutting down, too many calls are in flight or queued, or storage cannot be written",
+        504: "The model call timed out",
+        507: "Storage is full",
+        default: "A hook of the agent rejected the call",
+      },
+      find,
+      async handle({ found: { call, agent }, body, query, headers, identity, request, reservation }) {
+        const by = toApprover(identity, toUserId(query, identity));
+        const decided: AgentCall = {
+          ...toCall({ call, agent }),
+          question: { input: [], decisions: [{ id: call.id, ...body, by }] },
+          reservation,
+          signal: request.signal,
+        };
+        if (!headers.Prefer) return toTextResult(await agents.generate(decided));
+        const { conversationId } = call.key;
+        const turn = await agents.begin(decided);
+        // More decisions are needed: nothing runs.
+        if (turn.waiting) return toTextResult(turn.waiting);
+        return new Reply({ conversationId, messageId: turn.answerId, status: "running" }, { status: 202 });
+      },
+    }),
+  ];
+}
+
+/** Returns the call that continues the answer: that of the user who asked, whoever decides. */
+function toCall({ call: { key, origin }, agent }: FoundApproval) {
+  // As the turn that asked has stored it.
+  const { user, context, options } = JSON.parse(origin ?? '{"context":{},"options":{}}') as CallOrigin;
+  const { userId: owner, conversationId } = key;
+  const { definition, program } = agent;
+  return { agent: definition, program, options, callContext: { userId: owner, user, conversationId, context } };
+}
+
+const toView = ({ id, key, toolName, input, at }: FoundCall) => ({
+  approvalId: id,
+  agentId: key.agentId,
+  conversationId: key.conversationId,
+  userId: key.userId ?? null,
+  toolName,
+  input: JSON.parse(input) as unknown,
+  requestedAt: toIso(at),
+});

@@ -1,0 +1,56 @@
+import { toErrorMessage } from "../../core/error.ts";
+import type { Operation } from "./operation.ts";
+import type { ApprovalNeed } from "./recorded-calls.ts";
+
+/** The reason of a call that cannot wait. */
+const cannotWait = "This tool needs an approval, and a call without a stored conversation cannot wait for one";
+
+/**
+ * Answers whether a call needs an approval.
+ *
+ * N1. The author's function is asked once for each call. Its answer is recorded, so that a turn that is repeated after a crash
+ *     gets the same one. A call that was approved is not asked about again.
+ * N2. If it fails, the call fails as its tool would, and the failure is logged. The tool does not run.
+ * N3. A call that cannot wait is denied (`toDenial`). `refusals` makes sure that its tool does not run in any case.
+ */
+export async function needsApproval(
+  operation: Operation,
+  { name, toolCallId }: { readonly name: string; readonly toolCallId: string },
+  ask: () => unknown,
+): Promise<boolean> {
+  const { records, refusals } = operation;
+  if (operation.outcomeOf(toolCallId)) return true;
+  refusals.delete(toolCallId); // some providers use an id again
+  const need = await (records ? records.needApproval(toolCallId, () => toNeed(ask)) : toNeed(ask));
+  if ("error" in need) {
+    const { error } = need;
+    operation.context.logger.error(`needsApproval of tool ${name} failed, so the call fails`, { toolCallId, error });
+    refusals.set(toolCallId, error);
+    return false;
+  }
+  if (!need.isNeeded) return false;
+  if (!operation.mayWait) refusals.set(toolCallId, cannotWait);
+  operation.nextApproval = toolCallId;
+  return true;
+}
+
+async function toNeed(ask: () => unknown): Promise<ApprovalNeed> {
+  try {
+    const isNeeded = await ask();
+    if (typeof isNeeded === "boolean") return { isNeeded };
+    return { error: `needsApproval: expected true or false, found ${isNeeded === null ? "null" : typeof isNeeded}` };
+  } catch (error) {
+    return { error: toErrorMessage(error) };
+  }
+}
+
+/** The approvals of tools in a call that cannot wait, for the AI SDK: a call that needs one is denied. */
+export function toDenials(tools: Readonly<Record<string, object>>): Record<string, unknown> {
+  const denials = Object.entries(tools).flatMap(([name, tool]) => {
+    const { needsApproval: ask } = tool as { needsApproval?: (input: unknown, options: object) => unknown };
+    const decide = async (input: unknown, options: object) =>
+      (await ask!(input, options)) === true ? { type: "denied", reason: cannotWait } : undefined;
+    return typeof ask === "function" ? [[name, decide]] : [];
+  });
+  return Object.fromEntries(denials) as Record<string, unknown>;
+}

@@ -1,0 +1,48 @@
+import type { ModelMessage } from "ai";
+import { toErrorMessage } from "../../core/error.ts";
+import type { CallOutcome } from "../../engine/pending-calls.ts";
+import type { SdkPart } from "../messages/answer-parts.ts";
+
+type ResultPart = Extract<SdkPart, { type: "tool-result" | "tool-error" | "tool-output-denied" }>;
+
+/** Splits the parts of an answer: the results of calls of the message that it continues, and the rest. */
+export function splitResults(answer: readonly SdkPart[]): { early: ResultPart[]; own: SdkPart[] } {
+  const made = new Set<string>();
+  const early: ResultPart[] = [];
+  const own: SdkPart[] = [];
+  for (const part of answer) {
+    if (part.type === "tool-call" || part.type === "tool-input-start") {
+      made.add(part.type === "tool-call" ? part.toolCallId : part.id);
+    }
+    const isResult = part.type === "tool-result" || part.type === "tool-error" || part.type === "tool-output-denied";
+    if (isResult && !made.has(part.toolCallId)) early.push(part);
+    else own.push(part);
+  }
+  return { early, own };
+}
+
+/** Returns the message of the model that has such results. */
+export function toResultMessages(
+  results: readonly ResultPart[],
+  decided: ReadonlyMap<string, CallOutcome> | undefined,
+): ModelMessage[] {
+  if (results.length === 0) return [];
+  const content = results.map((part) => {
+    const { toolCallId, toolName } = part;
+    const reason = decided?.get(toolCallId)?.reason;
+    return { type: "tool-result" as const, toolCallId, toolName, output: toOutput(part, reason) };
+  });
+  return [{ role: "tool", content }];
+}
+
+function toOutput(part: ResultPart, reason: string | undefined) {
+  if (part.type === "tool-output-denied") {
+    return { type: "execution-denied" as const, ...(reason !== undefined && { reason }) };
+  }
+  if (part.type === "tool-error") return { type: "error-text" as const, value: toErrorMessage(part.error) };
+  const value: unknown = part.output ?? null;
+  // The output of a tool is plain JSON.
+  return typeof value === "string"
+    ? { type: "text" as const, value }
+    : { type: "json" as const, value: value as never };
+}

@@ -1,0 +1,88 @@
+import { expect, it } from "vitest";
+import { describeServer, type TestServer } from "../../harness/server.ts";
+import { read } from "../turns/turn-server.ts";
+import { bankConfig, decide, paidTo, request } from "./bank.ts";
+
+/** Answers approvals as `useChat` does: with the whole message, whose parts have the responses. */
+async function respond(server: TestServer, conversationId: string, responses: Record<string, boolean>, more: any = {}) {
+  const messages = await read(server, "bank", conversationId);
+  const { output, path = "/agents/bank/chat" } = more;
+  const last = messages.at(-1)!;
+  const parts = last.parts.map((part: any) => {
+    const approved = responses[part.approval?.id];
+    if (approved !== undefined)
+      return { ...part, state: "approval-responded", approval: { ...part.approval, approved } };
+    return output && part.type === "tool-locate" ? { ...part, state: "output-available", output } : part;
+  });
+  const sent = [{ ...last, parts }];
+  return path.endsWith("chat")
+    ? server.post(path, { id: conversationId, messages: sent })
+    : server.post(path, { input: sent, options: { conversationId } });
+}
+const textOf = ({ events }: { events: any[] }): string => events.map(({ delta }) => delta ?? "").join("");
+
+describeServer("approvals in messages of a client", { config: bankConfig() }, (server) => {
+  it.each(["chat", "stream", "text"])("continue the answer, sent to %s", async (route) => {
+    const { to, id, conversationId } = await request(server);
+    const response = await respond(server, conversationId, { [id]: true }, { path: `/agents/bank/${route}` });
+    expect(response.status).toBe(200);
+    const text = route === "text" ? response.body.data.text : textOf(response as never);
+    expect(text).toContain("Done: paid 5");
+    expect(paidTo(to)).toMatchObject([{ input: { amount: 5 }, approvedBy: {} }]);
+    expect(await decide(server, id)).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
+  });
+
+  it("begin nothing if they were decided before: 409", async () => {
+    const { to, id, conversationId } = await request(server, "5 7");
+    await decide(server, id, { approved: false });
+    const refused = await respond(server, conversationId, { [id]: true });
+    expect(refused).toMatchObject({ status: 409, body: { error: "Already decided: denied" } });
+    expect(paidTo(to)).toEqual([]);
+  });
+
+  it("leave the others waiting if only some are decided, and the client may send those again", async () => {
+    const { to, approvals, conversationId } = await request(server, "5 7");
+    const [one, two] = approvals.map(({ approvalId }) => approvalId);
+    const first = await respond(server, conversationId, { [one]: true });
+    expect(first.status).toBe(200);
+    expect(first.events.map(({ type }: any) => type)).toEqual(["start", "finish"]);
+    expect(paidTo(to)).toEqual([]);
+    const last = await respond(server, conversationId, { [one]: true, [two]: true });
+    expect(textOf(last as never)).toBe("Done: paid 5, paid 7");
+    expect(paidTo(to)).toHaveLength(2);
+  });
+
+  it("and decisions of others lead to one answer", async () => {
+    const { to, approvals, conversationId } = await request(server, "5 7");
+    const [one, two] = approvals.map(({ approvalId }) => approvalId);
+    await decide(server, one, { approved: false, reason: "No" });
+    const last = await respond(server, conversationId, { [two]: true });
+    expect(textOf(last as never)).toBe("Done: paid 7, execution-denied");
+    expect(paidTo(to)).toHaveLength(1);
+  });
+
+  it("wait for the results of the client's own tools, and these wait for them", async () => {
+    const { to, id, conversationId } = await request(server, "5", { options: {} });
+    expect(id).toBeDefined();
+    const mixed = await server.post("/agents/bank/text", {
+      input: `pay 5 to ${to} and locate`,
+      options: { conversationId },
+    });
+    const [approval] = mixed.body.data.approvals;
+    const decided = await decide(server, approval.approvalId);
+    expect(decided.body.data).toMatchObject({ text: "", finishReason: "tool-calls" });
+    expect(paidTo(to)).toEqual([]);
+    const last = await respond(server, conversationId, {}, { output: "here" });
+    expect(textOf(last as never)).toContain("paid 5");
+    expect(paidTo(to)).toHaveLength(1);
+    const other = await server.post("/agents/bank/text", {
+      input: `pay 7 to ${to} and locate`,
+      options: { conversationId },
+    });
+    const located = await respond(server, conversationId, {}, { output: "there" });
+    expect(located.events.map(({ type }: any) => type)).toEqual(["start", "finish"]);
+    const end = await decide(server, other.body.data.approvals[0].approvalId);
+    expect(end.body.data.text).toContain("paid 7");
+    expect(paidTo(to)).toHaveLength(2);
+  });
+});

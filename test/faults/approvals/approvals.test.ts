@@ -1,0 +1,129 @@
+// Each of these changes makes a test of this file fail: a decision that is answered before its commit; a decision that is stored
+// in another commit than the beginning of its turn; a call that is stored as waiting in another commit than its answer; an input,
+// a key or an approver that differs after a crash; a message that supersedes a call in another commit than its own.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, it, onTestFinished } from "vitest";
+import { seed } from "../../harness/seed.ts";
+import { bySize } from "../../harness/size.ts";
+import { Lives, type Reply } from "../agents/lives.ts";
+import { readLog } from "../agents/log.ts";
+import { Random } from "../kills/plan.ts";
+import type { PaymentLine } from "./host.ts";
+
+afterAll(() => console.log(`SEED=${seed}`));
+
+type Outcome = "approved" | "denied" | "superseded";
+
+it(
+  "an approval has one outcome over kill -9 at random moments, and its tool runs with the stored input",
+  { timeout: 1_800_000 },
+  async () => {
+    const outer = mkdtempSync(join(tmpdir(), "agentserve-approvals-"));
+    onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
+    const folder = join(outer, "data"); // beside it is the compile cache
+    mkdirSync(folder);
+    const lives = new Lives(folder, join(import.meta.dirname, "host.ts"));
+    onTestFinished(() => lives.close());
+    const random = new Random(seed);
+    const runsTo = (to: string): PaymentLine[] =>
+      (readLog(join(folder, "log")) as unknown as PaymentLine[]).filter((line) => line.to === to);
+    const tally: Record<Outcome, number> = { approved: 0, denied: 0, superseded: 0 };
+    let repeated = 0;
+    let lost = 0;
+
+    /** Asks until the process answers, over every kill. */
+    async function read(path: string): Promise<Reply> {
+      for (;;) {
+        const reply = await lives.ask(path);
+        if (reply) return reply;
+      }
+    }
+    async function restart(): Promise<void> {
+      await lives.kill();
+      await lives.start();
+    }
+    /** The part of the tool call, when no turn runs. */
+    async function partOf(id: string): Promise<any> {
+      for (;;) {
+        const { status, body } = await read(`/agents/bank/conversations/${id}?userId=${id}`);
+        const parts = body.data?.messages?.flatMap((message: any) => message.parts) ?? [];
+        if (status === 404) return undefined;
+        if (!body.data.running) return parts.find(({ type }: any) => type === "tool-pay");
+        await lives.within("a moment", sleep(5));
+      }
+    }
+
+    await lives.start();
+    for (let round = 0; round < bySize(5, 50); round++) {
+      const id = `c${round}`;
+      const options = { userId: id, conversationId: id };
+      const amount = 10 + round;
+      const ask = () => lives.ask("/agents/bank/text", { input: `pay ${amount} to ${id}`, options });
+
+      // The request: some are killed before the call waits.
+      const asking = ask();
+      if (round % 3 === 1) {
+        await lives.within("a moment", sleep(random.between(0, 60)));
+        await restart();
+      }
+      await asking;
+      if ((await partOf(id)) === undefined) expect((await ask())!.status).toBe(200);
+      const waiting = (await read(`/approvals?userId=${id}`)).body.data.items;
+      expect(waiting).toMatchObject([{ conversationId: id, userId: id, input: { amount, to: id } }]);
+      const [{ approvalId }] = waiting;
+
+      // Two deciders, and sometimes a new message, and a kill among them.
+      const decide = (approved: boolean) => lives.ask(`/approvals/${approvalId}?userId=${id}`, { approved });
+      const replies: Promise<{ outcome: Outcome; reply: Reply | undefined }>[] = [];
+      const say = (outcome: Outcome, reply: Promise<Reply | undefined>): void =>
+        void replies.push(reply.then((known) => ({ outcome, reply: known })));
+      const first = random.chance(0.5);
+      say(first ? "approved" : "denied", decide(first));
+      say(first ? "denied" : "approved", decide(!first));
+      if (round % 4 === 3) say("superseded", lives.ask("/agents/bank/text", { input: "never mind", options }));
+      await lives.within("a moment", sleep(random.between(0, 80)));
+      await restart();
+      const answers = await Promise.all(replies);
+
+      // Nothing was durable: it still waits, and is decided now.
+      if ((await partOf(id)).state === "approval-requested") {
+        for (const { reply } of answers) expect(reply?.status ?? 0).not.toBe(200);
+        lost++;
+        expect((await decide(true))!.status).toBe(200);
+      }
+      const { state, output, approval, input } = await partOf(id);
+      expect(input).toEqual({ amount, to: id });
+      const outcome: Outcome =
+        state === "output-available" ? "approved" : approval.reason === "superseded" ? "superseded" : "denied";
+      tally[outcome]++;
+      // Who was answered with 200 has decided. A new message is answered in any case.
+      const winners = answers.filter(({ reply, outcome: one }) => reply?.status === 200 && one !== "superseded");
+      expect(winners.length).toBeLessThanOrEqual(1);
+      for (const winner of winners) expect(winner.outcome).toBe(outcome);
+      for (const { reply } of answers) {
+        if (reply?.status === 409) expect(reply.body.error).toBe(`Already decided: ${outcome}`);
+      }
+      expect(await decide(outcome !== "approved")).toMatchObject({
+        status: 409,
+        body: { error: `Already decided: ${outcome}` },
+      });
+      const runs = runsTo(id);
+      if (outcome === "approved") {
+        expect(output).toBe(`paid ${amount}`);
+        expect(runs.length).toBeGreaterThan(0);
+        expect(new Set(runs.map(({ key }) => key)).size).toBe(1);
+        // A life runs it once at most.
+        expect(new Set(runs.map(({ life }) => life)).size).toBe(runs.length);
+        for (const run of runs) expect(run).toMatchObject({ amount, approvedBy: { id } });
+        repeated += runs.length - 1;
+      } else expect([state, runs]).toEqual(["output-denied", []]);
+      expect((await read(`/approvals?userId=${id}`)).body.data.items).toEqual([]);
+    }
+    console.log(
+      `outcomes: ${JSON.stringify(tally)}, ${repeated} repeated runs, ${lost} decisions that were not durable`,
+    );
+  },
+);
