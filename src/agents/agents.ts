@@ -39,6 +39,7 @@ import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
 import type { ToolOutside, ToolTargets } from "./tools/outside.ts";
+import { ExecutionWatch } from "./turns/execution-watch.ts";
 import type { LiveTurn } from "./turns/live-turn.ts";
 import type { TurnCall } from "./turns/stored-turn.ts";
 import { Turns } from "./turns/turns.ts";
@@ -49,7 +50,7 @@ interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordL
   readonly detachedTurns: number;
 }
 export interface AgentsOptions {
-  readonly engine: Pick<Engine, "begin" | "clock">;
+  readonly engine: Pick<Engine, "begin" | "clock" | "changes">;
   readonly conversations: Conversations;
   readonly usage: Pick<UsageStore, "count">;
   /** The bytes in flight, of which loaded conversations are a part. */
@@ -80,6 +81,8 @@ export interface Agents {
   open(call: AgentCall): Promise<AsyncGenerator<StreamPart>>;
   /** Begins a turn that nobody reads. Resolves when it is durable. */
   begin(call: AgentCall): Promise<LiveTurn>;
+  /** Continues the answers whose tools wait for executions. Called when the executions of the last process continue. */
+  continueWaiting(): void;
   /** The turns of conversations that run in this process. */
   readonly turns: Turns;
   /** Runs the call of an `andAgent` step. */
@@ -188,6 +191,16 @@ export function createAgents(given: AgentsOptions): Agents {
     toShape: (schema) => fromClientSchema(schema, checker, limits),
     toFailure,
     follow,
+    findAgent: given.targets.findAgent,
+    onWait: (executionId) => watch.check(executionId),
+  });
+  const watch = new ExecutionWatch({
+    engine: given.engine,
+    conversations,
+    logger,
+    readEnd: given.targets.read,
+    continueWith: (call, ended) => turns.continueWith(call, ended),
+    onDropped: (executionId) => turns.drop(executionId),
   });
   const outside: ToolOutside = { ...given.targets, ask: createToolAsk(given.targets, streamParts) };
   async function generateAnswer(call: AgentCall): Promise<Answer> {
@@ -242,6 +255,7 @@ export function createAgents(given: AgentsOptions): Agents {
   async function close({ drainMs }: { drainMs: number }): Promise<void> {
     const idle = Promise.withResolvers<void>();
     closing = idle;
+    watch.close();
     checkIdle();
     const late = setTimeout(() => {
       turns.close();
@@ -269,6 +283,7 @@ export function createAgents(given: AgentsOptions): Agents {
       if (!turn) throw badRequest("Invalid request: respond-async needs a stored conversation");
       return turns.begin(turn, true);
     },
+    continueWaiting: () => watch.open(),
     turns,
     ask: createAsk(streamParts),
     running: (agentId) => [...requests, ...steps].filter(({ agent }) => agent.id === agentId).length,

@@ -64,6 +64,8 @@ export interface TextResult {
   steps: number;
   /** The tool calls that wait for an approval, if the finish reason is `approval`. */
   approvals?: readonly { approvalId: string; toolCallId: string; toolName: string; input?: unknown }[] | undefined;
+  /** The executions that tools wait for. The turn continues when they have ended. */
+  suspensions?: { executionId: string; suspension: object }[] | undefined;
 }
 const call = { toolCallId: v.string(), toolName: v.string(), input: Any };
 const PendingApprovalShape = v.object({ approvalId: v.string(), ...call });
@@ -76,6 +78,7 @@ export const TextShape: v.GenericSchema<TextResult> = v.pipe(
     toolResults: v.array(v.object({ ...call, output: Any, error: Text })),
     steps: v.number(),
     approvals: v.optional(v.array(PendingApprovalShape)),
+    suspensions: v.optional(v.array(v.object({ executionId: v.string(), suspension: AnyObject }))),
   }),
   v.title("TextResult"),
 );

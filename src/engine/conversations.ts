@@ -40,6 +40,11 @@ export interface Conversations {
   findCall(id: string): Promise<FoundCall | undefined>;
   /** A page of the calls that wait. Restate: the same. */
   listCalls(filter: CallFilter): Promise<CallPage>;
+  /**
+   * A page of the calls that wait for an execution, from a cursor on. Undefined if the backend does not keep them: a tool whose
+   * execution is suspended fails then. Restate: undefined.
+   */
+  readonly executionCalls?: ((after: string | undefined, limit: number) => Promise<CallPage>) | undefined;
 }
 export interface StoreOptions {
   /** The title, if the conversation is new. */

@@ -6,8 +6,8 @@ import type { JsonText } from "../core/json.ts";
  * every call of it has an outcome. `type` says what it waits for.
  */
 export interface PendingCall {
-  readonly type: "approval";
-  /** Unique among all conversations: the id of the approval. */
+  readonly type: "approval" | "execution";
+  /** Unique among all conversations: the id of the approval, or of the execution. */
   readonly id: string;
   /** The message that has the call. */
   readonly messageId: string;
@@ -23,6 +23,7 @@ export interface PendingCall {
 
 /** The outcome of a call that has waited. Written once. */
 export interface CallOutcome {
+  /** True for a call that waited for an execution, which has ended. */
   readonly approved: boolean;
   readonly reason?: string | undefined;
   /** The user that decided. Undefined: the conversation has continued without it. */

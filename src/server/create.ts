@@ -89,9 +89,11 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const recover = (): Promise<void> => {
     if (recovering) return recovering;
     recovering = open().then(() =>
-      engine
-        .recover(parts.recovery === false ? undefined : programOf)
-        .finally(() => void (closing || scheduler.open(current().snapshot.schedules.values()))),
+      engine.recover(parts.recovery === false ? undefined : programOf).finally(() => {
+        if (closing) return;
+        scheduler.open(current().snapshot.schedules.values());
+        agents.continueWaiting();
+      }),
     );
     parts.clock?.hold?.(recovering);
     return recovering;

@@ -1,16 +1,19 @@
 import { createHash } from "node:crypto";
 import { findAgent } from "../agents/find-agent.ts";
-import type { ToolStart, ToolTargets } from "../agents/tools/outside.ts";
+import type { ExecutionEnd, ToolStart, ToolTargets } from "../agents/tools/outside.ts";
+import { SuspendedCall } from "../agents/tools/suspended-call.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { admit, forbidden } from "../core/authorizer.ts";
-import { notFound, ServeError } from "../core/error.ts";
+import { notFound } from "../core/error.ts";
 import { fromJsonText } from "../core/json.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
+import { checkStep, mayAct } from "../workflows/access.ts";
 import { beginOnce } from "../workflows/children.ts";
 import { findWorkflow } from "../workflows/find.ts";
 import { untilDone } from "../workflows/handle.ts";
-import { toError, type ShowErrors } from "../workflows/results.ts";
+import { toError, toResult, type ShowErrors } from "../workflows/results.ts";
+import { resume } from "../workflows/resume.ts";
 import { actingFor } from "./runtime.ts";
 
 export interface ToolTargetsParts {
@@ -24,7 +27,7 @@ export interface ToolTargetsParts {
 export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsParts): ToolTargets {
   return {
     findWorkflow: (id) => snapshot().workflows.get(id)?.definition,
-    findAgent: (id) => snapshot().agents.get(id)?.definition,
+    findAgent: (id) => snapshot().agents.get(id),
     async admit(call, { kind, id, anonymous }) {
       const version = snapshot();
       const identity = actingFor(call);
@@ -41,7 +44,29 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
       const wait = { signal, waitOutside: step?.waitOutside ?? (<T>(work: () => Promise<T>) => work()) };
       const persist = <T>(work: () => Promise<T>): Promise<T> => (isDurable ? untilDone(wait, work) : work());
       await persist(() => begin(start, id));
-      return toOutput(await wait.waitOutside(() => persist(() => engine.settled(id, 0, signal))), showErrors);
+      return toEnd(await wait.waitOutside(() => persist(() => engine.settled(id, 0, signal))), showErrors);
+    },
+    async read(id) {
+      const state = await engine.state(id);
+      if (!state) return { error: `Execution ${id} no longer exists` };
+      const end = state.status === "running" ? undefined : toEnd(state, showErrors);
+      return end instanceof SuspendedCall ? undefined : end;
+    },
+    async resume(id, resumeData, call) {
+      const version = snapshot();
+      const release = version.hold("request");
+      try {
+        const identity = actingFor(call);
+        const state = await engine.state(id);
+        const request = { action: "execution.resume", identity, snapshot: version } as const;
+        if (!state || !(await mayAct(request, state))) throw notFound(`Execution ${id} not found`);
+        await checkStep(request, state);
+        const workflow = findWorkflow(version, state.execution.workflowId);
+        const { epoch } = await resume(engine, workflow, state, { resumeData }, identity.caller);
+        return { settled: async (signal) => toEnd(await engine.settled(id, epoch, signal), showErrors) };
+      } finally {
+        release();
+      }
     },
   };
 
@@ -69,11 +94,12 @@ function toChildId({ key, step }: ToolStart): string {
   return `child:${createHash("sha256").update(text).digest("base64url").slice(0, 22)}`;
 }
 
-/** Returns the result of an execution. Throws the error that its state shows to clients. */
-function toOutput({ execution: { id }, last }: ExecutionState, showErrors: ShowErrors): unknown {
-  if (last?.to === "completed") return fromJsonText(last.result) ?? null;
-  if (last?.to === "suspended") throw new ServeError(409, `Execution ${id} is suspended: ${last.reason}`);
-  if (last && "cancellation" in last) throw new ServeError(409, `Execution ${id} was cancelled`);
-  if (last && "error" in last) throw new ServeError(500, toError(last.error, showErrors));
-  throw notFound(`Execution ${id} not found`);
+/** Returns the result of an execution, or the error that its state shows to clients. */
+function toEnd(state: ExecutionState, showErrors: ShowErrors): ExecutionEnd | SuspendedCall {
+  const { last } = state;
+  const { id } = state.execution;
+  if (last?.to === "completed") return { output: fromJsonText(last.result) ?? null };
+  if (last?.to === "suspended") return new SuspendedCall(id, toResult(state).suspension!); // it is suspended
+  if (last && "cancellation" in last) return { error: `Execution ${id} was cancelled` };
+  return { error: last && "error" in last ? toError(last.error, showErrors) : "" };
 }

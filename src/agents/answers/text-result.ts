@@ -4,11 +4,12 @@ import type { TextResult } from "../shapes.ts";
 import { toUsage } from "./usage.ts";
 
 /** Returns the body of `POST /agents/:id/text`: the text, and every tool call with its result. */
-export function toTextResult({ text, finishReason, usage, steps, approvals }: Answer): TextResult {
+export function toTextResult({ text, finishReason, usage, steps, approvals, suspensions }: Answer): TextResult {
+  const suspended = new Set(suspensions.map(({ toolCallId }) => toolCallId));
   const content = steps.flatMap((step) => step.content);
   const result: TextResult = {
     text,
-    finishReason: approvals.length > 0 ? "approval" : finishReason,
+    finishReason: approvals.length > 0 ? "approval" : suspensions.length > 0 ? "suspended" : finishReason,
     usage: toUsage(usage),
     toolCalls: [],
     toolResults: [],
@@ -20,8 +21,11 @@ export function toTextResult({ text, finishReason, usage, steps, approvals }: An
     const { toolCallId, toolName, input: sent } = part;
     const call = { toolCallId, toolName, input: sent as unknown };
     if (part.type === "tool-call") result.toolCalls.push(call);
-    if (part.type === "tool-result") result.toolResults.push({ ...call, output: part.output as unknown });
+    if (part.type === "tool-result" && !suspended.has(toolCallId))
+      result.toolResults.push({ ...call, output: part.output as unknown });
     if (part.type === "tool-error") result.toolResults.push({ ...call, error: toErrorMessage(part.error) });
   }
+  if (suspensions.length > 0)
+    result.suspensions = suspensions.map(({ executionId, suspension }) => ({ executionId, suspension }));
   return result;
 }

@@ -18,6 +18,7 @@ import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
+import type { SuspendedCall } from "../tools/suspended-call.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import { openApprovals } from "./pending-calls.ts";
@@ -61,6 +62,12 @@ export interface Answer {
   readonly steps: readonly StepResult<ToolSet>[];
   /** The calls of the stored answer that wait for an approval. */
   readonly approvals: readonly PendingApproval[];
+  /** The calls of the stored answer that wait for the end of an execution. */
+  readonly suspensions: readonly PendingExecution[];
+}
+/** A tool call that waits for the end of an execution. */
+export interface PendingExecution extends Pick<SuspendedCall, "executionId" | "suspension"> {
+  readonly toolCallId: string;
 }
 /** A tool call that waits for an approval, as a caller is told of it. */
 export interface PendingApproval {
@@ -135,7 +142,7 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
       if (part.type === "error") throw part.error;
       if (part.type === "abort") throw new Error(part.reason);
       if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
-      else if (part.type !== "finish") {
+      else if (part.type !== "finish" && !isSuspended(parts, part)) {
         recorded?.add(part);
         yield part;
       }
@@ -149,6 +156,10 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
     if (!opened) void turn.close();
   }
 }
+
+/** True for the result of a tool whose execution is suspended: it has none. */
+const isSuspended = ({ operation: { suspended } }: CallParts, part: { type: string; toolCallId?: string }): boolean =>
+  part.type === "tool-result" && suspended.has(part.toolCallId ?? "");
 
 /**
  * Returns the SDK's function that streams. The one with low memory does not copy the stream, but is experimental: some
@@ -177,7 +188,8 @@ export async function openTurn(
 ): Promise<HeldTurn> {
   const given = operation.records?.found?.input ?? question.input;
   // The server itself continues a message, with decisions and without messages of a client.
-  const isBare = given.length === 0 && (question.decisions ?? question.outcomes) !== undefined;
+  const { decisions, outcomes, ended, results } = question;
+  const isBare = given.length === 0 && (decisions ?? outcomes ?? ended ?? results) !== undefined;
   const messages = isBare ? [] : await toMessages(agent.sdk, given, question);
   const input = { ...question, messages };
   const { signal, callContext } = operation;
@@ -245,11 +257,15 @@ async function finish(
   recorded?: readonly SdkPart[],
 ): Promise<Answer> {
   const { operation } = call;
-  const { text, finishReason, totalUsage: usage, responseMessages, steps } = result;
+  const { text, finishReason, totalUsage: usage, steps } = result;
+  const responseMessages = withoutResults(result.responseMessages, operation.suspended);
+  const suspensions = [...operation.suspended].map(([toolCallId, { executionId, suspension }]) => {
+    return { toolCallId, executionId, suspension };
+  });
   for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
   operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
   // The answer is not complete: the turn that continues it makes its text.
-  const isOpen = turn.store !== undefined && openApprovals(responseMessages).length > 0;
+  const isOpen = turn.store !== undefined && openApprovals(responseMessages).length + suspensions.length > 0;
   const object = shape && !isOpen ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });
   operation.signal.throwIfAborted();
@@ -259,12 +275,27 @@ async function finish(
     usage: toUsage(usage),
     at: operation.clock.now(),
     stopped: operation.records?.wasStopped || undefined,
+    executions: suspensions.map(({ toolCallId, executionId }) => ({ toolCallId, executionId })),
     toParts: async (before) => {
       const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
       return shape && !isOpen ? withObject(parts, object) : parts;
     },
   });
-  return { text, object, finishReason, usage, steps, approvals: (pending ?? []).map(toApproval) };
+  const approvals = (pending ?? []).filter(({ type }) => type === "approval").map(toApproval);
+  return { text, object, finishReason, usage, steps, approvals, suspensions };
+}
+
+/** Removes the results of tool calls from the messages of an answer. */
+function withoutResults(
+  messages: readonly ModelMessage[],
+  calls: ReadonlyMap<string, unknown>,
+): readonly ModelMessage[] {
+  if (calls.size === 0) return messages;
+  return messages.flatMap((message): ModelMessage[] => {
+    if (message.role !== "tool") return [message];
+    const content = message.content.filter((part) => part.type !== "tool-result" || !calls.has(part.toolCallId));
+    return content.length > 0 ? [{ ...message, content }] : [];
+  });
 }
 
 const toApproval = ({ id, toolName, toolCallId, input }: PendingCall): PendingApproval => ({
@@ -275,7 +306,11 @@ const toApproval = ({ id, toolName, toolCallId, input }: PendingCall): PendingAp
 });
 
 /** The answer to decisions after which a message still waits. */
-export const toWaitingAnswer = ({ rest }: WaitingAnswer): Answer => ({
+export const toWaitingAnswer = (
+  { rest }: Pick<WaitingAnswer, "rest">,
+  suspensions: readonly PendingExecution[] = [],
+): Answer => ({
+  suspensions,
   text: "",
   object: undefined,
   finishReason: "tool-calls",

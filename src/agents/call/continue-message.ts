@@ -6,7 +6,9 @@ import { decide, type Decided, type Decision } from "./decisions.ts";
 import { toDrafts, toStored, withModels, type Draft } from "./draft.ts";
 import { invalid } from "./files.ts";
 import { openCalls, partsOf, type ClientMessage } from "./messages.ts";
-import { openApprovals, superseded, toClosing, toResponses, type OpenApproval } from "./pending-calls.ts";
+import { toEnded, toResumes, toSuperseded } from "./ended-calls.ts";
+import { openApprovals, openExecutions, superseded, toClosing, toResponses } from "./pending-calls.ts";
+import type { OpenApproval, OpenExecution } from "./pending-calls.ts";
 import type { CallChanges, Fresh, Row, TurnInput, TurnStore } from "./turn-parts.ts";
 
 /**
@@ -18,14 +20,18 @@ export async function continueMessage(store: TurnStore, rows: readonly Row[], in
   const last = input.messages.at(-1);
   const before = sinceUser(rows);
   const open = openApprovals(before);
-  const results = last ? toResults(before, last) : [];
+  const found = await readDraft(store, rows);
+  const executions = found ? openExecutions(found.draft) : [];
+  const ended = await toEnded(store, executions, input);
+  const resumes = last ? toResumes(executions, last) : [];
+  const own = last ? toResults(before, last, executions) : [];
+  const results = [...own, ...ended.models];
   const { fresh, outcomes, rest } = await toDecided(store, open, input, results.length > 0);
-  if (results.length === 0 && outcomes.length === 0) {
+  if (results.length === 0 && outcomes.length === 0 && resumes.length === 0) {
     if (input.decisions) throw notFound("Approval not found");
     throw invalid("input", "the last message must be a user message, or contain results of tools that were called");
   }
   const models = [...results, ...toResponses(outcomes)];
-  const found = await readDraft(store, rows);
   if (!found) {
     const answers = { ...last, role: "tool" as const, models, parts: undefined };
     return { drafts: toDrafts([answers], store.at, input.turnName), open, outcomes };
@@ -33,13 +39,16 @@ export async function continueMessage(store: TurnStore, rows: readonly Row[], in
   const { draft, count } = found;
   const continued = withModels(draft, models);
   const { calls } = openCalls([...before, ...results]);
-  const isWaiting = rest.length > 0 || (open.length > 0 && calls.size > open.length);
+  const isWaiting = rest.length + ended.rest.length > 0 || (open.length > 0 && calls.size > open.length);
+  const decided = [...fresh, ...ended.decided];
   if (isWaiting) {
     const changed = await toChanged(continued, results.length > 0 ? [...draft.models, ...results] : undefined);
-    return { drafts: [], changes: { changed, decided: fresh }, waiting: { messageId: draft.id, rest } };
+    return { drafts: [], changes: { changed, decided }, waiting: { messageId: draft.id, rest, resumes } };
   }
-  const changes = open.length > 0 ? { changed: await toChanged(continued), decided: fresh } : undefined;
-  return { drafts: [continued], replaced: count, until: draft.id, changes, open, outcomes };
+  const isDecided = open.length + ended.decided.length > 0;
+  const changes = isDecided ? { changed: await toChanged(continued), decided } : undefined;
+  const known = { outcomes: open.length > 0 ? outcomes : undefined, results: given(ended.models) };
+  return { drafts: [continued], replaced: count, until: draft.id, changes, open, ...known };
 }
 
 /**
@@ -47,17 +56,21 @@ export async function continueMessage(store: TurnStore, rows: readonly Row[], in
  * are none.
  */
 export async function supersede(store: TurnStore, rows: readonly Row[]): Promise<CallChanges | undefined> {
-  const open = openApprovals(sinceUser(rows));
-  const found = open.length > 0 ? await readDraft(store, rows) : undefined;
-  if (!found) return undefined;
+  const before = sinceUser(rows);
+  const open = openApprovals(before);
+  const found = openCalls(before).calls.size > 0 ? await readDraft(store, rows) : undefined;
+  const executions = found ? openExecutions(found.draft) : [];
+  if (!found || open.length + executions.length === 0) return undefined;
   const known = await store.turn.calls(open.map(({ id }) => id));
   const outcomes = new Map(known.map(({ id, outcome }) => [id, outcome]));
   const waiting = open.filter(({ id }) => !outcomes.get(id));
-  const closing = toClosing(open, (id) => outcomes.get(id), waiting.length === 0);
+  const approvals = open.length > 0 ? toClosing(open, (id) => outcomes.get(id), waiting.length === 0) : [];
+  const closing = [...approvals, ...toSuperseded(executions)];
+  const closedIds = [...waiting, ...executions.map(({ executionId }) => ({ id: executionId }))];
   const closed = withModels(found.draft, closing);
   return {
     changed: await toChanged(closed, closed.models),
-    decided: waiting.map(({ id }) => ({ id, outcome: { approved: false, reason: superseded, at: store.at } })),
+    decided: closedIds.map(({ id }) => ({ id, outcome: { approved: false, reason: superseded, at: store.at } })),
     models: closed.models,
   };
 }
@@ -111,11 +124,20 @@ function toDecisions({ models }: ClientMessage, by: Approver | undefined): Decis
   });
 }
 
-/** Returns the results of the client's own tools, and drops all others. The server runs the tool of an approved call. */
-function toResults(before: readonly ModelMessage[], last: ClientMessage): ModelMessage[] {
+const given = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > 0 ? list : undefined);
+
+/**
+ * Returns the results of the client's own tools, and drops all others. The server runs the tool of an approved call, and the
+ * result of a call that waits for an execution is the end of it.
+ */
+function toResults(
+  before: readonly ModelMessage[],
+  last: ClientMessage,
+  executions: readonly OpenExecution[],
+): ModelMessage[] {
   const { calls, approvals } = openCalls(before);
-  const isAnswered = (call: string, tool: string): boolean =>
-    calls.get(call) === tool && ![...approvals.values()].includes(call);
+  const others = new Set([...approvals.values(), ...executions.map(({ toolCallId }) => toolCallId)]);
+  const isAnswered = (call: string, tool: string): boolean => calls.get(call) === tool && !others.has(call);
   return last.models.flatMap((message) => {
     if (message.role !== "tool") return [];
     const content = message.content.filter(

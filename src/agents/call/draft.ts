@@ -6,7 +6,7 @@ import type { StoredMessage } from "../../engine/conversations.ts";
 import { addModels } from "../messages/from-models.ts";
 import { yieldAfter } from "../messages/long-text.ts";
 import { addUsage } from "../answers/usage.ts";
-import type { MessageMetadata, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
+import type { ExecutionCall, MessageMetadata, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import type { Usage } from "../shapes.ts";
 import type { ClientMessage } from "./messages.ts";
 
@@ -28,6 +28,8 @@ export interface TurnAnswer {
   readonly stopped?: true | undefined;
   /** True if the turn has ended before its answer was complete. It is stored although the call is aborted. */
   readonly isPartial?: true | undefined;
+  /** The tool calls that wait for the end of an execution. @default none */
+  readonly executions?: readonly ExecutionCall[] | undefined;
   /** The time of the answer. */
   readonly at: number;
   /** Returns the parts of the message that the answer continues, and those of the answer. */
@@ -80,6 +82,7 @@ export async function answerDraft(continued: Draft | undefined, answer: TurnAnsw
       createdAt,
       usage: usage && answer.usage ? addUsage(usage, answer.usage) : (answer.usage ?? usage),
       ...(answer.stopped && { stopped: true }),
+      ...(answer.executions?.length && { executions: answer.executions }),
     },
   };
 }

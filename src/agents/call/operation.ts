@@ -14,6 +14,7 @@ import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
 import type { ToolOutside } from "../tools/outside.ts";
+import type { SuspendedCall } from "../tools/suspended-call.ts";
 import { toUsageRow, type CountedCall } from "../usage/to-usage-row.ts";
 import { ModelError, toServeError } from "./failure.ts";
 import type { HistoryBytes } from "./history-bytes.ts";
@@ -66,6 +67,10 @@ export class Operation {
   /** The means of tools that start workflows and ask agents. */
   readonly outside: ToolOutside;
   readonly depth: number;
+  /** Whether the call may end before a tool has, whose execution is suspended. Another turn continues it then. */
+  maySuspend = false;
+  /** The tool calls whose executions are suspended, by their id. */
+  readonly suspended: Map<string, SuspendedCall> = new Map();
   readonly clock: Clock;
   readonly span: Span | undefined;
   /** The stored messages that the call has loaded. */

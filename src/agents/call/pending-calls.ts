@@ -1,6 +1,7 @@
 import type { ModelMessage } from "ai";
 import { ServeError } from "../../core/error.ts";
 import { mostPending, type CallOutcome, type PendingCall } from "../../engine/pending-calls.ts";
+import type { ExecutionCall } from "../messages/ui-message.ts";
 import type { Draft } from "./draft.ts";
 import { openCalls, partsOf } from "./messages.ts";
 
@@ -32,22 +33,37 @@ function toInput(part: { type: string; toolCallId?: string; input?: unknown }): 
  * Returns the calls that an answer waits for. The only place that decides this: whatever is stored as waiting, and whatever a
  * caller is told to decide, is from here.
  */
-export function toPendingCalls({ id: messageId, models }: Pick<Draft, "id" | "models">, at: number): PendingCall[] {
+export function toPendingCalls(draft: Draft, at: number): PendingCall[] {
+  const { id: messageId, models } = draft;
   const answered = new Set(models.flatMap(partsOf).map(answerOf));
   const pending = openApprovals(models).filter(({ id }) => !answered.has(id));
-  if (pending.length > mostPending) {
-    const message = `The answer has ${pending.length} tool calls that wait for approval: the limit is ${mostPending}`;
+  const executions = openExecutions(draft);
+  if (pending.length + executions.length > mostPending) {
+    const count = pending.length + executions.length;
+    const message = `The answer has ${count} tool calls that wait: the limit is ${mostPending}`;
     throw new ServeError(500, message, { retry: false });
   }
-  return pending.map(({ id, toolCallId, toolName, input }) => ({
-    type: "approval",
-    id,
-    messageId,
-    toolCallId,
-    toolName,
-    input: JSON.stringify(input ?? null),
-    at,
-  }));
+  return [
+    ...pending.map(({ id, toolCallId, toolName, input }): PendingCall => {
+      return { type: "approval", id, messageId, toolCallId, toolName, input: JSON.stringify(input ?? null), at };
+    }),
+    ...executions.map(({ executionId: id, toolCallId, toolName }): PendingCall => {
+      return { type: "execution", id, messageId, toolCallId, toolName, input: "", at };
+    }),
+  ];
+}
+
+/** A call of a message that waits for the end of an execution. */
+export interface OpenExecution extends ExecutionCall {
+  readonly toolName: string;
+}
+/** Returns the calls of a message that wait for the end of an execution. */
+export function openExecutions({ models, metadata }: Pick<Draft, "models" | "metadata">): OpenExecution[] {
+  const { calls } = openCalls(models);
+  return (metadata.executions ?? []).flatMap(({ toolCallId, executionId }) => {
+    const toolName = calls.get(toolCallId);
+    return toolName === undefined ? [] : [{ toolCallId, executionId, toolName }];
+  });
 }
 const answerOf = ({ type, approvalId }: { type: string; approvalId?: string }): string | undefined =>
   type === "tool-approval-response" ? approvalId : undefined;

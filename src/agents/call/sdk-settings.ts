@@ -39,7 +39,10 @@ export async function toSdkSettings(
     model: agent.model(operation),
     instructions: text,
     messages,
-    stopWhen: agent.sdk.isStepCount(Math.min(operation.options.maxSteps ?? maxSteps, maxSteps)),
+    stopWhen: [
+      agent.sdk.isStepCount(Math.min(operation.options.maxSteps ?? maxSteps, maxSteps)),
+      () => operation.suspended.size > 0,
+    ],
     abortSignal: operation.sdkSignal,
     experimental_download: refuseToFetch,
   };
@@ -68,7 +71,7 @@ export async function toSdkSettings(
   }
   if (hooks.onToolEnd) {
     all.onToolExecutionEnd = ({ toolCall: { toolName, toolCallId, input: sent }, toolOutput }) => {
-      if (records?.isToolFound(toolCallId)) return undefined;
+      if (records?.isToolFound(toolCallId) || operation.suspended.has(toolCallId)) return undefined;
       const { output, error } = toolOutput as { output?: unknown; error?: unknown };
       return operation.hook("onToolEnd", { toolName, toolCallId, input: sent, output, error });
     };

@@ -10,7 +10,7 @@ export function createToolAsk(
 ): ToolOutside["ask"] {
   return async ({ agentId, prompt, call, signal, step, turn, depth }) => {
     if (depth > mostNested) throw new ServeError(500, `More than ${mostNested} agents wait for each other`);
-    const agent = findAgent(agentId);
+    const agent = findAgent(agentId)?.definition;
     if (!agent) throw notFound(`Agent ${agentId} not found`);
     const { userId, user, context } = call;
     const parts = stream({

@@ -3,6 +3,7 @@ import type { JsonText } from "../../core/json.ts";
 import type { AdmitHistory, ChangedMessage, Turn } from "../../engine/conversations.ts";
 import type { Approver, DecidedCall } from "../../engine/pending-calls.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
+import type { ExecutionEnd } from "../tools/outside.ts";
 import type { Decision } from "./decisions.ts";
 import type { Draft } from "./draft.ts";
 import type { ClientMessage } from "./messages.ts";
@@ -24,6 +25,10 @@ export interface TurnInput {
   readonly decisions?: readonly Decision[] | undefined;
   /** The outcomes of the calls that a turn continues, if it runs again. */
   readonly outcomes?: readonly DecidedCall[] | undefined;
+  /** The ends of executions that calls wait for, from the server. There are no messages beside them. */
+  readonly ended?: readonly EndedCall[] | undefined;
+  /** The results of those calls, if the turn runs again. */
+  readonly results?: readonly ModelMessage[] | undefined;
   /** The user whose messages decide about calls that wait. @default nobody, approvals are refused */
   readonly decider?: Decider | undefined;
 }
@@ -34,6 +39,17 @@ export interface Decider {
   readonly by?: Approver | undefined;
   /** Rejects if the user may not decide about a call. */
   admit(call: OpenApproval & { readonly at: number }): Promise<void>;
+}
+/** The end of an execution that a call waits for. */
+export interface EndedCall {
+  /** The id of the execution. */
+  readonly id: string;
+  readonly end: ExecutionEnd;
+}
+/** The data with which a client resumes the execution of a call that waits. */
+export interface CallResume {
+  readonly executionId: string;
+  readonly data: unknown;
 }
 /** The changes that a turn makes to calls that wait, and to the message that has them. */
 export interface CallChanges {
@@ -46,6 +62,8 @@ export interface CallChanges {
 export interface WaitingAnswer {
   readonly messageId: string;
   readonly rest: readonly OpenApproval[];
+  /** The executions that the client resumes. @default none */
+  readonly resumes?: readonly CallResume[] | undefined;
 }
 
 /** A stored conversation, as a turn uses it. */
@@ -81,6 +99,8 @@ export interface Fresh {
   /** The open calls of the message that the first draft continues, and their outcomes. */
   readonly open?: readonly OpenApproval[] | undefined;
   readonly outcomes?: readonly DecidedCall[] | undefined;
+  /** The results of calls that have waited for an execution. */
+  readonly results?: readonly ModelMessage[] | undefined;
   /** The answer that waits for more decisions. */
   readonly waiting?: WaitingAnswer | undefined;
 }

@@ -49,6 +49,8 @@ export interface OpenTurn {
   readonly open?: readonly OpenApproval[] | undefined;
   /** The outcomes, by the id of the tool call. */
   readonly decided?: ReadonlyMap<string, CallOutcome> | undefined;
+  /** The results of calls that have waited for an execution. */
+  readonly results?: readonly ModelMessage[] | undefined;
   /** The answer that waits for more decisions. With it, no turn begins. */
   readonly waiting?: WaitingAnswer | undefined;
 }
@@ -106,6 +108,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     isLastEnough: history.stored && !input.trusted,
     outcomes: fromInput.outcomes,
     open: fromInput.open,
+    results: fromInput.results,
     decided: toDecided(fromInput),
     storeQuestion: open
       ? changes && (() => storeAll([], undefined, { isBeginning: true }))

@@ -9,6 +9,14 @@ export interface MessageMetadata {
   readonly usage?: Usage | undefined;
   /** True if the answer was stopped before its end. */
   readonly stopped?: true | undefined;
+  /** The tool calls that wait for the end of an execution. */
+  readonly executions?: readonly ExecutionCall[] | undefined;
+}
+
+/** A tool call, and the execution that it waits for. */
+export interface ExecutionCall {
+  readonly toolCallId: string;
+  readonly executionId: string;
 }
 
 /** A stored message, as `useChat` takes it. */

@@ -1,17 +1,34 @@
 import type { CallContext } from "../../core/caller.ts";
+import type { Program } from "../../engine/backend.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { DurableTurn } from "../call/recorded-calls.ts";
 import type { AgentDefinition } from "../define.ts";
 import type { FindWorkflow } from "./describe-tool.ts";
+import type { SuspendedCall } from "./suspended-call.ts";
 
 /** The workflows and agents that tools reach, as the version of the config has them that is served now. */
 export interface ToolTargets {
   readonly findWorkflow: FindWorkflow;
-  findAgent(id: string): AgentDefinition | undefined;
+  findAgent(id: string): ServedAgent | undefined;
   /** Rejects if the user of a call may not start the workflow, or ask the agent. */
   admit(call: CallContext, target: ToolTarget): Promise<void>;
-  /** Starts the execution of a tool call, or finds the one that was started, and waits for its end. */
-  run(start: ToolStart): Promise<unknown>;
+  /** Starts the execution of a tool call, or finds the one that was started, and waits for its end or its suspension. */
+  run(start: ToolStart): Promise<ExecutionEnd | SuspendedCall>;
+  /** Returns the end of an execution. Undefined if it has not ended. */
+  read(executionId: string): Promise<ExecutionEnd | undefined>;
+  /** Resumes the execution of a tool call, for the user of the call. Rejects if the data is wrong. */
+  resume(executionId: string, data: unknown, call: CallContext): Promise<ResumedExecution>;
+}
+/** The end of an execution, as a tool returns it. */
+export type ExecutionEnd = { readonly output: unknown } | { readonly error: string };
+interface ResumedExecution {
+  /** Waits for the end or the next suspension. */
+  settled(signal: AbortSignal): Promise<ExecutionEnd | SuspendedCall>;
+}
+interface ServedAgent {
+  readonly definition: AgentDefinition;
+  /** Runs the turns of its stored conversations. */
+  readonly program: Program;
 }
 interface ToolTarget {
   readonly kind: "workflow" | "agent";

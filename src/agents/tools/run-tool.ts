@@ -1,3 +1,4 @@
+import { ServeError } from "../../core/error.ts";
 import type { Operation } from "../call/operation.ts";
 import type { AgentTool } from "./agent-tool.ts";
 import type { WorkflowTool } from "./workflow-tool.ts";
@@ -28,5 +29,11 @@ export async function runOutside(
   const { workflowId } = tool;
   await outside.admit(call, { kind: "workflow", id: workflowId, anonymous });
   const key = operation.toIdempotencyKey(toolCallId);
-  return outside.run({ workflowId, input, call, key, signal, step, isDurable: records !== undefined });
+  const end = await outside.run({ workflowId, input, call, key, signal, step, isDurable: records !== undefined });
+  if ("output" in end) return end.output;
+  if ("error" in end) throw new ServeError(500, end.error);
+  const { executionId, suspension } = end;
+  if (!operation.maySuspend) throw new ServeError(409, `Execution ${executionId} is suspended: ${suspension.reason}`);
+  operation.suspended.set(toolCallId, end);
+  return end;
 }

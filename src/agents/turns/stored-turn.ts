@@ -1,3 +1,4 @@
+import type { ModelMessage } from "ai";
 import type { Program } from "../../engine/backend.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { DecidedCall } from "../../engine/pending-calls.ts";
@@ -23,6 +24,8 @@ interface StoredTurn {
   readonly at?: number | undefined;
   /** The outcomes of the calls that it continues. */
   readonly outcomes?: readonly DecidedCall[] | undefined;
+  /** The results of calls that have waited for an execution. */
+  readonly results?: readonly ModelMessage[] | undefined;
 }
 interface TurnPlace {
   readonly id: string;
@@ -39,8 +42,9 @@ export function toExecution(
 ): Execution {
   const { schema, input, field, regenerate } = question;
   const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
-  const { at: askedAt, outcomes } = opened;
-  const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, at: askedAt, outcomes };
+  const { at: askedAt, outcomes, results } = opened;
+  const known = { at: askedAt, outcomes, results };
+  const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, ...known };
   const { userId, user, conversationId, context } = callContext;
   return {
     id,

@@ -1,16 +1,19 @@
-import type { UIMessageChunk } from "ai";
-import { busy, clientLeft, type ServeError } from "../../core/error.ts";
+import type { ModelMessage, UIMessageChunk } from "ai";
+import { busy, clientLeft, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Engine } from "../../engine/backend.ts";
 import type { Conversations, ConversationKey } from "../../engine/conversations.ts";
+import type { FoundCall } from "../../engine/pending-calls.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import {
   openTurn,
   stream,
   toWaitingAnswer,
   type BegunCall,
+  type CallOrigin,
   type CallParts,
   type HeldTurn,
+  type PendingExecution,
   type Question,
   type StreamPart,
 } from "../call/call.ts";
@@ -21,6 +24,8 @@ import type { AgentDefinition } from "../define.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
+import type { ExecutionEnd, ToolTargets } from "../tools/outside.ts";
+import { SuspendedCall } from "../tools/suspended-call.ts";
 import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
 import { finishStopped, keepResults } from "./stopped-turn.ts";
@@ -34,6 +39,9 @@ export interface TurnsParts {
   readonly detached: { readonly most: number; readonly ofUser: number };
   /** Begins a call. Throws if there are too many. */
   begin(call: BegunCall, isRepeated: boolean): Operation;
+  readonly findAgent: ToolTargets["findAgent"];
+  /** Called when an answer is stored whose tools wait for executions. */
+  onWait(executionId: string): void;
   end(operation: Operation): void;
   toParts(operation: Operation): Promise<CallParts>;
   toShape(schema: Record<string, unknown>): Promise<ObjectShape>;
@@ -59,6 +67,17 @@ interface StoredDecisions {
   readonly operation: Operation;
   readonly opened: HeldTurn;
   readonly waiting: WaitingAnswer;
+  /** The reader that waits. */
+  readonly signal: AbortSignal;
+}
+
+/** Executions that a client has resumed. */
+interface ResumedCalls {
+  /** Waits until each of them has ended or is suspended. Returns those that are suspended. */
+  settled(signal: AbortSignal): Promise<readonly PendingExecution[]>;
+  /** Waits for the turn that continues the answer. Undefined if nothing was resumed. */
+  readonly next: ((signal: AbortSignal) => Promise<LiveTurn>) | undefined;
+  close(): void;
 }
 
 /**
@@ -76,6 +95,8 @@ export class Turns {
   readonly #ended: EndedTurns;
   /** The turns without a reader that are about to begin. */
   readonly #beginning = new Set<{ readonly userId: string | undefined }>();
+  /** The requests that wait for the turn that continues an answer, by the execution that it waits for. */
+  readonly #expected = new Map<string, PromiseWithResolvers<LiveTurn>>();
   #isClosing = false;
 
   constructor(parts: TurnsParts) {
@@ -119,7 +140,14 @@ export class Turns {
       call.signal.removeEventListener("abort", leave); // from here on, the turn has a reader that may leave
       if (opened.waiting) {
         this.#beginning.delete(beginning);
-        return await this.#storeDecisions({ id, call, operation, opened, waiting: opened.waiting });
+        return await this.#storeDecisions({
+          id,
+          call,
+          operation,
+          opened,
+          waiting: opened.waiting,
+          signal: call.signal,
+        });
       }
       const { options = {}, callContext, agent } = call;
       const turn = this.#add(id, agent, callContext, opened);
@@ -154,17 +182,77 @@ export class Turns {
   }
 
   /** Stores decisions after which the message still waits. Returns a turn that has ended: nothing runs. */
-  async #storeDecisions({ id, call, operation, opened, waiting }: StoredDecisions): Promise<LiveTurn> {
+  async #storeDecisions({ id, call, operation, opened, waiting, signal }: StoredDecisions): Promise<LiveTurn> {
     const { agent, callContext } = call;
-    await opened.storeQuestion?.();
-    await opened.close();
-    const turn = createLive(id, agent, callContext, opened);
-    turn.log.add({ type: "start", messageId: waiting.messageId });
-    turn.waiting = toWaitingAnswer(waiting);
-    turn.log.add({ type: "finish", answer: turn.waiting });
-    turn.log.end();
-    this.#parts.end(operation);
-    return turn;
+    const resumed = await this.#resume(operation, waiting);
+    try {
+      await opened.storeQuestion?.();
+      await opened.close();
+      const leaving = AbortSignal.any([signal, operation.signal]);
+      const suspensions = await resumed.settled(leaving);
+      const next = suspensions.length === 0 ? await resumed.next?.(leaving) : undefined;
+      if (next) {
+        this.#parts.end(operation);
+        return next;
+      }
+      const turn = createLive(id, agent, callContext, opened);
+      turn.log.add({ type: "start", messageId: waiting.messageId });
+      turn.waiting = toWaitingAnswer(waiting, suspensions);
+      turn.log.add({ type: "finish", answer: turn.waiting });
+      turn.log.end();
+      this.#parts.end(operation);
+      return turn;
+    } finally {
+      resumed.close();
+    }
+  }
+
+  /** Resumes the executions that calls of a message wait for, with the data that the client sent. */
+  async #resume({ outside, callContext }: Operation, { resumes = [] }: WaitingAnswer): Promise<ResumedCalls> {
+    const next = Promise.withResolvers<LiveTurn>();
+    next.promise.catch(() => {}); // nothing waits for it if an execution is suspended again
+    const ids = resumes.map(({ executionId }) => executionId);
+    for (const id of ids) this.#expected.set(id, next);
+    const close = (): void => ids.forEach((id) => this.#expected.delete(id));
+    try {
+      const resumed: Awaited<ReturnType<ToolTargets["resume"]>>[] = [];
+      for (const { executionId, data } of resumes) resumed.push(await outside.resume(executionId, data, callContext));
+      return {
+        close,
+        async settled(signal) {
+          const ends = await Promise.all(resumed.map((one) => one.settled(signal)));
+          return ends.flatMap((end) => (end instanceof SuspendedCall ? [{ ...end, toolCallId: "" }] : []));
+        },
+        next: ids.length > 0 ? (signal) => unlessLeft(next.promise, signal) : undefined,
+      };
+    } catch (error) {
+      close();
+      throw error;
+    }
+  }
+
+  /** Continues an answer with the end of the execution that a call of it waits for. */
+  async continueWith({ id, key, origin = "{}" }: FoundCall, end: ExecutionEnd): Promise<void> {
+    const { agentId, userId, conversationId } = key;
+    const agent = this.#parts.findAgent(agentId);
+    if (!agent) throw new ServeError(404, `Agent ${agentId} not found`); // it continues when the agent is back, at a start
+    const { user, context = {}, options } = JSON.parse(origin) as Partial<CallOrigin>;
+    const turn = await this.begin(
+      {
+        agent: agent.definition,
+        program: agent.program,
+        question: { input: [], ended: [{ id, end }] },
+        options,
+        callContext: { userId, user, context, conversationId },
+        signal: new AbortController().signal,
+      },
+      true,
+    );
+    this.#expected.get(id)?.resolve(turn);
+  }
+  /** No call waits for an execution any more: the user has continued without it. */
+  drop(executionId: string): void {
+    this.#expected.get(executionId)?.reject(new ServeError(409, "The conversation has continued", { retry: false }));
   }
 
   #add(...turn: Parameters<typeof createLive>): LiveTurn {
@@ -267,11 +355,13 @@ export class Turns {
       turn.bind(operation);
       turn.isRunning = true;
       opened.listen?.(turn);
+      operation.maySuspend = this.#parts.conversations.executionCalls !== undefined;
       const { records } = operation;
       if (!given.opened && !records?.found) await opened.storeQuestion?.();
       if (!records?.found) records?.endStopped(); // nothing is recorded
       for await (const part of this.#parts.follow(operation, stream(parts, question, opened))) {
         turn.log.add(part);
+        if (part.type === "start") for (const result of toResultParts(opened.results)) turn.log.add(result as never);
         // At once: a reader that has the whole answer does not leave a turn that runs.
         if (part.type === "finish") turn.log.end();
       }
@@ -290,6 +380,7 @@ export class Turns {
       if (turn) this.#ended.add(turn);
       if (turn) this.#remove(turn);
     }
+    for (const { executionId } of operation.suspended.values()) this.#parts.onWait(executionId);
     // No result: the engine repeats the turn at the next start.
     if (this.#isUnfinished(turn)) await new Promise<never>(() => {});
   }
@@ -335,3 +426,26 @@ const toKey = ({ agentId, userId, conversationId }: ConversationKey): string =>
 
 /** The refusal of a turn that would run without a reader. */
 const tooManyDetached = (): ServeError => busy("Too many turns run without a reader", 5);
+
+/** Settles like a promise, unless the reader leaves before. */
+function unlessLeft<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(clientLeft());
+    signal.addEventListener("abort", () => reject(clientLeft()), { once: true });
+    promise.then(resolve, reject);
+  });
+}
+
+/** Returns the parts of a stream that show results of calls of an earlier turn. */
+function toResultParts(results: readonly ModelMessage[] = []): object[] {
+  return results.flatMap(({ role, content }) => {
+    if (role !== "tool") return [];
+    return content.flatMap((part): object[] => {
+      if (part.type !== "tool-result") return [];
+      const { toolCallId, toolName, output } = part;
+      const value = "value" in output ? output.value : undefined;
+      if (output.type === "error-text") return [{ type: "tool-error", toolCallId, toolName, error: value }];
+      return [{ type: "tool-result", toolCallId, toolName, output: value }];
+    });
+  });
+}

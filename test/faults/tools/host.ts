@@ -35,6 +35,23 @@ async function start({ folder, life }: { folder: string; life: number }): Promis
       }),
     })
     .andThen({ id: "count", execute: ({ data, executionId }) => `${data.length} of ${executionId}` });
+  const ask = defineWorkflow({
+    id: "ask",
+    input: v.object({ turn: v.string() }),
+    resumeSchema: v.object({ approved: v.boolean() }),
+  })
+    .andThen({
+      id: "approve",
+      execute: ({ data, resumeData, suspend }) => (resumeData ? data : suspend("Approved?")),
+    })
+    .andThen({
+      id: "work",
+      async execute({ data: { turn }, executionId }) {
+        tell({ what: "item", turn, item: 0, executionId });
+        await sleep(Math.random() * 10);
+        return `approved ${executionId}`;
+      },
+    });
   const answer: ScriptedStep = async ({ prompt }) => {
     const own = prompt.slice(prompt.findLastIndex(({ role }) => role === "user"));
     const [turn = ""] = own.flatMap(({ role, content }) =>
@@ -44,17 +61,19 @@ async function start({ folder, life }: { folder: string; life: number }): Promis
     const [result] = own.flatMap(({ role, content }) =>
       role === "tool" ? content.flatMap((part) => (part.type === "tool-result" ? [part.output] : [])) : [],
     );
-    if (!result) return { toolCalls: [{ toolName: "work", toolCallId: "call", input: { turn } }] };
+    const toolName = turn.startsWith("ask") ? "ask" : "work";
+    if (!result) return { toolCalls: [{ toolName, toolCallId: "call", input: { turn } }] };
+    await sleep(Math.random() * 10);
     return `${turn}: ${"value" in result ? String(result.value) : result.type}`;
   };
   const agent = defineAgent({
     id: "worker",
     instructions: "Work.",
     model: scriptedModel(Array.from({ length: 10_000 }, () => answer)),
-    tools: { work: workflowTool(work) },
+    tools: { work: workflowTool(work), ask: workflowTool(ask) },
     maxRetries: 0,
   });
-  const config = { agents: [agent], workflows: [work], backend: embedded({ path: join(folder, "data.db") }) };
+  const config = { agents: [agent], workflows: [work, ask], backend: embedded({ path: join(folder, "data.db") }) };
   const { url } = await openServer(toProject(config), { mode: "start" }).listen({ port: 0 });
   console.log(url);
 }

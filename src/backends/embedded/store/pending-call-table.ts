@@ -31,6 +31,11 @@ export class PendingCallTable {
     return (rows as unknown as CallRow[]).map(toCall); // the columns of the statements
   }
 
+  /** The calls that wait for an execution, oldest first. */
+  listExecutions(after: number, limit: number): FoundCall[] {
+    return (this.#statements.listExecutions.all(after, limit) as unknown as CallRow[]).map(toCall);
+  }
+
   /** Replaces the calls of a conversation that wait. */
   replace(conversation: number, userId: string | undefined, { calls, origin }: WaitingCalls): void {
     this.#statements.removeOpen.run(conversation);
@@ -90,6 +95,8 @@ const open = `select ${columns} from pending_calls join conversations using (con
 const statements = {
   find: `select ${columns} from pending_calls join conversations using (conversation) where id = ?`,
   list: `${open} and n > ? order by n limit ?`,
+  listExecutions: `select ${columns} from pending_calls join conversations using (conversation)
+    where outcome is null and type = 'execution' and n > ? order by n limit ?`,
   listOf: `${open} and user is ? and n > ? order by n limit ?`,
   add: `insert or ignore into pending_calls(conversation, id, type, user, message, body, input, origin)
     values(?, ?, ?, ?, ?, ?, ?, ?)`,

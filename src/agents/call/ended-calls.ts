@@ -1,0 +1,81 @@
+import type { ModelMessage } from "ai";
+import { ServeError } from "../../core/error.ts";
+import type { DecidedCall } from "../../engine/pending-calls.ts";
+import type { ExecutionEnd } from "../tools/outside.ts";
+import { invalid } from "./files.ts";
+import type { ClientMessage } from "./messages.ts";
+import { superseded, type OpenExecution } from "./pending-calls.ts";
+import type { CallResume, TurnInput, TurnStore } from "./turn-parts.ts";
+
+/** The calls of a message that have waited for an execution, with their results. */
+export interface EndedCalls {
+  readonly models: readonly ModelMessage[];
+  readonly decided: readonly DecidedCall[];
+  /** The calls that still wait. */
+  readonly rest: readonly OpenExecution[];
+}
+
+/** Gives a result to the calls whose executions have ended. Each gets one once: a second end is a conflict. */
+export async function toEnded(
+  { turn, at }: TurnStore,
+  open: readonly OpenExecution[],
+  { ended = [], results }: TurnInput,
+): Promise<EndedCalls> {
+  // It runs again: its beginning has been stored. Its answer has not, or the call would not be open.
+  if (results) {
+    if (open.length === 0) throw hasEnded();
+    return { models: results, decided: [], rest: [] };
+  }
+  if (ended.length === 0) return { models: [], decided: [], rest: open };
+  const known = await turn.calls(ended.map(({ id }) => id));
+  const isOpen = (id: string): boolean =>
+    open.some((call) => call.executionId === id) && known.some((call) => call.id === id && !call.outcome);
+  if (!ended.every(({ id }) => isOpen(id))) throw hasEnded();
+  const ends = new Map(ended.map(({ id, end }) => [id, end]));
+  return {
+    models: toResults(open, (id) => ends.get(id)),
+    decided: ended.map(({ id }) => ({ id, outcome: { approved: true, at } })),
+    rest: open.filter(({ executionId }) => !ends.has(executionId)),
+  };
+}
+const hasEnded = (): ServeError => new ServeError(409, "The turn has ended", { retry: false });
+
+/** Closes the calls that wait for an execution, because the user continues without them. The executions continue. */
+export const toSuperseded = (open: readonly OpenExecution[]): ModelMessage[] =>
+  toResults(open, () => ({ error: superseded }));
+
+/** Returns the message of the model that has the results of calls. */
+function toResults(
+  open: readonly OpenExecution[],
+  endOf: (executionId: string) => ExecutionEnd | undefined,
+): ModelMessage[] {
+  const content = open.flatMap(({ toolCallId, toolName, executionId }) => {
+    const end = endOf(executionId);
+    return end ? [{ type: "tool-result" as const, toolCallId, toolName, output: toOutput(end) }] : [];
+  });
+  return content.length > 0 ? [{ role: "tool", content }] : [];
+}
+
+function toOutput(end: ExecutionEnd) {
+  if ("error" in end) return { type: "error-text" as const, value: end.error };
+  const { output } = end;
+  if (typeof output === "string") return { type: "text" as const, value: output };
+  return { type: "json" as const, value: output as never }; // the result of a workflow is JSON
+}
+
+/** Returns the data with which a client resumes executions: its results of the calls that wait for them. */
+export function toResumes(open: readonly OpenExecution[], { models }: ClientMessage): CallResume[] {
+  const executions = new Map(open.map(({ toolCallId, executionId }) => [toolCallId, executionId]));
+  return models.flatMap((message) => {
+    if (message.role !== "tool") return [];
+    return message.content.flatMap((part): CallResume[] => {
+      const executionId = part.type === "tool-result" ? executions.get(part.toolCallId) : undefined;
+      if (part.type !== "tool-result" || executionId === undefined) return [];
+      const { output } = part;
+      if (output.type !== "json" && output.type !== "text") {
+        throw invalid("input", "an execution is resumed with a result of the tool that waits for it");
+      }
+      return [{ executionId, data: output.value }];
+    });
+  });
+}

@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { ServeError } from "../../core/error.ts";
+import type { Logger } from "../../core/log.ts";
+import type { Engine } from "../../engine/backend.ts";
+import type { Conversations } from "../../engine/conversations.ts";
+import type { FoundCall } from "../../engine/pending-calls.ts";
+import type { ExecutionEnd } from "../tools/outside.ts";
+
+export interface WatchParts {
+  readonly engine: Pick<Engine, "changes">;
+  readonly conversations: Pick<Conversations, "findCall" | "executionCalls">;
+  readonly logger: Logger;
+  /** Returns the end of an execution. Undefined if it has not ended. */
+  readEnd(executionId: string): Promise<ExecutionEnd | undefined>;
+  /** Begins the turn that continues the answer. Rejects with 409 if the call has an outcome. */
+  continueWith(call: FoundCall, end: ExecutionEnd): Promise<void>;
+  /** Called if no call waits for an execution that has changed. */
+  onDropped(executionId: string): void;
+}
+
+/**
+ * Continues the answers whose tools wait for executions.
+ *
+ * W1. A call waits in the store, not in memory: an end is heard of as a change of the engine, and then the call is looked up.
+ * W2. After a start, and whenever changes may have been missed, all calls that wait are looked at. So an end between two
+ *     processes is not lost.
+ * W3. The turn that continues an answer begins in one commit with the outcome of the call. So it begins once.
+ */
+export class ExecutionWatch {
+  readonly #parts: WatchParts;
+  readonly #closed = new AbortController();
+  readonly #checking = new Map<string, Check>();
+
+  constructor(parts: WatchParts) {
+    this.#parts = parts;
+  }
+
+  /** Begins to watch. Called when the executions of the last process continue. */
+  open(): void {
+    if (this.#parts.conversations.executionCalls) void this.#watch();
+  }
+  close(): void {
+    this.#closed.abort();
+  }
+
+  /** Continues the answer that waits for an execution, if that has ended. */
+  check(executionId: string): void {
+    const running = this.#checking.get(executionId);
+    if (running) running.isStale = true;
+    if (running || this.#closed.signal.aborted) return;
+    const check: Check = { isStale: false, done: Promise.resolve() };
+    this.#checking.set(executionId, check);
+    check.done = this.#run(executionId, check);
+  }
+
+  async #run(executionId: string, check: Check): Promise<void> {
+    const isDropped = await this.#check(executionId);
+    this.#checking.delete(executionId);
+    if (check.isStale) this.check(executionId);
+    else if (isDropped) this.#parts.onDropped(executionId);
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      try {
+        const changes = this.#parts.engine.changes({}, signal); // before the look at all: no end is missed
+        const first = changes.next();
+        await this.#checkAll();
+        for (let next = await first; !next.done; next = await changes.next()) {
+          const { executionId, status } = next.value;
+          if (executionId.startsWith(prefix) && (status === "completed" || status === "error")) this.check(executionId);
+        }
+      } catch (error) {
+        if (!signal.aborted) this.#parts.logger.warn("Calls that wait for executions could not be read", { error });
+      }
+      await sleep(againMs, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  async #checkAll(): Promise<void> {
+    const { executionCalls } = this.#parts.conversations;
+    let after: string | undefined;
+    for (let hasMore = true; hasMore && !this.#closed.signal.aborted;) {
+      const page = await executionCalls!(after, pageSize); // known since `open`
+      for (const { id } of page.calls) this.check(id);
+      await Promise.all(page.calls.map(({ id }) => this.#checking.get(id)?.done));
+      after = page.calls.at(-1)?.cursor;
+      hasMore = page.hasMore;
+    }
+  }
+
+  /** Returns true if nothing waits for the execution any more. */
+  async #check(executionId: string): Promise<boolean> {
+    const { conversations, readEnd, continueWith, logger } = this.#parts;
+    const { signal } = this.#closed;
+    for (let delay = againMs; !signal.aborted; delay = Math.min(delay * 2, mostAgainMs)) {
+      try {
+        const call = await conversations.findCall(executionId);
+        if (call?.type !== "execution" || call.outcome) return true;
+        const end = await readEnd(executionId);
+        if (end) await continueWith(call, end);
+        return false;
+      } catch (error) {
+        // The call has an outcome, or its conversation was deleted.
+        if (signal.aborted || (error instanceof ServeError && [404, 409].includes(error.status))) return true;
+        logger.warn("An answer that waited for an execution does not continue yet", { executionId, error });
+        await sleep(delay, undefined, { signal, ref: false }).catch(() => {});
+      }
+    }
+    return false;
+  }
+}
+
+interface Check {
+  /** Whether the execution may have ended after it was looked at. */
+  isStale: boolean;
+  done: Promise<void>;
+}
+
+/** The beginning of the ids of executions that tools start. */
+const prefix = "child:";
+const pageSize = 100;
+const againMs = 500;
+const mostAgainMs = 60_000;
