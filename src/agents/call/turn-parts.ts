@@ -41,7 +41,7 @@ export interface Decider {
   admit(call: OpenApproval & { readonly at: number }): Promise<void>;
 }
 /** The end of an execution that a call waits for. */
-export interface EndedCall {
+interface EndedCall {
   /** The id of the execution. */
   readonly id: string;
   readonly end: ExecutionEnd;

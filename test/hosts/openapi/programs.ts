@@ -37,10 +37,10 @@ console.log(JSON.stringify({
   list: list.data?.data.map(({ id, stepsCount }) => [id, stepsCount]),
   amount,
   suspended: large.data?.data.status,
-  approved: resumed.data?.data.result?.approved,
+  approved: resumed.data && "result" in resumed.data.data ? resumed.data.data.result?.approved : undefined,
   later: [later.response.status, later.data?.data.status],
   page: page.data?.data.items.length,
-  text: text.data?.data.text,
+  text: text.data && "text" in text.data.data ? text.data.data.text : undefined,
   wrong: [wrong.response.status, wrong.error?.error],
   anonymous: [anonymous.response.status, anonymous.error?.error],
   custom: custom.data,
@@ -78,7 +78,7 @@ const { stream } = await api.getWorkflowsByIdExecutionsByExecutionIdStream({
   path: { id: "order.approve", executionId },
   headers: { "Last-Event-ID": 2 },
 });
-for await (const event of stream) seqs.push(event.seq);
+for await (const event of stream) if (event) seqs.push(event.seq);
 const parts: string[] = [];
 const answer = await api.postAgentsByIdStream({ path: { id: "helper" }, body: { input: "Hello" } });
 for await (const event of answer.stream) if (event.type === "text-delta") parts.push(event.delta);
@@ -86,10 +86,10 @@ console.log(JSON.stringify({
   list: list.data?.data.map(({ id, stepsCount }) => [id, stepsCount]),
   amount,
   suspended: large.data?.data.status,
-  approved: resumed.data?.data.result?.approved,
+  approved: resumed.data && "result" in resumed.data.data ? resumed.data.data.result?.approved : undefined,
   later: [later.response?.status, later.data?.data.status],
   page: page.data?.data.items.length,
-  text: text.data?.data.text,
+  text: text.data && "text" in text.data.data ? text.data.data.text : undefined,
   wrong: [wrong.response?.status, wrong.error?.error],
   anonymous: [anonymous.response?.status, anonymous.error?.error],
   custom: custom.data,
