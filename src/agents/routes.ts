@@ -18,7 +18,7 @@ import { toChat } from "./answers/chat.ts";
 import { toObjectEvents } from "./answers/object-events.ts";
 import { toStreamEvent } from "./answers/stream-events.ts";
 import { toTextResult } from "./answers/text-result.ts";
-import { waiting } from "./answers/waiting.ts";
+import { toWaiting } from "./answers/waiting.ts";
 import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
 import type { Decider } from "./call/turn-parts.ts";
@@ -167,8 +167,10 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         const decider = deciderOf(call, { identity, snapshot });
         const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema), decider };
         if (headers.Prefer) return begin({ ...call, question, signal: request.signal });
-        const { object, approvals } = await agents.generate({ ...call, question, signal: request.signal });
-        if (approvals.length > 0) throw waiting(approvals);
+        const answer = await agents.generate({ ...call, question, signal: request.signal });
+        const { object } = answer;
+        const isWaiting = toWaiting(answer);
+        if (isWaiting) throw isWaiting;
         return object as unknown[]; // or an object, depending on the schema
       },
     }),

@@ -5,7 +5,7 @@ import type { StreamPart } from "../call/call.ts";
 import { maxDepth, unwrap } from "../schemas/object-shape.ts";
 import { loadSdk } from "../sdk.ts";
 import { toUsage } from "./usage.ts";
-import { waiting } from "./waiting.ts";
+import { toWaiting } from "./waiting.ts";
 
 /** Converts an answer to events with a growing object. The last event has the complete, validated object. */
 export async function* toObjectEvents(
@@ -33,7 +33,8 @@ export async function* toObjectEvents(
       yield { type: "partial-object", object };
     } else if (part.type === "finish") {
       const { object, usage, finishReason, approvals } = part.answer;
-      if (approvals.length > 0) yield { type: "error", error: waiting(approvals).message, approvals };
+      const isWaiting = toWaiting(part.answer);
+      if (isWaiting) yield { type: "error", error: isWaiting.message, ...(approvals.length > 0 && { approvals }) };
       else yield { type: "object", object, usage: toUsage(usage), finishReason };
     } else if (part.type === "error") {
       yield { type: "error", error: part.error.message, detail: toDetail(part.error) };

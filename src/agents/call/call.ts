@@ -70,7 +70,7 @@ export interface PendingExecution extends Pick<SuspendedCall, "executionId" | "s
   readonly toolCallId: string;
 }
 /** A tool call that waits for an approval, as a caller is told of it. */
-export interface PendingApproval {
+interface PendingApproval {
   readonly approvalId: string;
   readonly toolName: string;
   readonly toolCallId: string;
@@ -96,6 +96,8 @@ export interface AgentCall {
   readonly reservation?: Reservation | undefined;
   /** True if the call comes from a tool or a hook of another one, which waits for it. @default false */
   readonly isNested?: boolean | undefined;
+  /** True if the call can wait for approvals of its tools. @default false */
+  readonly mayWait?: boolean | undefined;
   /** The number of agents that wait for the answer, by `agentTool`. @default 0 */
   readonly depth?: number | undefined;
   /** True if the call can wait for approvals of its tools. @default false */

@@ -22,12 +22,12 @@ export async function continueMessage(store: TurnStore, rows: readonly Row[], in
   const open = openApprovals(before);
   const found = await readDraft(store, rows);
   const executions = found ? openExecutions(found.draft) : [];
-  const ended = await toEnded(store, executions, input);
+  const ended = await toEnded(store, executions, input, found?.draft.metadata.executions !== undefined);
   const resumes = last ? toResumes(executions, last) : [];
   const own = last ? toResults(before, last, executions) : [];
   const results = [...own, ...ended.models];
   const { fresh, outcomes, rest } = await toDecided(store, open, input, results.length > 0);
-  if (results.length === 0 && outcomes.length === 0 && resumes.length === 0) {
+  if (results.length === 0 && outcomes.length === 0 && resumes.length === 0 && !input.results) {
     if (input.decisions) throw notFound("Approval not found");
     throw invalid("input", "the last message must be a user message, or contain results of tools that were called");
   }
@@ -46,7 +46,9 @@ export async function continueMessage(store: TurnStore, rows: readonly Row[], in
     return { drafts: [], changes: { changed, decided }, waiting: { messageId: draft.id, rest, resumes } };
   }
   const isDecided = open.length + ended.decided.length > 0;
-  const changes = isDecided ? { changed: await toChanged(continued), decided } : undefined;
+  // A turn that fails leaves the ends of executions with their calls.
+  const ends = ended.models.length > 0 ? [...draft.models, ...results] : undefined;
+  const changes = isDecided ? { changed: await toChanged(continued, ends), decided } : undefined;
   const known = { outcomes: open.length > 0 ? outcomes : undefined, results: given(ended.models) };
   return { drafts: [continued], replaced: count, until: draft.id, changes, open, ...known };
 }

@@ -15,17 +15,19 @@ export interface EndedCalls {
   readonly rest: readonly OpenExecution[];
 }
 
-/** Gives a result to the calls whose executions have ended. Each gets one once: a second end is a conflict. */
+/**
+ * Gives a result to the calls whose executions have ended. Each gets one once: a second end is a conflict. `isWaiting`: the
+ * message names executions that it waits for, or has waited for, and is not continued.
+ */
 export async function toEnded(
   { turn, at }: TurnStore,
   open: readonly OpenExecution[],
   { ended = [], results }: TurnInput,
+  isWaiting: boolean,
 ): Promise<EndedCalls> {
-  // It runs again: its beginning has been stored. Its answer has not, or the call would not be open.
-  if (results) {
-    if (open.length === 0) throw hasEnded();
-    return { models: results, decided: [], rest: [] };
-  }
+  // It runs again: the results were stored at its beginning. Its answer was not, or the message would not name executions.
+  if (results && !isWaiting) throw hasEnded();
+  if (results) return { models: [], decided: [], rest: [] };
   if (ended.length === 0) return { models: [], decided: [], rest: open };
   const known = await turn.calls(ended.map(({ id }) => id));
   const isOpen = (id: string): boolean =>

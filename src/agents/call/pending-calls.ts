@@ -40,7 +40,8 @@ export function toPendingCalls(draft: Draft, at: number): PendingCall[] {
   const executions = openExecutions(draft);
   if (pending.length + executions.length > mostPending) {
     const count = pending.length + executions.length;
-    const message = `The answer has ${count} tool calls that wait: the limit is ${mostPending}`;
+    const what = executions.length === 0 ? "wait for approval" : "wait";
+    const message = `The answer has ${count} tool calls that ${what}: the limit is ${mostPending}`;
     throw new ServeError(500, message, { retry: false });
   }
   return [

@@ -1,6 +1,6 @@
 // Each of these changes makes a test of this file fail: an inner agent that is shown the conversation, or that has none of the
-// user and the context; a chain of agents without an end; a model call of the inner agent that is made again after a restart; an
-// approval that the inner agent waits for without end; an agent that is asked without `authorize`, or for an anonymous caller.
+// user and the context; a chain of agents without an end; a model call of the inner agent that is made again after a restart; a
+// tool of the inner agent that runs without its approval; an agent that is asked without `authorize`, or for an anonymous caller.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -71,7 +71,7 @@ describeServer("agentTool", { config: { agents: [inner, outer] } }, (server) => 
     const input = toCalls(["inner", { prompt: toCalls(["pays", {}]) }]);
     const { body } = await server.post("/agents/outer/text", { input, options: { conversationId: unique("c") } });
     expect(JSON.stringify(body.data)).not.toContain("paid without an approval");
-    expect(body.data.toolResults[0].error ?? body.data.toolResults[0].output).toMatch(/approv/);
+    expect(body.data.toolResults[0].output).toContain("denied");
   });
 
   it("shows the tool with the id of the agent", async () => {

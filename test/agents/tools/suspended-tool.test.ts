@@ -33,7 +33,14 @@ const pay = defineWorkflow({
   .andThen({ id: "end", execute: ({ data: { amount, by } }) => ({ amount, by }) });
 const quick = defineWorkflow({ id: "quick" }).andThen({ id: "x", execute: () => "quickly" });
 
-const createAgent = (hooks = {}) => {
+/** The answers with which a turn fails, once each. */
+const failures = new Set<string>();
+const createAgent = () => {
+  const hooks = {
+    onEnd({ text }: { text: string }) {
+      if (failures.delete(text)) throw new Error("a hook that fails");
+    },
+  };
   const model = directedModel();
   const tools = { pay: workflowTool(pay), quick: workflowTool(quick) };
   return { model, agent: defineAgent({ id: "a", instructions: "x", model, tools, hooks, maxRetries: 0 }) };
@@ -193,6 +200,18 @@ describeServer(
       const messages = await stored(server, "a", id, 6, "ada");
       expect(messages[1]!.parts).toContainEqual(expect.objectContaining({ errorText: "superseded" }));
       expect(model.calls.length).toBe(calls + 1);
+    });
+
+    it("keeps the result of the execution if the turn that continues fails", async () => {
+      const { id, executionId, options } = await ask(server, ["pay", { amount: 13 }]);
+      failures.add(JSON.stringify([{ amount: 13, by: "approval" }]));
+      await resume(server, executionId);
+      await until(() => failures.size === 0, "the turn to fail");
+      const next = await server.post("/agents/a/text", { input: "hello", options });
+      expect(next.body.data.text).toBe("No tools for hello");
+      const shown = model.calls.at(-1)!.prompt.flatMap(({ role, content }) => (role === "tool" ? content : []));
+      expect(shown).toMatchObject([{ type: "tool-result", output: { type: "json", value: { amount: 13 } } }]);
+      expect(await stored(server, "a", id, 4, "ada")).toHaveLength(4);
     });
 
     it("is an error of the tool where no turn can continue: without a conversation, and in a step", async () => {
