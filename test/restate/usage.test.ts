@@ -2,6 +2,7 @@
 // made again and not counted; days that are never removed, or too early; a conversation that expires with its usage.
 import { randomUUID } from "node:crypto";
 import { expect, it, onTestFinished } from "vitest";
+import { RestateClient } from "../../src/backends/restate/client/client.ts";
 import { restate } from "../../src/backends/restate/define.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
@@ -10,6 +11,7 @@ import { meteredAgent, readItems, sumOf, toQuestion } from "../agents/usage/mete
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 const headers = { "content-type": "application/json", accept: "application/json" };
+const noConversation = JSON.stringify(["a", null, null]);
 const today = Math.floor(Date.now() / 86_400_000);
 
 async function open(retention?: { conversations: string }) {
@@ -28,31 +30,22 @@ async function open(retention?: { conversations: string }) {
     const init = { method: "POST", headers, body: JSON.stringify({ query: sql }) };
     return ((await (await fetch(`${admin}/query`, init)).json()) as { rows: any[] }).rows;
   };
-  /** Calls a handler. With an id, it is only sent. */
-  async function call(service: string, key: string, method: string, body: unknown, id?: string): Promise<any> {
-    const path = `${name}.${service}/${encodeURIComponent(key)}/${method}${id === undefined ? "" : "/send"}`;
-    const own = { ...headers, ...(id !== undefined && { "idempotency-key": id }) };
-    const init = { method: "POST", headers: own, body: JSON.stringify(body) };
-    // The ingress may not know the services yet.
-    return eventually(async () => {
-      const response = await fetch(`${ingress}/${path}`, init);
-      expect(response.ok, `${path}: ${response.status}`).toBe(true);
-      const text = await response.text();
-      return text === "" ? undefined : JSON.parse(text);
-    });
-  }
+  const client = new RestateClient({ ingress: [ingress], admin, timeouts: patientTimeouts });
+  const call = (service: string, key: string, method: string, body: unknown): Promise<unknown> =>
+    client.write(`${name}.${service}`, key, method, body);
+  const send = (parts: readonly object[], id: string): Promise<void> =>
+    client.sendOnce(`${name}.usage`, noConversation, "add", parts, id);
   const items = (by: string, since?: string): Promise<any[]> => readItems(server, "a", { by, since });
   const left = (): Promise<any[]> =>
     query(`select id from sys_invocation
       where target_service_name = '${name}.usage' and status not in ('scheduled', 'completed')`);
-  return { name, server, call, items, query, left };
+  return { name, server, call, send, items, query, left };
 }
 const toPart = (day: number, calls = 1) => ({ day, model: "m/m", ...sumOf([1, 1]), calls });
-const key = JSON.stringify(["a", null, null]);
 
 it("counts a record that is sent twice once, and a call that is made again twice", async () => {
   const { call, items, left } = await open();
-  const usage = { key, part: toPart(today) };
+  const usage = { key: noConversation, part: toPart(today) };
   const write = (owner: string) => call("records", "r", "write", { owner, name: "model#0", text: "[]", usage });
   await call("records", "r", "open", "one");
   expect([await write("one"), await write("one"), await write("other")]).toEqual([true, true, false]);
@@ -65,8 +58,8 @@ it("counts a record that is sent twice once, and a call that is made again twice
 });
 
 it("counts a batch that is sent twice once", async () => {
-  const { call, items, left } = await open();
-  for (const id of ["x", "x", "y", "x"]) await call("usage", key, "add", [toPart(today, 5)], id);
+  const { send, items, left } = await open();
+  for (const id of ["x", "x", "y", "x"]) await send([toPart(today, 5)], id);
   await eventually(async () => expect(await items("user")).toMatchObject([{ calls: 10 }]));
   await eventually(async () => expect(await left()).toEqual([]));
   expect(await items("user")).toMatchObject([{ calls: 10 }]);
@@ -74,13 +67,21 @@ it("counts a batch that is sent twice once", async () => {
 
 it("removes days after 400 of them", async () => {
   const { name, call, items, query } = await open();
-  for (const age of [402, 401, 400, 1]) await call("usage", key, "add", [toPart(today - age)]);
+  const add = (...ages: number[]) =>
+    call(
+      "usage",
+      noConversation,
+      "add",
+      ages.map((age) => toPart(today - age)),
+    );
+  await add(1);
+  await add(402, 401, 400); // those of a conversation that was deleted
   const keys = async (): Promise<string[]> => {
     const rows = await query(`select key from state where service_name = '${name}.usage' order by 1`);
     return rows.map(({ key: one }) => one);
   };
   const toKey = (day: number): string => `d${String(day).padStart(7, "0")} m/m`;
-  await eventually(async () => expect(await keys()).toEqual([toKey(today - 400), toKey(today - 1), "expiry"]));
+  await eventually(async () => expect(await keys()).toEqual([toKey(today - 400), toKey(today - 1), "expiry", "first"]));
   expect((await items("day", "2020-01-01")).map(({ calls }) => calls)).toEqual([1, 1]);
   const scheduled = await query(
     `select id from sys_invocation where target_service_name = '${name}.usage' and status = 'scheduled'`,

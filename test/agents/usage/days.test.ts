@@ -1,5 +1,6 @@
 // Each of these changes makes a test of this file fail: days of another time zone; a day that `since` or `until` leaves out; usage
 // that is kept for 399 or 401 days; a removal that stops after its first rows; a conversation that expires with its usage.
+import { DatabaseSync } from "node:sqlite";
 import { embedded } from "agentserve";
 import { createClock } from "agentserve/testing";
 import { expect, it } from "vitest";
@@ -73,6 +74,25 @@ it("keeps usage for 400 days, and removes it a few rows at a time", async () => 
   expect(query(path, "select count(*) as count from usage")).toEqual([{ count: 1 }]);
   await clock.advance("1d");
   expect(query(path, "select count(*) as count from usage")).toEqual([{ count: 0 }]);
+});
+
+it("removes everything that is too old within moments of the start", async () => {
+  const path = newFile();
+  const clock = createClock({ now: "2030-01-01T12:00:00Z" });
+  const open = () => serve({ ...config, backend: embedded({ path }) }, { clock });
+  const first = open();
+  await say(first, toQuestion([1, 1]));
+  await first.close();
+  const db = new DatabaseSync(path);
+  db.exec(
+    `with recursive n(n) as (select 1 union all select n + 1 from n where n < 2500)
+      insert into usage select n % 7, 'gone', '=' || n, '', 'm/m', 1, 1, 1, 2, 0, 0 from n`,
+  );
+  db.close();
+  const second = open();
+  expect(await daysOf(second)).toEqual(["2030-01-01"]);
+  await clock.advance("1s");
+  expect(query(path, "select agent from usage")).toEqual([{ agent: "a" }]);
 });
 
 it("outlives a conversation that has expired", async () => {

@@ -17,11 +17,15 @@ const partsAtOnce = 500;
 
 /**
  * The usage of one conversation, or of one user outside of conversations. Its state: a text for each day and model, which lists
- * read by SQL, and `expiry`, the scheduled call that removes old days.
+ * read by SQL, `expiry`, the scheduled call that removes old days, and `first`, the day that it is scheduled for.
  */
 export function createUsage({ sdk, names, calls }: UsageParts): VirtualObjectDefinition<string, unknown> {
-  const expireAt = (context: ObjectContext, ms: number): Promise<InvocationId> =>
-    calls.send(context, { service: names.usage, key: context.key, method: "expire" }, null, Math.max(0, ms));
+  /** Schedules the removal of a day. */
+  async function schedule(context: ObjectContext, day: number, now: number): Promise<void> {
+    const target = { service: names.usage, key: context.key, method: "expire" };
+    context.set("first", day);
+    context.set("expiry", await calls.send(context, target, null, Math.max(0, toExpiry(day) - now)));
+  }
 
   return sdk.object({
     name: names.usage,
@@ -34,16 +38,16 @@ export function createUsage({ sdk, names, calls }: UsageParts): VirtualObjectDef
           const sum = text === null ? part : { ...part, ...addCounts(fromPartText(text), part) };
           context.set(key, toPartText(context.key, sum));
         }
-        const [first] = parts;
-        if (!first || (await context.get("expiry")) !== null) return;
-        context.set("expiry", await expireAt(context, toExpiry(first.day) - (await context.date.now())));
+        const day = Math.min(...parts.map((part) => part.day));
+        if (day >= ((await context.get<number>("first")) ?? Infinity)) return;
+        await cancelExpiry(context);
+        await schedule(context, day, await context.date.now());
       },
 
       /** The conversation is deleted: its usage belongs to its user only. */
       async release(context: ObjectContext): Promise<void> {
         const keys = await partKeysOf(context);
-        const expiry = await context.get<InvocationId>("expiry");
-        if (expiry !== null) context.cancel(expiry);
+        await cancelExpiry(context);
         const [agentId, userId] = JSON.parse(context.key) as [string, string | null];
         const target = {
           service: names.usage,
@@ -70,10 +74,15 @@ export function createUsage({ sdk, names, calls }: UsageParts): VirtualObjectDef
         for (const key of keys.filter(isOver)) context.clear(key);
         const left = keys.filter((key) => !isOver(key)).map(dayOf);
         if (left.length === 0) return context.clearAll();
-        context.set("expiry", await expireAt(context, toExpiry(Math.min(...left)) - now));
+        await schedule(context, Math.min(...left), now);
       },
     },
   });
+}
+
+async function cancelExpiry(context: ObjectContext): Promise<void> {
+  const expiry = await context.get<InvocationId>("expiry");
+  if (expiry !== null) context.cancel(expiry);
 }
 
 /** The first moment at which a day is older than `usageDays`. */
