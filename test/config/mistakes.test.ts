@@ -67,7 +67,7 @@ describe("a config with a mistake gives one readable message with file and place
     [
       "an unknown key",
       `{ colour: 1 }`,
-      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, schedules, schedulesDir, server, auth, authorize, logger, backend, configureApp, onDispose",
+      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, schedules, schedulesDir, server, auth, authorize, prices, logger, backend, configureApp, onDispose",
     ],
     [
       "an unknown key under cors",
