@@ -44,7 +44,7 @@ export const prompts: string[] = [];
 
 /**
  * A model that pays as the question says: `pay 5 7 to x` is two calls with these amounts, `transfer 5 to x` a call of the other
- * tool. It answers with `Done: ` and the results of the tools since the last question.
+ * tool. It answers with `Done: ` and the sorted results of the tools since the last question.
  */
 const teller: ScriptedStep = ({ prompt }) => {
   prompts.push(JSON.stringify(prompt));
@@ -53,7 +53,7 @@ const teller: ScriptedStep = ({ prompt }) => {
   const ends = results.filter(({ type }) => type === "tool-result").map(({ output }) => output.value ?? output.type);
   const question = (prompt[since]!.content as any[]).map(({ text }) => text).join("");
   const [, toolName = "", amounts = "", to = ""] = /^(pay|transfer) ([\d ]+) to (\S+)/.exec(question) ?? [];
-  if (toolName === "" || ends.length > 0) return `Done: ${ends.join(", ")}`;
+  if (toolName === "" || ends.length > 0) return `Done: ${ends.toSorted().join(", ")}`;
   const calls = amounts.split(" ").map((amount, index) => ({
     toolName,
     input: { amount: Number(amount), to },

@@ -57,7 +57,7 @@ describeServer("approvals in messages of a client", { config: bankConfig() }, (s
     const [one, two] = approvals.map(({ approvalId }) => approvalId);
     await decide(server, one, { approved: false, reason: "No" });
     const last = await respond(server, conversationId, { [two]: true });
-    expect(textOf(last as never)).toBe("Done: paid 7, execution-denied");
+    expect(textOf(last as never)).toBe("Done: execution-denied, paid 7");
     expect(paidTo(to)).toHaveLength(1);
   });
 

@@ -83,7 +83,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig() 
     const again = await decide(server, one, { approved: false });
     expect(again).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
     const last = await decide(server, two, { approved: false });
-    expect(last).toMatchObject({ status: 200, body: { data: { text: "Done: paid 5, execution-denied" } } });
+    expect(last).toMatchObject({ status: 200, body: { data: { text: "Done: execution-denied, paid 5" } } });
     expect(paidTo(to).map(({ input }) => input.amount)).toEqual([5]);
   });
 

@@ -18,6 +18,7 @@ import {
   type StoredConversation,
 } from "../../../engine/stored-conversation.ts";
 import type { HeldPlace } from "./held-place.ts";
+import { findConversation, listCalls } from "./call-list.ts";
 import { listConversations } from "./list.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import type { PartialPage } from "./messages.ts";
@@ -112,12 +113,17 @@ export class RestateConversations implements Conversations {
     return deleted !== null;
   }
 
-  async findCall(_id: string): Promise<FoundCall | undefined> {
-    return undefined;
+  async findCall(id: string): Promise<FoundCall | undefined> {
+    const { client, names, known } = this.#parts;
+    await known;
+    const key = await findConversation(client, names, id);
+    const call = key && (await this.#read<Omit<FoundCall, "key" | "cursor"> | null>(key, "call", id));
+    return call ? { ...call, key, cursor: "" } : undefined;
   }
 
-  async listCalls(_filter: CallFilter): Promise<CallPage> {
-    return { calls: [], hasMore: false };
+  async listCalls(filter: CallFilter): Promise<CallPage> {
+    await this.#parts.known;
+    return listCalls(this.#parts.client, this.#parts.names, filter);
   }
 
   async *#follow(key: ConversationKey, turnId: string, signal: AbortSignal): AsyncGenerator<JsonText> {

@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { History, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { ChangedMessage, History, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 
@@ -9,6 +9,7 @@ import type { RestateSdk } from "../sdk.ts";
  * - line      the line of turns (`line`)
  * - size      the next number, and the count of messages
  * - info …    see `info`
+ * - call …    see `calls`
  * - m<n>      the model messages of a message
  * - u<n>      the UI message
  * - p<k>      the rows of the messages from 50k to 50k + 49
@@ -149,13 +150,19 @@ async function readBack(context: ObjectSharedContext, end: number, take: (row: R
   }
 }
 
-/** Stores messages in place of all from `until` on, and of those that the same turn stored before. Returns the count of all. */
+/** The result of a store: the count of all messages, and the ids of those that are not there any more. */
+interface Replaced {
+  readonly count: number;
+  readonly gone: readonly string[];
+}
+
+/** Stores messages in place of all from `until` on, and of those that the same turn stored before. */
 export async function replaceMessages(
   sdk: RestateSdk,
   context: ObjectContext,
   place: Place,
   messages: readonly StoredMessage[],
-): Promise<number> {
+): Promise<Replaced> {
   const { name } = place;
   const { size, own, start } = await readPlace(sdk, context, place);
   const from = start ?? size.next;
@@ -189,7 +196,29 @@ export async function replaceMessages(
   else if (own) context.clear(turnKey(name!)); // only a named turn has messages of its own
   const count = size.count - removed.length + added.length;
   context.set<Size>("size", { next, count });
-  return count;
+  const kept = new Set(messages.map(({ id }) => id));
+  return { count, gone: removed.flatMap(([, , , id]) => (id === null || kept.has(id) ? [] : [id])) };
+}
+
+/** Changes the texts of stored messages, in their places. */
+export async function changeMessages(context: ObjectContext, changed: readonly ChangedMessage[]): Promise<void> {
+  for (const { id, ui, models, count } of changed) {
+    const number = (await context.get<number[]>(idKey(id)))?.at(-1);
+    if (number === undefined) continue;
+    const key = pageKey(toPage(number));
+    const rows = (await context.get<Row[]>(key)) ?? [];
+    context.set(
+      key,
+      rows.map((row): Row => {
+        const [n, role, bytes, rowId, turn, before = 1, , at] = row;
+        if (n !== number) return row;
+        const size = models === undefined ? bytes : Buffer.byteLength(models);
+        return [n, role, size, rowId, turn, count ?? before, Buffer.byteLength(ui), at];
+      }),
+    );
+    context.set(uiKey(number), ui);
+    if (models !== undefined) context.set(modelsKey(number), models);
+  }
 }
 
 async function readPlace(sdk: RestateSdk, context: ObjectSharedContext, { name, until }: Place) {
@@ -289,7 +318,7 @@ class Pages {
 }
 
 /** Reads many keys at once. One `get` after another takes seconds for thousands of them. */
-function readAll<T>(
+export function readAll<T>(
   { RestatePromise }: RestateSdk,
   context: ObjectSharedContext,
   keys: readonly string[],

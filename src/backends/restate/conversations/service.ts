@@ -4,16 +4,19 @@ import type {
   ObjectSharedContext,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
-import type { LastTurn, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { ChangedMessage, LastTurn, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
+import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/pending-calls.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
+import { changeCalls, readCall, readCalls } from "./calls.ts";
 import { createInfo, findDeleted, readConversation, type TurnFacts } from "./info.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type StoredPlace, type SyncInput } from "./line.ts";
 import { countRun, toTurn, type LineTurn, type TurnRun } from "./line-turn.ts";
 import {
+  changeMessages,
   readHistory,
   readModels,
   readPage,
@@ -54,6 +57,14 @@ export interface StoreInput extends PlaceInput {
   readonly begins?: { readonly turn: Parameters<typeof toTurn>[0]; readonly execution?: Execution } | undefined;
   /** True if the turn ends with it. */
   readonly isLast?: boolean | undefined;
+  /** The changes of stored messages, and of calls that wait. */
+  readonly changed?: readonly ChangedMessage[] | undefined;
+  readonly decided?: readonly DecidedCall[] | undefined;
+  readonly waiting?: WaitingCalls | undefined;
+}
+export interface CallsInput extends Pick<PlaceInput, "id"> {
+  /** The ids of the calls. */
+  readonly calls: readonly string[];
 }
 export interface KeepInput extends Pick<PlaceInput, "id"> {
   readonly execution: Execution;
@@ -184,6 +195,12 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
         return head?.id === id ? readModels(sdk, context, numbers) : null;
       },
 
+      /** Null: the place does not have the turn. */
+      async calls(context: ObjectContext, { id, calls: ids }: CallsInput): Promise<readonly PendingCall[] | null> {
+        const { head } = await readLine(context);
+        return head?.id === id ? readCalls(sdk, context, ids) : null;
+      },
+
       /** Keeps the execution of a turn that is about to begin. Resolves to false if the place does not have the turn. */
       async keep(context: ObjectContext, { id, execution }: KeepInput): Promise<boolean> {
         const { head } = await readLine(context);
@@ -202,8 +219,10 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
         }
         if (number <= (head.stored ?? 0)) return {}; // sent again, or late
         if (messages) {
-          const count = await replaceMessages(sdk, context, { name: head.name, until }, messages);
+          const { count, gone } = await replaceMessages(sdk, context, { name: head.name, until }, messages);
           await info.note(context, count, facts);
+          await changeMessages(context, input.changed ?? []);
+          await changeCalls(sdk, context, { gone, decided: input.decided, waiting: input.waiting });
         }
         head.stored = number;
         if (begins) head.turn = toTurn(begins.turn);
@@ -220,6 +239,12 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
 
       find: sdk.handlers.object.shared(reading, (context: ObjectSharedContext): Promise<StoredConversation | null> =>
         readConversation(context),
+      ),
+
+      call: sdk.handlers.object.shared(
+        reading,
+        (context: ObjectSharedContext, id: string): Promise<(PendingCall & Pick<FoundCall, "origin">) | null> =>
+          readCall(sdk, context, id),
       ),
 
       /** Whether a place was dropped together with its conversation. */

@@ -20,7 +20,7 @@ import type { TurnOrders } from "./line-turn.ts";
 import { lostTurn, outageMs, watchMs, type LocalPlace } from "./local-line.ts";
 import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
 import { publishAnswer } from "./sent-answer.ts";
-import type { HistoryInput, KeepInput, ModelsInput, StoreInput } from "./service.ts";
+import type { CallsInput, HistoryInput, KeepInput, ModelsInput, StoreInput } from "./service.ts";
 
 /** A turn that is about to begin. */
 type BeginTurn = NonNullable<StoreInput["begins"]>["turn"] & { readonly execution: Execution };
@@ -101,8 +101,10 @@ export class RestateTurn implements Turn {
     return { stored, found, omitted, messages };
   }
 
-  async calls(_ids: readonly string[]): Promise<readonly PendingCall[]> {
-    return [];
+  async calls(ids: readonly string[]): Promise<readonly PendingCall[]> {
+    const calls = await this.#call<readonly PendingCall[] | null>("calls", { id: this.#parts.place.id, calls: ids });
+    if (!calls) throw await this.#toLoss();
+    return calls;
   }
 
   store(messages: readonly StoredMessage[], until?: string, options: StoreOptions = {}): Promise<void> {
@@ -115,13 +117,15 @@ export class RestateTurn implements Turn {
 
   async #store(
     { messages, until }: Pick<StoreInput, "messages" | "until">,
-    { isLast, title = "" }: StoreOptions,
+    { isLast, title = "", changed, decided, waiting }: StoreOptions,
   ): Promise<void> {
     if (messages) refuseLarge(messages);
     const { place } = this.#parts;
     const begins = this.#beginning;
     const facts = { title, now: Date.now() };
-    const input: StoreInput = { id: place.id, until, number: ++this.#stores, messages, facts, begins, isLast };
+    const number = ++this.#stores;
+    const changes = { changed, decided, waiting };
+    const input: StoreInput = { id: place.id, until, number, messages, facts, begins, isLast, ...changes };
     const news = await this.#call<LineNews | null>("store", input);
     if (!news) throw await this.#toLoss();
     this.#beginning = undefined;
@@ -136,7 +140,7 @@ export class RestateTurn implements Turn {
   }
 
   /** Calls the conversation's object, and tries again through an outage. A step of an execution is durable: it has no limit. */
-  async #call<T>(method: string, input: HistoryInput | ModelsInput | StoreInput | KeepInput): Promise<T> {
+  async #call<T>(method: string, input: HistoryInput | ModelsInput | CallsInput | StoreInput | KeepInput): Promise<T> {
     const { client, names, key, place, stop } = this.#parts;
     const until = performance.now() + (place.isNew ? outageMs : Infinity);
     for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {
