@@ -100,8 +100,6 @@ export interface AgentCall {
   readonly mayWait?: boolean | undefined;
   /** The number of agents that wait for the answer, by `agentTool`. @default 0 */
   readonly depth?: number | undefined;
-  /** True if the call can wait for approvals of its tools. @default false */
-  readonly mayWait?: boolean | undefined;
   /** The program of the turns of the agent. With it, a call with a conversation survives its client and its server. */
   readonly program?: Program | undefined;
   /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */
