@@ -14,12 +14,12 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getSystemErrorMessage } from "node:util";
 import { consola } from "consola";
-import manifest from "../../package.json" with { type: "json" };
 import { findConfig, hasConfig, isFolder } from "../config/load.ts";
 import { toPortableWord } from "../core/shell.ts";
 import { UserError } from "../core/user-error.ts";
 import { toVisible } from "../core/visible.ts";
 import { colors } from "./colors.ts";
+import { toManifest, toPackages } from "./init-manifest.ts";
 
 /** Writes the files of a new project: all of them, or none. */
 export async function init(dir: string | undefined, flags: { template?: Template }): Promise<void> {
@@ -31,7 +31,7 @@ export async function init(dir: string | undefined, flags: { template?: Template
   const root = resolve(answers.dir);
   try {
     const files = readTemplate(answers.template);
-    files.set("package.json", toManifest(basename(root)));
+    files.set("package.json", toManifest(basename(root), isWeb(answers.template)));
     // In a folder that already is a package, agentserve is added, and these files are kept.
     const isPackage = isFile(join(root, "package.json"));
     const kept = isPackage ? ofEveryPackage.filter((path) => isFile(join(root, path))) : [];
@@ -46,6 +46,7 @@ export async function init(dir: string | undefined, flags: { template?: Template
 
 const ofEveryPackage = ["package.json", "tsconfig.json", "README.md", ".gitignore"];
 
+/** The templates. After the start of the server, a user makes the first `call`, or opens the `page`. */
 const templates = {
   starter: {
     about: "an agent with a tool, a workflow that waits for approval, optional auth",
@@ -64,7 +65,12 @@ const templates = {
       '{"number":"A-1","requestedBy":"ada","items":[{"name":"lamp","price":40,"quantity":2}]}',
     ],
   },
+  "support-desk": {
+    about: "a support desk with React: sign-in, a chat with history, a refund that a manager approves",
+    page: "http://localhost:5173/desk/",
+  },
 } as const;
+const isWeb = (template: Template): boolean => "page" in templates[template];
 type Template = keyof typeof templates;
 
 interface Answers {
@@ -101,38 +107,6 @@ function readTemplate(template: Template): Map<string, string> {
     files.set(path === "_gitignore" ? ".gitignore" : path, readFileSync(file, "utf8"));
   }
   return files;
-}
-
-function toManifest(folder: string): string {
-  const { version, engines, dependencies, devDependencies } = manifest;
-  const project = {
-    name: toPackageName(folder),
-    private: true,
-    type: "module",
-    scripts: { dev: "agentserve dev", start: "agentserve start", typecheck: "tsc" },
-    dependencies: { agentserve: `^${version}`, ai: "^7.0.0", valibot: `^${dependencies.valibot}` },
-    devDependencies: {
-      "@types/node": `^${devDependencies["@types/node"]}`,
-      typescript: `^${devDependencies.typescript}`,
-    },
-    engines,
-  };
-  return `${JSON.stringify(project, null, 2)}\n`;
-}
-
-/** Returns a valid npm package name that is close to the name of the folder. */
-function toPackageName(folder: string): string {
-  const name = folder
-    .normalize("NFKD")
-    .replace(/\p{M}/gu, "") // é becomes e
-    .toLowerCase()
-    .replace(/[^a-z0-9._-]+/g, "-")
-    .replace(/^[._-]+/, "")
-    .slice(0, 200)
-    .replace(/-+$/, "");
-  // A package cannot depend on a package of the same name, and npm reserves two names.
-  const taken = ["agentserve", "valibot", "typescript", "node_modules", "favicon.ico"];
-  return taken.includes(name) ? `${name}-app` : name || "my-app";
 }
 
 /** Throws if a file would be overwritten, or written outside the folder. */
@@ -206,10 +180,18 @@ function describe(root: string, template: Template, paths: readonly string[], ke
   const folder = relative(".", root);
   const steps = [
     ...(folder === "" ? [] : [`cd ${toPortableWord(toVisible(folder))}`]),
-    kept.length > 0 ? "npm install agentserve valibot" : "npm install",
-    "npx agentserve dev",
+    ...(kept.length > 0
+      ? [`npm install ${toPackages(isWeb(template)).join(" ")}`, isWeb(template) ? "npx vite" : "npx agentserve dev"]
+      : ["npm install", isWeb(template) ? "npm run dev" : "npx agentserve dev"]),
   ];
-  const first = ["npx agentserve call", ...templates[template].call.map(toPortableWord)].join(" ");
+  const chosen = templates[template];
+  const [first, command] =
+    "page" in chosen
+      ? ["Then open the page:", chosen.page]
+      : [
+          "Then, in a second terminal, make a first call:",
+          `npx agentserve call ${chosen.call.map(toPortableWord).join(" ")}`,
+        ];
   const lines = [
     `${colors.green("agentserve")} init  ${colors.cyan(toVisible(root))}  ${colors.dim(`template ${template}`)}`,
     ...paths.map((path) => colors.dim(`  ${path}`)),
@@ -218,8 +200,8 @@ function describe(root: string, template: Template, paths: readonly string[], ke
     "Next:",
     ...steps.map((step) => `  ${colors.cyan(step)}`),
     "",
-    "Then, in a second terminal, make a first call:",
-    `  ${colors.cyan(first)}`,
+    first,
+    `  ${colors.cyan(command)}`,
   ];
   return `${lines.join("\n")}\n`;
 }

@@ -70,7 +70,13 @@ export async function main(argv: string[]): Promise<void> {
     .description("create a new project")
     .argument("[dir]", "the folder to create it in (default: the current folder)")
     .addOption(
-      new Option("--template <name>", "the template to use").choices(["starter", "minimal", "pipeline", "webhook"]),
+      new Option("--template <name>", "the template to use").choices([
+        "starter",
+        "minimal",
+        "pipeline",
+        "webhook",
+        "support-desk",
+      ]),
     )
     .addHelpText("after", initExamples)
     .action(async (dir, options) => {

@@ -91,12 +91,45 @@ Then, in a second terminal, make a first call:
     ]);
   });
 
+  it("writes a package.json with Vite for the support desk, and names its page", async () => {
+    const folder = createProject({});
+    const { code, stdout } = await init(["desk", "--template", "support-desk"], folder);
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringContaining(`
+Next:
+  cd desk
+  npm install
+  npm run dev
+
+Then open the page:
+  http://localhost:5173/desk/
+`),
+    ]);
+    const { dependencies, devDependencies, ...rest } = JSON.parse(read(folder, "desk/package.json"));
+    expect(rest).toMatchObject({
+      scripts: { dev: "vite", build: "vite build", start: "agentserve start" },
+      overrides: { ai: "$ai" },
+    });
+    expect(Object.keys(dependencies)).toEqual(["agentserve", "ai", "valibot", "@ai-sdk/react", "react", "react-dom"]);
+    expect(devDependencies["vite"]).toBe(`^${manifest.devDependencies["vite"]}`);
+    expect(read(folder, "desk/.gitignore")).toContain("\ndist\n"); // the built page
+  });
+
+  it("names all packages of the support desk, in a folder that has a package.json", async () => {
+    const { stdout } = await init(["--template", "support-desk"], createProject({ "package.json": "{}" }));
+    expect(stdout).toContain(
+      "  npm install agentserve valibot ai @ai-sdk/react react react-dom @types/react @types/react-dom vite\n  npx vite\n",
+    );
+  });
+
   it.each([
     ["Café Zürich", "cafe-zurich"],
     ["@acme+shop", "acme-shop"],
     [".hidden_App", "hidden_app"],
     ["日本", "my-app"],
     ["agentserve", "agentserve-app"],
+    ["vite", "vite-app"],
     ["x".repeat(250), "x".repeat(200)],
     ['a"b\nc', "a-b-c"],
   ])("makes of %j a name that npm takes", async (dir, name) => {
@@ -135,7 +168,7 @@ Then, in a second terminal, make a first call:
     const { code, stderr } = await init(["--template", "full"], folder);
     expect([code, stderr, filesOf(folder)]).toEqual([
       2,
-      expect.stringContaining("starter, minimal, pipeline, webhook"),
+      expect.stringContaining("starter, minimal, pipeline, webhook, support-desk"),
       [],
     ]);
   });

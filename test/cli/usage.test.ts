@@ -29,7 +29,7 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
     [
       "a choice that is none",
       ["init", "--template", "startr"],
-      /'startr' is invalid.*starter, minimal, pipeline, webhook/,
+      /'startr' is invalid.*starter, minimal, pipeline, webhook, support-desk/,
       "agentserve init --help",
     ],
     ["an empty command", [""], /unknown command ''/, "agentserve --help"],

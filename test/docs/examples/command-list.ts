@@ -14,7 +14,7 @@ export async function runCommandList(block: Block): Promise<void> {
     const text = await help(name!);
     if (argument) expect(text).toContain(argument.trim());
     for (const [flag] of said!.matchAll(/--[\w-]+/g)) expect(text, `${name} ${flag}`).toContain(`${flag} `);
-    for (const [, , choices] of said!.matchAll(/(--[\w-]+) (\w+(?: \| \w+)+)/g)) {
+    for (const [, , choices] of said!.matchAll(/(--[\w-]+) ([\w-]+(?: \| [\w-]+)+)/g)) {
       expect(text.replace(/\s+/g, " ")).toContain(
         `(choices: ${choices!
           .split(" | ")

@@ -1,0 +1,34 @@
+import { defineConfig, jwtAuth, type Authorize } from "agentserve";
+import { addSignIn, secret } from "./demo/users.ts";
+import { addPage } from "./web/serve.ts";
+
+/** Decides who may do what, by the role in the token. */
+const authorize: Authorize = ({ action, user, approval }) => {
+  switch (action) {
+    case "agent.call":
+    case "conversation.read":
+    case "conversation.delete":
+      return user !== undefined; // of conversations, each user finds only their own
+    case "approval.decide":
+      return user?.role === "manager" && !approval?.isOwn; // a manager decides about the refunds of others
+    default:
+      return false; // also for the actions of later versions
+  }
+};
+
+/** The routes that need no token: the page, and the sign-in of the demo. */
+const publicRoutes = ["GET /desk/*", "POST /sign-in"];
+
+// Every agent exported by a file in agents/ is served.
+export default defineConfig({
+  server: { cors: { origin: [] } }, // the page has the same origin, and no other page may call this server
+
+  // For the users of your identity provider: oidcAuth({ issuer, audience, defaultPrivate: true, publicRoutes })
+  auth: jwtAuth({ secret, defaultPrivate: true, publicRoutes }),
+  authorize,
+
+  configureApp(app) {
+    addPage(app);
+    addSignIn(app);
+  },
+});
