@@ -43,6 +43,27 @@ it("goes from npm pack over npx agentserve init to the first answers of every te
   }
 }, 300_000);
 
+it.runIf(process.env["TEST_SIZE"] === "full")(
+  "installs the support desk with one copy of ai, checks its types and builds its page",
+  async () => {
+    const empty = join(folder, "desk");
+    mkdirSync(empty);
+    const tarball = pack(empty);
+    install(empty, tarball);
+    npx(["agentserve", "init", "app", "--template", "support-desk"], empty);
+    const app = join(empty, "app");
+    npm(["pkg", "set", `dependencies.agentserve=file:${tarball}`], app);
+    await stage("support-desk: npm install", () => install(app));
+    const { dependencies } = JSON.parse(npm(["ls", "ai", "--json"], app));
+    expect(existsSync(join(app, "node_modules/@ai-sdk/react/node_modules"))).toBe(false);
+    expect(dependencies["@ai-sdk/react"].dependencies.ai.version).toBe(dependencies.ai.version);
+    npm(["run", "typecheck"], app);
+    npm(["run", "build"], app);
+    expect(existsSync(join(app, "web/dist/index.html"))).toBe(true);
+  },
+  300_000,
+);
+
 it("packs every file of a template, and nothing that serving it where it stands leaves behind", () => {
   const copy = join(folder, "copy");
   for (const part of ["package.json", "templates"]) cpSync(part, join(copy, part), { recursive: true });
