@@ -45,8 +45,8 @@ export type ToolEnd = { readonly output: unknown } | { readonly error: string; r
  * C1. A turn that a crash has interrupted is repeated from its beginning, by the loop of the AI SDK. Model call k returns
  *     record k, a tool call its own record: nothing that is recorded runs again.
  * C2. A model call is recorded when its stream has finished. Its tools start only when the record is durable.
- * C3. What a turn begins with is recorded together with its first call: until then a repetition may begin in another way.
- *     A first call without a beginning does not count: a crash came between the two writes.
+ * C3. What a turn begins with is recorded together with its first call: until then a repetition may begin in another way. If
+ *     a tool was approved, that is the call of the tool. A first model call without a beginning does not count: a crash came between the two writes.
  * C4. A failure of the model is not recorded: the turn ends with it, or the SDK asks again.
  * C5. A record is of no use if its tool no longer exists, or has another output schema: the turn ends with an error.
  * C6. A stop is a record as well, durable before it is answered. A turn that is repeated after it returns its records, and ends
@@ -220,7 +220,8 @@ export class RecordedCalls {
 
   async #replayTool(tool: string, end: ToolEnd): Promise<unknown> {
     const { before, now } = this.#toolSignatures(tool);
-    if (before?.[1] !== now?.[1]) this.#fail(toChanged(`tool ${tool} has another outputSchema`));
+    // A tool that was approved runs before the first model call. A crash may have come between its record and the beginning.
+    if (this.found && before?.[1] !== now?.[1]) this.#fail(toChanged(`tool ${tool} has another outputSchema`));
     if ("error" in end) throw Object.assign(new Error(end.error), { name: end.name });
     return end.output;
   }
@@ -232,7 +233,7 @@ export class RecordedCalls {
 
   async #saveTool(name: string, tool: string, end: ToolEnd): Promise<void> {
     try {
-      await this.#write(name, end, `The result of tool ${tool}`);
+      await Promise.all([this.#saveStart(), this.#write(name, end, `The result of tool ${tool}`)]);
     } catch (error) {
       this.#fail(error);
     }

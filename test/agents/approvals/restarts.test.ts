@@ -83,6 +83,30 @@ it("continues a turn that a decision has begun, with the same key and approver",
   expect((await second.server.get("/approvals?userId=ada")).body.data.items).toEqual([]);
 });
 
+it("does not run an approved tool again whose result is recorded", async () => {
+  const file = newFile();
+  const gates = createGates();
+  let ran = 0;
+  const run = () => `paid ${++ran}`;
+  const never: ScriptedStep = async () => {
+    await gates.pass("model");
+    return "Never said.";
+  };
+  const first = await live(file, [call, never], run);
+  const { body } = await first.server.post("/agents/a/text", { input: "Pay", options });
+  const [{ approvalId }] = body.data.approvals;
+  const init = { headers: { prefer: "respond-async" } };
+  await first.server.post(`/approvals/${approvalId}?userId=ada`, { approved: true }, init);
+  await gates.reached("model");
+  await first.close();
+  const second = await live(file, ["Done."], run);
+  const parts = async (): Promise<any[]> =>
+    (await second.server.get("/agents/a/conversations/c?userId=ada")).body.data.messages.at(-1).parts;
+  await eventually(async () => expect((await parts()).at(-1)).toMatchObject({ text: "Done." }));
+  expect((await parts()).find(({ type }) => type === "tool-pay")).toMatchObject({ output: "paid 1" });
+  expect(ran).toBe(1);
+});
+
 it("asks needsApproval once, and gives one id, in a turn that is interrupted before it waits", async () => {
   const file = newFile();
   const gates = createGates();
