@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, it, onTestFinished } from "vitest";
+import { patienceMs } from "../../harness/patience.ts";
 import { bySize } from "../../harness/size.ts";
 import { Lives } from "../agents/lives.ts";
 import { readLog } from "../agents/log.ts";
@@ -31,9 +32,11 @@ it(
     const read = async (turn: string): Promise<any[]> =>
       (await lives.ask(`/agents/worker/conversations/${turn}`))!.body.data.messages;
     async function until(turn: string, holds: (answer: any) => boolean): Promise<any> {
+      const last = performance.now() + patienceMs;
       for (;;) {
         const messages = await read(turn);
         if (messages[1] && holds(messages[1])) return messages[1];
+        if (performance.now() > last) throw new Error(`${turn} does not continue: ${JSON.stringify(messages)}`);
         await lives.within("a moment", sleep(10));
       }
     }

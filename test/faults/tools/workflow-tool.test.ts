@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, it, onTestFinished } from "vitest";
+import { patienceMs } from "../../harness/patience.ts";
 import { bySize } from "../../harness/size.ts";
 import { Lives } from "../agents/lives.ts";
 import { readLog } from "../agents/log.ts";
@@ -45,7 +46,9 @@ it(
     await lives.start();
     for (const turn of turns) {
       let messages: any[] = [];
+      const last = performance.now() + patienceMs;
       while (messages.length < 2) {
+        if (performance.now() > last) throw new Error(`${turn} does not end: ${JSON.stringify(log().slice(-8))}`);
         const reply = await lives.ask(`/agents/worker/conversations/${turn}`);
         messages = reply!.body.data.messages;
         await lives.within("a moment", sleep(10));
