@@ -200,7 +200,7 @@ export function createAgents(given: AgentsOptions): Agents {
     logger,
     readEnd: given.targets.read,
     continueWith: (call, ended) => turns.continueWith(call, ended),
-    onDropped: (executionId) => turns.drop(executionId),
+    onDropped: (executionId) => turns.expected.drop(executionId),
   });
   const outside: ToolOutside = { ...given.targets, ask: createToolAsk(given.targets, streamParts) };
   async function generateAnswer(call: AgentCall): Promise<Answer> {

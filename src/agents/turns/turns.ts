@@ -1,4 +1,4 @@
-import type { ModelMessage, UIMessageChunk } from "ai";
+import type { UIMessageChunk } from "ai";
 import { busy, clientLeft, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Engine } from "../../engine/backend.ts";
@@ -13,7 +13,6 @@ import {
   type CallOrigin,
   type CallParts,
   type HeldTurn,
-  type PendingExecution,
   type Question,
   type StreamPart,
 } from "../call/call.ts";
@@ -22,12 +21,13 @@ import type { WaitingAnswer } from "../call/turn-parts.ts";
 import { toChat } from "../answers/chat.ts";
 import type { AgentDefinition } from "../define.ts";
 import { readMessages } from "../messages/read-messages.ts";
+import { toResultParts } from "../messages/result-parts.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { ExecutionEnd, ToolTargets } from "../tools/outside.ts";
-import { SuspendedCall } from "../tools/suspended-call.ts";
 import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
+import { ExpectedTurns } from "./resumed-calls.ts";
 import { finishStopped, keepResults } from "./stopped-turn.ts";
 import { attachElsewhere, refuseOther, stopElsewhere, type StopResult } from "./elsewhere.ts";
 import { fromExecution, toExecution, type TurnCall } from "./stored-turn.ts";
@@ -67,17 +67,6 @@ interface StoredDecisions {
   readonly operation: Operation;
   readonly opened: HeldTurn;
   readonly waiting: WaitingAnswer;
-  /** The reader that waits. */
-  readonly signal: AbortSignal;
-}
-
-/** Executions that a client has resumed. */
-interface ResumedCalls {
-  /** Waits until each of them has ended or is suspended. Returns those that are suspended. */
-  settled(signal: AbortSignal): Promise<readonly PendingExecution[]>;
-  /** Waits for the turn that continues the answer. Undefined if nothing was resumed. */
-  readonly next: ((signal: AbortSignal) => Promise<LiveTurn>) | undefined;
-  close(): void;
 }
 
 /**
@@ -95,8 +84,8 @@ export class Turns {
   readonly #ended: EndedTurns;
   /** The turns without a reader that are about to begin. */
   readonly #beginning = new Set<{ readonly userId: string | undefined }>();
-  /** The requests that wait for the turn that continues an answer, by the execution that it waits for. */
-  readonly #expected = new Map<string, PromiseWithResolvers<LiveTurn>>();
+  /** The requests that wait for the end of an execution. */
+  readonly expected: ExpectedTurns = new ExpectedTurns();
   #isClosing = false;
 
   constructor(parts: TurnsParts) {
@@ -140,14 +129,7 @@ export class Turns {
       call.signal.removeEventListener("abort", leave); // from here on, the turn has a reader that may leave
       if (opened.waiting) {
         this.#beginning.delete(beginning);
-        return await this.#storeDecisions({
-          id,
-          call,
-          operation,
-          opened,
-          waiting: opened.waiting,
-          signal: call.signal,
-        });
+        return await this.#storeDecisions({ id, call, operation, opened, waiting: opened.waiting });
       }
       const { options = {}, callContext, agent } = call;
       const turn = this.#add(id, agent, callContext, opened);
@@ -182,15 +164,13 @@ export class Turns {
   }
 
   /** Stores decisions after which the message still waits. Returns a turn that has ended: nothing runs. */
-  async #storeDecisions({ id, call, operation, opened, waiting, signal }: StoredDecisions): Promise<LiveTurn> {
+  async #storeDecisions({ id, call, operation, opened, waiting }: StoredDecisions): Promise<LiveTurn> {
     const { agent, callContext } = call;
-    const resumed = await this.#resume(operation, waiting);
+    const resumed = await this.expected.resume(operation, waiting);
     try {
       await opened.storeQuestion?.();
       await opened.close();
-      const leaving = AbortSignal.any([signal, operation.signal]);
-      const suspensions = await resumed.settled(leaving);
-      const next = suspensions.length === 0 ? await resumed.next?.(leaving) : undefined;
+      const { suspensions, next } = await resumed.settled(AbortSignal.any([call.signal, operation.signal]));
       if (next) {
         this.#parts.end(operation);
         return next;
@@ -204,30 +184,6 @@ export class Turns {
       return turn;
     } finally {
       resumed.close();
-    }
-  }
-
-  /** Resumes the executions that calls of a message wait for, with the data that the client sent. */
-  async #resume({ outside, callContext }: Operation, { resumes = [] }: WaitingAnswer): Promise<ResumedCalls> {
-    const next = Promise.withResolvers<LiveTurn>();
-    next.promise.catch(() => {}); // nothing waits for it if an execution is suspended again
-    const ids = resumes.map(({ executionId }) => executionId);
-    for (const id of ids) this.#expected.set(id, next);
-    const close = (): void => ids.forEach((id) => this.#expected.delete(id));
-    try {
-      const resumed: Awaited<ReturnType<ToolTargets["resume"]>>[] = [];
-      for (const { executionId, data } of resumes) resumed.push(await outside.resume(executionId, data, callContext));
-      return {
-        close,
-        async settled(signal) {
-          const ends = await Promise.all(resumed.map((one) => one.settled(signal)));
-          return ends.flatMap((end) => (end instanceof SuspendedCall ? [{ ...end, toolCallId: "" }] : []));
-        },
-        next: ids.length > 0 ? (signal) => unlessLeft(next.promise, signal) : undefined,
-      };
-    } catch (error) {
-      close();
-      throw error;
     }
   }
 
@@ -248,11 +204,7 @@ export class Turns {
       },
       true,
     );
-    this.#expected.get(id)?.resolve(turn);
-  }
-  /** No call waits for an execution any more: the user has continued without it. */
-  drop(executionId: string): void {
-    this.#expected.get(executionId)?.reject(new ServeError(409, "The conversation has continued", { retry: false }));
+    this.expected.begin(id, turn);
   }
 
   #add(...turn: Parameters<typeof createLive>): LiveTurn {
@@ -426,26 +378,3 @@ const toKey = ({ agentId, userId, conversationId }: ConversationKey): string =>
 
 /** The refusal of a turn that would run without a reader. */
 const tooManyDetached = (): ServeError => busy("Too many turns run without a reader", 5);
-
-/** Settles like a promise, unless the reader leaves before. */
-function unlessLeft<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) reject(clientLeft());
-    signal.addEventListener("abort", () => reject(clientLeft()), { once: true });
-    promise.then(resolve, reject);
-  });
-}
-
-/** Returns the parts of a stream that show results of calls of an earlier turn. */
-function toResultParts(results: readonly ModelMessage[] = []): object[] {
-  return results.flatMap(({ role, content }) => {
-    if (role !== "tool") return [];
-    return content.flatMap((part): object[] => {
-      if (part.type !== "tool-result") return [];
-      const { toolCallId, toolName, output } = part;
-      const value = "value" in output ? output.value : undefined;
-      if (output.type === "error-text") return [{ type: "tool-error", toolCallId, toolName, error: value }];
-      return [{ type: "tool-result", toolCallId, toolName, output: value }];
-    });
-  });
-}
