@@ -4,6 +4,7 @@ import { defineAgent, defineTool, embedded } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
 import { expect, it, onTestFinished } from "vitest";
+import { DatabaseSync } from "node:sqlite";
 import { createGates } from "../../harness/gates.ts";
 import { startServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
@@ -81,6 +82,25 @@ it("continues a turn that a decision has begun, with the same key and approver",
   expect(ran).toHaveLength(2);
   expect(ran[1]).toEqual(ran[0]);
   expect((await second.server.get("/approvals?userId=ada")).body.data.items).toEqual([]);
+});
+
+it("leaves nothing in the file when its conversation is deleted", async () => {
+  const file = newFile();
+  const { server, close } = await live(file, [call, "Done.", call], () => "paid");
+  const ask = async () => (await server.post("/agents/a/text", { input: "Pay", options })).body.data.approvals[0];
+  const { approvalId } = await ask();
+  await server.post(`/approvals/${approvalId}?userId=ada`, { approved: true });
+  await ask();
+  const count = (): number => {
+    const db = new DatabaseSync(file, { readOnly: true });
+    const [row] = db.prepare("select count(*) as count from pending_calls").all();
+    db.close();
+    return Number(row!["count"]);
+  };
+  expect(count()).toBe(2);
+  expect((await server.send("/agents/a/conversations/c?userId=ada", { method: "DELETE" })).status).toBe(200);
+  expect(count()).toBe(0);
+  await close();
 });
 
 it("does not run an approved tool again whose result is recorded", async () => {

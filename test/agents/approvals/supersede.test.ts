@@ -61,6 +61,16 @@ describeServer(
       expect(paidTo(to)).toEqual([]);
     });
 
+    it("is not found after its message was edited, also if it was decided: 404", async () => {
+      const { id, conversationId } = await request(server);
+      expect((await decide(server, id)).status).toBe(200);
+      expect((await decide(server, id)).status).toBe(409);
+      const [question] = await read(server, "bank", conversationId);
+      const edited = { ...question!, parts: [{ type: "text", text: "hello" }] };
+      await server.post("/agents/bank/chat", { id: conversationId, messages: [edited] });
+      expect((await decide(server, id)).status).toBe(404);
+    });
+
     it.each(["regenerated", "edited"])("is not found after its message was %s: 404", async (how) => {
       const { to, id, conversationId } = await request(server);
       const [question, answer] = await read(server, "bank", conversationId);
