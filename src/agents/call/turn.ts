@@ -14,7 +14,7 @@ import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { continueMessage, supersede } from "./continue-message.ts";
 import { answerDraft, toDrafts, toStored, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
-import { partsOf, toPrompt, type ClientMessage } from "./messages.ts";
+import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
 import { toPendingCalls, type OpenApproval } from "./pending-calls.ts";
 import type { Fresh, Row, Sized, TurnInput, TurnStore, WaitingAnswer } from "./turn-parts.ts";
 
@@ -198,7 +198,7 @@ async function toFresh(store: TurnStore, history: History, rows: readonly Row[],
     refuseApprovals(messages.flatMap(({ models }) => models));
     const all = messages.flatMap((sent) => sent.models.map((message) => ({ sent, message })));
     const kept = new Set(toWindow(all, ({ message }) => message).map(({ sent }) => sent));
-    return toNew(messages.filter((sent) => kept.has(sent)));
+    return toNew(withoutRequests(messages.filter((sent) => kept.has(sent))));
   }
   if (last?.role !== "user") return continueMessage(store, rows, input);
   const stored = rows.at(-1);
@@ -216,6 +216,25 @@ function refuseApprovals(messages: readonly ModelMessage[]): void {
   if (types.includes("tool-approval-response")) {
     throw invalid("input", "a tool can be approved only in a stored conversation");
   }
+}
+
+/**
+ * Removes the requests for approvals of a client's own history, and the calls that wait for them. Stored, they could be approved
+ * later, and a tool would run with an input that no model has asked for.
+ */
+function withoutRequests(messages: readonly ClientMessage[]): ClientMessage[] {
+  const { approvals } = openCalls(messages.flatMap(({ models }) => models));
+  const waiting = new Set(approvals.values());
+  const isLeft = ({ type, toolCallId = "" }: { type: string; toolCallId?: string }): boolean =>
+    type !== "tool-approval-request" && !(type === "tool-call" && waiting.has(toolCallId));
+  return messages.map((message) => {
+    const models = message.models.flatMap((model): ModelMessage[] => {
+      if (partsOf(model).every(isLeft)) return [model];
+      const content = partsOf(model).filter(isLeft);
+      return content.length > 0 ? [{ ...model, content } as ModelMessage] : [];
+    });
+    return { ...message, models };
+  });
 }
 
 function toWindow<T>(all: readonly T[], toMessage: (one: T) => ModelMessage): readonly T[] {
