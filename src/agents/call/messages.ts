@@ -191,7 +191,10 @@ export function openCalls(messages: readonly ModelMessage[]): OpenCalls {
   for (const part of messages.flatMap(partsOf)) {
     if (part.type === "tool-call" && !part.providerExecuted) calls.set(part.toolCallId!, part.toolName!);
     if (part.type === "tool-approval-request") approvals.set(part.approvalId!, part.toolCallId!);
-    if (part.type === "tool-result") calls.delete(part.toolCallId!);
+    if (part.type !== "tool-result") continue;
+    calls.delete(part.toolCallId!);
+    // Some providers use an id again: an approval is of one call, and counts for no later one.
+    for (const [id, call] of approvals) if (call === part.toolCallId) approvals.delete(id);
   }
   for (const [id, call] of approvals) if (!calls.has(call)) approvals.delete(id);
   return { calls, approvals };
