@@ -18,15 +18,16 @@ export interface ResumedCalls {
 
 /** The requests that wait for the turn that continues an answer, by the execution that the answer waits for. */
 export class ExpectedTurns {
-  readonly #expected = new Map<string, PromiseWithResolvers<LiveTurn>>();
+  /** Several may wait for one execution: a request whose resume is refused leaves the others waiting. */
+  readonly #expected = new Map<string, Set<PromiseWithResolvers<LiveTurn>>>();
 
   /** Resumes the executions that calls of a message wait for, with the data that the client sent. */
   async resume({ outside, callContext }: Operation, { resumes = [] }: WaitingAnswer): Promise<ResumedCalls> {
     const next = Promise.withResolvers<LiveTurn>();
     next.promise.catch(() => {}); // nothing waits for it if an execution is suspended again
     const ids = resumes.map(({ executionId }) => executionId);
-    for (const id of ids) this.#expected.set(id, next);
-    const close = (): void => ids.forEach((id) => this.#expected.delete(id));
+    for (const id of ids) this.#expected.set(id, (this.#expected.get(id) ?? new Set()).add(next));
+    const close = (): void => ids.forEach((id) => this.#remove(id, next));
     try {
       const resumed: Awaited<ReturnType<ToolTargets["resume"]>>[] = [];
       for (const { executionId, data } of resumes) resumed.push(await outside.resume(executionId, data, callContext));
@@ -47,12 +48,19 @@ export class ExpectedTurns {
 
   /** The turn that continues the answer has begun. */
   begin(executionId: string, turn: LiveTurn): void {
-    this.#expected.get(executionId)?.resolve(turn);
+    for (const next of this.#expected.get(executionId) ?? []) next.resolve(turn);
   }
 
   /** No call waits for the execution any more: the user has continued without it. */
   drop(executionId: string): void {
-    this.#expected.get(executionId)?.reject(new ServeError(409, "The conversation has continued", { retry: false }));
+    const error = new ServeError(409, "The conversation has continued", { retry: false });
+    for (const next of this.#expected.get(executionId) ?? []) next.reject(error);
+  }
+
+  #remove(executionId: string, next: PromiseWithResolvers<LiveTurn>): void {
+    const waiting = this.#expected.get(executionId);
+    waiting?.delete(next);
+    if (waiting?.size === 0) this.#expected.delete(executionId);
   }
 }
 

@@ -1,0 +1,55 @@
+// A refused request that takes the place of one that waits for the same execution makes the test of this file fail.
+import { defineAgent, defineWorkflow, workflowTool } from "agentserve";
+import * as v from "valibot";
+import { expect, it } from "vitest";
+import { describeServer } from "../../harness/server.ts";
+import { within } from "../../harness/waiting.ts";
+import { openReader, stored, unique } from "../turns/turn-server.ts";
+import { directedModel, toCalls } from "./directed-model.ts";
+
+let release = (): void => {};
+let begun = Promise.withResolvers<void>();
+const pay = defineWorkflow({
+  id: "pay",
+  input: v.object({ amount: v.number() }),
+  resumeSchema: v.object({ approved: v.boolean() }),
+})
+  .andThen({
+    id: "approve",
+    execute: ({ data, resumeData, suspend }) => (resumeData ? data : suspend("Pay?")),
+  })
+  .andThen({
+    id: "slow",
+    async execute({ data }) {
+      begun.resolve();
+      await new Promise<void>((resolve) => (release = resolve));
+      return data;
+    },
+  });
+const agent = defineAgent({
+  id: "a",
+  instructions: "x",
+  model: directedModel(),
+  tools: { pay: workflowTool(pay) },
+  maxRetries: 0,
+});
+
+describeServer("a suspended execution", { config: { agents: [agent], workflows: [pay] } }, (server) => {
+  it("answers the first tool result, although a second one was refused meanwhile", async () => {
+    begun = Promise.withResolvers();
+    const id = unique("c");
+    const options = { conversationId: id };
+    await server.post("/agents/a/text", { input: toCalls(["pay", { amount: 8 }]), options });
+    const [, message] = await stored(server, "a", id, 2);
+    const parts = message!.parts.map((part: any) =>
+      part.type === "tool-pay" ? { ...part, state: "output-available", output: { approved: true } } : part,
+    );
+    const send = () => openReader(server, "/agents/a/chat", { messages: [{ ...message, parts }], options });
+    const first = send();
+    await begun.promise;
+    expect((await send()).status).toBe(404); // it is not suspended
+    release();
+    const events = await within(first.then((reader) => reader.rest()));
+    expect(events.map(({ delta }) => delta ?? "").join("")).toBe(JSON.stringify([{ amount: 8 }]));
+  });
+});
