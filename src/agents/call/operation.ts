@@ -88,6 +88,8 @@ export class Operation {
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
   readonly #modelCalls: ModelCall[] = [];
+  /** The number of model calls when each id of a tool call was first used. */
+  readonly #toolCalls = new Map<string, number>();
   readonly #scope = currentScope();
   readonly #controller = new AbortController();
   readonly #sdkController = new AbortController();
@@ -146,8 +148,13 @@ export class Operation {
     };
   }
 
+  /** Some providers use the id of a tool call again, in the answer to a later model call: that call has another key. */
   toIdempotencyKey(toolCallId: string): string {
-    return this.records?.toIdempotencyKey(toolCallId) ?? `${this.context.operationId}/${toolCallId}`;
+    if (this.records) return this.records.toIdempotencyKey(toolCallId);
+    const { length: current } = this.#modelCalls;
+    const first = this.#toolCalls.get(toolCallId) ?? current;
+    this.#toolCalls.set(toolCallId, first);
+    return `${this.context.operationId}/${toolCallId}${first === current ? "" : `#${current}`}`;
   }
 
   /** The outcome of a call that was decided before this turn. Those that the model makes in it may have the same id. */
