@@ -4,6 +4,7 @@ import type { ExecutionEnd, ToolStart, ToolTargets } from "../agents/tools/outsi
 import { SuspendedCall } from "../agents/tools/suspended-call.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { admit, forbidden } from "../core/authorizer.ts";
+import type { CallContext, Caller } from "../core/caller.ts";
 import { notFound } from "../core/error.ts";
 import { fromJsonText } from "../core/json.ts";
 import type { Engine } from "../engine/backend.ts";
@@ -13,7 +14,7 @@ import { beginOnce } from "../workflows/children.ts";
 import { findWorkflow } from "../workflows/find.ts";
 import { untilDone } from "../workflows/handle.ts";
 import { toError, toResult, type ShowErrors } from "../workflows/results.ts";
-import { resume } from "../workflows/resume.ts";
+import { checkResume, resume } from "../workflows/resume.ts";
 import { actingFor } from "./runtime.ts";
 
 export interface ToolTargetsParts {
@@ -21,6 +22,13 @@ export interface ToolTargetsParts {
   /** Returns the version of the config that is served now. */
   readonly snapshot: () => Snapshot;
   readonly showErrors: ShowErrors;
+}
+
+/** An execution that a call may resume. */
+interface Resumable {
+  readonly workflow: ReturnType<typeof findWorkflow>;
+  readonly state: ExecutionState;
+  readonly caller: Caller | undefined;
 }
 
 /** Creates the means of tools to start workflows and to ask agents, for the user of the call. */
@@ -52,23 +60,33 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
       const end = state.status === "running" ? undefined : toEnd(state, showErrors);
       return end instanceof SuspendedCall ? undefined : end;
     },
-    async resume(id, resumeData, call) {
-      const version = snapshot();
-      const release = version.hold("request");
-      try {
-        const identity = actingFor(call);
-        const state = await engine.state(id);
-        const request = { action: "execution.resume", identity, snapshot: version } as const;
-        if (!state || !(await mayAct(request, state))) throw notFound(`Execution ${id} not found`);
-        await checkStep(request, state);
-        const workflow = findWorkflow(version, state.execution.workflowId);
-        const { epoch } = await resume(engine, workflow, state, { resumeData }, identity.caller);
+    checkResume: (id, resumeData, call) =>
+      withSuspended(id, call, async ({ workflow, state }) => {
+        await checkResume(engine, workflow, state, { resumeData });
+      }),
+    resume: (id, resumeData, call) =>
+      withSuspended(id, call, async ({ workflow, state, caller }) => {
+        const { epoch } = await resume(engine, workflow, state, { resumeData }, caller);
         return { settled: async (signal) => toEnd(await engine.settled(id, epoch, signal), showErrors) };
-      } finally {
-        release();
-      }
-    },
+      }),
   };
+
+  /** Works with an execution that the user of a call may resume. */
+  async function withSuspended<T>(id: string, call: CallContext, work: (found: Resumable) => Promise<T>): Promise<T> {
+    const version = snapshot();
+    const release = version.hold("request");
+    try {
+      const identity = actingFor(call);
+      const state = await engine.state(id);
+      const request = { action: "execution.resume", identity, snapshot: version } as const;
+      if (!state || !(await mayAct(request, state))) throw notFound(`Execution ${id} not found`);
+      await checkStep(request, state);
+      const workflow = findWorkflow(version, state.execution.workflowId);
+      return await work({ workflow, state, caller: identity.caller });
+    } finally {
+      release();
+    }
+  }
 
   async function begin({ workflowId, input, call, step }: ToolStart, id: string): Promise<void> {
     const version = snapshot();

@@ -28,13 +28,10 @@ export async function resume(
   asked: AskedResume,
   by?: Caller,
 ): Promise<ExecutionState> {
-  const { execution, last, epoch } = state;
+  const { execution, epoch } = state;
   const { id } = execution;
   const { definition } = runnable;
-  if (state.status !== "suspended" || last?.to !== "suspended") throw notSuspended(state);
-  await checkCode(engine, runnable, execution);
-  const branch = await findBranch(engine, definition, state, asked.stepId);
-  const data = await checkData(definition, last, branch, asked);
+  const { branch, data } = await checkResume(engine, runnable, state, asked);
   const how = { stepId: branch?.stepId ?? asked.stepId, branch: branch?.key, by, trace: currentSpan(), data };
   const resumed = await engine.resume(id, epoch, how, runnable);
   if (resumed) return resumed;
@@ -43,6 +40,21 @@ export async function resume(
   const hidden = branch && now.epoch !== epoch && (await findHidden(engine, definition, now, branch.stepId));
   if (!hidden || hidden.key !== branch.key) throw notSuspended(now);
   return resume(engine, runnable, now, { ...asked, stepId: branch.stepId }, by);
+}
+
+/** Checks whether a suspended execution can be resumed, and with which data. Rejects with the error of the resume if it cannot. */
+export async function checkResume(
+  engine: Engine,
+  runnable: Runnable,
+  state: ExecutionState,
+  asked: AskedResume,
+): Promise<{ readonly branch: WaitingBranch | undefined; readonly data: JsonText | undefined }> {
+  const { execution, last } = state;
+  const { definition } = runnable;
+  if (state.status !== "suspended" || last?.to !== "suspended") throw notSuspended(state);
+  await checkCode(engine, runnable, execution);
+  const branch = await findBranch(engine, definition, state, asked.stepId);
+  return { branch, data: await checkData(definition, last, branch, asked) };
 }
 
 /** The 404 of an execution that cannot be resumed now. One with several branches may be suspended again soon. */

@@ -16,6 +16,8 @@ export interface ToolTargets {
   run(start: ToolStart): Promise<ExecutionEnd | SuspendedCall>;
   /** Returns the end of an execution. Undefined if it has not ended. */
   read(executionId: string): Promise<ExecutionEnd | undefined>;
+  /** Rejects if `resume` would, and changes nothing. */
+  checkResume(executionId: string, data: unknown, call: CallContext): Promise<void>;
   /** Resumes the execution of a tool call, for the user of the call. Rejects if the data is wrong. */
   resume(executionId: string, data: unknown, call: CallContext): Promise<ResumedExecution>;
 }

@@ -29,6 +29,9 @@ export class ExpectedTurns {
     for (const id of ids) this.#expected.set(id, (this.#expected.get(id) ?? new Set()).add(next));
     const close = (): void => ids.forEach((id) => this.#remove(id, next));
     try {
+      // If one of several is wrong, none is resumed.
+      for (const { executionId, data } of resumes.length > 1 ? resumes : [])
+        await outside.checkResume(executionId, data, callContext);
       const resumed: Awaited<ReturnType<ToolTargets["resume"]>>[] = [];
       for (const { executionId, data } of resumes) resumed.push(await outside.resume(executionId, data, callContext));
       return {

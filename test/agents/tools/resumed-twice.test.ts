@@ -1,4 +1,5 @@
-// A refused request that takes the place of one that waits for the same execution makes the test of this file fail.
+// A refused request that takes the place of one that waits for the same execution makes a test of this file fail. So does a
+// resume before all results of a message are checked.
 import { defineAgent, defineWorkflow, workflowTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
@@ -51,5 +52,20 @@ describeServer("a suspended execution", { config: { agents: [agent], workflows: 
     release();
     const events = await within(first.then((reader) => reader.rest()));
     expect(events.map(({ delta }) => delta ?? "").join("")).toBe(JSON.stringify([{ amount: 8 }]));
+  });
+
+  it("is not resumed if the result of another call in the same message is wrong", async () => {
+    const options = { conversationId: unique("c") };
+    const calls = toCalls(["pay", { amount: 1 }, "one"], ["pay", { amount: 2 }, "two"]);
+    const asked = await server.post("/agents/a/text", { input: calls, options });
+    const toResult = (toolCallId: string, approved: unknown) => {
+      return { type: "tool-result", toolCallId, toolName: "pay", output: { type: "json", value: { approved } } };
+    };
+    const input = [{ role: "tool", content: [toResult("one", true), toResult("two", "yes")] }];
+    expect(await server.post("/agents/a/text", { input, options })).toMatchObject({ status: 400 });
+    for (const { executionId } of asked.body.data.suspensions) {
+      const state = await server.get(`/workflows/pay/executions/${executionId}/state`);
+      expect(state.body.data.status).toBe("suspended");
+    }
   });
 });
