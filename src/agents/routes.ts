@@ -28,6 +28,7 @@ import { toSummary, type AgentDetail } from "./describe.ts";
 import { findAgent, type AgentsOfSnapshot, type RegisteredAgent } from "./find-agent.ts";
 import { isKnownChunk, type ClientSdk } from "./messages/ui-chunks.ts";
 import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
+import { ContinuedElsewhere } from "./turns/elsewhere.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
 export interface AgentRoutesOptions {
@@ -237,7 +238,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         const decider = deciderOf(call, { identity, snapshot });
         const question = { input: sent, field: body.input ? "input" : "messages", regenerate, decider };
         return new EventStream(
-          async (signal) => toChat(await agents.open({ ...call, question, signal })),
+          (signal) => openChat({ ...call, question, signal }),
           [["x-vercel-ai-ui-message-stream", "v1"]],
           { drains: true, last: "[DONE]" },
         );
@@ -289,6 +290,15 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
     ...conversationRoutes(agents),
     ...approvalRoutes(agents),
   ];
+
+  async function openChat(call: AgentCall): Promise<AsyncGenerator<unknown>> {
+    try {
+      return toChat(await agents.open(call));
+    } catch (error) {
+      if (!(error instanceof ContinuedElsewhere)) throw error;
+      return toAttached(await agents.turns.attachContinued(error, call.signal), "7");
+    }
+  }
 
   /** Begins a turn, and answers before it has ended. */
   async function begin(call: AgentCall): Promise<Reply> {

@@ -36,16 +36,22 @@ export interface Conversations {
    * Restate: a handler of the conversation's object, which drops its line.
    */
   remove(key: ConversationKey): Promise<boolean>;
-  /** A call that waits or has waited, by its id. Restate: SQL over one state key of each call. */
-  findCall(id: string): Promise<FoundCall | undefined>;
+  /**
+   * A call that waits or has waited, by its id. `key` is its conversation, if that is known. Restate: without it, SQL over one
+   * state key of each call.
+   */
+  findCall(id: string, key?: ConversationKey): Promise<FoundCall | undefined>;
   /** A page of the calls that wait. Restate: the same. */
   listCalls(filter: CallFilter): Promise<CallPage>;
+  /** A page of the calls that wait for an execution, from a cursor on. Restate: for an execution that has ended. */
+  executionCalls(after: string | undefined, limit: number): Promise<CallPage>;
   /**
-   * A page of the calls that wait for an execution, from a cursor on. Undefined if the backend does not keep them: a tool whose
-   * execution is suspended fails then. Restate: undefined.
+   * Calls the listener in one process at the end of an execution that a call waits for, until it resolves in some process.
+   * Embedded: undefined, the changes of the engine have every end.
    */
-  readonly executionCalls?: ((after: string | undefined, limit: number) => Promise<CallPage>) | undefined;
+  readonly onExecutionEnd?: ((listener: ExecutionEndListener) => void) | undefined;
 }
+export type ExecutionEndListener = (executionId: string, key: ConversationKey) => Promise<void>;
 export interface StoreOptions {
   /** The title, if the conversation is new. */
   readonly title?: string | undefined;

@@ -1,14 +1,17 @@
-// A replica as a process: node turn-host.ts <name> <port> <url>. Its agent `worker` has the tools `note` and `slow`. The question
+// A replica as a process: node turn-host.ts <name> <port> <url>. Its agent `worker` has the tools `note`, `slow` and `pay`. The
+// question `pay …` calls `pay`, whose workflow is suspended, and then says `Paid.`; the question
 // `work …` takes three calls of the model: the first one calls `note`, the second one `slow`, the third one says `One two.`; the
 // question `object …` is answered with an object. Every other one is answered with the messages that the model is shown. The
 // process prints its address, and a line for each call of the model and of a tool. A call waits at its gate until the process
-// reads a line with the name of the gate: `slow`, `two` or `object`.
+// reads a line with the name of the gate: `slow`, `two`, `object`, `step` (the last step of `pay`) or `ended` (this replica is told
+// that `pay` has ended, and has not begun the turn that continues the answer).
 import { createInterface } from "node:readline";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import * as v from "valibot";
-import { defineAgent, defineConfig, defineTool } from "../../src/index.ts";
+import { defineAgent, defineConfig, defineTool, defineWorkflow, workflowTool } from "../../src/index.ts";
 import { scriptedModel, type ScriptedAnswer } from "../../src/models.ts";
 import { restate } from "../../src/backends/restate/define.ts";
+import { RestateConversations } from "../../src/backends/restate/conversations/conversations.ts";
 import { toProject } from "../../src/config/load.ts";
 import { openServer } from "../../src/server/create.ts";
 
@@ -35,7 +38,28 @@ const toTool = (tool: string, run: () => Promise<unknown>) =>
       return `${tool} done`;
     },
   });
-const tools = { note: toTool("note", async () => {}), slow: toTool("slow", () => gate("slow").promise) };
+const pay = defineWorkflow({ id: "pay", input: inputSchema })
+  .andThen({ id: "ask", execute: ({ resumeData, suspend }) => resumeData ?? suspend("Pay?") })
+  .andThen({
+    id: "last",
+    async execute() {
+      report("tool", { tool: "step", idempotencyKey: "" });
+      await gate("step").promise;
+      return "paid";
+    },
+  });
+const tools = {
+  note: toTool("note", async () => {}),
+  slow: toTool("slow", () => gate("slow").promise),
+  pay: workflowTool(pay, { anonymous: true }),
+};
+const { prototype } = RestateConversations;
+const { continueAnswer } = prototype;
+prototype.continueAnswer = async function (...parameters) {
+  report("tool", { tool: "ended", idempotencyKey: "" });
+  await gate("ended").promise;
+  return continueAnswer.apply(this, parameters);
+};
 
 async function* say(): AsyncGenerator<LanguageModelV4StreamPart> {
   yield { type: "stream-start", warnings: [] };
@@ -61,13 +85,14 @@ async function answer({ prompt, abortSignal }: LanguageModelV4CallOptions): Prom
   abortSignal?.addEventListener("abort", () => report("aborted", { question, call }));
   const callTool = (toolName: string) => ({ toolCalls: [{ toolName, input: {}, toolCallId: toolName }] });
   if (question.startsWith("work")) return call === 0 ? callTool("note") : call === 1 ? callTool("slow") : say();
+  if (question.startsWith("pay")) return call === 0 ? callTool("pay") : "Paid.";
   if (question.startsWith("object")) await gate("object").promise;
   return question.startsWith("object") ? '{"n":1}' : JSON.stringify(toTexts(prompt));
 }
 const model = scriptedModel(Array.from({ length: 1_000 }, () => answer));
 const backend = restate({ ingress, admin, name, serve: { port: Number(port), url } });
 const agent = defineAgent({ id: "worker", instructions: "Work.", model, tools, maxRetries: 0 });
-const config = defineConfig({ agents: [agent], backend, server: { limits: { drainMs: 100 } } });
+const config = defineConfig({ agents: [agent], workflows: [pay], backend, server: { limits: { drainMs: 100 } } });
 const logger = { trace() {}, debug() {}, info() {}, warn: console.error, error: console.error, fatal: console.error };
 const server = openServer(toProject(config), { mode: "start", logger });
 const { url: address } = await server.listen({ port: 0 });

@@ -22,6 +22,10 @@ export interface TurnReplica {
   begin(conversationId: string, question: string, schema?: object): Promise<string>;
   /** Asks, and returns the messages that the model was shown. */
   recall(conversationId: string): Promise<string[]>;
+  /** Asks a question whose tool is suspended, and returns the id of its execution. */
+  suspend(conversationId: string, question: string): Promise<string>;
+  /** Resumes an execution of `pay`, and does not wait for its end. */
+  resume(executionId: string): Promise<number>;
   chat(conversationId: string, question: string): Promise<Stream>;
   attach(conversationId: string, after?: string): Promise<Stream>;
   stop(conversationId: string, messageId?: string): Promise<{ status: number; data: any }>;
@@ -91,6 +95,16 @@ async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promi
       const reply = await post(`${agent}/text`, { input: "recall", ...options(conversationId) });
       if (reply.status !== 200) throw new Error(`${reply.status} ${await reply.text()}`);
       return JSON.parse(((await reply.json()) as { data: { text: string } }).data.text) as string[];
+    },
+    async suspend(conversationId, question) {
+      const reply = await post(`${agent}/text`, { input: question, ...options(conversationId) });
+      const { data } = (await reply.json()) as { data?: any };
+      if (data?.finishReason !== "suspended") throw new Error(`${reply.status} ${JSON.stringify(data)}`);
+      return data.suspensions[0].executionId as string;
+    },
+    async resume(executionId) {
+      const url = `${address}/workflows/pay/executions/${executionId}/resume`;
+      return (await post(url, { resumeData: {} }, { prefer: "respond-async" })).status;
     },
     chat: async (conversationId, question) => {
       const messages = [{ id: `${question}-id`, role: "user", parts: [{ type: "text", text: question }] }];

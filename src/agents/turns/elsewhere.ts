@@ -43,6 +43,15 @@ async function* toChunks(first: JsonText, rest: AsyncGenerator<JsonText>): Async
   for await (const text of rest) yield JSON.parse(text) as UIMessageChunk;
 }
 
+/** The refusal of a call whose answer is made by another process. */
+export class ContinuedElsewhere extends ServeError {
+  readonly key: ConversationKey;
+  constructor(key: ConversationKey) {
+    super(409, "The answer continues on another replica: read the conversation", { retry: false });
+    this.key = key;
+  }
+}
+
 /** Stops a turn that another process runs. */
 export async function stopElsewhere(
   elsewhere: TurnsElsewhere,

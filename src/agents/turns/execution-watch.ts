@@ -2,13 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../core/error.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Engine } from "../../engine/backend.ts";
-import type { Conversations } from "../../engine/conversations.ts";
+import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
 import type { FoundCall } from "../../engine/pending-calls.ts";
 import type { ExecutionEnd } from "../tools/outside.ts";
 
 export interface WatchParts {
   readonly engine: Pick<Engine, "changes">;
-  readonly conversations: Pick<Conversations, "findCall" | "executionCalls">;
+  readonly conversations: Pick<Conversations, "findCall" | "executionCalls" | "onExecutionEnd">;
   readonly logger: Logger;
   /** Returns the end of an execution. Undefined if it has not ended. */
   readEnd(executionId: string): Promise<ExecutionEnd | undefined>;
@@ -22,8 +22,10 @@ export interface WatchParts {
  * Continues the answers whose tools wait for executions.
  *
  * W1. A call waits in the store, not in memory: an end is heard of as a change of the engine, and then the call is looked up.
+ *     Restate: the register of the execution tells one replica, and again another one until the turn has begun.
  * W2. After a start, and whenever changes may have been missed, all calls that wait are looked at. So an end between two
- *     processes is not lost.
+ *     processes is not lost. Restate: also about once a minute, for ends that a replica with older code has stored, and for
+ *     agents that a replica did not have.
  * W3. The turn that continues an answer begins in one commit with the outcome of the call. So it begins once.
  */
 export class ExecutionWatch {
@@ -37,27 +39,53 @@ export class ExecutionWatch {
 
   /** Begins to watch. Called when the executions of the last process continue. */
   open(): void {
-    if (this.#parts.conversations.executionCalls) void this.#watch();
+    const { conversations } = this.#parts;
+    conversations.onExecutionEnd?.(async (executionId, key) => {
+      await this.#continue(executionId, key);
+      this.#closed.signal.throwIfAborted(); // another process continues the answer
+    });
+    void (conversations.onExecutionEnd ? this.#lookAgain() : this.#watch());
   }
   close(): void {
     this.#closed.abort();
   }
 
-  /** Continues the answer that waits for an execution, if that has ended. */
+  /** Continues the answer that waits for an execution, if that has ended. Without effect where the store tells of ends. */
   check(executionId: string): void {
-    const running = this.#checking.get(executionId);
-    if (running) running.isStale = true;
-    if (running || this.#closed.signal.aborted) return;
-    const check: Check = { isStale: false, done: Promise.resolve() };
-    this.#checking.set(executionId, check);
-    check.done = this.#run(executionId, check);
+    if (!this.#parts.conversations.onExecutionEnd) void this.#continue(executionId);
   }
 
-  async #run(executionId: string, check: Check): Promise<void> {
-    const isDropped = await this.#check(executionId);
+  /** Resolves when the answer continues, or has not to. */
+  #continue(executionId: string, key?: ConversationKey): Promise<void> {
+    const running = this.#checking.get(executionId);
+    if (running) running.isStale = true;
+    if (running) return running.done;
+    if (this.#closed.signal.aborted) return Promise.resolve();
+    const check: Check = { isStale: false, done: Promise.resolve() };
+    this.#checking.set(executionId, check);
+    check.done = this.#run(executionId, check, key);
+    return check.done;
+  }
+
+  async #run(executionId: string, check: Check, key: ConversationKey | undefined): Promise<void> {
+    const isDropped = await this.#check(executionId, key);
     this.#checking.delete(executionId);
-    if (check.isStale) this.check(executionId);
-    else if (isDropped) this.#parts.onDropped(executionId);
+    if (check.isStale) return this.#continue(executionId, key);
+    if (isDropped) this.#parts.onDropped(executionId);
+  }
+
+  async #lookAgain(): Promise<void> {
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      await this.#checkAll().catch((error: unknown) => this.#warn(error));
+      // At another time than the other replicas.
+      await sleep(lookAgainMs * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  #warn(error: unknown): void {
+    if (this.#closed.signal.aborted) return;
+    this.#parts.logger.warn("Calls that wait for executions could not be read", { error });
   }
 
   async #watch(): Promise<void> {
@@ -72,31 +100,29 @@ export class ExecutionWatch {
           if (executionId.startsWith(prefix) && (status === "completed" || status === "error")) this.check(executionId);
         }
       } catch (error) {
-        if (!signal.aborted) this.#parts.logger.warn("Calls that wait for executions could not be read", { error });
+        this.#warn(error);
       }
       await sleep(againMs, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
   async #checkAll(): Promise<void> {
-    const { executionCalls } = this.#parts.conversations;
     let after: string | undefined;
     for (let hasMore = true; hasMore && !this.#closed.signal.aborted;) {
-      const page = await executionCalls!(after, pageSize); // known since `open`
-      for (const { id } of page.calls) this.check(id);
-      await Promise.all(page.calls.map(({ id }) => this.#checking.get(id)?.done));
+      const page = await this.#parts.conversations.executionCalls(after, pageSize);
+      await Promise.all(page.calls.map(({ id, key }) => this.#continue(id, key)));
       after = page.calls.at(-1)?.cursor;
       hasMore = page.hasMore;
     }
   }
 
   /** Returns true if nothing waits for the execution any more. */
-  async #check(executionId: string): Promise<boolean> {
+  async #check(executionId: string, key: ConversationKey | undefined): Promise<boolean> {
     const { conversations, readEnd, continueWith, logger } = this.#parts;
     const { signal } = this.#closed;
     for (let delay = againMs; !signal.aborted; delay = Math.min(delay * 2, mostAgainMs)) {
       try {
-        const call = await conversations.findCall(executionId);
+        const call = await conversations.findCall(executionId, key);
         if (call?.type !== "execution" || call.outcome) return true;
         const end = await readEnd(executionId);
         if (end) await continueWith(call, end);
@@ -121,5 +147,6 @@ interface Check {
 /** The beginning of the ids of executions that tools start. */
 const prefix = "child:";
 const pageSize = 100;
+const lookAgainMs = 60_000;
 const againMs = 500;
 const mostAgainMs = 60_000;

@@ -6,7 +6,7 @@ import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { ShownMessages } from "../call/turn.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { TurnListener } from "../../engine/conversations.ts";
+import type { ConversationKey, TurnListener } from "../../engine/conversations.ts";
 import { toChat } from "../answers/chat.ts";
 import { AnswerLog } from "./answer-log.ts";
 
@@ -31,6 +31,8 @@ export class LiveTurn implements TurnListener {
   readonly shown: ShownMessages | undefined;
   /** The answer to decisions after which the message still waits: nothing runs. */
   waiting: Answer | undefined;
+  /** The conversation in which another process continues the message: nothing runs here. */
+  continuedIn: ConversationKey | undefined;
   readonly log: AnswerLog = new AnswerLog();
   /** Whether it continues without a reader. */
   continues = true;

@@ -29,7 +29,7 @@ import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
 import { ExpectedTurns } from "./resumed-calls.ts";
 import { finishStopped, keepResults } from "./stopped-turn.ts";
-import { attachElsewhere, refuseOther, stopElsewhere, type StopResult } from "./elsewhere.ts";
+import { attachElsewhere, ContinuedElsewhere, refuseOther, stopElsewhere, type StopResult } from "./elsewhere.ts";
 import { fromExecution, toExecution, type TurnCall } from "./stored-turn.ts";
 
 export interface TurnsParts {
@@ -85,17 +85,20 @@ export class Turns {
   /** The turns without a reader that are about to begin. */
   readonly #beginning = new Set<{ readonly userId: string | undefined }>();
   /** The requests that wait for the end of an execution. */
-  readonly expected: ExpectedTurns = new ExpectedTurns();
+  readonly expected: ExpectedTurns;
   #isClosing = false;
 
   constructor(parts: TurnsParts) {
     this.#parts = parts;
     this.#ended = new EndedTurns(parts.engine.clock);
+    this.expected = new ExpectedTurns(parts.conversations, (key) => this.find(key));
   }
 
   /** Begins a turn, and returns its answer. */
   async open(call: TurnCall): Promise<AsyncGenerator<StreamPart>> {
-    return this.read(await this.begin(call), call.signal);
+    const turn = await this.begin(call);
+    if (turn.continuedIn) throw new ContinuedElsewhere(turn.continuedIn);
+    return this.read(turn, call.signal);
   }
 
   /**
@@ -166,16 +169,21 @@ export class Turns {
   /** Stores decisions after which the message still waits. Returns a turn that has ended: nothing runs. */
   async #storeDecisions({ id, call, operation, opened, waiting }: StoredDecisions): Promise<LiveTurn> {
     const { agent, callContext } = call;
-    const resumed = await this.expected.resume(operation, waiting);
+    const { userId, conversationId = "" } = callContext;
+    const key: ConversationKey = { agentId: agent.id, userId, conversationId };
+    const resumed = await this.expected.resume(operation, waiting, key);
     try {
       await opened.storeQuestion?.();
       await opened.close();
-      const { suspensions, next } = await resumed.settled(AbortSignal.any([call.signal, operation.signal]));
+      const { suspensions, next, isElsewhere } = await resumed.settled(
+        AbortSignal.any([call.signal, operation.signal]),
+      );
       if (next) {
         this.#parts.end(operation);
         return next;
       }
       const turn = createLive(id, agent, callContext, opened);
+      if (isElsewhere) turn.continuedIn = key;
       turn.log.add({ type: "start", messageId: waiting.messageId });
       turn.waiting = toWaitingAnswer(waiting, suspensions);
       turn.log.add({ type: "finish", answer: turn.waiting });
@@ -268,6 +276,15 @@ export class Turns {
     return message && toStoredChat(message);
   }
 
+  /** Reads an answer that another process continues, or has continued. */
+  async attachContinued(error: ContinuedElsewhere, signal: AbortSignal): Promise<AsyncIterable<UIMessageChunk>> {
+    const { key } = error;
+    const chunks = await this.attach(key, { after: undefined, signal });
+    const message = chunks ? undefined : await this.#readLast(key);
+    if (!chunks && message?.role !== "assistant") throw error; // the conversation was deleted
+    return chunks ?? toStoredChat(message!);
+  }
+
   async #readLast(key: ConversationKey): Promise<StoredUiMessage | undefined> {
     return (await readMessages(this.#parts.conversations, key, { limit: 1 })).at(-1);
   }
@@ -307,7 +324,7 @@ export class Turns {
       turn.bind(operation);
       turn.isRunning = true;
       opened.listen?.(turn);
-      operation.maySuspend = this.#parts.conversations.executionCalls !== undefined;
+      operation.maySuspend = true;
       const { records } = operation;
       if (!given.opened && !records?.found) await opened.storeQuestion?.();
       if (!records?.found) records?.endStopped(); // nothing is recorded

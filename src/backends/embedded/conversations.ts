@@ -155,10 +155,10 @@ export class EmbeddedConversations implements Conversations {
     return { calls: calls.slice(0, limit), hasMore: calls.length > limit };
   }
 
-  readonly executionCalls = async (after: string | undefined, limit: number): Promise<CallPage> => {
+  async executionCalls(after: string | undefined, limit: number): Promise<CallPage> {
     const calls = this.#file().store.messages.calls.listExecutions(toCallNumber(after), limit + 1);
     return { calls: calls.slice(0, limit), hasMore: calls.length > limit };
-  };
+  }
 
   async open(conversation: ConversationKey, { name, isNew = name === undefined, signal }: TurnOptions): Promise<Turn> {
     // A step of an execution has begun already.

@@ -188,7 +188,7 @@ export class RestateEngine implements Engine {
       createRecords(parts),
       createAnswers(parts),
       createUsage(parts),
-      createTurnService({ ...parts, turns: this.#turns }),
+      createTurnService({ ...parts, turns: this.#turns, conversations: this.conversations }),
     ];
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();

@@ -23,6 +23,8 @@ export function toIndex(
 const cancelled = "cancelled";
 const toSortable = (startAt: number): string => String(startAt).padStart(15, "0");
 const part = (index: number): string => `split_part(value_utf8, '|', ${index + 2})`;
+/** The status in an index. */
+export const statusPart: string = part(3);
 const quote = (text: string): string => `'${encodeURIComponent(text).replaceAll("'", "''")}'`;
 
 /** The index of an execution is a state key of its register, or of its drive while it has no register. */

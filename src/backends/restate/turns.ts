@@ -158,14 +158,16 @@ interface TurnServiceParts {
   readonly names: ServiceNames;
   readonly calls: Calls;
   readonly turns: RestateTurns;
+  readonly conversations: RestateConversations;
 }
 
-/** The object that runs a turn whose replica was lost. */
+/** The object that runs a turn whose replica was lost, and begins one that continues an answer. */
 export function createTurnService({
   sdk,
   names,
   calls,
   turns,
+  conversations,
 }: TurnServiceParts): VirtualObjectDefinition<string, unknown> {
   return sdk.object({
     name: names.turn,
@@ -178,6 +180,10 @@ export function createTurnService({
       retryPolicy: { initialInterval: 50, maxInterval: 1000, ...forever },
     },
     handlers: {
+      /** The execution that is the key has ended: the answer of a conversation waits for it. Resolves when it continues. */
+      ended: (context: ObjectContext, conversation: string): Promise<void> =>
+        context.run("continue", () => conversations.continueAnswer(context.key, conversation)),
+
       async run(context: ObjectContext, input: RunInput): Promise<void> {
         const { attemptCompletedSignal } = context.request();
         await context.run("turn", () => turns.drive(input, attemptCompletedSignal));

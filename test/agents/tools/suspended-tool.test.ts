@@ -93,7 +93,7 @@ const withOutput = (message: any, output: unknown) => ({
 
 describeServer(
   "a workflowTool that suspends",
-  { config: { agents: [agent, inner], workflows: [pay, quick, asks], backend: embedded({ path: ":memory:" }) } },
+  { config: { agents: [agent, inner], workflows: [pay, quick, asks] } },
   (server) => {
     it("ends the turn, and its end by resume continues the same message once", async () => {
       const { id, data, executionId } = await ask(server, ["quick", {}], ["pay", { amount: 3 }]);
@@ -137,13 +137,20 @@ describeServer(
     });
 
     it("continues after a time-out, without a request", async () => {
-      const { id } = await ask(server, ["pay", { amount: 5, timeout: 10 }]);
+      const id = unique("c");
+      const input = toCalls(["pay", { amount: 5, timeout: 500 }]);
+      const { body } = await server.post("/agents/a/text", { input, options: { conversationId: id, userId: "ada" } });
+      expect(["suspended", "stop"]).toContain(body.data.finishReason); // the time may be over before the turn sees the suspension
       expect((await answered(server, id))[0].output).toEqual({ amount: 5, by: "time" });
     });
 
     it("continues when both of two executions have ended", async () => {
       const { id, data } = await ask(server, ["pay", { amount: 6 }], ["pay", { amount: 7 }]);
-      const ids = data.suspensions.map(({ executionId }: any) => executionId);
+      // In the order of the suspensions, which need not be that of the calls.
+      const found = data.suspensions.toSorted((a: any, b: any) =>
+        a.suspension.reason.localeCompare(b.suspension.reason),
+      );
+      const ids = found.map(({ executionId }: any) => executionId);
       expect(new Set(ids).size).toBe(2);
       await resume(server, ids[1]);
       await until(async () => {
@@ -224,7 +231,8 @@ describeServer(
   },
 );
 
-describe("over a restart", () => {
+// A file has one server.
+describe.skipIf(process.env.TEST_RESTATE_REPLICAS)("over a restart", () => {
   it.each(["ends while no server runs", "ends in the next life"])(
     "continues once if the execution %s",
     async (when) => {

@@ -2,6 +2,7 @@ import type { CallFilter, CallPage, FoundCall } from "../../../engine/pending-ca
 import { invalidCursor, type ConversationKey } from "../../../engine/stored-conversation.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
+import { statusPart } from "../list.ts";
 import { callKey, fromCallText, inputKey, toSortable, toUserText } from "./calls.ts";
 
 const requestedAt = "split_part(value_utf8, '|', 2)";
@@ -35,13 +36,37 @@ export async function listCalls(
   return { calls, hasMore: rows.length > limit };
 }
 
+/** A page of calls that wait for an execution that has ended, or was removed. A scan, like a list of executions. */
+export async function listEnded(
+  client: RestateClient,
+  { conversation, register }: ServiceNames,
+  after: string | undefined,
+  limit: number,
+): Promise<CallPage> {
+  const isCall = `service_name = ${quote(conversation)} and starts_with(key, ${quote(prefix)})`;
+  const waits = "split_part(value_utf8, '|', 4) = 'execution'";
+  const isOpen = `${statusPart} in ('running', 'suspended')`;
+  const rows = await client.query<CallRow>(
+    `select service_key as conversation, key as id, value_utf8 as text from state
+      where ${isCall} and ${waits}${after === undefined ? "" : ` and ${isAfter(after)}`}
+        and substr(key, ${prefix.length + 1}) not in
+          (select service_key from state where service_name = ${quote(register)} and key = 'index' and ${isOpen})
+      order by ${requestedAt}, key limit ${limit + 1}`,
+  );
+  const calls = rows.slice(0, limit).map(({ conversation: of, id: key, text }) => {
+    const call = fromCallText(key.slice(prefix.length), JSON.parse(text) as string, "");
+    return { ...call, key: toKey(of), cursor: `${toSortable(call.at)} ${call.id}` };
+  });
+  return { calls, hasMore: rows.length > limit };
+}
+
 /** Returns the conversation of a call. Undefined: there is no such call. */
 export async function findConversation(
   client: RestateClient,
   { conversation: service }: ServiceNames,
   id: string,
 ): Promise<ConversationKey | undefined> {
-  if (!/^[\w-]{1,200}$/.test(id)) return undefined; // no id of ours
+  if (!/^[\w:-]{1,200}$/.test(id)) return undefined; // no id of ours
   const [row] = await client.query<Pick<CallRow, "conversation">>(
     `select service_key as conversation from state
       where service_name = ${quote(service)} and key = ${quote(callKey(id))} limit 1`,
@@ -76,12 +101,13 @@ async function readInputs(
 }
 
 function isAfter(cursor: string): string {
-  const [, time, id] = /^(\d{15}) ([\w-]+)$/.exec(cursor) ?? [];
+  const [, time, id] = /^(\d{15}) ([\w:-]+)$/.exec(cursor) ?? [];
   if (time === undefined || id === undefined) throw invalidCursor();
   return `(${requestedAt} > ${quote(time)} or (${requestedAt} = ${quote(time)} and key > ${quote(callKey(id))}))`;
 }
 
-function toKey(text: string): ConversationKey {
+/** Returns the conversation of an object by its key. */
+export function toKey(text: string): ConversationKey {
   const [agentId, userId, conversationId] = JSON.parse(text) as [string, string | null, string];
   return { agentId, userId: userId ?? undefined, conversationId };
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type {
   ConversationKey,
   Conversations,
+  ExecutionEndListener,
   LastTurn,
   MessageRow,
   PageOptions,
@@ -18,7 +19,7 @@ import {
   type StoredConversation,
 } from "../../../engine/stored-conversation.ts";
 import type { HeldPlace } from "./held-place.ts";
-import { findConversation, listCalls } from "./call-list.ts";
+import { findConversation, listCalls, listEnded, toKey } from "./call-list.ts";
 import { listConversations } from "./list.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import type { PartialPage } from "./messages.ts";
@@ -43,6 +44,8 @@ export class RestateConversations implements Conversations {
   readonly #opened = new Map<string, RestateTurn>();
   /** The places of turns that Restate runs on this replica, by the name of the turn. */
   readonly #held = new Map<string, HeldPlace>();
+
+  #onExecutionEnd: ExecutionEndListener | undefined;
 
   constructor(parts: ConversationsParts) {
     this.#parts = parts;
@@ -113,10 +116,10 @@ export class RestateConversations implements Conversations {
     return deleted !== null;
   }
 
-  async findCall(id: string): Promise<FoundCall | undefined> {
+  async findCall(id: string, knownKey?: ConversationKey): Promise<FoundCall | undefined> {
     const { client, names, known } = this.#parts;
     await known;
-    const key = await findConversation(client, names, id);
+    const key = knownKey ?? (await findConversation(client, names, id));
     const call = key && (await this.#read<Omit<FoundCall, "key" | "cursor"> | null>(key, "call", id));
     return call ? { ...call, key, cursor: "" } : undefined;
   }
@@ -124,6 +127,20 @@ export class RestateConversations implements Conversations {
   async listCalls(filter: CallFilter): Promise<CallPage> {
     await this.#parts.known;
     return listCalls(this.#parts.client, this.#parts.names, filter);
+  }
+
+  async executionCalls(after: string | undefined, limit: number): Promise<CallPage> {
+    await this.#parts.known;
+    return listEnded(this.#parts.client, this.#parts.names, after, limit);
+  }
+  /** Without `this`: it is called as a function. */
+  readonly onExecutionEnd = (listener: ExecutionEndListener): void => {
+    this.#onExecutionEnd = listener;
+  };
+  /** Continues the answer that waits for an execution. Rejects if another replica has to. */
+  async continueAnswer(executionId: string, conversation: string): Promise<void> {
+    if (!this.#onExecutionEnd) throw new Error("This replica does not continue answers yet");
+    await this.#onExecutionEnd(executionId, toKey(conversation));
   }
 
   async *#follow(key: ConversationKey, turnId: string, signal: AbortSignal): AsyncGenerator<JsonText> {

@@ -223,6 +223,8 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
           await info.note(context, count, facts);
           await changeMessages(context, input.changed ?? []);
           await changeCalls(sdk, context, { gone, decided: input.decided, waiting: input.waiting });
+          for (const { id: key } of input.waiting?.calls.filter(({ type }) => type === "execution") ?? [])
+            calls.tell(context, { service: names.register, key, method: "expect" }, context.key);
         }
         head.stored = number;
         if (begins) head.turn = toTurn(begins.turn);

@@ -40,6 +40,8 @@ export interface RegisterStatus {
   readonly look?: "asked" | "again" | undefined;
   /** The limits of its group at its last start or resume. */
   readonly limits?: GroupLimits | undefined;
+  /** The conversation with an answer that waits for the end, or has waited. It is told of every end: a retry is followed by one. */
+  readonly conversation?: string | undefined;
 }
 
 /** The readers that the current drive was told of. */

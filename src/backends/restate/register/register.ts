@@ -96,6 +96,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     const mailboxes = waits.move(context, now, next);
     const own = { status, epoch, waiters, retriedBy, timer, mailboxes, look: undefined };
     context.set<RegisterStatus>("status", { ...now, ...own, ...change });
+    if (isEnd(next.to)) continueAnswer(context, now); // after the state, which the answer is continued with
     if (timer === undefined) expireLater(context, state); // else it continues by itself
     // A suspended execution keeps its place in its group while a step is in flight.
     const { drive } = { ...now, ...change };
@@ -137,6 +138,12 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     const next: Transition = { at, to: "running", isWake: true };
     const limits = known && { ...known, isWake: true };
     await start(context, found, { epoch: epoch + 1, next, takes }, { limits });
+  }
+
+  /** Continues the answer that waits for the execution, if there is one. */
+  function continueAnswer(context: ObjectContext, { conversation }: Pick<RegisterStatus, "conversation">): void {
+    if (conversation === undefined) return;
+    calls.tell(context, { service: names.turn, key: context.key, method: "ended" }, conversation);
   }
 
   /** Removes the execution later, if nothing has happened until then. `sinceMs` is the time that it has this state already. */
@@ -277,6 +284,13 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         context.set<RegisterStatus>("status", { ...now, drive, watchers: undefined, offers: undefined });
       },
 
+      /** An answer of a conversation waits for the end. */
+      async expect(context: ObjectContext, conversation: string): Promise<void> {
+        const now = await context.get<RegisterStatus>("status");
+        if (now) context.set<RegisterStatus>("status", { ...now, conversation });
+        if (!now || isEnd(now.status)) continueAnswer(context, { conversation });
+      },
+
       /** Keeps the awakeable of a caller until the next suspension or end. Null: it asks again, or there is no register. */
       async wait(context: ObjectContext, input: WaitInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
@@ -315,6 +329,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         waits.forget(context, now);
         context.clearAll();
         calls.tell(context, toDrive(context, "clear"), null);
+        continueAnswer(context, now); // it may have been suspended
       },
 
       ...crashHandlers,

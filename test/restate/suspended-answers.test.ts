@@ -1,0 +1,59 @@
+// Each of these changes makes a test of this file fail: a register that does not tell of an end; a replica that confirms an end
+// before the turn that continues the answer has begun; an answer that is continued by every replica that is told.
+import { describe, expect, it } from "vitest";
+import { patienceMs } from "../harness/patience.ts";
+import { until } from "../harness/waiting.ts";
+import { startTurnReplicas, type TurnReplica } from "./turn-replicas.ts";
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+const timeout = 4 * patienceMs;
+
+const kill = (replica: TurnReplica): void => void replica.child.removeAllListeners("exit").kill("SIGKILL");
+/** Asks on the first of three replicas, and resumes the execution on the second. */
+async function resumed() {
+  const { replicas } = await startTurnReplicas({ ingress, admin }, 3);
+  const executionId = await replicas[0]!.suspend("c", "pay");
+  expect(await replicas[1]!.resume(executionId)).toBe(202);
+  return replicas;
+}
+/** Waits for a call on some replica, kills that one, and returns the others. */
+async function killAt(replicas: readonly TurnReplica[], call: string): Promise<TurnReplica[]> {
+  const victim = (): TurnReplica | undefined => replicas.find(({ calls }) => calls.some((one) => one.startsWith(call)));
+  await until(() => victim() !== undefined, call);
+  kill(victim()!);
+  return replicas.filter((replica) => replica !== victim());
+}
+/** Expects that the answer was continued once, with the result of the execution. */
+async function expectAnswer(replicas: readonly TurnReplica[], conversationId: string): Promise<void> {
+  let parts: any[] = [];
+  await until(
+    async () => {
+      parts = (await replicas[0]!.conversation(conversationId, "GET")).data?.messages[1]?.parts ?? [];
+      return parts.some(({ type }) => type === "text");
+    },
+    () => JSON.stringify(parts),
+  );
+  expect(parts.filter(({ type }) => type === "tool-pay")).toMatchObject([{ output: "paid" }]);
+  expect(parts.filter(({ type }) => type === "text")).toMatchObject([{ text: "Paid." }]);
+  // It waits for every turn before it.
+  expect(await replicas[0]!.recall(conversationId)).toEqual(["pay", "Paid.", "recall"]);
+  expect(replicas.flatMap(({ calls }) => calls.filter((call) => call === "pay 1"))).toHaveLength(1);
+}
+
+describe("an answer that waits for a suspended execution continues once", () => {
+  it("if the replica is killed that drives the execution", { timeout }, async () => {
+    const replicas = await resumed();
+    for (const replica of replicas) replica.open("ended");
+    const rest = await killAt(replicas, "step");
+    for (const replica of rest) replica.open("step");
+    await expectAnswer(rest, "c");
+  });
+
+  it("if the replica is killed that is told of the end, before it begins the turn", { timeout }, async () => {
+    const replicas = await resumed();
+    for (const replica of replicas) replica.open("step");
+    const rest = await killAt(replicas, "ended");
+    for (const replica of rest) replica.open("ended");
+    await expectAnswer(rest, "c");
+  });
+});
