@@ -9,6 +9,7 @@ import { wholeNumber } from "../../http/whole-number.ts";
 import type { Agents } from "../agents.ts";
 import { toTextResult } from "../answers/text-result.ts";
 import type { AgentCall, CallOrigin } from "../call/call.ts";
+import { mostOfReason } from "../call/decisions.ts";
 import { toUserId } from "../conversations/access.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
 import { TextShape } from "../shapes.ts";
@@ -38,7 +39,7 @@ const userId = v.optional(
     v.description("The user, if there is no authentication provider."),
   ),
 );
-const reason = v.optional(v.pipe(v.string(), v.maxLength(1_000, "expected at most 1000 characters")));
+const reason = v.optional(v.pipe(v.string(), v.maxLength(mostOfReason, `expected at most ${mostOfReason} characters`)));
 
 export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   const { conversations } = agents;

@@ -2,7 +2,7 @@ import type { ModelMessage } from "ai";
 import { notFound, ServeError } from "../../core/error.ts";
 import type { ChangedMessage } from "../../engine/conversations.ts";
 import type { Approver } from "../../engine/pending-calls.ts";
-import { decide, type Decided, type Decision } from "./decisions.ts";
+import { decide, mostOfReason, type Decided, type Decision } from "./decisions.ts";
 import { toDrafts, toStored, withModels, type Draft } from "./draft.ts";
 import { invalid } from "./files.ts";
 import { openCalls, partsOf, type ClientMessage } from "./messages.ts";
@@ -120,6 +120,9 @@ function toDecisions({ models }: ClientMessage, by: Approver | undefined): Decis
     return message.content.flatMap((part): Decision[] => {
       if (part.type !== "tool-approval-response") return [];
       const { approvalId: id, approved, reason } = part;
+      if (reason && reason.length > mostOfReason) {
+        throw invalid("input", `the reason of an approval has more than ${mostOfReason} characters`);
+      }
       const call = calls.get(`tool-approval-request${id}`);
       return approved && call !== undefined && results.has(call) ? [] : [{ id, approved, reason, by }];
     });

@@ -2,6 +2,9 @@ import { ServeError } from "../../core/error.ts";
 import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/pending-calls.ts";
 import { superseded, type OpenApproval } from "./pending-calls.ts";
 
+/** The most characters of a reason. */
+export const mostOfReason = 1_000;
+
 /** A decision about a call that waits. */
 export interface Decision extends Omit<CallOutcome, "at"> {
   /** The id of the call. */

@@ -6,12 +6,12 @@ import { bankConfig, decide, paidTo, request } from "./bank.ts";
 /** Answers approvals as `useChat` does: with the whole message, whose parts have the responses. */
 async function respond(server: TestServer, conversationId: string, responses: Record<string, boolean>, more: any = {}) {
   const messages = await read(server, "bank", conversationId);
-  const { output, path = "/agents/bank/chat" } = more;
+  const { output, reason, path = "/agents/bank/chat" } = more;
   const last = messages.at(-1)!;
   const parts = last.parts.map((part: any) => {
     const approved = responses[part.approval?.id];
     if (approved !== undefined)
-      return { ...part, state: "approval-responded", approval: { ...part.approval, approved } };
+      return { ...part, state: "approval-responded", approval: { ...part.approval, approved, reason } };
     return output && part.type === "tool-locate" ? { ...part, state: "output-available", output } : part;
   });
   const sent = [{ ...last, parts }];
@@ -38,6 +38,13 @@ describeServer("approvals in messages of a client", { config: bankConfig() }, (s
     const refused = await respond(server, conversationId, { [id]: true });
     expect(refused).toMatchObject({ status: 409, body: { error: "Already decided: denied" } });
     expect(paidTo(to)).toEqual([]);
+  });
+
+  it("have a reason of at most 1,000 characters", async () => {
+    const { id, conversationId } = await request(server);
+    const refused = await respond(server, conversationId, { [id]: false }, { reason: "x".repeat(1_001) });
+    expect(refused).toMatchObject({ status: 400, body: { error: expect.stringContaining("1000 characters") } });
+    expect((await respond(server, conversationId, { [id]: false }, { reason: "x".repeat(1_000) })).status).toBe(200);
   });
 
   it("leave the others waiting if only some are decided, and the client may send those again", async () => {
