@@ -1,5 +1,5 @@
 // Each of these changes makes a test of this file fail: a register that does not tell of an end; a replica that confirms an end
-// before the turn that continues the answer has begun; an answer that is continued by every replica that is told.
+// before the turn that continues the answer has begun; a replica that does not look for missed ends when it starts.
 import { describe, expect, it } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
@@ -11,10 +11,10 @@ const timeout = 4 * patienceMs;
 const kill = (replica: TurnReplica): void => void replica.child.removeAllListeners("exit").kill("SIGKILL");
 /** Asks on the first of three replicas, and resumes the execution on the second. */
 async function resumed() {
-  const { replicas } = await startTurnReplicas({ ingress, admin }, 3);
+  const { replicas, startApart } = await startTurnReplicas({ ingress, admin }, 3);
   const executionId = await replicas[0]!.suspend("c", "pay");
   expect(await replicas[1]!.resume(executionId)).toBe(202);
-  return replicas;
+  return { replicas, startApart };
 }
 /** Waits for a call on some replica, kills that one, and returns the others. */
 async function killAt(replicas: readonly TurnReplica[], call: string): Promise<TurnReplica[]> {
@@ -42,7 +42,7 @@ async function expectAnswer(replicas: readonly TurnReplica[], conversationId: st
 
 describe("an answer that waits for a suspended execution continues once", () => {
   it("if the replica is killed that drives the execution", { timeout }, async () => {
-    const replicas = await resumed();
+    const { replicas } = await resumed();
     for (const replica of replicas) replica.open("ended");
     const rest = await killAt(replicas, "step");
     for (const replica of rest) replica.open("step");
@@ -50,10 +50,18 @@ describe("an answer that waits for a suspended execution continues once", () => 
   });
 
   it("if the replica is killed that is told of the end, before it begins the turn", { timeout }, async () => {
-    const replicas = await resumed();
+    const { replicas } = await resumed();
     for (const replica of replicas) replica.open("step");
     const rest = await killAt(replicas, "ended");
     for (const replica of rest) replica.open("ended");
     await expectAnswer(rest, "c");
+  });
+
+  it("by a replica that starts, if none of those that are told begins the turn", { timeout }, async () => {
+    const { replicas, startApart } = await resumed();
+    for (const replica of replicas) replica.open("step");
+    await until(() => replicas.some(({ calls }) => calls.some((call) => call.startsWith("ended"))), "the end");
+    const late = await startApart();
+    await expectAnswer([late, ...replicas], "c");
   });
 });

@@ -44,6 +44,8 @@ export interface Stream {
 export interface TurnReplicas {
   readonly replicas: readonly TurnReplica[];
   takeOut(replica: TurnReplica): void;
+  /** Starts a replica that Restate does not call: the proxy does not know it. */
+  startApart(): Promise<TurnReplica>;
 }
 
 /** Starts replicas as processes behind a proxy. */
@@ -54,7 +56,11 @@ export async function startTurnReplicas({ ingress, admin }: RestateAddresses, co
   const proxy = await startProxy(ports);
   const env = { ...process.env, TEST_RESTATE_INGRESS: ingress, TEST_RESTATE_ADMIN: admin };
   const replicas = await Promise.all(ports.map((port) => startReplica([name, String(port), proxy.url], env)));
-  return { replicas, takeOut: (replica) => proxy.takeOut(ports[replicas.indexOf(replica)]!) };
+  return {
+    replicas,
+    takeOut: (replica) => proxy.takeOut(ports[replicas.indexOf(replica)]!),
+    startApart: async () => startReplica([name, String(await freePort()), proxy.url], env),
+  };
 }
 
 async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promise<TurnReplica> {

@@ -56,7 +56,9 @@ describeServer("workflowTool", { config: { agents: [agent], workflows } }, (serv
     const input = toCalls(["order", { item: "tea", day: "3" }], ["byId", { item: "milk", day: "4" }]);
     const { status, body } = await server.post("/agents/a/text", { input, options });
     expect(status).toBe(200);
-    expect(body.data.toolResults.map(({ output }: any) => output)).toEqual([
+    // In the order of their ends, which need not be that of the calls.
+    const outputs = body.data.toolResults.map(({ output }: any) => output).toSorted((x: any, y: any) => x.day - y.day);
+    expect(outputs).toEqual([
       { item: "tea", day: 3, by: "ada kind" },
       { item: "milk", day: 4, by: "ada kind" },
     ]);
