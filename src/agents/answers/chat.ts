@@ -1,5 +1,6 @@
 import type { UIMessageChunk } from "ai";
 import type { StreamPart } from "../call/call.ts";
+import { InvalidCalls } from "../messages/invalid-calls.ts";
 import { toChunks } from "../messages/ui-chunks.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import { uiStreamOptions } from "../messages/ui-stream.ts";
@@ -13,11 +14,9 @@ import { loadSdk, type Sdk } from "../sdk.ts";
  */
 export async function* toChat(parts: AsyncGenerator<StreamPart>, before: UiParts = []): AsyncGenerator<UIMessageChunk> {
   let sdk: Sdk | undefined;
-  let invalid: Set<string> | undefined;
+  const invalid = new InvalidCalls();
   for await (const part of parts) {
-    // The chunk of an invalid call has the error already.
-    if (part.type === "tool-call" && part.invalid) (invalid ??= new Set()).add(part.toolCallId);
-    if (part.type === "tool-error" && !part.providerExecuted && invalid?.delete(part.toolCallId)) continue;
+    if (invalid.isRepeated(part)) continue;
     if (part.type === "start") {
       yield { type: "start", messageId: part.messageId };
       yield* toChunks(before);

@@ -3,6 +3,7 @@ import { attempt } from "../../core/attempt.ts";
 import { toErrorMessage } from "../../core/error.ts";
 import type { Sdk } from "../sdk.ts";
 import type { SdkPart } from "./answer-parts.ts";
+import { InvalidCalls } from "./invalid-calls.ts";
 import type { UiParts } from "./ui-message.ts";
 
 /**
@@ -18,9 +19,10 @@ export const uiStreamOptions: { readonly sendSources: true; readonly onError: (e
 export async function continueParts(sdk: Sdk, before: UiParts, answer: readonly SdkPart[]): Promise<UiParts> {
   const message: UIMessage = { id: "-", role: "assistant", parts: before };
   let ended: UIMessage | undefined;
+  const invalid = new InvalidCalls();
   const chunks = sdk.toUIMessageStream({
     ...uiStreamOptions,
-    stream: toStream(answer),
+    stream: toStream(answer.filter((part) => !invalid.isRepeated(part))),
     originalMessages: [message],
     onEnd: ({ responseMessage }) => void (ended = responseMessage),
   });
