@@ -80,6 +80,7 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     expect(ids.filter((id: string) => !own.includes(id))).toEqual([
       "post-agents-by-id-text",
       "post-agents-by-id-object",
+      "post-approvals-by-approvalId",
       "post-workflows-by-id-execute",
       "post-workflows-by-id-executions-by-executionId-resume",
       "post-workflows-by-id-executions-by-executionId-retry",

@@ -84,7 +84,8 @@ export class ExecutionWatch {
   }
 
   #warn(error: unknown): void {
-    if (this.#closed.signal.aborted) return;
+    // A store that cannot be reached says so itself.
+    if (this.#closed.signal.aborted || (error instanceof ServeError && error.status === 503)) return;
     this.#parts.logger.warn("Calls that wait for executions could not be read", { error });
   }
 
