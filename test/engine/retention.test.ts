@@ -22,7 +22,8 @@ beforeEach(() => {
   };
   // The parts that it calls.
   const conversations = { hidden: () => undefined };
-  const store = { sweep, conversations, sentEvents: { removeBefore: () => 0 } } as unknown as Store;
+  const others = { removeBefore: () => 0 };
+  const store = { sweep, conversations, sentEvents: others, usage: others } as unknown as Store;
   const writer = { write: ({ work, done }: any) => done(work()) } as Writer;
   stop = startRetention(
     { endedMs: 7 * day, suspendedMs: undefined, conversationsMs: undefined, eventsMs: 86_400_000 },
