@@ -1,6 +1,4 @@
-// Each of these changes makes a test of this file fail: a decision that is answered before its commit; a decision that is stored
-// in another commit than the beginning of its turn; a call that is stored as waiting in another commit than its answer; an input,
-// a key or an approver that differs after a crash; a message that supersedes a call in another commit than its own.
+// This fault was found by the test: a record of an approved tool that is written before the beginning of its turn.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,4 @@
-// Each of these changes makes a test of this file fail: a start that does not look at the calls that wait; a turn that begins
-// without the outcome of its call in the same commit.
+// This change makes the test fail: a start that does not look at the calls that wait.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

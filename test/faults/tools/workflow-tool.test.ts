@@ -1,5 +1,4 @@
-// Each of these changes makes a test of this file fail: an execution with a new id for each run of the turn; a turn that is
-// repeated with an error of the tool in place of the result.
+// This change makes the test fail: an execution with a new id for each run of the turn.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
