@@ -63,12 +63,20 @@ export interface TextResult {
   }[];
   steps: number;
   /** The tool calls that wait for an approval, if the finish reason is `approval`. */
-  approvals?: readonly { approvalId: string; toolCallId: string; toolName: string; input?: unknown }[] | undefined;
+  approvals?:
+    | readonly {
+        approvalId: string;
+        toolCallId: string;
+        toolName: string;
+        input?: unknown;
+        via?: string[] | undefined;
+      }[]
+    | undefined;
   /** The executions that tools wait for. The turn continues when they have ended. */
   suspensions?: { executionId: string; suspension: object }[] | undefined;
 }
 const call = { toolCallId: v.string(), toolName: v.string(), input: Any };
-const PendingApprovalShape = v.object({ approvalId: v.string(), ...call });
+const PendingApprovalShape = v.object({ approvalId: v.string(), ...call, via: v.optional(v.array(v.string())) });
 export const TextShape: v.GenericSchema<TextResult> = v.pipe(
   v.object({
     text: v.string(),

@@ -122,6 +122,11 @@ export interface AuthorizeApproval {
    */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly input: any;
+  /**
+   * The ids of the agents that `agentTool` has asked, if the tool is one of another agent: the last of them has it. Undefined for
+   * a tool of the agent itself.
+   */
+  readonly via?: readonly string[] | undefined;
   /** The time of the request, in ISO 8601. */
   readonly requestedAt: string;
 }

@@ -13,6 +13,8 @@ export interface PendingCall {
   readonly messageId: string;
   readonly toolCallId: string;
   readonly toolName: string;
+  /** The agents that were asked, if the call waits for an approval of a tool of the last of them. That tool is `toolName`. */
+  readonly via?: readonly string[] | undefined;
   /** Empty once there is an outcome: the message has it. */
   readonly input: JsonText;
   /** The time since which it waits. */

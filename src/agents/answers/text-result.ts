@@ -1,11 +1,11 @@
 import { toErrorMessage } from "../../core/error.ts";
 import type { Answer } from "../call/call.ts";
 import type { TextResult } from "../shapes.ts";
+import { isNoResult } from "../tools/no-result.ts";
 import { toUsage } from "./usage.ts";
 
 /** Returns the body of `POST /agents/:id/text`: the text, and every tool call with its result. */
 export function toTextResult({ text, finishReason, usage, steps, approvals, suspensions }: Answer): TextResult {
-  const suspended = new Set(suspensions.map(({ toolCallId }) => toolCallId));
   const content = steps.flatMap((step) => step.content);
   const result: TextResult = {
     text,
@@ -21,7 +21,7 @@ export function toTextResult({ text, finishReason, usage, steps, approvals, susp
     const { toolCallId, toolName, input: sent } = part;
     const call = { toolCallId, toolName, input: sent as unknown };
     if (part.type === "tool-call") result.toolCalls.push(call);
-    if (part.type === "tool-result" && !suspended.has(toolCallId))
+    if (part.type === "tool-result" && !isNoResult(part.output))
       result.toolResults.push({ ...call, output: part.output as unknown });
     if (part.type === "tool-error") result.toolResults.push({ ...call, error: toErrorMessage(part.error) });
   }

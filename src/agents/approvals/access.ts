@@ -7,7 +7,7 @@ import { toIso } from "../../core/iso-time.ts";
 import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
 import type { Approver, CallFilter, FoundCall } from "../../engine/pending-calls.ts";
 import { alreadyDecided } from "../call/decisions.ts";
-import type { OpenApproval } from "../call/pending-calls.ts";
+import type { AskedApproval } from "../call/pending-calls.ts";
 import type { Decider } from "../call/turn-parts.ts";
 import type { AgentsOfSnapshot, RegisteredAgent } from "../find-agent.ts";
 
@@ -62,12 +62,12 @@ export function toDecider(
 export const toApprover = ({ caller }: Identity, userId: string | undefined): Approver =>
   caller?.user ?? (userId === undefined ? {} : { id: userId });
 
-type AskedCall = OpenApproval & { readonly at: number };
+type AskedCall = AskedApproval & { readonly at: number };
 
 /** Returns the answer of `authorize`. Without one, the user of the conversation may decide. */
 async function mayDecide(
   { identity, snapshot: { authorizer } }: AccessRequest,
-  { id, toolName, input, at }: Pick<AskedCall, "id" | "toolName" | "input" | "at">,
+  { id, toolName, input, via, at }: Pick<AskedCall, "id" | "toolName" | "input" | "via" | "at">,
   { agentId, userId, conversationId }: ConversationKey,
   callerId: string | undefined,
 ): Promise<boolean> {
@@ -81,6 +81,7 @@ async function mayDecide(
     isOwn: isOwn && identity.caller?.userId !== undefined,
     toolName,
     input,
+    via: via && Object.freeze([...via]),
     requestedAt: toIso(at),
   });
   const asked: AuthorizeRequest = { action: "approval.decide", user: identity.caller?.user, agentId, approval };

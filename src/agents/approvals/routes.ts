@@ -23,6 +23,7 @@ const ApprovalShape = v.pipe(
     userId: v.nullable(v.string()),
     toolName: v.string(),
     input: v.unknown(),
+    via: v.optional(v.array(v.string())),
     requestedAt: v.string(),
   }),
   v.title("Approval"),
@@ -136,12 +137,13 @@ function toCall({ call: { key, origin }, agent }: FoundApproval) {
   return { agent: definition, program, options, callContext: { userId: owner, user, conversationId, context } };
 }
 
-const toView = ({ id, key, toolName, input, at }: FoundCall) => ({
+const toView = ({ id, key, toolName, input, via, at }: FoundCall) => ({
   approvalId: id,
   agentId: key.agentId,
   conversationId: key.conversationId,
   userId: key.userId ?? null,
   toolName,
   input: JSON.parse(input) as unknown,
+  ...(via && { via: [...via] }),
   requestedAt: toIso(at),
 });

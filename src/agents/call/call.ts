@@ -5,7 +5,6 @@ import type { ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { Conversations, Turn } from "../../engine/conversations.ts";
-import type { PendingCall } from "../../engine/pending-calls.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
 import { noUsage, toUsage } from "../answers/usage.ts";
@@ -18,15 +17,18 @@ import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
-import type { SuspendedCall } from "../tools/suspended-call.ts";
+import { SuspendedCall } from "../tools/suspended-call.ts";
+import { withRequests } from "./inner-requests.ts";
+import type { ContinuedCall } from "../tools/inner-approval.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
-import { openApprovals } from "./pending-calls.ts";
+import { openApprovals, toAsked, type AskedApproval } from "./pending-calls.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import type { DurableTurn } from "./recorded-calls.ts";
+import { toShownPart } from "./shown-part.ts";
 import { toSdkSettings } from "./sdk-settings.ts";
 import { toUsageAttributes } from "./spans.ts";
-import { freeTurn, storedTurn, type OpenTurn } from "./turn.ts";
+import { continuedTurn, freeTurn, storedTurn, type OpenTurn } from "./turn.ts";
 import type { TurnInput, WaitingAnswer } from "./turn-parts.ts";
 
 /** The input of a call. */
@@ -40,6 +42,8 @@ export interface Question extends Omit<TurnInput, "messages"> {
   readonly isNew?: boolean | undefined;
   /** The id of the answer. @default that of the message that it continues, or a new one */
   readonly answerId?: string | undefined;
+  /** The answer without a conversation that the call continues. */
+  readonly continued?: ContinuedCall | undefined;
   /** The schema of `toShape`, as the client sent it. */
   readonly schema?: Record<string, unknown> | undefined;
 }
@@ -64,6 +68,8 @@ export interface Answer {
   readonly approvals: readonly PendingApproval[];
   /** The calls of the stored answer that wait for the end of an execution. */
   readonly suspensions: readonly PendingExecution[];
+  /** The messages of an answer that is not stored, if calls of it wait for an approval. */
+  readonly open?: readonly ModelMessage[] | undefined;
 }
 /** A tool call that waits for the end of an execution. */
 export interface PendingExecution extends Pick<SuspendedCall, "executionId" | "suspension"> {
@@ -75,6 +81,8 @@ interface PendingApproval {
   readonly toolName: string;
   readonly toolCallId: string;
   readonly input: unknown;
+  /** The agents that were asked, if it is a tool of the last of them. */
+  readonly via?: string[];
 }
 /** A part of an answer. The first part has the id of the message, the last one the whole answer. */
 export type AnswerPart =
@@ -128,6 +136,7 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
   const turn = opened ?? (await openTurn(parts, question));
   const { recorded } = turn;
   parts.operation.decided = turn.decided;
+  parts.operation.open = turn.open ?? [];
   let reader: ReadableStreamDefaultReader<SdkPart> | undefined;
   let result: SdkResult | undefined;
   try {
@@ -142,9 +151,10 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
       if (part.type === "error") throw part.error;
       if (part.type === "abort") throw new Error(part.reason);
       if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
-      else if (part.type !== "finish" && !isSuspended(parts, part)) {
-        recorded?.add(part);
-        yield part;
+      else if (part.type !== "finish") {
+        const shown = toShownPart(parts.operation, part);
+        if (shown) recorded?.add(shown);
+        if (shown) yield shown;
       }
     }
     if (!result) throw new Error("The model's answer ended without a finish part");
@@ -156,10 +166,6 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
     if (!opened) void turn.close();
   }
 }
-
-/** True for the result of a tool whose execution is suspended: it has none. */
-const isSuspended = ({ operation: { suspended } }: CallParts, part: { type: string; toolCallId?: string }): boolean =>
-  part.type === "tool-result" && suspended.has(part.toolCallId ?? "");
 
 /**
  * Returns the SDK's function that streams. The one with low memory does not copy the stream, but is experimental: some
@@ -195,6 +201,7 @@ export async function openTurn(
   const { signal, callContext } = operation;
   const { userId, conversationId } = callContext;
   const { id: agentId, memory } = operation.agent;
+  if (question.continued) return toHeld(continuedTurn(messages, question.continued), () => {});
   if (!memory || conversationId === undefined) {
     return toHeld(freeTurn(input), () => {});
   }
@@ -257,15 +264,19 @@ async function finish(
   recorded?: readonly SdkPart[],
 ): Promise<Answer> {
   const { operation } = call;
-  const { text, finishReason, totalUsage: usage, steps } = result;
-  const responseMessages = withoutResults(result.responseMessages, operation.suspended);
-  const suspensions = [...operation.suspended].map(([toolCallId, { executionId, suspension }]) => {
-    return { toolCallId, executionId, suspension };
+  const { text, totalUsage: usage } = result;
+  const { isPaused, suspended: waiting } = operation;
+  const { finishReason, steps }: Pick<SdkResult, "finishReason" | "steps"> = isPaused
+    ? { finishReason: "tool-calls", steps: [] }
+    : result;
+  const responseMessages = withoutResults(result.responseMessages, waiting);
+  const suspensions = [...waiting].flatMap(([toolCallId, one]) => {
+    return one instanceof SuspendedCall ? [{ toolCallId, ...one }] : [];
   });
   for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
   operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
   // The answer is not complete: the turn that continues it makes its text.
-  const isOpen = turn.store !== undefined && openApprovals(responseMessages).length + suspensions.length > 0;
+  const isOpen = turn.store !== undefined && openApprovals(responseMessages).length + waiting.size > 0;
   const object = shape && !isOpen ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });
   operation.signal.throwIfAborted();
@@ -276,33 +287,41 @@ async function finish(
     at: operation.clock.now(),
     stopped: operation.records?.wasStopped || undefined,
     executions: suspensions.map(({ toolCallId, executionId }) => ({ toolCallId, executionId })),
+    waiting,
     toParts: async (before) => {
       const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
       return shape && !isOpen ? withObject(parts, object) : parts;
     },
   });
-  const approvals = (pending ?? []).filter(({ type }) => type === "approval").map(toApproval);
-  return { text, object, finishReason, usage, steps, approvals, suspensions };
+  const approvals = (pending ?? [])
+    .filter(({ type }) => type === "approval")
+    .map((one) => toApproval({ ...one, input: JSON.parse(one.input) as unknown }));
+  const models = withRequests([...(turn.continued ?? []), ...responseMessages], waiting);
+  const open = !turn.store && operation.mayWait && openApprovals(models).length > 0 ? models : undefined;
+  return { text, object, finishReason, usage, steps, approvals, suspensions, open };
 }
 
-/** Removes the results of tool calls from the messages of an answer. */
+/** Removes the results of tool calls that wait from the messages of an answer. */
 function withoutResults(
   messages: readonly ModelMessage[],
   calls: ReadonlyMap<string, unknown>,
 ): readonly ModelMessage[] {
   if (calls.size === 0) return messages;
-  return messages.flatMap((message): ModelMessage[] => {
-    if (message.role !== "tool") return [message];
+  // Some providers use an id again. The answer ends with the calls that wait.
+  const last = messages.findLastIndex(({ role }) => role === "tool");
+  return messages.flatMap((message, index): ModelMessage[] => {
+    if (message.role !== "tool" || index !== last) return [message];
     const content = message.content.filter((part) => part.type !== "tool-result" || !calls.has(part.toolCallId));
     return content.length > 0 ? [{ ...message, content }] : [];
   });
 }
 
-const toApproval = ({ id, toolName, toolCallId, input }: PendingCall): PendingApproval => ({
+const toApproval = ({ id, toolName, toolCallId, input, via }: Omit<AskedApproval, "at">): PendingApproval => ({
   approvalId: id,
   toolName,
   toolCallId,
-  input: JSON.parse(input) as unknown,
+  input,
+  ...(via && { via: [...via] }),
 });
 
 /** The answer to decisions after which a message still waits. */
@@ -316,7 +335,7 @@ export const toWaitingAnswer = (
   finishReason: "tool-calls",
   usage: noUsage,
   steps: [],
-  approvals: rest.map(({ id, toolName, toolCallId, input }) => ({ approvalId: id, toolName, toolCallId, input })),
+  approvals: rest.map(toAsked).map(toApproval),
 });
 
 /** Returns the parts of the stored message. If the SDK cannot build them, they are made from the model messages. */

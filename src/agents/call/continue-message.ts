@@ -7,7 +7,7 @@ import { toDrafts, toStored, withModels, type Draft } from "./draft.ts";
 import { invalid } from "./files.ts";
 import { openCalls, partsOf, type ClientMessage } from "./messages.ts";
 import { toEnded, toResumes, toSuperseded } from "./ended-calls.ts";
-import { openApprovals, openExecutions, superseded, toClosing, toResponses } from "./pending-calls.ts";
+import { openApprovals, openExecutions, superseded, toAsked, toClosing, toResponses } from "./pending-calls.ts";
 import type { OpenApproval, OpenExecution } from "./pending-calls.ts";
 import type { CallChanges, Fresh, Row, TurnInput, TurnStore } from "./turn-parts.ts";
 
@@ -101,7 +101,7 @@ async function toDecided(
     const requestedAt = new Map(known.map((call) => [call.id, call.at]));
     for (const call of open) {
       const isDecided = decided.fresh.some(({ id }) => id === call.id);
-      if (isDecided) await decider?.admit({ ...call, at: requestedAt.get(call.id) ?? at });
+      if (isDecided) await decider?.admit({ ...toAsked(call), at: requestedAt.get(call.id) ?? at });
     }
   }
   return decided;

@@ -4,10 +4,13 @@ import { newId } from "../../core/id.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { StoredMessage } from "../../engine/conversations.ts";
 import { addModels } from "../messages/from-models.ts";
+import { withGranted } from "../messages/granted.ts";
 import { yieldAfter } from "../messages/long-text.ts";
 import { addUsage } from "../answers/usage.ts";
 import type { ExecutionCall, MessageMetadata, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import type { Usage } from "../shapes.ts";
+import type { NoResult } from "../tools/no-result.ts";
+import { withoutEnded, withRequests } from "./inner-requests.ts";
 import type { ClientMessage } from "./messages.ts";
 
 /** A message that a turn is about to store. */
@@ -30,6 +33,8 @@ export interface TurnAnswer {
   readonly isPartial?: true | undefined;
   /** The tool calls that wait for the end of an execution. @default none */
   readonly executions?: readonly ExecutionCall[] | undefined;
+  /** The tool calls that wait, by their id. @default none */
+  readonly waiting?: ReadonlyMap<string, NoResult> | undefined;
   /** The time of the answer. */
   readonly at: number;
   /** Returns the parts of the message that the answer continues, and those of the answer. */
@@ -77,7 +82,7 @@ export async function answerDraft(continued: Draft | undefined, answer: TurnAnsw
     id: continued?.id ?? answer.id,
     role: "assistant",
     parts: await answer.toParts(continued?.parts ?? []),
-    models: [...(continued?.models ?? []), ...answer.models],
+    models: withRequests([...(continued?.models ?? []), ...answer.models], answer.waiting),
     metadata: {
       createdAt,
       usage: usage && answer.usage ? addUsage(usage, answer.usage) : (answer.usage ?? usage),
@@ -90,9 +95,9 @@ export async function answerDraft(continued: Draft | undefined, answer: TurnAnsw
 /** Converts a draft to its row. Other requests get a turn after each long text. */
 export async function toStored({ id, role, parts, models, metadata }: Draft): Promise<StoredMessage> {
   const { createdAt } = metadata;
-  const ui = JSON.stringify({ id, role, metadata, parts } satisfies StoredUiMessage, toText);
+  const ui = JSON.stringify({ id, role, metadata, parts: withGranted(parts) } satisfies StoredUiMessage, toText);
   await yieldAfter(ui);
-  const text = JSON.stringify(models, toText);
+  const text = JSON.stringify(withoutEnded(models), toText);
   await yieldAfter(text);
   return {
     id,

@@ -16,7 +16,8 @@ export function splitResults(answer: readonly SdkPart[]): { early: ResultPart[];
     }
     const isResult = part.type === "tool-result" || part.type === "tool-error" || part.type === "tool-output-denied";
     if (isResult && !made.has(part.toolCallId)) early.push(part);
-    else own.push(part);
+    // A call of that message that waits again gets a result as well: the turn has ended.
+    else if (part.type !== "tool-approval-request" || made.has(part.toolCall.toolCallId)) own.push(part);
   }
   return { early, own };
 }

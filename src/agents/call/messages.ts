@@ -3,9 +3,11 @@ import type { ModelMessage, UIMessage } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
 import { isObject, toObject } from "../../core/json.ts";
 import { maxMessages } from "../../engine/conversations.ts";
+import { withGranted } from "../messages/granted.ts";
 import { longText } from "../messages/long-text.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import type { Sdk } from "../sdk.ts";
+import type { InnerCall } from "../tools/inner-approval.ts";
 import { checkFiles, invalid, withUrls } from "./files.ts";
 import { MessageBounds } from "./message-bounds.ts";
 
@@ -112,7 +114,8 @@ async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, truste
     throw invalid(`${where}.role`, "expected user or assistant for a message with parts");
   }
   const id = message.id || undefined;
-  const parts = await validateParts(message.parts, `${where}.parts`, async (some) => {
+  const sent = withGranted(message.parts);
+  const parts = await validateParts(sent, `${where}.parts`, async (some) => {
     const checked = await sdk.safeValidateUIMessages({ messages: [{ id: id ?? "-", role, parts: some }] });
     return checked.success ? checked.data[0]!.parts : undefined;
   });
@@ -166,12 +169,14 @@ async function refuseWrongPart(
 
 const maxId = 256;
 
-interface MessagePart {
+export interface MessagePart {
   readonly type: string;
   readonly toolName?: string;
   readonly toolCallId?: string;
   readonly approvalId?: string;
   readonly providerExecuted?: boolean;
+  /** The state of the agent that a tool has asked, in the request for an approval. */
+  readonly inner?: InnerCall;
 }
 /** Returns the parts of a message. Plain text has none, because it cannot refer to tools. */
 export const partsOf = ({ content }: ModelMessage): readonly MessagePart[] =>

@@ -14,11 +14,12 @@ import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { Sdk } from "../sdk.ts";
 import type { ToolOutside } from "../tools/outside.ts";
-import type { SuspendedCall } from "../tools/suspended-call.ts";
+import type { NoResult } from "../tools/no-result.ts";
 import { toUsageRow, type CountedCall } from "../usage/to-usage-row.ts";
 import { ModelError, toServeError } from "./failure.ts";
 import type { HistoryBytes } from "./history-bytes.ts";
 import { ModelCall } from "./model-call.ts";
+import type { OpenApproval } from "./pending-calls.ts";
 import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
 import { startAgentSpan, toModelSpan } from "./spans.ts";
 
@@ -69,8 +70,9 @@ export class Operation {
   readonly depth: number;
   /** Whether the call may end before a tool has, whose execution is suspended. Another turn continues it then. */
   maySuspend = false;
-  /** The tool calls whose executions are suspended, by their id. */
-  readonly suspended: Map<string, SuspendedCall> = new Map();
+  /** The tool calls that wait: for a suspended execution, or for an approval of the agent that was asked. By their id. */
+  readonly suspended: Map<string, NoResult> = new Map();
+  readonly limits: RecordLimits;
   readonly clock: Clock;
   readonly span: Span | undefined;
   /** The stored messages that the call has loaded. */
@@ -79,6 +81,8 @@ export class Operation {
   records: RecordedCalls | undefined;
   /** The outcomes of calls that have waited and that this call continues, by the id of the tool call. */
   decided: ReadonlyMap<string, CallOutcome> | undefined;
+  /** The calls that have waited for an approval and that this call continues. */
+  open: readonly OpenApproval[] = [];
   /** True if the call can wait for approvals of its tools: it is a turn of a stored conversation. */
   readonly mayWait: boolean;
   /** The reasons why tools do not run, by the id of the tool call. */
@@ -107,6 +111,7 @@ export class Operation {
     this.step = step;
     this.outside = parts.outside;
     this.depth = parts.depth ?? 0;
+    this.limits = parts.limits;
     this.clock = parts.clock;
     this.history = parts.history;
     this.mayWait = parts.mayWait;
@@ -119,7 +124,7 @@ export class Operation {
 
   /** Records the calls from now on. */
   record(turn: DurableTurn): void {
-    this.records = new RecordedCalls(turn, this.#parts.limits, (error) => this.abort(error));
+    this.records = new RecordedCalls(turn, this.limits, (error) => this.abort(error));
   }
 
   /** The context for hooks, tools and instructions. Created on first use, because most calls have none of them. */
@@ -160,6 +165,16 @@ export class Operation {
   /** The outcome of a call that was decided before this turn. Those that the model makes in it may have the same id. */
   outcomeOf(toolCallId: string): CallOutcome | undefined {
     return this.records?.hasModelCall ? undefined : this.decided?.get(toolCallId);
+  }
+
+  /** The call with this id that has waited and was decided before this turn. */
+  openCall(toolCallId: string): OpenApproval | undefined {
+    return this.records?.hasModelCall ? undefined : this.open.find((call) => call.toolCallId === toolCallId);
+  }
+
+  /** True while no model must be asked: a call that was decided before this turn waits again. */
+  get isPaused(): boolean {
+    return this.suspended.size > 0 && this.records?.hasModelCall === false;
   }
 
   /** Returns an id for the AI SDK: that of an approval is the same when the turn is repeated. */

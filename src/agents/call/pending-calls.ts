@@ -3,6 +3,7 @@ import { ServeError } from "../../core/error.ts";
 import { mostPending, type CallOutcome, type PendingCall } from "../../engine/pending-calls.ts";
 import type { ExecutionCall } from "../messages/ui-message.ts";
 import type { Draft } from "./draft.ts";
+import type { InnerCall } from "../tools/inner-approval.ts";
 import { openCalls, partsOf } from "./messages.ts";
 
 /** A call of a message that waits for an approval, or has waited for one and has no result yet. */
@@ -12,17 +13,34 @@ export interface OpenApproval {
   readonly toolCallId: string;
   readonly toolName: string;
   readonly input: unknown;
+  /** The state of the agent that the call has asked, if a tool of that agent waits. */
+  readonly inner?: InnerCall | undefined;
+}
+
+/** The tool and the input that an approval is about. */
+export interface AskedApproval extends Omit<OpenApproval, "inner"> {
+  /** The ids of the agents whose tools were asked, if it is a tool of another agent. */
+  readonly via?: readonly string[] | undefined;
+}
+
+/** Returns an approval as the user who decides sees it. The id of the tool call is that of the message. */
+export function toAsked({ id, toolCallId, inner, ...call }: OpenApproval): AskedApproval {
+  const { toolName, input } = inner ?? call;
+  return { id, toolCallId, toolName, input, ...(inner && { via: inner.via }) };
 }
 
 /** Returns the approvals of messages whose calls have no result, in the order of the calls. */
 export function openApprovals(models: readonly ModelMessage[]): OpenApproval[] {
   const { calls, approvals } = openCalls(models);
-  const inputs = new Map(models.flatMap(partsOf).flatMap(toInput));
+  const parts = models.flatMap(partsOf);
+  const inputs = new Map(parts.flatMap(toInput));
+  const inner = new Map(parts.map((part) => [part.approvalId, part.inner]));
   return [...approvals].map(([id, toolCallId]) => ({
     id,
     toolCallId,
     toolName: calls.get(toolCallId)!, // it has no result
     input: inputs.get(toolCallId),
+    inner: inner.get(id),
   }));
 }
 function toInput(part: { type: string; toolCallId?: string; input?: unknown }): [string, unknown][] {
@@ -45,8 +63,8 @@ export function toPendingCalls(draft: Draft, at: number): PendingCall[] {
     throw new ServeError(500, message, { retry: false });
   }
   return [
-    ...pending.map(({ id, toolCallId, toolName, input }): PendingCall => {
-      return { type: "approval", id, messageId, toolCallId, toolName, input: JSON.stringify(input ?? null), at };
+    ...pending.map(toAsked).map(({ input, ...call }): PendingCall => {
+      return { type: "approval", messageId, ...call, input: JSON.stringify(input ?? null), at };
     }),
     ...executions.map(({ executionId: id, toolCallId, toolName }): PendingCall => {
       return { type: "execution", id, messageId, toolCallId, toolName, input: "", at };
@@ -97,14 +115,16 @@ export function toClosing(
   outcomeOf: (id: string) => CallOutcome | undefined,
   hasRun: boolean,
 ): ModelMessage[] {
-  const closed = open.map(({ id, toolCallId, toolName }) => {
+  const closed = open.map(({ id, toolCallId, toolName, inner }) => {
     const outcome = outcomeOf(id);
-    const approved = hasRun && outcome?.approved === true;
+    // An agent that was asked continues in any case.
+    const approved = hasRun && outcome !== undefined && (outcome.approved || inner !== undefined);
     const reason = outcome?.approved === false ? outcome.reason : superseded;
     const output = approved
       ? { type: "error-text" as const, value: lostResult }
       : { type: "execution-denied" as const, ...(reason !== undefined && { reason }) };
-    const response = { id, outcome: { approved, at: 0, reason: approved ? undefined : reason } };
+    const granted = approved && outcome.approved;
+    const response = { id, outcome: { approved: granted, at: 0, reason: approved ? undefined : reason } };
     return { response, result: { type: "tool-result" as const, toolCallId, toolName, output } };
   });
   const responses = toResponses(closed.map(({ response }) => response));

@@ -21,6 +21,7 @@ import {
 } from "../tool.ts";
 import { describeTool } from "../tools/describe-tool.ts";
 import { runOutside } from "../tools/run-tool.ts";
+import { refuseOther } from "./ask-agent.ts";
 import { needsApproval } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
 import type { ToolSignature } from "./recorded-calls.ts";
@@ -81,7 +82,7 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
           ),
       }),
       execute: (input, { toolCallId, abortSignal }) =>
-        recorded(operation, name, toolCallId, () => execute(tool, input, operation, toolCallId, abortSignal)),
+        recorded(operation, name, toolCallId, () => execute(tool, input, operation, { name, toolCallId, abortSignal })),
     });
   }
   if (!isSdkTool(tool)) {
@@ -91,7 +92,9 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
         description,
         inputSchema: toSdkSchema(sdk, inputSchema, true),
         execute: (input, { toolCallId, abortSignal = operation.signal }) =>
-          recorded(operation, name, toolCallId, () => runOutside(tool, operation, { input, toolCallId, abortSignal })),
+          recorded(operation, name, toolCallId, () =>
+            runOutside(tool, operation, { name, input, toolCallId, abortSignal }),
+          ),
       };
     };
   }
@@ -107,7 +110,7 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
     const runPlain = (...[input, options]: Parameters<typeof run>) =>
       recorded(operation, name, options.toolCallId, () => {
         operation.signal.throwIfAborted(); // the SDK swallows the refusal of a hook
-        refuse(operation, options.toolCallId);
+        refuse(operation, name, options.toolCallId);
         return toPlainResult(run(input, withToolContext(tool, operation, options)));
       });
     return { ...checked, ...bindFunctions(tool, name, operation), execute: runPlain } as SdkTool;
@@ -160,15 +163,19 @@ async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<
  */
 const toPlain = (value: unknown): unknown => JSON.parse(JSON.stringify(value) ?? "null");
 
+interface ExecutedCall {
+  readonly name: string;
+  readonly toolCallId: string;
+  readonly abortSignal?: AbortSignal | undefined;
+}
 async function execute(
   tool: Tool,
   input: unknown,
   operation: Operation,
-  toolCallId: string,
-  signal: AbortSignal = operation.signal,
+  { name, toolCallId, abortSignal: signal = operation.signal }: ExecutedCall,
 ): Promise<unknown> {
   operation.signal.throwIfAborted(); // an `onToolStart` hook may have failed the call
-  refuse(operation, toolCallId);
+  refuse(operation, name, toolCallId);
   // The SDK has validated the input against the tool's schema.
   const output = await tool.execute(input as never, {
     ...toExecution(operation, toolCallId, signal),
@@ -180,9 +187,10 @@ async function execute(
 }
 
 /** Throws if the tool of a call must not run. */
-function refuse({ refusals }: Operation, toolCallId: string): void {
-  const reason = refusals.get(toolCallId);
+function refuse(operation: Operation, name: string, toolCallId: string): void {
+  const reason = operation.refusals.get(toolCallId);
   if (reason !== undefined) throw new Error(reason);
+  refuseOther(operation, name, toolCallId);
 }
 
 function toExecution(

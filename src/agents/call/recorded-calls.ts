@@ -5,7 +5,7 @@ import type { JsonText } from "../../core/json.ts";
 import { newSecretId } from "../../core/id.ts";
 import { scopeRecords, type AttemptRecords } from "../../engine/records.ts";
 import type { UsageRow } from "../../engine/usage.ts";
-import { SuspendedCall } from "../tools/suspended-call.ts";
+import { isNoResult } from "../tools/no-result.ts";
 import type { AgentInput } from "./messages.ts";
 
 export interface RecordLimits {
@@ -212,7 +212,7 @@ export class RecordedCalls {
     if (isMany(result)) return saveLast(result, save, fail);
     return Promise.resolve(result).then(async (output) => {
       // It has no result yet: a repeated turn looks again.
-      if (output instanceof SuspendedCall) ended.resolve({ error: "Stopped", name: "Error" });
+      if (isNoResult(output)) ended.resolve({ error: "Stopped", name: "Error" });
       else await save({ output });
       return output;
     }, fail);

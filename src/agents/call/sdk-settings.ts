@@ -6,6 +6,7 @@ import type { AgentContext } from "../context.ts";
 import { toModelSettings, type ModelSettings } from "../define.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
+import { pauseModel } from "../models/paused-model.ts";
 import { toDenials } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
 import type { AgentInput } from "./messages.ts";
@@ -36,7 +37,7 @@ export async function toSdkSettings(
     ...asked,
     // The cast is safe: provider options are JSON.
     providerOptions: mergeOptions(providerOptions, settings.providerOptions) as never,
-    model: agent.model(operation),
+    model: toModel(agent, operation),
     instructions: text,
     messages,
     stopWhen: [
@@ -62,10 +63,10 @@ export async function toSdkSettings(
   // Hooks are not called again for calls that were recorded before a crash.
   if (hooks.onStepEnd)
     all.onStepEnd = (step) =>
-      records?.isStepFound(step.stepNumber) ? undefined : operation.hook("onStepEnd", { step });
+      records?.isStepFound(step.stepNumber) || operation.isPaused ? undefined : operation.hook("onStepEnd", { step });
   if (hooks.onToolStart) {
     all.onToolExecutionStart = ({ toolCall: { toolName, toolCallId, input: sent } }) =>
-      records?.isToolFound(toolCallId)
+      records?.isToolFound(toolCallId) || operation.openCall(toolCallId)?.inner
         ? undefined
         : operation.hook("onToolStart", { toolName, toolCallId, input: sent });
   }
@@ -77,6 +78,11 @@ export async function toSdkSettings(
     };
   }
   return all;
+}
+
+function toModel({ sdk, model }: PreparedAgent, operation: Operation): SdkSettings["model"] {
+  const bound = model(operation);
+  return operation.open.some(({ inner }) => inner) ? pauseModel(sdk, bound, () => operation.isPaused) : bound;
 }
 
 async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {

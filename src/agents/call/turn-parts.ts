@@ -7,7 +7,7 @@ import type { ExecutionEnd } from "../tools/outside.ts";
 import type { Decision } from "./decisions.ts";
 import type { Draft } from "./draft.ts";
 import type { ClientMessage } from "./messages.ts";
-import type { OpenApproval } from "./pending-calls.ts";
+import type { AskedApproval, OpenApproval } from "./pending-calls.ts";
 
 /** The input of a turn of a conversation. */
 export interface TurnInput {
@@ -38,7 +38,7 @@ export interface Decider {
   /** Undefined: the user is not known. */
   readonly by?: Approver | undefined;
   /** Rejects if the user may not decide about a call. */
-  admit(call: OpenApproval & { readonly at: number }): Promise<void>;
+  admit(call: AskedApproval & { readonly at: number }): Promise<void>;
 }
 /** The end of an execution that a call waits for. */
 interface EndedCall {

@@ -11,11 +11,13 @@ import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/pending
 import { yieldAfter } from "../messages/long-text.ts";
 import { toTitle } from "../../engine/stored-conversation.ts";
 import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
+import type { ContinuedCall } from "../tools/inner-approval.ts";
 import { continueMessage, supersede } from "./continue-message.ts";
 import { answerDraft, toDrafts, toStored, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
+import { toRunnable } from "./inner-requests.ts";
 import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
-import { toPendingCalls, type OpenApproval } from "./pending-calls.ts";
+import { openApprovals, toPendingCalls, toResponses, type OpenApproval } from "./pending-calls.ts";
 import type { Fresh, Row, Sized, TurnInput, TurnStore, WaitingAnswer } from "./turn-parts.ts";
 
 /** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */
@@ -29,6 +31,8 @@ export interface OpenTurn {
   readonly prompt: ModelMessage[];
   /** The id of the assistant message that the answer continues, if the client sent results of its own tools. */
   readonly continues?: string | undefined;
+  /** The messages that the answer continues, if it is not stored. */
+  readonly continued?: readonly ModelMessage[] | undefined;
   /** Stores the messages of the turn. Returns the calls that wait. Undefined if it has no stored conversation. */
   readonly store?: ((answer: TurnAnswer) => Promise<readonly PendingCall[]>) | undefined;
   /** Stores the messages and decisions of the user, before the answer. Undefined if there are none, or if they replace others. */
@@ -63,6 +67,14 @@ export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
   return { prompt: toPrompt(sent), continues: role === "assistant" ? id : undefined };
 }
 
+/** Continues an answer to a question of the author's code that is not stored in a conversation. */
+export function continuedTurn(question: readonly ClientMessage[], { models, outcomes }: ContinuedCall): OpenTurn {
+  const open = openApprovals(models);
+  const continued = [...models, ...toResponses(outcomes)];
+  const prompt = toPrompt(toRunnable([...question.flatMap((message) => message.models), ...continued]));
+  return { prompt, continued, open, decided: toDecided({ drafts: [], open, outcomes }) };
+}
+
 /**
  * Opens a turn of a stored conversation. Only the client's last message is new: the others can be forged and are
  * already stored.
@@ -87,7 +99,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
   for (const draft of drafts) stored.push(await toStored(draft));
   const fresh = drafts.map(({ models }, index) => ({ models, bytes: Buffer.byteLength(stored[index]!.models) }));
   const shown = toShown(store, history.omitted, [...rows.slice(0, rows.length - replaced), ...fresh]);
-  const prompt = toPrompt(shown);
+  const prompt = toPrompt(toRunnable(shown));
   if (prompt.length === 0) throw invalid("input", "expected a user message");
   const open = drafts.at(-1)?.role === "assistant" ? drafts.at(-1) : undefined;
   const first = history.stored ? undefined : drafts.find(({ role }) => role === "user");

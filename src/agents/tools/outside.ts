@@ -1,9 +1,11 @@
+import type { ModelMessage } from "ai";
 import type { CallContext } from "../../core/caller.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { DurableTurn } from "../call/recorded-calls.ts";
 import type { AgentDefinition } from "../define.ts";
 import type { FindWorkflow } from "./describe-tool.ts";
+import type { ContinuedCall } from "./inner-approval.ts";
 import type { SuspendedCall } from "./suspended-call.ts";
 
 /** The workflows and agents that tools reach, as the version of the config has them that is served now. */
@@ -65,10 +67,14 @@ interface ToolQuestion {
   readonly turn: DurableTurn | undefined;
   /** The number of agents that wait for the answer. */
   readonly depth: number;
+  /** Whether the agent may end before its tools have, because they wait for approvals. */
+  readonly mayWait: boolean;
+  /** The answer that the agent continues. */
+  readonly continued?: ContinuedCall | undefined;
 }
 
 /** The means of `workflowTool` and `agentTool`. */
 export interface ToolOutside extends ToolTargets {
-  /** Asks another agent. Returns its text. */
-  ask(question: ToolQuestion): Promise<string>;
+  /** Asks another agent. Returns its text, or its messages so far if its tools wait for approvals. */
+  ask(question: ToolQuestion): Promise<string | readonly ModelMessage[]>;
 }

@@ -58,7 +58,7 @@ function toToolEnds(
   return [...open, ...made].flatMap((call): object[] => {
     const { toolCallId, toolName, input } = call;
     if (ended.has(toolCallId)) return [];
-    const isDenied = !("type" in call) && decided?.get(toolCallId)?.approved === false;
+    const isDenied = !("type" in call) && !call.inner && decided?.get(toolCallId)?.approved === false;
     if (isDenied) return [{ type: "tool-output-denied", toolCallId, toolName }];
     const part = { toolCallId, toolName, input, dynamic: "dynamic" in call ? call.dynamic : undefined };
     const end = ends.get(toolCallId);

@@ -25,6 +25,7 @@ import { toResultParts } from "../messages/result-parts.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { ExecutionEnd, ToolTargets } from "../tools/outside.ts";
+import { SuspendedCall } from "../tools/suspended-call.ts";
 import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
 import { ExpectedTurns } from "./resumed-calls.ts";
@@ -349,7 +350,8 @@ export class Turns {
       if (turn) this.#ended.add(turn);
       if (turn) this.#remove(turn);
     }
-    for (const { executionId } of operation.suspended.values()) this.#parts.onWait(executionId);
+    for (const call of operation.suspended.values())
+      if (call instanceof SuspendedCall) this.#parts.onWait(call.executionId);
     // No result: the engine repeats the turn at the next start.
     if (this.#isUnfinished(turn)) await new Promise<never>(() => {});
   }

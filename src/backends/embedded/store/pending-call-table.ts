@@ -39,8 +39,8 @@ export class PendingCallTable {
   /** Replaces the calls of a conversation that wait. */
   replace(conversation: number, userId: string | undefined, { calls, origin }: WaitingCalls): void {
     this.#statements.removeOpen.run(conversation);
-    for (const [index, { id, type, messageId, input, toolCallId, toolName, at }] of calls.entries()) {
-      const body = JSON.stringify({ toolCallId, toolName, at } satisfies Facts);
+    for (const [index, { id, type, messageId, input, toolCallId, toolName, via, at }] of calls.entries()) {
+      const body = JSON.stringify({ toolCallId, toolName, via, at } satisfies Facts);
       const first = index === 0 ? origin : null;
       this.#statements.add.run(conversation, id, type, userId ?? null, messageId, body, input, first);
     }
@@ -57,7 +57,7 @@ export class PendingCallTable {
   }
 }
 
-type Facts = Pick<PendingCall, "toolCallId" | "toolName" | "at">;
+type Facts = Pick<PendingCall, "toolCallId" | "toolName" | "via" | "at">;
 interface CallRow {
   readonly n: number;
   readonly id: string;

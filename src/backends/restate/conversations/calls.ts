@@ -95,10 +95,10 @@ export async function readCall(
 type Rest = Omit<PendingCall, "id" | "input" | "at">;
 
 /** SQL splits the text at `|`. The first part and the last are empty, because JSON adds quotes. */
-function toCallText(key: string, { at, type, messageId, toolCallId, toolName, outcome }: PendingCall): string {
+function toCallText(key: string, { at, type, messageId, toolCallId, toolName, via, outcome }: PendingCall): string {
   const [, userId] = JSON.parse(key) as [string, string | null];
   const state = outcome ? "decided" : type;
-  const rest: Rest = { type, messageId, toolCallId, toolName, outcome };
+  const rest: Rest = { type, messageId, toolCallId, toolName, via, outcome };
   const body = encodeURIComponent(JSON.stringify(rest).toWellFormed());
   return `|${toSortable(at)}|${toUserText(userId ?? undefined)}|${state}|${body}|`;
 }
