@@ -5,7 +5,16 @@ import * as v from "valibot";
 import { expect, it } from "vitest";
 import { eventually } from "../../harness/waiting.ts";
 import { decide } from "../approvals/bank.ts";
-import { createPlannedModel, describeTurns, openReader, read, stop, toAgent, unique } from "../turns/turn-server.ts";
+import {
+  attach,
+  createPlannedModel,
+  describeTurns,
+  openReader,
+  read,
+  stop,
+  toAgent,
+  unique,
+} from "../turns/turn-server.ts";
 import { directedModel, toCalls } from "./directed-model.ts";
 
 const planned = createPlannedModel();
@@ -69,10 +78,11 @@ describeTurns("a turn that continues an agent which a tool has asked", { agents:
     expect(await next(conversationId)).toContain(`[inner → ${JSON.stringify(output)}]`);
   });
 
-  it("ends the call with the error Stopped if it is stopped", async () => {
+  it("ends the call with the error Stopped if it is stopped, also if its last decision was a denial", async () => {
     const to = unique("slow");
-    const { conversationId, approvals } = await request([asksInner(to)]);
-    const deciding = decide(server, approvals[0].approvalId);
+    const { conversationId, approvals } = await request([asksInner(to, "other")]);
+    const { body } = await decide(server, approvals[0].approvalId);
+    const deciding = decide(server, body.data.approvals[0].approvalId, { approved: false });
     await planned.gates.reached(to);
     await stopNow(conversationId);
     expect(await deciding).toMatchObject({ status: 409, body: { error: "The turn was stopped" } });
@@ -89,8 +99,11 @@ describeTurns("a turn that continues an agent which a tool has asked", { agents:
     await decide(server, first);
     const deciding = decide(server, approvals.find(({ via }) => !via).approvalId);
     await planned.gates.reached(slow);
+    const reader = await attach(server, "outer", conversationId);
+    await reader.readUntil(({ type, approvalId }) => type === "tool-approval-request" && approvalId !== first);
     await stopNow(conversationId);
     await deciding;
+    await reader.rest();
     planned.gates.open(slow);
     expect(await partsOf(conversationId)).toMatchObject([
       { state: "output-error", errorText: "Stopped" },
