@@ -8,6 +8,7 @@ import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
 import { pauseModel } from "../models/paused-model.ts";
 import { toDenials } from "./approval-need.ts";
+import { toGoneTools } from "./gone-tools.ts";
 import type { Operation } from "./operation.ts";
 import type { AgentInput } from "./messages.ts";
 import type { PreparedAgent } from "./prepare.ts";
@@ -51,8 +52,10 @@ export async function toSdkSettings(
   const trace = operation.span ?? currentSpan();
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
-  if (Object.keys(tools).length > 0) {
-    all.tools = agent.tools(operation);
+  const gone = toGoneTools(agent.sdk, operation);
+  if (gone) all.activeTools = Object.keys(tools); // the model is not shown them
+  if (gone || Object.keys(tools).length > 0) {
+    all.tools = { ...agent.tools(operation), ...gone };
     // Ids of approvals are ours. The types of the SDK do not show this option.
     Object.assign(all, { _internal: { generateId: operation.generateId } });
     if (!operation.mayWait) Object.assign(all, { toolApproval: toDenials(all.tools) });

@@ -1,6 +1,6 @@
 // Each of these changes makes a test of this file fail: calls that wait in memory only; an input of the client; a decision that is
 // not in the commit of its turn; an approver that is not stored; needsApproval that is asked again; a new id after a restart.
-import { defineAgent, defineTool, embedded } from "agentserve";
+import { defineAgent, defineTool, embedded, type Tool } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
 import { expect, it, onTestFinished } from "vitest";
@@ -57,6 +57,31 @@ it("waits over a restart, and runs exactly the stored input, with the context of
   const again = await third.server.post(`/approvals/${approvalId}?userId=ada`, { approved: false });
   expect(again).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
 });
+
+it.each([true, false])(
+  "ends with an error that is stored if the tool no longer exists, and the turn continues (with other tools: %s)",
+  async (hasOthers) => {
+    const file = newFile();
+    const first = await live(file, [call], () => expect.unreachable());
+    const { body } = await first.server.post("/agents/a/text", { input: "Pay", options });
+    const [{ approvalId }] = body.data.approvals;
+    await first.close();
+    const other = defineTool({ description: "x", inputSchema: v.object({}), execute: () => "x" });
+    const tools: Record<string, Tool> = hasOthers ? { other } : {};
+    const model = scriptedModel(["Done."]);
+    const agent = defineAgent({ id: "a", instructions: "x", model, maxRetries: 0, tools });
+    const server = await startServer("in process", { config: { agents: [agent], backend: embedded({ path: file }) } });
+    onTestFinished(() => server.close());
+    const decided = await server.post(`/approvals/${approvalId}?userId=ada`, { approved: true });
+    expect(decided).toMatchObject({ status: 200, body: { data: { text: "Done." } } });
+    const { messages } = (await server.get("/agents/a/conversations/c?userId=ada")).body.data;
+    const part = messages.at(-1).parts.find(({ type }: any) => type === "tool-pay");
+    expect(part).toMatchObject({ state: "output-error", errorText: "Tool pay no longer exists" });
+    expect(model.calls[0]!.tools?.map(({ name }) => name) ?? []).toEqual(Object.keys(tools));
+    expect(JSON.stringify(model.calls[0]!.prompt)).toContain("Tool pay no longer exists");
+    expect((await server.get("/approvals?userId=ada")).body.data.items).toEqual([]);
+  },
+);
 
 it("continues a turn that a decision has begun, with the same key and approver", async () => {
   const file = newFile();

@@ -170,6 +170,7 @@ it.each([
     { outerTools: { inner: agentTool("other", { description: "x" }) } },
     "Tool inner no longer asks agent inner",
   ],
+  ["whose tool is gone from the outer agent", { outerTools: {} }, "Tool inner no longer exists"],
   ["whose tool has become another one", { outerTools: { inner: plain } }, "Tool inner no longer asks agent inner"],
 ])("ends with an error that is stored, for an agent %s", async (_, changed, error) => {
   const open = createPlace();
