@@ -60,13 +60,16 @@ export async function continueMessage(store: TurnStore, rows: readonly Row[], in
 export async function supersede(store: TurnStore, rows: readonly Row[]): Promise<CallChanges | undefined> {
   const before = sinceUser(rows);
   const open = openApprovals(before);
-  const found = openCalls(before).calls.size > 0 ? await readDraft(store, rows) : undefined;
+  const { calls } = openCalls(before);
+  const found = calls.size > 0 ? await readDraft(store, rows) : undefined;
   const executions = found ? openExecutions(found.draft) : [];
   if (!found || open.length + executions.length === 0) return undefined;
   const known = await store.turn.calls(open.map(({ id }) => id));
   const outcomes = new Map(known.map(({ id, outcome }) => [id, outcome]));
   const waiting = open.filter(({ id }) => !outcomes.get(id));
-  const approvals = open.length > 0 ? toClosing(open, (id) => outcomes.get(id), waiting.length === 0) : [];
+  // Tools that were approved run when nothing else of the answer waits.
+  const hasRun = waiting.length === 0 && calls.size === open.length;
+  const approvals = open.length > 0 ? toClosing(open, (id) => outcomes.get(id), hasRun) : [];
   const closing = [...approvals, ...toSuperseded(executions)];
   const closedIds = [...waiting, ...executions.map(({ executionId }) => ({ id: executionId }))];
   const closed = withModels(found.draft, closing);

@@ -67,17 +67,17 @@ function toOutput(end: ExecutionEnd) {
 
 /** Returns the data with which a client resumes executions: its results of the calls that wait for them. */
 export function toResumes(open: readonly OpenExecution[], { models }: ClientMessage): CallResume[] {
-  const executions = new Map(open.map(({ toolCallId, executionId }) => [toolCallId, executionId]));
   return models.flatMap((message) => {
     if (message.role !== "tool") return [];
     return message.content.flatMap((part): CallResume[] => {
-      const executionId = part.type === "tool-result" ? executions.get(part.toolCallId) : undefined;
-      if (part.type !== "tool-result" || executionId === undefined) return [];
-      const { output } = part;
+      if (part.type !== "tool-result") return [];
+      const { toolCallId, toolName, output } = part;
+      const call = open.find((one) => one.toolCallId === toolCallId && one.toolName === toolName);
+      if (!call) return [];
       if (output.type !== "json" && output.type !== "text") {
         throw invalid("input", "an execution is resumed with a result of the tool that waits for it");
       }
-      return [{ executionId, data: output.value }];
+      return [{ executionId: call.executionId, data: output.value }];
     });
   });
 }

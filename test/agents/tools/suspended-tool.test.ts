@@ -168,6 +168,10 @@ describeServer(
       const [, message] = await stored(server, "a", id, 2, "ada");
       const wrong = await chatWith(server, id, withOutput(message, { approved: "yes" }));
       expect(wrong.status).toBe(400);
+      // A result of another tool, with the id of the call.
+      const renamed = withOutput(message, { approved: true });
+      renamed.parts = renamed.parts.map((part: any) => (part.toolCallId ? { ...part, type: "tool-quick" } : part));
+      expect((await chatWith(server, id, renamed)).status).toBe(400);
       const { status } = (await server.get(`/workflows/pay/executions/${executionId}/state`)).body.data;
       expect(status).toBe("suspended");
 
