@@ -25,6 +25,7 @@ import { refuseOther } from "./ask-agent.ts";
 import { needsApproval } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
 import type { ToolSignature } from "./recorded-calls.ts";
+import { withPlainErrors, withPlainText } from "./plain-text.ts";
 import { bindFunctions, withApprover, withToolContext } from "./sdk-tool.ts";
 import { toToolSpan } from "./spans.ts";
 
@@ -121,7 +122,7 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
 function recorded(operation: Operation, name: string, toolCallId: string, run: () => unknown): unknown {
   const { records, signal } = operation;
   const runTraced = (): unknown => traced(operation, name, toolCallId, run);
-  return records ? records.runTool(name, toolCallId, runTraced, signal) : runTraced();
+  return withPlainErrors(() => (records ? records.runTool(name, toolCallId, runTraced, signal) : runTraced()));
 }
 
 /**
@@ -154,7 +155,11 @@ function toPlainResult(result: unknown): unknown {
 }
 
 async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<unknown> {
-  for await (const result of results) yield toPlain(result);
+  try {
+    for await (const result of results) yield toPlain(result);
+  } catch (error) {
+    throw withPlainText(error);
+  }
 }
 
 /**

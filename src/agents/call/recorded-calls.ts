@@ -36,7 +36,7 @@ export interface TurnStart {
 export type ToolSignature = readonly [name: string, output: string];
 /** The answer whether a tool call needs an approval, or the error of asking. */
 export type ApprovalNeed = { readonly isNeeded: boolean } | { readonly error: string };
-/** The end of a tool call. Models are shown the name of an error as well. */
+/** The end of a tool call. Models are shown the name of an error as well, unless it is a `ServeError`: then it is empty. */
 export type ToolEnd = { readonly output: unknown } | { readonly error: string; readonly name: string };
 
 /**
@@ -199,7 +199,7 @@ export class RecordedCalls {
       if (!signal.aborted || "output" in end) await this.#saveTool(name, tool, end);
     };
     const fail = async (error: unknown): Promise<never> => {
-      await save({ error: toErrorMessage(error), name: error instanceof Error ? error.name : "Error" });
+      await save({ error: toErrorMessage(error), name: toName(error) });
       throw error;
     };
     let result: unknown;
@@ -263,6 +263,11 @@ export class RecordedCalls {
     this.#toolCalls.set(toolCallId, first);
     return toToolName(toolCallId, first, this.#modelCalls);
   }
+}
+
+function toName(error: unknown): string {
+  if (error instanceof ServeError) return "";
+  return error instanceof Error ? error.name : "Error";
 }
 
 /** The answer to a caller that waits for a turn that was stopped. */

@@ -183,7 +183,10 @@ describe("with an authentication provider", () => {
   it("refuses an anonymous caller unless the tool says otherwise, and asks `authorize` about agent.call", async () => {
     const server = await startServer("in process", { config });
     onTestFinished(() => server.close());
-    expect(results(await server.post("/agents/a/text", { input }))).toEqual(["Forbidden", answer]);
+    const refused = await server.post("/agents/a/text", { input });
+    expect(results(refused)).toEqual(["Forbidden", answer]);
+    // The model is shown the same text.
+    expect(JSON.parse(refused.body.data.text).toSorted()).toEqual(["Forbidden", answer]);
     const headers = { authorization: `Bearer ${await createToken({ sub: "ada" }, secret)}` };
     expect(results(await server.post("/agents/a/text", { input }, { headers }))).toEqual([answer, answer]);
 

@@ -88,7 +88,7 @@ describeServer("workflowTool", { config: { agents: [agent], workflows } }, (serv
     const { body } = await server.post("/agents/a/text", { input });
     const hidden = server.target === "dev" ? "secret of the database" : "Failed to execute workflow";
     expect(body.data.toolResults.map(({ error }: any) => error)).toEqual(["Sold out", hidden]);
-    expect(body.data.text).toBe(JSON.stringify(["ServeError: Sold out", `ServeError: ${hidden}`]));
+    expect(body.data.text).toBe(JSON.stringify(["Sold out", hidden]));
   });
 
   it("makes an error of the tool of a cancelled execution", async () => {
