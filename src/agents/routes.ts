@@ -91,7 +91,7 @@ const ChatChunk = v.pipe(v.objectWithRest({ type: v.string() }, v.unknown()), v.
 const errors = {
   400: "The request is invalid, or the conversation is too long for the model",
   404: "Agent not found",
-  409: "The turn was stopped, its conversation was deleted, or an approval in the messages was decided before",
+  409: "The turn was stopped, its conversation was deleted, an approval in the messages was decided before, or the answer continues on another replica",
   429: "The rate limit of the model is reached, or that of the server; Retry-After has the seconds to wait, if they are known",
   499: "The client closed the request",
   502: "The model call failed, or the model rejected the credentials",
@@ -102,7 +102,7 @@ const errors = {
 };
 const objectErrors = {
   ...errors,
-  409: "The turn was stopped, its conversation was deleted, or a tool waits for approval; `approvals` has those",
+  409: "The turn was stopped, its conversation was deleted, the answer continues on another replica, or a tool waits for approval; `approvals` has those",
   502: "The model call failed, the model rejected the credentials, or its answer does not match the schema",
 };
 

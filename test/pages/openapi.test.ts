@@ -64,6 +64,17 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
     expect(Object.keys(doc.paths["/test/events/{kind}"].get.responses)).toContain("503");
   });
 
+  it.each(["text", "stream", "object", "stream-object", "chat"])(
+    "says that an answer may continue on another replica: 409 of %s",
+    async (name) => {
+      const { body: doc } = await server.get("/doc");
+      const { $ref } = doc.paths[`/agents/{id}/${name}`].post.responses[409];
+      expect(resolve(doc, $ref)).toMatchObject({
+        description: expect.stringContaining("the answer continues on another replica"),
+      });
+    },
+  );
+
   it("resolves every $ref inside itself", async () => {
     const { body: doc } = await server.get("/doc");
     expect(expectResolved(doc)).toContain("#/components/schemas/Step");
