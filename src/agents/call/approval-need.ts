@@ -18,21 +18,29 @@ export async function needsApproval(
   { name, toolCallId }: { readonly name: string; readonly toolCallId: string },
   ask: () => unknown,
 ): Promise<boolean> {
-  const { records, refusals } = operation;
+  const { records } = operation;
   if (operation.outcomeOf(toolCallId)) return true;
-  refusals.delete(toolCallId); // some providers use an id again
+  operation.refusals?.delete(toRefusal(name, toolCallId)); // some providers use an id again
   const need = await (records ? records.needApproval(toolCallId, () => toNeed(ask)) : toNeed(ask));
   if ("error" in need) {
     const { error } = need;
     operation.context.logger.error(`needsApproval of tool ${name} failed, so the call fails`, { toolCallId, error });
-    refusals.set(toolCallId, error);
+    (operation.refusals ??= new Map()).set(toRefusal(name, toolCallId), error);
     return false;
   }
   if (!need.isNeeded) return false;
-  if (!operation.mayWait) refusals.set(toolCallId, cannotWait);
+  if (!operation.mayWait) (operation.refusals ??= new Map()).set(toRefusal(name, toolCallId), cannotWait);
   operation.nextApproval = toolCallId;
   return true;
 }
+
+/** Throws if the tool of a call must not run. */
+export function refuse({ refusals }: Operation, name: string, toolCallId: string): void {
+  const reason = refusals?.get(toRefusal(name, toolCallId));
+  if (reason !== undefined) throw new Error(reason);
+}
+/** The key of a refusal. A later call of another tool may have the same id. */
+const toRefusal = (name: string, toolCallId: string): string => JSON.stringify([name, toolCallId]);
 
 async function toNeed(ask: () => unknown): Promise<ApprovalNeed> {
   try {

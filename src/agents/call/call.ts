@@ -16,10 +16,10 @@ import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
-import type { Sdk } from "../sdk.ts";
 import { SuspendedCall } from "../tools/suspended-call.ts";
 import { withRequests } from "./inner-requests.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";
+import { AnswerStream } from "./answer-stream.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import { openApprovals, toAsked, type AskedApproval } from "./pending-calls.ts";
@@ -135,46 +135,30 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
   const shape = await question.toShape?.();
   const turn = opened ?? (await openTurn(parts, question));
   const { recorded } = turn;
-  parts.operation.decided = turn.decided;
-  parts.operation.open = turn.open ?? [];
-  let reader: ReadableStreamDefaultReader<SdkPart> | undefined;
-  let result: SdkResult | undefined;
+  const { operation } = parts;
+  operation.decided = turn.decided;
+  operation.open = turn.open ?? [];
+  const answer = new AnswerStream(parts.agent.sdk, operation);
+  let isWhole = false;
   try {
     const settings = await toSdkSettings(parts, opened ? undefined : question.input, turn.prompt, shape);
-    const { stream: answer } = toStreamText(parts.agent.sdk)({
-      ...settings,
-      onEnd: (event) => void (result = event),
-      onError: () => {}, // without a callback, the SDK prints the error
-    });
-    reader = answer.getReader();
-    for (let part; (part = (await reader.read()).value);) {
-      if (part.type === "error") throw part.error;
-      if (part.type === "abort") throw new Error(part.reason);
-      if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
-      else if (part.type !== "finish") {
-        const shown = toShownPart(parts.operation, part);
-        if (shown) recorded?.add(shown);
-        if (shown) yield shown;
-      }
+    yield { type: "start", messageId: turn.answerId() };
+    const running = answer.run(settings);
+    for (let part; (part = await answer.take());) {
+      const shown = toShownPart(operation, part);
+      if (!shown) continue;
+      recorded?.add(shown);
+      yield shown as AnswerPart; // the loop makes neither a start nor an end
     }
-    if (!result) throw new Error("The model's answer ended without a finish part");
+    const result = await running;
+    if (!result) throw new Error("The model's answer ended without a result");
+    isWhole = true;
     yield { type: "finish", answer: await finish(parts, shape, turn, result, recorded?.all) };
   } finally {
-    if (!result) parts.operation.cut();
-    // Not awaited: a stream that the SDK has copied ends only with the model.
-    void reader?.cancel().catch(() => {});
+    if (!isWhole) operation.cut();
     if (!opened) void turn.close();
   }
 }
-
-/**
- * Returns the SDK's function that streams. The one with low memory does not copy the stream, but is experimental: some
- * versions of the SDK do not have it.
- */
-function toStreamText(sdk: Partial<Pick<Sdk, LowMemory>> & Omit<Sdk, LowMemory>): Sdk[LowMemory] {
-  return sdk.experimental_streamTextLowMemory ?? sdk.streamText;
-}
-type LowMemory = "experimental_streamTextLowMemory";
 
 /** A turn that has its place in the conversation. */
 export interface HeldTurn extends OpenTurn {

@@ -12,6 +12,7 @@ import type { Runtime, StepCaller } from "../../engine/runtime.ts";
 import type { UsageRow, UsageStore } from "../../engine/usage.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
+import type { PartReader } from "../models/guarded-model.ts";
 import type { Sdk } from "../sdk.ts";
 import type { ToolOutside } from "../tools/outside.ts";
 import type { NoResult } from "../tools/no-result.ts";
@@ -53,6 +54,13 @@ export interface OperationOptions {
   readonly history: HistoryBytes;
   readonly mayWait: boolean;
 }
+/** The reader of a streamed answer, as tools see it. */
+export interface AnswerReader extends PartReader {
+  /** Shows all results of a tool that has many. Yields the same. */
+  follow(toolCallId: string, results: AsyncIterable<unknown>): AsyncGenerator<unknown>;
+  /** Shows that a call waits for an approval. */
+  ask(toolCallId: string, approvalId: string): void;
+}
 /** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
 export type CreateCallRuntime = (call: CallContext, signal: AbortSignal, step: StepCaller | undefined) => Runtime;
 
@@ -79,21 +87,23 @@ export class Operation {
   readonly history: HistoryBytes;
   /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
   records: RecordedCalls | undefined;
+  /** The reader of the answer. Undefined if the answer is not streamed. */
+  reader: AnswerReader | undefined;
   /** The outcomes of calls that have waited and that this call continues, by the id of the tool call. */
   decided: ReadonlyMap<string, CallOutcome> | undefined;
   /** The calls that have waited for an approval and that this call continues. */
   open: readonly OpenApproval[] = [];
   /** True if the call can wait for approvals of its tools: it is a turn of a stored conversation. */
   readonly mayWait: boolean;
-  /** The reasons why tools do not run, by the id of the tool call. */
-  readonly refusals: Map<string, string> = new Map();
+  /** The reasons why tools do not run, by the tool and the id of the call. */
+  refusals: Map<string, string> | undefined;
   /** The tool call whose approval is about to get an id. */
   nextApproval: string | undefined;
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
   readonly #modelCalls: ModelCall[] = [];
   /** The number of model calls when each id of a tool call was first used. */
-  readonly #toolCalls = new Map<string, number>();
+  #toolCalls: Map<string, number> | undefined;
   readonly #scope = currentScope();
   readonly #controller = new AbortController();
   readonly #sdkController = new AbortController();
@@ -157,8 +167,8 @@ export class Operation {
   toIdempotencyKey(toolCallId: string): string {
     if (this.records) return this.records.toIdempotencyKey(toolCallId);
     const { length: current } = this.#modelCalls;
-    const first = this.#toolCalls.get(toolCallId) ?? current;
-    this.#toolCalls.set(toolCallId, first);
+    const first = this.#toolCalls?.get(toolCallId) ?? current;
+    (this.#toolCalls ??= new Map()).set(toolCallId, first);
     return `${this.context.operationId}/${toolCallId}${first === current ? "" : `#${current}`}`;
   }
 
@@ -181,7 +191,10 @@ export class Operation {
   readonly generateId = (): string => {
     const toolCallId = this.nextApproval;
     this.nextApproval = undefined;
-    return (toolCallId === undefined ? undefined : this.records?.toApprovalId(toolCallId)) ?? newSecretId();
+    if (toolCallId === undefined) return newSecretId();
+    const id = this.records?.toApprovalId(toolCallId) ?? newSecretId();
+    if (this.mayWait) this.reader?.ask(toolCallId, id);
+    return id;
   };
 
   #spanIds(): Partial<SpanIds> {

@@ -22,9 +22,9 @@ import {
 import { describeTool } from "../tools/describe-tool.ts";
 import { runOutside } from "../tools/run-tool.ts";
 import { refuseOther } from "./ask-agent.ts";
-import { needsApproval } from "./approval-need.ts";
+import { needsApproval, refuse } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
-import type { ToolSignature } from "./recorded-calls.ts";
+import { isMany, type ToolSignature } from "./recorded-calls.ts";
 import { withPlainErrors, withPlainText } from "./plain-text.ts";
 import { bindFunctions, withApprover, withToolContext } from "./sdk-tool.ts";
 import { toToolSpan } from "./spans.ts";
@@ -43,10 +43,10 @@ export interface PreparedAgent {
 export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, root: string): Promise<PreparedAgent> {
   const sdk = await loadSdk();
   const bound = Object.entries(agent.tools).map(([name, tool]) => [name, toSdkTool(sdk, name, tool)] as const);
-  const model = await toModel(sdk, agent, root);
+  const model = guardModel(sdk, await toModel(sdk, agent, root), limits);
   return {
     sdk,
-    model: (operation) => guardModel(sdk, model, limits, operation),
+    model,
     tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
     signatures: await Promise.all(Object.entries(agent.tools).map(toSignature)),
   };
@@ -83,7 +83,11 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
           ),
       }),
       execute: (input, { toolCallId, abortSignal }) =>
-        recorded(operation, name, toolCallId, () => execute(tool, input, operation, { name, toolCallId, abortSignal })),
+        recorded(operation, name, toolCallId, () => {
+          refuse(operation, name, toolCallId);
+          refuseOther(operation, name, toolCallId);
+          return execute(tool, input, operation, toolCallId, abortSignal);
+        }),
     });
   }
   if (!isSdkTool(tool)) {
@@ -112,6 +116,7 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
       recorded(operation, name, options.toolCallId, () => {
         operation.signal.throwIfAborted(); // the SDK swallows the refusal of a hook
         refuse(operation, name, options.toolCallId);
+        refuseOther(operation, name, options.toolCallId);
         return toPlainResult(run(input, withToolContext(tool, operation, options)));
       });
     return { ...checked, ...bindFunctions(tool, name, operation), execute: runPlain } as SdkTool;
@@ -120,9 +125,10 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
 
 /** Runs a tool, unless its result was recorded before a crash. */
 function recorded(operation: Operation, name: string, toolCallId: string, run: () => unknown): unknown {
-  const { records, signal } = operation;
+  const { records, signal, reader } = operation;
   const runTraced = (): unknown => traced(operation, name, toolCallId, run);
-  return withPlainErrors(() => (records ? records.runTool(name, toolCallId, runTraced, signal) : runTraced()));
+  const result = withPlainErrors(() => (records ? records.runTool(name, toolCallId, runTraced, signal) : runTraced()));
+  return reader && isMany(result) ? reader.follow(toolCallId, result) : result;
 }
 
 /**
@@ -150,8 +156,7 @@ function traced<T>(operation: Operation, name: string, toolCallId: string, run: 
 
 /** Handles both kinds of results of an SDK tool: a single one, or an async iterable whose last one counts. */
 function toPlainResult(result: unknown): unknown {
-  const isMany = typeof result === "object" && result !== null && Symbol.asyncIterator in result;
-  return isMany ? toPlainResults(result as AsyncIterable<unknown>) : Promise.resolve(result).then(toPlain);
+  return isMany(result) ? toPlainResults(result) : Promise.resolve(result).then(toPlain);
 }
 
 async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<unknown> {
@@ -168,19 +173,14 @@ async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<
  */
 const toPlain = (value: unknown): unknown => JSON.parse(JSON.stringify(value) ?? "null");
 
-interface ExecutedCall {
-  readonly name: string;
-  readonly toolCallId: string;
-  readonly abortSignal?: AbortSignal | undefined;
-}
 async function execute(
   tool: Tool,
   input: unknown,
   operation: Operation,
-  { name, toolCallId, abortSignal: signal = operation.signal }: ExecutedCall,
+  toolCallId: string,
+  signal: AbortSignal = operation.signal,
 ): Promise<unknown> {
   operation.signal.throwIfAborted(); // an `onToolStart` hook may have failed the call
-  refuse(operation, name, toolCallId);
   // The SDK has validated the input against the tool's schema.
   const output = await tool.execute(input as never, {
     ...toExecution(operation, toolCallId, signal),
@@ -189,13 +189,6 @@ async function execute(
   const result = tool.outputSchema ? await validate(tool.outputSchema, output) : { value: output };
   if ("problem" in result) throw new Error(`invalid output: ${result.problem}`);
   return toPlain(result.value);
-}
-
-/** Throws if the tool of a call must not run. */
-function refuse(operation: Operation, name: string, toolCallId: string): void {
-  const reason = operation.refusals.get(toolCallId);
-  if (reason !== undefined) throw new Error(reason);
-  refuseOther(operation, name, toolCallId);
 }
 
 function toExecution(

@@ -70,10 +70,10 @@ export class RecordedCalls {
   /** The number of model calls that had ended when a tool ran last. */
   #lastRun = 0;
   /** The model calls after which tool calls were made, by their id. Some providers use an id again. */
-  readonly #toolCalls = new Map<string, number>();
+  #toolCalls: Map<string, number> | undefined;
 
   /** The ends of the tool calls of this run, by their id. The promises never reject. */
-  readonly ends: Map<string, Promise<ToolEnd>> = new Map();
+  ends: Map<string, Promise<ToolEnd>> | undefined;
 
   /** `onFailure` ends the turn: a result cannot be recorded. */
   constructor(
@@ -192,7 +192,7 @@ export class RecordedCalls {
     if (this.wasStopped) throw new Error("Stopped");
     this.#lastRun = this.#modelCalls;
     const ended = Promise.withResolvers<ToolEnd>();
-    this.ends.set(toolCallId, ended.promise);
+    (this.ends ??= new Map()).set(toolCallId, ended.promise);
     const save = async (end: ToolEnd): Promise<void> => {
       ended.resolve(end);
       // A tool that was aborted runs again when the turn is repeated.
@@ -259,8 +259,8 @@ export class RecordedCalls {
   }
 
   #toToolName(toolCallId: string): string {
-    const first = this.#toolCalls.get(toolCallId) ?? this.#modelCalls;
-    this.#toolCalls.set(toolCallId, first);
+    const first = this.#toolCalls?.get(toolCallId) ?? this.#modelCalls;
+    (this.#toolCalls ??= new Map()).set(toolCallId, first);
     return toToolName(toolCallId, first, this.#modelCalls);
   }
 }
@@ -283,7 +283,8 @@ const toToolName = (id: string, first: number, current: number): string =>
 /** Not retried: another attempt would run the tools again that are recorded. */
 const toChanged = (change: string): ServeError => new ServeError(500, `Agent changed: ${change}`, { retry: false });
 
-const isMany = (result: unknown): result is AsyncIterable<unknown> =>
+/** True for the results of a tool that has many. */
+export const isMany = (result: unknown): result is AsyncIterable<unknown> =>
   typeof result === "object" && result !== null && Symbol.asyncIterator in result;
 
 async function* saveLast(

@@ -1,3 +1,4 @@
+import { tracingChannel } from "node:diagnostics_channel";
 import type { ModelMessage } from "ai";
 import { cut } from "../../core/cut.ts";
 import { badRequest } from "../../core/error.ts";
@@ -48,6 +49,8 @@ export async function toSdkSettings(
     abortSignal: operation.sdkSignal,
     experimental_download: refuseToFetch,
   };
+  // Events without a listener would take 5 KB for each answer that is open.
+  if (!isHeard()) all.telemetry = { isEnabled: false };
   // The provider can continue our trace.
   const trace = operation.span ?? currentSpan();
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
@@ -88,6 +91,11 @@ function toModel({ sdk, model }: PreparedAgent, operation: Operation): SdkSettin
   return operation.open.some(({ inner }) => inner) ? pauseModel(sdk, bound, () => operation.isPaused) : bound;
 }
 
+const channel = tracingChannel("ai:telemetry");
+/** True if the host listens to the calls of the AI SDK: with an integration, or on its channel. */
+const isHeard = (): boolean =>
+  (globalThis.AI_SDK_TELEMETRY_INTEGRATIONS ?? []).length > 0 || channel.hasSubscribers !== false;
+
 async function toInstructions(make: (context: AgentContext) => unknown, operation: Operation): Promise<string> {
   const text = await make(operation.context);
   if (typeof text !== "string") throw new TypeError(`instructions: expected a string, found ${typeof text}`);
@@ -107,8 +115,7 @@ const toOutput = ({ schema }: ObjectShape): NonNullable<SdkSettings["output"]> =
   name: "object",
   responseFormat: Promise.resolve({ type: "json", schema }),
   parseCompleteOutput: async ({ text }) => text,
-  // The SDK holds back text until this value changes.
-  parsePartialOutput: async ({ text }) => ({ partial: text.length }),
+  parsePartialOutput: async () => undefined, // only `streamText` uses this, and the next one
   createElementStreamTransform: () => undefined,
 });
 

@@ -18,4 +18,4 @@ export class JoinedText {
 }
 
 /** The most pieces that are kept apart. */
-const most = 64;
+const most = 16;

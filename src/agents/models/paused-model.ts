@@ -12,7 +12,6 @@ export function pauseModel(sdk: Sdk, model: LanguageModelV4, isPaused: () => boo
     middleware: {
       specificationVersion: "v4",
       wrapGenerate: ({ doGenerate, params }) => (isPaused() ? silent.doGenerate(params) : doGenerate()),
-      wrapStream: ({ doStream, params }) => (isPaused() ? silent.doStream(params) : doStream()),
     },
   });
 }

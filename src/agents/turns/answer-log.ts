@@ -150,7 +150,7 @@ export class AnswerLog {
 /** The deltas of one text that a reader gets one by one. */
 const mostPending = 100;
 /** The texts of an entry that are kept apart, although every reader has them. */
-const mostApart = 64;
+const mostApart = 16;
 
 const textOf = (part: Delta): string => (part.type === "tool-input-delta" ? part.delta : part.text);
 const withText = (part: Delta, text: string): Delta =>

@@ -17,7 +17,7 @@ export class OutsideWaits {
   /** The attempts in flight. */
   readonly #attempts: ReadonlyMap<string, InFlight>;
   /** The number of waits of each attempt. */
-  readonly #waits = new Map<InFlight, number>();
+  #waits: Map<InFlight, number> | undefined;
   #isLent = false;
   #entering: Promise<void> | undefined;
 
@@ -41,14 +41,14 @@ export class OutsideWaits {
   }
 
   #count(attempt: InFlight, change: 1 | -1): void {
-    const count = (this.#waits.get(attempt) ?? 0) + change;
-    if (count === 0) this.#waits.delete(attempt);
-    else this.#waits.set(attempt, count);
+    const count = (this.#waits?.get(attempt) ?? 0) + change;
+    if (count === 0) this.#waits?.delete(attempt);
+    else (this.#waits ??= new Map()).set(attempt, count);
   }
 
   /** An attempt has begun to wait, or has ended. */
   lendIfIdle(): void {
-    if (this.#isLent || this.#waits.size === 0 || this.#attempts.size === 0) return;
+    if (this.#isLent || !this.#waits?.size || this.#attempts.size === 0) return;
     for (const attempt of this.#attempts.values()) if (!this.#waits.has(attempt)) return;
     this.#isLent = true;
     this.#slot.lend();

@@ -12,7 +12,7 @@ export class WalkSpans {
   readonly #execution: Execution;
   #root: Span | undefined;
   /** The open spans of steps, by path. A step is behind the one that contains it. */
-  readonly #steps = new Map<string, OpenSpan>();
+  #steps: Map<string, OpenSpan> | undefined;
   #tree: StepTree | undefined;
   #resumedFrom: SpanIds | undefined;
   #status: Transition["to"] = "running";
@@ -26,7 +26,7 @@ export class WalkSpans {
   /** The span of the step that an attempt is about to run, opened if need be. */
   open(path: string, attempt: number): Span | undefined {
     if (!this.#tracer.isOn()) return undefined;
-    const known = this.#steps.get(path);
+    const known = this.#steps?.get(path);
     if (known) known.span.set({ "agentserve.step.attempt": attempt });
     return known?.span ?? this.#start(path);
   }
@@ -57,12 +57,12 @@ export class WalkSpans {
         "user.id": this.#execution.userId,
       },
     }));
-    if (span) this.#steps.set(path, { span, outer });
+    if (span) (this.#steps ??= new Map()).set(path, { span, outer });
     return span;
   }
 
   #find(path: string): Span | undefined {
-    return this.#steps.get(path)?.span ?? this.#start(path);
+    return this.#steps?.get(path)?.span ?? this.#start(path);
   }
 
   #openRoot(): Span | undefined {
@@ -96,19 +96,19 @@ export class WalkSpans {
   /** Notes the failure of an attempt. */
   failed(path: string, error: unknown): void {
     this.#failure = error;
-    this.#steps.get(path)?.span.set({ "error.message": toErrorMessage(error) });
+    this.#steps?.get(path)?.span.set({ "error.message": toErrorMessage(error) });
   }
 
   /** Ends the spans of completed steps, and takes the status of a transition. */
   update(events: readonly EventBody[], transition: Transition<unknown> | undefined): void {
     if (transition) this.#status = transition.to;
-    if (this.#steps.size === 0) return;
+    if (!this.#steps?.size) return;
     for (const { type, from = "", status } of events) if (type === "step-complete") this.#complete(from, status);
   }
 
   /** Ends the span of a step, and those of branches inside it that lost a race. */
   #complete(path: string, status: unknown): void {
-    const found = this.#steps.get(path);
+    const found = this.#steps?.get(path);
     if (!found) return;
     for (const inner of this.#inside(path)) this.#end(inner);
     found.span.set({ "agentserve.step.status": String(status) });
@@ -118,7 +118,7 @@ export class WalkSpans {
   /** The open spans inside a step. Only few are open at a time: those that began after it are looked through. */
   #inside(path: string): string[] {
     const found = new Set([path]);
-    for (const [inner, { outer }] of this.#steps) if (outer !== undefined && found.has(outer)) found.add(inner);
+    for (const [inner, { outer }] of this.#steps ?? []) if (outer !== undefined && found.has(outer)) found.add(inner);
     found.delete(path);
     return [...found].toReversed();
   }
@@ -128,7 +128,7 @@ export class WalkSpans {
    * are the keys of what branches still wait for.
    */
   endIteration(key: string, waiting: Iterable<string>): void {
-    if (this.#steps.size === 0) return;
+    if (!this.#steps?.size) return;
     const keys = [...waiting].map((one) => one.replace(/^~/, ""));
     for (let path = fromEntryKey(key)?.path; path !== undefined;) {
       const loop = this.#tree?.parse(path)?.loop;
@@ -142,14 +142,14 @@ export class WalkSpans {
   }
 
   #end(path: string, error?: unknown): void {
-    this.#steps.get(path)?.span.end(error);
-    this.#steps.delete(path);
+    this.#steps?.get(path)?.span.end(error);
+    this.#steps?.delete(path);
   }
 
   /** Ends all spans: the walk has ended or is suspended. */
   endAll(): void {
     const error = this.#status === "error" ? (this.#failure ?? new Error("The execution was cancelled")) : undefined;
-    for (const path of [...this.#steps.keys()].toReversed()) this.#end(path, error);
+    for (const path of [...(this.#steps?.keys() ?? [])].toReversed()) this.#end(path, error);
     this.#root?.set({ "agentserve.execution.status": this.#status });
     this.#root?.end(error);
     this.#root = undefined;

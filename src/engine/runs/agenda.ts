@@ -24,9 +24,9 @@ export class Agenda {
   /** The attempts to start, in the order in which they were added. */
   #starts: AttemptPlan[] = [];
   /** Those that have a delay, and the time by the monotonic clock when it ends. */
-  readonly #delays = new Map<AttemptPlan, number>();
+  #delays: Map<AttemptPlan, number> | undefined;
   /** The waits, and the end of a duration by the monotonic clock; undefined for a date. */
-  readonly #waits = new Map<ParkedBranch<Value>, number | undefined>();
+  #waits: Map<ParkedBranch<Value>, number | undefined> | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -36,7 +36,7 @@ export class Agenda {
   addStarts(starts: readonly AttemptPlan[], now: number): void {
     for (const plan of starts) {
       this.#starts.push(plan);
-      if (plan.delay !== 0) this.#delays.set(plan, this.#toEnd(plan.dueAt, now));
+      if (plan.delay !== 0) (this.#delays ??= new Map()).set(plan, this.#toEnd(plan.dueAt, now));
     }
   }
 
@@ -44,7 +44,11 @@ export class Agenda {
   addWaits(parks: readonly ParkedBranch<Value>[], now: number | undefined): void {
     for (const branch of parks) {
       const { due } = branch;
-      if (due) this.#waits.set(branch, due.isElapsed && now !== undefined ? this.#toEnd(due.at, now) : undefined);
+      if (due)
+        (this.#waits ??= new Map()).set(
+          branch,
+          due.isElapsed && now !== undefined ? this.#toEnd(due.at, now) : undefined,
+        );
     }
   }
 
@@ -53,22 +57,22 @@ export class Agenda {
   }
 
   get isEmpty(): boolean {
-    return this.#starts.length === 0 && this.#waits.size === 0;
+    return this.#starts.length === 0 && !this.#waits?.size;
   }
   get hasWaits(): boolean {
-    return this.#waits.size > 0;
+    return (this.#waits?.size ?? 0) > 0;
   }
 
   /** Takes out the attempts that may start. */
   takeStarts(now: number): AttemptPlan[] {
     const all = this.#starts;
-    if (this.#delays.size === 0) {
+    if (!this.#delays?.size) {
       this.#starts = [];
       return all;
     }
     const taken = all.filter((plan) => this.#mayStart(plan, now));
     this.#starts = all.filter((plan) => !this.#mayStart(plan, now));
-    for (const plan of taken) this.#delays.delete(plan);
+    for (const plan of taken) this.#delays?.delete(plan);
     return taken;
   }
 
@@ -77,20 +81,20 @@ export class Agenda {
     return this.#starts.some((plan) => this.#mayStart(plan, now));
   }
   #mayStart(plan: AttemptPlan, now: number): boolean {
-    const end = this.#delays.get(plan);
+    const end = this.#delays?.get(plan);
     return end === undefined || end <= now;
   }
 
   /** Takes out the waits whose time has come, in the order of their times; with an event, those that count before it. */
   takeWaits(event?: ComingEvent): ParkedBranch<Value>[] {
     const due = this.dueWaits().filter((branch) => countsBefore(branch, event));
-    for (const branch of due) this.#waits.delete(branch);
+    for (const branch of due) this.#waits?.delete(branch);
     return due.toSorted((one, other) => one.due!.at - other.due!.at);
   }
 
   /** The waits whose time has come. */
   dueWaits(): ParkedBranch<Value>[] {
-    return this.#waits.size === 0 ? [] : [...this.#waits.keys()].filter((branch) => this.#msUntil(branch) <= 0);
+    return !this.#waits?.size ? [] : [...this.#waits.keys()].filter((branch) => this.#msUntil(branch) <= 0);
   }
 
   /** Forgets what no branch waits for any more. Returns the milliseconds until the next time; undefined if there is none. */
@@ -105,12 +109,12 @@ export class Agenda {
     let elapsed = Infinity;
     let date = Infinity;
     if (this.#starts.length > 0) this.#starts = this.#starts.filter(({ key }) => isWaitingFor(key));
-    for (const [plan, end] of this.#delays) {
-      if (!isWaitingFor(plan.key)) this.#delays.delete(plan);
+    for (const [plan, end] of this.#delays ?? []) {
+      if (!isWaitingFor(plan.key)) this.#delays?.delete(plan);
       else if (end > now) elapsed = Math.min(elapsed, end);
     }
-    for (const [branch, end] of this.#waits) {
-      if (!isWaitingFor(branch.key!)) this.#waits.delete(branch);
+    for (const [branch, end] of this.#waits ?? []) {
+      if (!isWaitingFor(branch.key!)) this.#waits?.delete(branch);
       else if (end === undefined) date = Math.min(date, branch.due!.at);
       else elapsed = Math.min(elapsed, end);
     }
@@ -118,7 +122,7 @@ export class Agenda {
   }
 
   #msUntil(branch: ParkedBranch<Value>): number {
-    const end = this.#waits.get(branch);
+    const end = this.#waits?.get(branch);
     return end === undefined ? branch.due!.at - this.#clock.now() : end - this.#clock.monotonic();
   }
 }

@@ -147,7 +147,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
   readonly #unwritten = new Map<number, JournalRow>();
   readonly #agenda: Agenda;
   /** The ids of the events that have ended waits of this execution. */
-  readonly #takenEvents = new Set<string>();
+  #takenEvents: Set<string> | undefined;
   #timer: ClockTimer | undefined;
   #admitted = false;
   #resting = false;
@@ -218,7 +218,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     value: JsonText | undefined,
     done: () => void = () => {},
   ): boolean {
-    if (!this.mayWake || !this.#walk.isWaitingFor(key!) || this.#takenEvents.has(event)) return false;
+    if (!this.mayWake || !this.#walk.isWaitingFor(key!) || this.#takenEvents?.has(event)) return false;
     this.#wake([{ key: key!, at: this.#host.clock.now(), value, event }], done);
     return true;
   }
@@ -260,7 +260,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
   }
   /** Whether an event has ended a wait of this execution. */
   hasTaken(event: string): boolean {
-    return this.#takenEvents.has(event);
+    return this.#takenEvents?.has(event) ?? false;
   }
   /** The branches that wait for a person, a time or an event. */
   parkedBranches(): readonly ParkedBranch<Value>[] {
@@ -319,7 +319,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     if (input && "command" in input) transitions.push(input.command);
     if (input && "wake" in input) {
       const event = eventOf(row!);
-      if (event !== undefined) this.#takenEvents.add(event);
+      if (event !== undefined) (this.#takenEvents ??= new Set()).add(event);
       if (this.#decided.status === "suspended") transitions.push({ at: input.wake.at, to: "running", isWake: true });
     }
     if (transition) {
