@@ -9,7 +9,7 @@ import type { AnswerReader, Operation } from "./operation.ts";
 import { PartTimes } from "./part-times.ts";
 import type { ParsedCall } from "./provider-call.ts";
 import type { SdkSettings } from "./sdk-settings.ts";
-import { StepParts } from "./step-parts.ts";
+import { StepParts, toolOf } from "./step-parts.ts";
 
 type Result = GenerateTextResult<ToolSet, never, never>;
 type Step = StepResult<ToolSet>;
@@ -81,7 +81,7 @@ export class AnswerStream implements AnswerReader {
       prepareStep: async ({ messages, responseMessages, stepNumber }) => {
         this.#times = new PartTimes(this.#operation.clock);
         if (this.#inputs) this.#inputs.messages = messages;
-        if (stepNumber === 0) await this.#showRefused(responseMessages);
+        if (stepNumber === 0) await this.#showRefused(responseMessages, messages);
         return undefined;
       },
       onLanguageModelCallEnd: async ({ content }) => {
@@ -131,9 +131,7 @@ export class AnswerStream implements AnswerReader {
   }
 
   isDeferred(toolName: string): boolean {
-    const tools: Record<string, { supportsDeferredResults?: boolean }> = this.#tools;
-    const tool = Object.hasOwn(tools, toolName) ? tools[toolName] : undefined;
-    return tool?.supportsDeferredResults === true;
+    return toolOf(this.#tools, toolName).supportsDeferredResults === true;
   }
 
   /** Shows the results of a tool that has many, except for the last one, which is its result. */
@@ -160,16 +158,22 @@ export class AnswerStream implements AnswerReader {
   }
 
   /** Shows the calls that were approved and are not run: their input is not valid any more, or they are denied after all. */
-  async #showRefused(messages: readonly ModelMessage[]): Promise<void> {
-    for (const { content } of messages) {
+  async #showRefused(results: readonly ModelMessage[], messages: readonly ModelMessage[]): Promise<void> {
+    for (const { content } of results) {
       for (const part of typeof content === "string" ? [] : content) {
         if (part.type !== "tool-result" || this.#early?.has(part.toolCallId)) continue;
         const { toolCallId, toolName, output } = part;
         if (output.type === "execution-denied") {
           await this.#put({ type: "tool-output-denied", toolCallId, toolName } as never);
         } else if (output.type === "error-text") {
-          const { value: error } = output;
-          await this.#put({ type: "tool-error", toolCallId, toolName, input: undefined, error, dynamic: true });
+          const { type, title, metadata } = toolOf(this.#tools, toolName);
+          const more = {
+            title,
+            ...(type === "dynamic" && { dynamic: true }),
+            ...(metadata && { toolMetadata: metadata }),
+          };
+          const input = findInput(messages, toolCallId);
+          await this.#put({ type: "tool-error", toolCallId, toolName, input, error: output.value, ...more } as never);
         }
       }
     }
@@ -204,4 +208,12 @@ export class AnswerStream implements AnswerReader {
       response: { id, timestamp, modelId, ...(headers && { headers }) },
     });
   }
+}
+
+function findInput(messages: readonly ModelMessage[], toolCallId: string): unknown {
+  const parts = messages.flatMap(({ role, content }) =>
+    role === "assistant" && typeof content !== "string" ? content : [],
+  );
+  const call = parts.findLast((part) => part.type === "tool-call" && part.toolCallId === toolCallId);
+  return call?.type === "tool-call" ? call.input : undefined;
 }

@@ -59,7 +59,7 @@ export class StepParts {
         await put({ ...part, id: this.#idOf(part) });
         return this.#check(part);
       case "tool-input-start": {
-        const { type, title, metadata } = this.#tool(part.toolName);
+        const { type, title, metadata } = toolOf(this.#options.tools, part.toolName);
         const dynamic = part.dynamic ?? type === "dynamic";
         await put({ ...part, dynamic, title, ...(metadata !== undefined && { toolMetadata: metadata }) } as SdkPart);
         return inputs?.start(part.id, part.toolName);
@@ -177,11 +177,17 @@ export class StepParts {
         : { type: "tool-result", ...shown, output: result }) as never,
     );
   }
+}
 
-  #tool(name: string): { type?: string; title?: string; metadata?: object } {
-    const { tools } = this.#options;
-    return Object.hasOwn(tools, name) ? (tools[name] as object) : {};
-  }
+/** The fields of a tool that are shown. They are empty for an unknown one. */
+export const toolOf = (tools: ToolSet, name: string): ShownTool =>
+  Object.hasOwn(tools, name) ? (tools[name] as object) : {};
+interface ShownTool {
+  readonly type?: string;
+  readonly title?: string;
+  readonly metadata?: object;
+  /** True if the provider may send its result in a later model call. */
+  readonly supportsDeferredResults?: boolean;
 }
 
 const toKind = (type: string): string => type.slice(0, type.indexOf("-"));

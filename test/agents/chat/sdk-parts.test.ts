@@ -13,7 +13,7 @@ import { seed } from "../../harness/seed.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { isLowestSdk } from "../lowest-sdk.ts";
-import { finish, heard, ScriptedCall, tools } from "./sdk-scripts.ts";
+import { finish, heard, most, ScriptedCall, tools } from "./sdk-scripts.ts";
 
 type Chunk = Record<string, any> & { type: string };
 type Script = LanguageModelV4StreamPart[][];
@@ -212,7 +212,13 @@ it.skipIf(isLowestSdk)("has the chunks of streamText in the turn that continues 
     { type: "tool-call", toolCallId, toolName, input: JSON.stringify({ n }) },
   ];
   const script: Script = [
-    [...call("c1", "guarded", 1), ...call("c2", "guarded", 2), ...call("c3", "choosy", 7), finish("tool-calls")],
+    [
+      ...call("c1", "guarded", 1),
+      ...call("c2", "guarded", 2),
+      ...call("c3", "choosy", 7),
+      ...call("c4", "guarded", 8),
+      finish("tool-calls"),
+    ],
     [
       { type: "text-start", id: "1" },
       { type: "text-delta", id: "1", delta: "Done." },
@@ -244,12 +250,16 @@ it.skipIf(isLowestSdk)("has the chunks of streamText in the turn that continues 
       decide("c1", "tool-guarded", 1, true),
       decide("c2", "tool-guarded", 2, false),
       decide("c3", "tool-choosy", 7, true),
+      decide("c4", "tool-guarded", 8, true),
     ],
   };
+  // The input of the last call is not valid any more.
+  most.n = 5;
+  onTestFinished(() => void (most.n = 9));
   const own = await askServer(server, script.slice(1), [said, answer], "c");
   const alone = await askSdk(script.slice(1), await convertToModelMessages([said, answer], { tools }), true);
-  // The results of tools that run at once come as they end.
-  const isResult = ({ type }: Chunk): boolean => type === "tool-output-available";
+  // The results of tools that run at once come as they end, and the error of a call that is not run after them.
+  const isResult = ({ type }: Chunk): boolean => type === "tool-output-available" || type === "tool-output-error";
   const sorted = (chunks: readonly Chunk[]): Chunk[] => {
     const results = chunks.filter(isResult).toSorted((a, b) => (a.toolCallId < b.toolCallId ? -1 : 1));
     return chunks.map((chunk) => (isResult(chunk) ? results.shift()! : chunk));

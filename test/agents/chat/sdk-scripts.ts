@@ -6,6 +6,8 @@ import type { Random } from "../../faults/kills/plan.ts";
 /** The functions of tools that were called, in order. */
 export const heard: string[] = [];
 const input = z.object({ n: z.number() });
+/** The largest input of the tool `guarded`. */
+export const most = { n: 9 };
 const hear = (name: string) => ({
   onInputStart: ({ toolCallId }: { toolCallId: string }) => void heard.push(`${name} ${toolCallId} starts`),
   onInputDelta: ({ toolCallId, inputTextDelta }: { toolCallId: string; inputTextDelta: string }) =>
@@ -57,7 +59,7 @@ export const tools: ToolSet = {
   client: tool({ description: "Runs on the client", inputSchema: input, ...hear("client") }),
   guarded: tool({
     description: "Needs approval",
-    inputSchema: input,
+    inputSchema: z.object({ n: z.number().refine((n) => n <= most.n, "too much") }),
     needsApproval: true,
     execute: ({ n }) => `ran ${n}`,
   }),
