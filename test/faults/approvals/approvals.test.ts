@@ -1,14 +1,12 @@
 // This fault was found by the test: a record of an approved tool that is written before the beginning of its turn.
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, it, onTestFinished } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { Lives, type Reply } from "../agents/lives.ts";
-import { readLog } from "../agents/log.ts";
+import type { Reply } from "../agents/lives.ts";
+import { openLives } from "../agents/open-lives.ts";
 import { Random } from "../kills/plan.ts";
 import type { PaymentLine } from "./host.ts";
 
@@ -22,15 +20,9 @@ it.each(["bank", "desk"])(
   async (agent) => {
     // The desk asks the bank by a tool, whose call then waits.
     const isInner = agent === "desk";
-    const outer = mkdtempSync(join(tmpdir(), "agentserve-approvals-"));
-    onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
-    const folder = join(outer, "data"); // beside it is the compile cache
-    mkdirSync(folder);
-    const lives = new Lives(folder, join(import.meta.dirname, "host.ts"));
-    onTestFinished(() => lives.close());
+    const { lives, log } = openLives<PaymentLine>("approvals", join(import.meta.dirname, "host.ts"));
     const random = new Random(seed);
-    const runsTo = (to: string): PaymentLine[] =>
-      (readLog(join(folder, "log")) as unknown as PaymentLine[]).filter((line) => line.to === to);
+    const runsTo = (to: string): PaymentLine[] => log().filter((line) => line.to === to);
     const tally: Record<Outcome, number> = { approved: 0, denied: 0, superseded: 0 };
     let repeated = 0;
     let lost = 0;

@@ -1,20 +1,13 @@
-// A server whose agent has a tool that needs an approval, and with an agent that asks it, on a file, as a process. Each run of the tool is a line of the log. It
-// loads its code, then waits for orders on stdin, one a line.
-import { openSync, writeSync } from "node:fs";
-import { flushCompileCache } from "node:module";
+// A server whose agent has a tool that needs an approval, and with an agent that asks it, on a file, as a process. Each run of the
+// tool is a line of the log. A file `die` has the number of the commit, from then on, after which the process kills itself.
+import { existsSync, readFileSync } from "node:fs";
+import { StatementSync } from "node:sqlite";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as v from "valibot";
-import { loadSdk } from "../../../src/agents/sdk.ts";
-import { toProject } from "../../../src/config/load.ts";
-import { agentTool, defineAgent, defineTool, embedded } from "../../../src/index.ts";
+import { agentTool, defineAgent, defineTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
-import { openServer } from "../../../src/server/create.ts";
-import { keepRecords } from "../../harness/logged.ts";
-import type { Orders } from "../agents/host.ts";
-
-keepRecords();
+import { serveOrders } from "../agents/serve-orders.ts";
 
 export interface PaymentLine {
   readonly to: string;
@@ -24,15 +17,14 @@ export interface PaymentLine {
   readonly life: number;
 }
 
-async function start({ folder, life }: { folder: string; life: number }): Promise<void> {
-  const file = openSync(join(folder, "log"), "a");
-  const tell = (line: PaymentLine): void => void writeSync(file, `${JSON.stringify(line)}\n`);
+serveOrders<PaymentLine>(({ folder, tell }) => {
+  dieAtCommit(join(folder, "die"));
   const pay = defineTool({
     description: "Pays",
     inputSchema: v.object({ amount: v.number(), to: v.string() }),
     needsApproval: true,
     async execute({ amount, to }, { context, idempotencyKey: key }) {
-      tell({ to, amount, key, approvedBy: context.approvedBy, life });
+      tell({ to, amount, key, approvedBy: context.approvedBy });
       await sleep(Math.random() * 30); // so that a kill finds it at work
       return `paid ${amount}`;
     },
@@ -64,16 +56,16 @@ async function start({ folder, life }: { folder: string; life: number }): Promis
     tools: { bank: agentTool(agent, { description: "Pays" }) },
     maxRetries: 0,
   });
-  const config = { agents: [agent, desk], backend: embedded({ path: join(folder, "data.db") }) };
-  const { url } = await openServer(toProject(config), { mode: "start" }).listen({ port: 0 });
-  console.log(url);
-}
+  return { agents: [agent, desk] };
+});
 
-createInterface({ input: process.stdin })
-  .on("line", (line) => {
-    const orders = JSON.parse(line) as Orders;
-    if (orders.start) void start(orders.start);
-  })
-  // The test has ended.
-  .on("close", () => process.exit());
-void loadSdk().then(() => flushCompileCache());
+function dieAtCommit(file: string): void {
+  const { run } = StatementSync.prototype;
+  let commits = 0;
+  StatementSync.prototype.run = function (...values: unknown[]) {
+    const result = run.apply(this, values as never);
+    if (this.sourceSQL !== "commit" || !existsSync(file)) return result;
+    if (++commits === Number(readFileSync(file, "utf8"))) process.kill(process.pid, "SIGKILL");
+    return result;
+  };
+}

@@ -1,25 +1,13 @@
 // A server whose agent has a workflow as a tool, on a file, as a process. Each call of the model and each item of the workflow is
-// a line of the log. It loads its code, then waits for orders on stdin, one a line.
-import { openSync, writeSync } from "node:fs";
-import { flushCompileCache } from "node:module";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
+// a line of the log.
 import { setTimeout as sleep } from "node:timers/promises";
 import * as v from "valibot";
-import { loadSdk } from "../../../src/agents/sdk.ts";
-import { toProject } from "../../../src/config/load.ts";
-import { andThen, defineAgent, defineWorkflow, embedded, workflowTool } from "../../../src/index.ts";
+import { andThen, defineAgent, defineWorkflow, workflowTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
-import { openServer } from "../../../src/server/create.ts";
-import { keepRecords } from "../../harness/logged.ts";
-import type { Orders } from "../agents/host.ts";
+import { serveOrders } from "../agents/serve-orders.ts";
 import { items, type ToolLine } from "./plan.ts";
 
-keepRecords();
-
-async function start({ folder, life }: { folder: string; life: number }): Promise<void> {
-  const file = openSync(join(folder, "log"), "a");
-  const tell = (line: Omit<ToolLine, "life">): void => void writeSync(file, `${JSON.stringify({ ...line, life })}\n`);
+serveOrders<ToolLine>(({ tell }) => {
   const work = defineWorkflow({ id: "work", input: v.object({ turn: v.string() }) })
     .andThen({ id: "list", execute: () => Array.from({ length: items }, (_, item) => item) })
     .andForEach({
@@ -73,16 +61,5 @@ async function start({ folder, life }: { folder: string; life: number }): Promis
     tools: { work: workflowTool(work), ask: workflowTool(ask) },
     maxRetries: 0,
   });
-  const config = { agents: [agent], workflows: [work, ask], backend: embedded({ path: join(folder, "data.db") }) };
-  const { url } = await openServer(toProject(config), { mode: "start" }).listen({ port: 0 });
-  console.log(url);
-}
-
-createInterface({ input: process.stdin })
-  .on("line", (line) => {
-    const orders = JSON.parse(line) as Orders;
-    if (orders.start) void start(orders.start);
-  })
-  // The test has ended.
-  .on("close", () => process.exit());
-void loadSdk().then(() => flushCompileCache());
+  return { agents: [agent], workflows: [work, ask] };
+});

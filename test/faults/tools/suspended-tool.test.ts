@@ -1,17 +1,14 @@
 // This change makes the test fail: a start that does not look at the calls that wait.
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, it, onTestFinished } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
+import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { Lives } from "../agents/lives.ts";
-import { readLog } from "../agents/log.ts";
+import { openLives } from "../agents/open-lives.ts";
 import { Random } from "../kills/plan.ts";
 import type { ToolLine } from "./plan.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 afterAll(() => console.log(`SEED=${seed}`));
 const rounds = bySize(6, 48);
 
@@ -19,14 +16,8 @@ it(
   `a turn whose workflow suspends ends once, over ${2 * rounds} kills -9, by /resume and by the chat`,
   { timeout: 1_800_000 },
   async () => {
-    const outer = mkdtempSync(join(tmpdir(), "agentserve-suspended-tool-"));
-    onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
-    const folder = join(outer, "data"); // beside it is the compile cache
-    mkdirSync(folder);
-    const lives = new Lives(folder, join(import.meta.dirname, "host.ts"));
-    onTestFinished(() => lives.close());
+    const { lives, log } = openLives<ToolLine>("suspended-tool", join(import.meta.dirname, "host.ts"));
     const random = new Random(seed);
-    const log = (): ToolLine[] => readLog(join(folder, "log")) as unknown as ToolLine[]; // what this host writes
     const tally = { resumed: 0, open: 0 };
     const read = async (turn: string): Promise<any[]> =>
       (await lives.ask(`/agents/worker/conversations/${turn}`))!.body.data.messages;

@@ -1,19 +1,17 @@
 // Each of these changes makes a test of this file fail: a deletion that is answered before its commit; a turn that is removed in
 // another commit than its conversation, so that it brings the conversation back; messages that a crash leaves in the file.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, it, onTestFinished } from "vitest";
+import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { Lives } from "../agents/lives.ts";
-import { readLog } from "../agents/log.ts";
+import { openLives } from "../agents/open-lives.ts";
 import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "./model.ts";
 import type { ToolRun } from "./turn.ts";
 
-const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 afterAll(() => console.log(`SEED=${seed}`));
 
 const pathOf = (id: string): string => `/agents/planner/conversations/${id}?userId=${id}`;
@@ -22,18 +20,12 @@ it(
   "a kill -9 around a DELETE leaves a conversation whole or nothing of it, and a 200 stays",
   { timeout: 1_800_000 },
   async () => {
-    const outer = mkdtempSync(join(tmpdir(), "agentserve-deletes-"));
-    onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
-    const folder = join(outer, "data"); // beside it is the compile cache
-    mkdirSync(folder);
+    const { folder, lives, log: runs } = openLives<ToolRun>("deletes", join(import.meta.dirname, "host.ts"));
     const provider = await createTurnProvider();
     onTestFinished(() => provider.close());
     writeFileSync(join(folder, "provider"), provider.baseURL);
     const file = join(folder, "data.db");
-    const lives = new Lives(folder, join(import.meta.dirname, "host.ts"));
-    onTestFinished(() => lives.close());
     const random = new Random(seed);
-    const runs = (): ToolRun[] => readLog(join(folder, "log")) as unknown as ToolRun[]; // what this host writes
     const read = async (id: string): Promise<{ status: number; texts: string[] }> => {
       const { status, body } = (await lives.ask(pathOf(id)))!;
       const texts = (body.data?.messages ?? []).map(({ parts }: any) =>

@@ -1,19 +1,9 @@
 // A server whose agent has two tools, on a file, as a process. `quick` returns, `slow` neither returns nor heeds its signal. Each
-// call of the model and of a tool is a line of the log. It loads its code, then waits for orders on stdin, one a line.
-import { openSync, writeSync } from "node:fs";
-import { flushCompileCache } from "node:module";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
+// call of the model and of a tool is a line of the log.
 import * as v from "valibot";
-import { loadSdk } from "../../../src/agents/sdk.ts";
-import { toProject } from "../../../src/config/load.ts";
-import { defineAgent, defineTool, embedded } from "../../../src/index.ts";
+import { defineAgent, defineTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
-import { openServer } from "../../../src/server/create.ts";
-import { keepRecords } from "../../harness/logged.ts";
-import type { Orders } from "../agents/host.ts";
-
-keepRecords();
+import { serveOrders } from "../agents/serve-orders.ts";
 
 export interface StopLine {
   readonly what: string;
@@ -22,9 +12,7 @@ export interface StopLine {
   readonly life: number;
 }
 
-async function start({ folder, life }: { folder: string; life: number }): Promise<void> {
-  const file = openSync(join(folder, "log"), "a");
-  const tell = (line: Omit<StopLine, "life">): void => void writeSync(file, `${JSON.stringify({ ...line, life })}\n`);
+serveOrders<StopLine>(({ tell }) => {
   const inputSchema = v.object({});
   const quick = defineTool({
     description: "Returns",
@@ -54,16 +42,5 @@ async function start({ folder, life }: { folder: string; life: number }): Promis
   };
   const model = scriptedModel(Array.from({ length: 100 }, () => answer));
   const agent = defineAgent({ id: "worker", instructions: "Work.", model, tools: { quick, slow }, maxRetries: 0 });
-  const config = { agents: [agent], backend: embedded({ path: join(folder, "data.db") }) };
-  const { url } = await openServer(toProject(config), { mode: "start" }).listen({ port: 0 });
-  console.log(url);
-}
-
-createInterface({ input: process.stdin })
-  .on("line", (line) => {
-    const orders = JSON.parse(line) as Orders;
-    if (orders.start) void start(orders.start);
-  })
-  // The test has ended.
-  .on("close", () => process.exit());
-void loadSdk().then(() => flushCompileCache());
+  return { agents: [agent] };
+});

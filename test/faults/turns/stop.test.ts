@@ -1,21 +1,12 @@
 // Each of these changes makes a test of this file fail: a stop that is answered before it is durable; a stop that is not
 // recorded; a repetition that makes calls after a stop.
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
-import { Lives } from "../agents/lives.ts";
-import { readLog } from "../agents/log.ts";
+import { expect, it } from "vitest";
+import { openLives } from "../agents/open-lives.ts";
 import type { StopLine } from "./stop-host.ts";
 
 it("a stop that was answered holds after kill -9: nothing is called again", { timeout: 600_000 }, async () => {
-  const outer = mkdtempSync(join(tmpdir(), "agentserve-stop-"));
-  onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
-  const folder = join(outer, "data"); // beside it is the compile cache
-  mkdirSync(folder);
-  const lives = new Lives(folder, join(import.meta.dirname, "stop-host.ts"));
-  onTestFinished(() => lives.close());
-  const log = (): StopLine[] => readLog(join(folder, "log")) as unknown as StopLine[]; // what this host writes
+  const { lives, log } = openLives<StopLine>("stop", join(import.meta.dirname, "stop-host.ts"));
   const options = { conversationId: "c" };
 
   await lives.start();

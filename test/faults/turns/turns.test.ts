@@ -1,15 +1,13 @@
 // Each of these changes makes a test of this file fail: a tool that starts before its model call is recorded; a record that
 // is not found again, or is found for another call; a key that differs after a crash; a tool whose result is shown to the
 // model before it is recorded; a turn of a conversation that ends with its process, or whose answer is stored twice.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { Lives } from "../agents/lives.ts";
-import { readLog } from "../agents/log.ts";
+import { openLives } from "../agents/open-lives.ts";
 import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "./model.ts";
 import { recordedTools, targets } from "./target.ts";
@@ -19,16 +17,10 @@ afterAll(() => console.log(`SEED=${seed}`));
 
 describe.each(targets)("a turn of $name", (target) => {
   it("survives kill -9 at random moments: recorded calls are not made again", { timeout: 1_800_000 }, async () => {
-    const outer = mkdtempSync(join(tmpdir(), "agentserve-turns-"));
-    onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
-    const folder = join(outer, "data"); // beside it is the compile cache
-    mkdirSync(folder);
+    const { folder, lives, log: readRuns } = openLives<ToolRun>("turns", join(import.meta.dirname, "host.ts"));
     const provider = await createTurnProvider();
     onTestFinished(() => provider.close());
     writeFileSync(join(folder, "provider"), provider.baseURL);
-    const lives = new Lives(folder, join(import.meta.dirname, "host.ts"));
-    onTestFinished(() => lives.close());
-    const readRuns = (): ToolRun[] => readLog(join(folder, "log")) as unknown as ToolRun[]; // what this host writes
     const random = new Random(seed);
     const crew = { more: true };
     const inFlight = new Set<string>();
