@@ -1,6 +1,6 @@
 import { defineConfig, type UserConfig } from "tsdown";
 
-const config: UserConfig = defineConfig({
+const server: UserConfig = {
   entry: {
     index: "src/index.ts",
     models: "src/models.ts",
@@ -19,5 +19,21 @@ const config: UserConfig = defineConfig({
     ),
     to: "dist/swagger-ui",
   },
-});
+};
+
+/** The page of the console, with everything that it needs. */
+const page: UserConfig = {
+  entry: { console: "src/console/page/main.tsx" },
+  outDir: "dist/console",
+  platform: "browser",
+  target: "es2024",
+  tsconfig: "src/console/page/tsconfig.json",
+  minify: true,
+  dts: false,
+  deps: { alwaysBundle: [/.*/], onlyBundle: false },
+  outputOptions: { entryFileNames: "console.js" },
+  copy: { from: "src/console/page/console.css", to: "dist/console" },
+};
+
+const config: UserConfig[] = defineConfig([server, page]);
 export default config;

@@ -1,0 +1,88 @@
+/** The relative start of every URL of the server. */
+const base = document.documentElement.dataset.base ?? "";
+export const toUrl = (to: string): string => base + to.replace(/^\//, "");
+/** The whole URL of a path, for commands that are copied. */
+export const toAbsoluteUrl = (to: string): string => new URL(toUrl(to), location.href).href;
+
+/** An answer that is not a success. Status 0: the server could not be reached. */
+export class ApiError extends Error {
+  readonly status: number;
+  /** The fields beside `error`, such as `executionId`. */
+  readonly fields: Readonly<Record<string, unknown>>;
+
+  constructor(status: number, message: string, fields: Readonly<Record<string, unknown>> = {}) {
+    super(message);
+    this.status = status;
+    this.fields = fields;
+  }
+}
+
+let token: string | undefined;
+export function useToken(next: string | undefined): void {
+  token = next;
+}
+/** The protocols of a WebSocket, which has no headers in a browser. */
+export const socketProtocols = (): string[] => (token === undefined ? [] : ["bearer", token]);
+
+/** The headers of every request of the console. The mark lets the server ask `console.view` and `console.act`. */
+export function toHeaders(): Record<string, string> {
+  return { "x-agentserve-console": "1", ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+}
+
+export interface RequestOptions {
+  readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly body?: unknown;
+  readonly headers?: Record<string, string>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Sends a request. Throws an `ApiError` unless the status is a success. */
+export async function send(to: string, { method, body, headers, signal }: RequestOptions = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(toUrl(to), {
+      method: method ?? (body === undefined ? "GET" : "POST"),
+      headers: { ...toHeaders(), ...(body !== undefined && { "content-type": "application/json" }), ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+      cache: "no-store",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "The server cannot be reached");
+  }
+  if (response.ok) return response;
+  const text = await response.text();
+  const { error, success: _, ...fields } = readJson(text);
+  const message = typeof error === "string" ? error : `The server answered ${response.status}`;
+  throw new ApiError(response.status, message, fields);
+}
+
+/** Sends a request and returns `data` of its answer. The caller names the shape, which the server's own tests check. */
+export async function ask<T>(to: string, options?: RequestOptions): Promise<T> {
+  const response = await send(to, options);
+  return ((await response.json()) as { data: T }).data;
+}
+
+/** Returns the query of a path, without the values that are undefined or empty. */
+export function toQuery(values: Readonly<Record<string, string | number | undefined>>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== undefined && value !== "") query.set(name, String(value));
+  }
+  return query.size > 0 ? `?${query}` : "";
+}
+
+/** Returns a path with its ids escaped: `path\`/workflows/${id}\``. */
+export function path(texts: TemplateStringsArray, ...ids: string[]): string {
+  return String.raw({ raw: texts }, ...ids.map(encodeURIComponent));
+}
+
+function readJson(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}

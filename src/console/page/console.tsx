@@ -1,0 +1,138 @@
+import { useEffect } from "preact/hooks";
+import { connection, follow } from "./live.ts";
+import { Notices } from "./parts/notices.tsx";
+import { Text } from "./parts/text.tsx";
+import { place, toLink } from "./place.ts";
+import { ProblemBanner } from "./problem.tsx";
+import { signIn, signInState, signOut, type Session } from "./session.ts";
+import { Agents } from "./views/agents.tsx";
+import { Inbox } from "./views/inbox.tsx";
+import { waitingCount } from "./waiting.ts";
+import { Log } from "./views/log.tsx";
+import { Routes } from "./views/routes.tsx";
+import { Run } from "./views/run.tsx";
+import { Runs } from "./views/runs.tsx";
+import { Schedules } from "./views/schedules.tsx";
+import { SignIn } from "./views/sign-in.tsx";
+import { Traces } from "./views/traces.tsx";
+import { Workflow } from "./views/workflow.tsx";
+import { Workflows } from "./views/workflows.tsx";
+
+/** The whole page. */
+export function Console() {
+  const state = signInState.value;
+  return (
+    <>
+      {state.type === "opening" && <p class="hint centred">Opening …</p>}
+      {state.type === "closed" && <SignIn reason={state.reason} />}
+      {state.type === "failed" && (
+        <main class="centred">
+          <h1>agentserve</h1>
+          <p class="problem" role="alert">
+            <Text value={state.error.status === 403 ? "You may not use the console" : state.error.message} />
+          </p>
+          <button type="button" class="first" onClick={() => void signIn()}>
+            Try again
+          </button>
+          {state.error.status === 403 && (
+            <button type="button" onClick={() => void signOut()}>
+              Use another token
+            </button>
+          )}
+        </main>
+      )}
+      {state.type === "open" && <Shell session={state.session} />}
+      <Notices />
+    </>
+  );
+}
+
+const views = [
+  ["inbox", "Inbox"],
+  ["runs", "Runs"],
+  ["agents", "Agents"],
+  ["workflows", "Workflows"],
+  ["schedules", "Schedules"],
+  ["log", "Log"],
+  ["traces", "Traces"],
+  ["routes", "Routes"],
+] as const;
+
+function Shell({ session }: { session: Session }) {
+  useEffect(() => {
+    const controller = new AbortController();
+    void follow(controller.signal);
+    return () => controller.abort();
+  }, []);
+  const current = place.value.segments[0] ?? "inbox";
+  const waiting = waitingCount.value;
+  const shown = views.filter(([name]) => name !== "routes" || session.isSignedInByLink);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={focusMain}>
+        Skip to content
+      </a>
+      <header class="top">
+        <strong>
+          agentserve <small>{session.version}</small>
+        </strong>
+        <nav aria-label="Console">
+          {shown.map(([name, title]) => (
+            <a key={name} href={toLink([name])} aria-current={current === name ? "page" : undefined}>
+              {title}
+              {name === "inbox" && waiting > 0 && <span class="count">{waiting > 99 ? "99+" : waiting}</span>}
+            </a>
+          ))}
+        </nav>
+        <SessionState session={session} />
+      </header>
+      {connection.value === "lost" && (
+        <p class="banner" role="status">
+          Lost the connection to the server. Trying again …
+        </p>
+      )}
+      <ProblemBanner />
+      <main id="main" tabIndex={-1}>
+        <View />
+      </main>
+    </>
+  );
+}
+
+function focusMain(event: Event): void {
+  event.preventDefault(); // the fragment is the place of the page
+  document.getElementById("main")?.focus();
+}
+
+function SessionState({ session: { user, canAct, readOnly, mode, isSignedInByLink, auth } }: { session: Session }) {
+  const state = readOnly ? "read-only" : canAct ? undefined : "may only look";
+  return (
+    <span class="session">
+      <span class="tag">{mode}</span>
+      {state && <span class="tag">{state}</span>}
+      {auth && user && !isSignedInByLink && (
+        <>
+          <Text value={user.id} />
+          <button type="button" class="small" onClick={() => void signOut()}>
+            Sign out
+          </button>
+        </>
+      )}
+    </span>
+  );
+}
+
+function View() {
+  const [name = "inbox", first, second] = place.value.segments;
+  if (name === "runs" && first !== undefined && second !== undefined)
+    return <Run key={`${first}/${second}`} workflowId={first} executionId={second} />;
+  if (name === "runs") return <Runs />;
+  if (name === "agents") return <Agents agentId={first} conversationId={second} />;
+  if (name === "workflows" && first !== undefined) return <Workflow key={first} id={first} />;
+  if (name === "workflows") return <Workflows />;
+  if (name === "schedules") return <Schedules />;
+  if (name === "log") return <Log />;
+  if (name === "traces") return <Traces />;
+  if (name === "routes") return <Routes />;
+  return <Inbox />;
+}

@@ -1,0 +1,49 @@
+import { signal } from "@preact/signals";
+import { readEvents } from "./event-stream.ts";
+
+/** A start or a change of status of an execution. */
+export interface ExecutionChange {
+  readonly type: "execution";
+  readonly executionId: string;
+  readonly workflowId: string;
+  readonly status: ExecutionStatus;
+  readonly kind?: SuspensionKind;
+}
+export const executionStatuses = ["running", "suspended", "completed", "error"] as const;
+export type ExecutionStatus = (typeof executionStatuses)[number];
+export type SuspensionKind = "person" | "request" | "timer" | "event" | "system";
+
+/** Whether the page hears of changes. */
+export const connection = signal<"connecting" | "open" | "lost">("connecting");
+/** Raised at each connection after the first one: whatever is shown is read again. */
+export const reconnects = signal(0);
+
+const listeners = new Set<(change: ExecutionChange) => void>();
+/** Hears of every change, until the returned function is called. */
+export function onChange(listener: (change: ExecutionChange) => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Follows all executions with one stream, and connects again for as long as the page is open. */
+export async function follow(until: AbortSignal): Promise<void> {
+  let isFirst = true;
+  for (let failures = 0; !until.aborted;) {
+    try {
+      const onOpen = (): void => {
+        failures = 0;
+        connection.value = "open";
+        if (!isFirst) reconnects.value++;
+        isFirst = false;
+      };
+      for await (const change of readEvents("/executions/stream", { signal: until, onOpen })) {
+        for (const listener of listeners) listener(change as ExecutionChange); // the route has only these events
+      }
+    } catch {
+      failures++;
+    }
+    if (until.aborted) return;
+    connection.value = "lost";
+    await new Promise((resolve) => setTimeout(resolve, Math.min(250 * 2 ** failures, 5_000)));
+  }
+}

@@ -1,0 +1,46 @@
+import { signal } from "@preact/signals";
+import { toApiError } from "../session.ts";
+import { Text } from "./text.tsx";
+
+interface Notice {
+  readonly id: number;
+  readonly kind: "done" | "failed";
+  readonly text: string;
+}
+const notices = signal<readonly Notice[]>([]);
+let last = 0;
+
+/** Tells the user what has happened. Screen readers read it out. */
+export function notify(kind: Notice["kind"], text: string): void {
+  const notice = { id: ++last, kind, text };
+  notices.value = [...notices.value.slice(-2), notice];
+  setTimeout(() => dismiss(notice.id), kind === "failed" ? 15_000 : 5_000);
+}
+const dismiss = (id: number): void => void (notices.value = notices.value.filter((one) => one.id !== id));
+
+/** Runs an action of the user and tells its result. Returns true if it has succeeded. */
+export async function act(done: string, action: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await action();
+    notify("done", done);
+    return true;
+  } catch (error) {
+    notify("failed", toApiError(error).message);
+    return false;
+  }
+}
+
+export function Notices() {
+  return (
+    <div class="notices" role="status" aria-live="polite">
+      {notices.value.map(({ id, kind, text }) => (
+        <p key={id} data-kind={kind}>
+          <Text value={text} />
+          <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(id)}>
+            ×
+          </button>
+        </p>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,4 @@
+/** Not built yet. */
+export function Inbox() {
+  return <h1>Inbox</h1>;
+}

@@ -1,0 +1,84 @@
+import { useState } from "preact/hooks";
+import { ask } from "../api.ts";
+import { useLoaded } from "../load.ts";
+import { Show } from "../parts/states.tsx";
+import { Text } from "../parts/text.tsx";
+
+interface ListedRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly access: "public" | "protected";
+  /** The rule that decides. */
+  readonly why: string;
+  /** The entries that make an exception for some paths. */
+  readonly except: readonly string[];
+  readonly action: string | null;
+  readonly isCustom: boolean;
+}
+
+/** Every route, and who may call it. */
+export function Routes() {
+  const [text, setText] = useState("");
+  const routes = useLoaded((signal) => ask<{ routes: ListedRoute[] }>("/console/api/routes", { signal }), []);
+  return (
+    <>
+      <h1>Routes</h1>
+      <div class="filters">
+        <div class="field">
+          <label for="route-text">Path</label>
+          <input
+            id="route-text"
+            type="search"
+            value={text}
+            onInput={({ currentTarget }) => setText(currentTarget.value)}
+          />
+        </div>
+      </div>
+      <Show of={routes}>
+        {({ routes: all }) => (
+          <div class="scroll">
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Route</th>
+                  <th scope="col">Access</th>
+                  <th scope="col">Rule</th>
+                  <th scope="col">Action of authorize</th>
+                </tr>
+              </thead>
+              <tbody>
+                {all
+                  .filter((route) => route.path.includes(text))
+                  .map(({ method, path, access, why, except, action, isCustom }) => (
+                    <tr key={`${method} ${path}`}>
+                      <th scope="row">
+                        <code>
+                          {method} <Text value={path} />
+                        </code>
+                        {isCustom && <span class="tag">yours</span>}
+                      </th>
+                      <td>
+                        <span class="status" data-status={access}>
+                          {access}
+                        </span>
+                      </td>
+                      <td>
+                        <Text value={why} />
+                        {except.length > 0 && (
+                          <small>
+                            {" "}
+                            except <Text value={except.join(", ")} />
+                          </small>
+                        )}
+                      </td>
+                      <td>{action ?? "–"}</td>
+                    </tr>
+                  ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Show>
+    </>
+  );
+}

@@ -1,0 +1,4 @@
+/** Not built yet. */
+export function Workflow(_: { id: string }) {
+  return <h1>Workflow</h1>;
+}

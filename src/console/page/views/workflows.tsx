@@ -1,0 +1,4 @@
+/** Not built yet. */
+export function Workflows() {
+  return <h1>Workflows</h1>;
+}
