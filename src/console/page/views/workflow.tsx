@@ -1,4 +1,144 @@
-/** Not built yet. */
-export function Workflow(_: { id: string }) {
-  return <h1>Workflow</h1>;
+import { useState } from "preact/hooks";
+import { ask, path, toQuery } from "../api.ts";
+import { useLoaded } from "../load.ts";
+import { SchemaForm } from "../parts/form.tsx";
+import { Json } from "../parts/json.tsx";
+import { act, notify } from "../parts/notices.tsx";
+import type { JsonSchema } from "../parts/schema.ts";
+import { Show } from "../parts/states.tsx";
+import { Text } from "../parts/text.tsx";
+import { go, toLink } from "../place.ts";
+import { canAct } from "../session.ts";
+
+interface StepDetail {
+  readonly id: string;
+  readonly name: string;
+  readonly type: string;
+  readonly purpose: string;
+  readonly inputSchema?: JsonSchema;
+  readonly outputSchema?: JsonSchema;
+  readonly suspendSchema?: JsonSchema;
+  readonly resumeSchema?: JsonSchema;
+  readonly steps?: readonly StepDetail[];
+}
+interface WorkflowDetail extends Pick<StepDetail, "id" | "name" | "purpose"> {
+  readonly steps: readonly StepDetail[];
+  readonly inputSchema: JsonSchema;
+}
+
+/** One workflow: a form to run it, and its steps. */
+export function Workflow({ id }: { id: string }) {
+  const workflow = useLoaded((signal) => ask<WorkflowDetail>(path`/workflows/${id}`, { signal }), [id]);
+  return (
+    <Show of={workflow}>
+      {(found) => (
+        <>
+          <h1>
+            <Text value={found.name} />
+          </h1>
+          {found.purpose !== "" && (
+            <p>
+              <Text value={found.purpose} />
+            </p>
+          )}
+          <p>
+            <a href={toLink(["runs"], { workflow: id })}>Its runs</a>
+          </p>
+          <div class="columns">
+            <section class="panel" aria-labelledby="run-it">
+              <h2 id="run-it">Run it</h2>
+              <Start workflow={found} />
+            </section>
+            <section class="panel" aria-labelledby="steps">
+              <h2 id="steps">Steps</h2>
+              <Steps steps={found.steps} />
+            </section>
+          </div>
+        </>
+      )}
+    </Show>
+  );
+}
+
+/** The form that starts an execution. */
+function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDetail }) {
+  const [filled, setFilled] = useState<{ count: number; input: unknown }>({ count: 0, input: undefined });
+  const fill = (): Promise<unknown> =>
+    act("Filled in like the last run", async () => {
+      const query = toQuery({ workflowId: id, include: "values", limit: 1 });
+      const { items } = await ask<{ items: { input?: unknown }[] }>(`/executions${query}`);
+      if (items.length === 0) throw new Error("There is no run yet");
+      if (items[0]!.input === undefined) throw new Error("You may not see the input of the last run");
+      setFilled(({ count }) => ({ count: count + 1, input: items[0]!.input }));
+    });
+  const start = async (input: unknown): Promise<void> => {
+    const body = input === undefined ? {} : { input };
+    const headers = { prefer: "respond-async" };
+    const { executionId } = await ask<{ executionId: string }>(path`/workflows/${id}/execute`, { body, headers });
+    notify("done", "Started");
+    go(["runs", id, executionId]);
+  };
+  return (
+    <>
+      <SchemaForm
+        key={filled.count}
+        schema={inputSchema}
+        initial={filled.input}
+        submit="Run"
+        disabled={!canAct()}
+        onSubmit={start}
+      />
+      <p>
+        <button type="button" class="small" onClick={() => void fill()}>
+          Like the last run
+        </button>
+      </p>
+    </>
+  );
+}
+
+const schemas = ["inputSchema", "outputSchema", "suspendSchema", "resumeSchema"] as const;
+
+/** The steps as a tree. */
+function Steps({ steps }: { steps: readonly StepDetail[] }) {
+  return (
+    <ol class="tree">
+      {steps.map((step, index) => {
+        const shown = schemas.filter((name) => step[name] !== undefined);
+        return (
+          <li key={`${index} ${step.id}`}>
+            <strong>
+              <Text value={step.name} />
+            </strong>{" "}
+            <small>
+              {step.type}
+              {step.name !== step.id && (
+                <>
+                  {" "}
+                  · <Text value={step.id} />
+                </>
+              )}
+            </small>
+            {step.purpose !== "" && (
+              <p class="hint">
+                <Text value={step.purpose} />
+              </p>
+            )}
+            {shown.length > 0 && (
+              <details>
+                <summary>Schemas</summary>
+                {shown.map((name) => (
+                  <div key={name}>
+                    <small>{name}</small>
+                    <Json label={`${name} of ${step.id}`} value={step[name]} depth={3} />
+                  </div>
+                ))}
+              </details>
+            )}
+            {step.steps && step.steps.length > 0 && <Steps steps={step.steps} />}
+          </li>
+        );
+      })}
+    </ol>
+  );
 }
