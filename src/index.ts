@@ -8,6 +8,7 @@ export {
   type ServerOptions,
 } from "./config/define.ts";
 export type { Limits } from "./config/limits.ts";
+export type { ConsoleOptions } from "./console/options.ts";
 export type { CorsOptions } from "./http/cors.ts";
 export type { RateLimitOptions } from "./http/rate-limit.ts";
 export { embedded, type EmbeddedBackendOptions } from "./backends/embedded/define.ts";

@@ -1,6 +1,7 @@
 import type { Problem } from "../pages/problem.ts";
 import type { OpenServer } from "../server/create.ts";
 import { colors } from "./colors.ts";
+import { toConsoleUrl } from "./console-url.ts";
 import { writeError } from "./fail.ts";
 import { countRoutes } from "./routes.ts";
 
@@ -13,6 +14,8 @@ export interface Warning {
 /** The messages of `dev` and `start` about themselves: to a person, or with `--json` to the log. */
 export interface Announcer {
   started(facts: { mode: string; url: string; ms: number }): void;
+  /** In `dev`: the link of the console was used, and there is another one. Never in the log. */
+  consoleOpened(url: string): void;
   /** In `dev`: the default port is in use. */
   portMoved(from: number, to: number): void;
   warn(warnings: readonly Warning[]): void;
@@ -42,6 +45,12 @@ function toPerson(server: OpenServer): Announcer {
       print(`${colors.green("agentserve")} ${mode}  ${colors.cyan(url)}  ${took}`);
       print(colors.dim(`  ${served}  ·  ${url}/ui  ·  /doc`));
       print(colors.dim(`  ${countRoutes(server.routes())}  ·  list them with "agentserve routes"`));
+      const link = toConsoleUrl(server, url)?.link;
+      if (link) print(`  ${colors.dim("console")}  ${colors.cyan(link)}`);
+    },
+    consoleOpened(url) {
+      const link = toConsoleUrl(server, url)?.link;
+      if (link) print(colors.dim(`  signed in to the console  ·  next link ${link}`));
     },
     portMoved: (from, to) => print(`${colors.yellow("!")} port ${from} is in use ${colors.dim(`· using ${to}`)}`),
     warn(warnings) {
@@ -70,6 +79,7 @@ function toLog({ logger, snapshot }: OpenServer): Announcer {
       const data = { mode, url, ...sizes, ms: Math.round(ms) };
       logger.info("Server started", data);
     },
+    consoleOpened: () => {},
     portMoved: (from, to) => logger.warn(`Port ${from} is in use`, { port: to }),
     warn: (warnings) => warnings.forEach(({ message, hint }) => logger.warn(message, { hint })),
     shuttingDown: () => logger.info("Shutting down"),

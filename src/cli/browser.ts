@@ -8,13 +8,13 @@ const commands: Partial<Record<NodeJS.Platform, readonly string[]>> = {
 
 /**
  * Opens a URL in the user's browser. The same feature of listhen runs `xdg-open` from the folder for temporary files,
- * where any user of the machine could have placed it.
+ * where any user of the machine could have placed it. `shown` is the URL without a token, for the message that it failed.
  */
-export function openBrowser(url: string): void {
+export function openBrowser(url: string, shown: string): void {
   const [command = "xdg-open", ...args] = commands[process.platform] ?? [];
   const child = spawn(command, [...args, url], { stdio: "ignore", detached: true });
   child.once("error", () =>
-    process.stderr.write(colors.dim(`could not run ${command}: open ${url} in your browser\n`)),
+    process.stderr.write(colors.dim(`could not run ${command}: open ${shown} in your browser\n`)),
   );
   child.unref();
 }

@@ -5,6 +5,7 @@ import { defaultPort } from "../server/create.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { createAnnouncer } from "./announcer.ts";
 import { openBrowser } from "./browser.ts";
+import { toConsoleUrl } from "./console-url.ts";
 import { loadVisibly, openLoader } from "./project.ts";
 import {
   findIgnoredData,
@@ -32,7 +33,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   const fixed = toFixed(project);
   const { host, port, file, https } = fixed;
   const { drainMs } = fixed.limits;
-  const server = openWithPlace(project, loader, { mode, json: flags.json, debug: flags.debug, file });
+  const server = openWithPlace(project, loader, { mode, host, json: flags.json, debug: flags.debug, file });
   const announcer = createAnnouncer(server, flags);
   const listening = await server.listen({ port, host, https });
   const { url } = listening;
@@ -42,10 +43,15 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   }, announcer);
   announcer.started({ mode, url, ms: performance.now() - began });
   if (port === undefined && listening.port !== defaultPort) announcer.portMoved(defaultPort, listening.port);
-  let risks = risksOf(server, project, host);
+  let risks = risksOf(server, project, { mode, host });
   let problems = modelProblemsOf(project);
   announcer.warn([...risks, ...problems, ...findIgnoredData(project)]);
-  if (flags.open) openBrowser(`${url.replace("//0.0.0.0", "//127.0.0.1")}/`);
+  server.sessions?.onUse(() => announcer.consoleOpened(url));
+  if (flags.open) {
+    const base = url.replace("//0.0.0.0", "//127.0.0.1");
+    const { url: shown = `${base}/`, link = shown } = toConsoleUrl(server, base) ?? {};
+    openBrowser(link, shown);
+  }
 
   const { createReload } = await import("../dev/reload.ts"); // after the server is ready
   reload = createReload({
@@ -63,7 +69,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
       reloaded(change, ms, next) {
         announcer.reloaded(change, ms);
         const before = new Set(risks.map(({ name }) => name));
-        risks = risksOf(server, next, host);
+        risks = risksOf(server, next, { mode, host });
         announcer.warn(risks.filter(({ name }) => !before.has(name)));
         const known = new Set(problems.map(({ message }) => message));
         problems = modelProblemsOf(next);

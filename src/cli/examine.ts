@@ -126,7 +126,7 @@ async function examineServer(project: Project, findings: Finding[]): Promise<num
     const routes = server.routes();
     findings.push({ name: "routes", status: "ok", message: countRoutes(routes) });
     const { host } = toSettings({}, project);
-    const risks = [...findRisks({ config: project.config, host, routes }), ...findIgnoredData(project)];
+    const risks = [...findRisks({ mode: "start", config: project.config, host, routes }), ...findIgnoredData(project)];
     for (const { message, hint } of risks) findings.push({ name: "risk", status: "warning", message, hint });
     const { url } = await server.listen({ port: 0, host: "127.0.0.1" });
     await (await fetch(`${url}/doc`)).arrayBuffer();

@@ -48,7 +48,7 @@ export async function main(argv: string[]): Promise<void> {
 
   serving("dev", "serve the project in this folder and reload it on save")
     .option("--https", "serve over HTTPS with a self-signed certificate")
-    .option("--open", "open the landing page in a browser")
+    .option("--open", "open the console in a browser")
     .addHelpText("after", devExamples)
     .action(async (_, command) => {
       const { dev } = await import("./dev.ts");

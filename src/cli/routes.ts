@@ -1,4 +1,5 @@
 import { issuerOf, type ProviderIssuer } from "../auth/oidc/provider.ts";
+import type { AuthProvider } from "../auth/provider.ts";
 import { toRoutes } from "../server/assemble.ts";
 import type { ListedRoute } from "../server/listing.ts";
 import { toVisible } from "../core/visible.ts";
@@ -11,23 +12,29 @@ import { toLines } from "./table.ts";
 export async function routes({ config, json }: { config?: string; json?: boolean }): Promise<void> {
   const project = await openProject(config);
   const listed = toRoutes(project);
-  writeResult(json ? `${JSON.stringify(listed, null, 2)}\n` : toText(listed, issuerOf(project.config.auth)));
+  writeResult(json ? `${JSON.stringify(listed, null, 2)}\n` : toText(listed, project.config.auth));
   await leaveProject(project);
 }
 
-function toText(listed: readonly ListedRoute[], issuer: ProviderIssuer | undefined): string {
+function toText(listed: readonly ListedRoute[], auth: AuthProvider | undefined): string {
+  const issuer = issuerOf(auth);
+  const hasLink = auth && listed.some(({ path, only }) => only && path.endsWith("/console/api/session"));
   const rows = listed.map((route) => {
-    const { method, path, access, why, except, from } = route;
+    const { method, path, access, why, except, from, only } = route;
     const but = except.length > 0 ? `, except ${except.join(", ")}` : "";
-    return [method, path, access, [why + but, ...toRules(route)].join("; "), from];
+    const rules = [why + but, ...toRules(route), ...(only ? [`only in ${only}`] : [])];
+    return [method, path, access, rules.join("; "), from];
   });
   const [head = "", ...lines] = toLines(["method", "path", "access", "why", "added by"], rows);
   const colored = lines.map((line, at) =>
     rows[at]![2] === "protected" ? line.replace("protected", colors.green("protected")) : line,
   );
-  const facts = [countRoutes(listed), ...(issuer ? [toIssuerText(issuer)] : [])];
+  const facts = [countRoutes(listed), ...(issuer ? [toIssuerText(issuer)] : []), ...(hasLink ? [consoleFact] : [])];
   return [colors.dim(head), ...colored, ...facts.map((fact) => colors.dim(fact)), ""].join("\n");
 }
+
+const consoleFact =
+  'in dev on this machine, the link of the console signs in the caller { id: "console" }, who may call every route';
 
 /** Returns a line such as `tokens of https://login.example for my-api`. */
 export const toIssuerText = ({ name, audience }: ProviderIssuer): string =>

@@ -6,7 +6,7 @@ import type { Logger } from "../core/log.ts";
 import { UserError } from "../core/user-error.ts";
 import type { ServerParts } from "../server/assemble.ts";
 import { openServer, type OpenServer } from "../server/create.ts";
-import { findRisks, type Risk } from "../server/risks.ts";
+import { findRisks, type Risk, type RiskOptions } from "../server/risks.ts";
 import type { Warning } from "./announcer.ts";
 import { UsageError } from "./usage.ts";
 
@@ -69,8 +69,11 @@ export const modelProblemsOf = ({ agents, root }: Project): ModelProblem[] =>
     root,
   );
 
-export const risksOf = (server: OpenServer, { config }: Project, host: string, isStrict?: boolean): Risk[] =>
-  findRisks({ config, host, routes: server.routes(), isStrict });
+export const risksOf = (
+  server: OpenServer,
+  { config }: Project,
+  asked: Pick<RiskOptions, "mode" | "host" | "isStrict">,
+): Risk[] => findRisks({ config, routes: server.routes(), ...asked });
 
 /**
  * Logs unhandled rejections and uncaught exceptions, and keeps the server running. They do not belong to a request, and

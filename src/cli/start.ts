@@ -36,7 +36,7 @@ export async function start(flags: StartFlags): Promise<void> {
   const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
   if (weak) throw new UserError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
   const server = openWithPlace(project, loader, { mode, json: flags.json, file, recovery: flags.recovery });
-  const risks = risksOf(server, project, host, flags.strict);
+  const risks = risksOf(server, project, { mode, host, isStrict: flags.strict });
   if (flags.strict && risks.length > 0) {
     throw new UserError(risks.map(({ message }) => message).join("\n"), {
       hint: `${risks.map(({ hint }) => hint).join("; ")}; or start without --strict`,

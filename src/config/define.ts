@@ -4,6 +4,7 @@ import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import { isModelName, modelNameRule, type Prices } from "../agents/usage/prices.ts";
 import { findProviderMistakes } from "../auth/options.ts";
 import type { AuthProvider } from "../auth/provider.ts";
+import type { ConsoleOptions } from "../console/options.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import type { Authorize } from "../core/authorize.ts";
 import { explain } from "../core/explain.ts";
@@ -46,6 +47,11 @@ export interface Config {
    * @default none: `auth` and its `ownership` decide
    */
   authorize?: Authorize | undefined;
+  /**
+   * The console, a page at `/console` that shows and controls the server. In `start` it needs a token of `auth`.
+   * @default true in `dev`, false in `start`
+   */
+  console?: boolean | ConsoleOptions;
   /**
    * The prices of models, for `cost` in `GET /agents/:id/usage`. The keys are names such as `"openai/gpt-5"`.
    * @default none: there is no `cost`
@@ -138,8 +144,8 @@ export function defineConfig<const C extends Config>(config: C & ExactConfig<C>)
 /** `never` for each unknown key of a config. TypeScript itself does not report unknown keys of a type parameter. */
 export type ExactConfig<T, Known = Config> = {
   [K in keyof T]: K extends keyof Known
-    ? K extends "server" | "limits" | "cors" | "rateLimit"
-      ? ExactConfig<T[K], Exclude<Known[K], false | undefined>>
+    ? K extends "server" | "limits" | "cors" | "rateLimit" | "console"
+      ? ExactConfig<T[K], Exclude<Known[K], boolean | undefined>>
       : unknown
     : never;
 };
@@ -252,6 +258,8 @@ const Server = object(
   "an object",
 );
 
+const Console = object({ readOnly: v.optional(v.boolean("true or false")) }, "true, false or an object");
+
 const priceRule = "a number from 0";
 const price = v.pipe(v.number(priceRule), v.finite(priceRule), v.minValue(0, priceRule));
 const pricesRule = "an object of prices by model";
@@ -291,6 +299,7 @@ const ConfigSchema = object(
     server: v.optional(Server, {}),
     auth: v.optional(v.custom<AuthProvider>(() => true)), // findProviderMistakes() checks it and does not print secrets
     authorize: v.optional(fn<Authorize>("a function")),
+    console: v.optional(v.lazy((value) => (typeof value === "boolean" ? v.boolean() : Console))),
     prices: v.optional(PricesSchema),
     logger: v.optional(v.custom<HostLogger>(isLogger, "a logger with info(), warn() and error()")),
     backend: v.optional(v.custom<Backend>(isBackend, "a backend such as embedded()"), () => embedded()),

@@ -22,11 +22,13 @@ const actions = [
   "approval.decide",
   "log.read",
   "metrics.read",
+  "console.view",
+  "console.act",
 ] as const;
 /**
  * An action that `authorize` is asked about: the call of an agent, the start of a workflow, an operation on an execution,
- * a schedule or a conversation, the decision about a tool call, or a request for usage, logs or metrics. Later versions add
- * actions.
+ * a schedule or a conversation, the decision about a tool call, a request for usage, logs or metrics, or the use of the
+ * console. Later versions add actions.
  */
 export type Action = (typeof actions)[number];
 

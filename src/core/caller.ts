@@ -6,6 +6,12 @@ export interface Caller {
   readonly userId?: string | undefined;
 }
 
+/**
+ * The caller of a session of the console under a provider. `authorize` is not asked about it. It is recognized by the object
+ * of its user: a provider may return a user with the same id.
+ */
+export const consoleCaller: Caller = Object.freeze({ user: Object.freeze({ id: "console" }), userId: "console" });
+
 /** The identity of a request: its caller, and the rules for the claims in its body. */
 export interface Identity {
   /** True if there is an authentication provider. `user` and `userId` in a request body are then ignored. */
@@ -14,6 +20,8 @@ export interface Identity {
   readonly ownership: boolean;
   /** Undefined for an anonymous request. */
   readonly caller: Caller | undefined;
+  /** True for a request with a session of the console, whose link `dev` prints. */
+  readonly isConsole?: boolean | undefined;
 }
 
 export const unchecked: Identity = { checked: false, ownership: false, caller: undefined };

@@ -18,14 +18,20 @@ export class Reply {
   }
 }
 
-/** The return value of a handler whose response is outside the envelope: a document or a page. */
-export class Page {
-  readonly text: string;
-  readonly headers: HeaderPairs;
+/** The body of a response: text, or the bytes of a compressed file. */
+type Body = string | Uint8Array<ArrayBuffer>;
 
-  constructor(text: string, headers: Readonly<Record<string, string>>) {
+/** The return value of a handler whose response is outside the envelope: a document, a page or a file. */
+export class Page {
+  readonly text: Body;
+  readonly headers: HeaderPairs;
+  /** 304 if the client has the page already. The text is empty then. */
+  readonly status: 200 | 304;
+
+  constructor(text: Body, headers: Readonly<Record<string, string>>, status: Page["status"] = 200) {
     this.text = text;
     this.headers = Object.entries(headers);
+    this.status = status;
   }
 }
 
@@ -38,12 +44,12 @@ export abstract class DirectAnswer {
 }
 
 /** A response with a whole body. */
-export class Envelope extends DirectAnswer {
+export class Envelope<Text extends Body = string> extends DirectAnswer {
   readonly status: number;
   readonly headers: HeaderPairs;
-  readonly text: string;
+  readonly text: Text;
 
-  constructor(status: number, headers: HeaderPairs, text: string) {
+  constructor(status: number, headers: HeaderPairs, text: Text) {
     super();
     this.status = status;
     this.headers = headers;
@@ -52,12 +58,14 @@ export class Envelope extends DirectAnswer {
 
   toResponse(): Response {
     const { text, status, headers } = this;
-    return createResponse(text, { status, statusText: STATUS_CODES[status], headers });
+    // A 304 with a body, even an empty one, is an error.
+    return createResponse(status === 304 ? null : text, { status, statusText: STATUS_CODES[status], headers });
   }
 
   send(res: ServerResponse): void {
     const { status, headers, text } = this;
-    const raw = ["content-length", String(Buffer.byteLength(text))];
+    // The length of a 304 would be that of the page.
+    const raw = status === 304 ? [] : ["content-length", String(Buffer.byteLength(text))];
     for (const [name, value] of headers) raw.push(name, value);
     // A single end(text): write() and then end() would be two chunks, and so a writev, per response.
     res.writeHead(status, raw).end(text);
@@ -68,8 +76,8 @@ export type Answer = DirectAnswer | Response;
 const json: HeaderPairs = [["content-type", "application/json"]];
 
 /** Wraps the return value of a handler in the envelope. A page has no envelope around it. */
-export function toEnvelope(value: unknown, extra: HeaderPairs): Envelope {
-  if (value instanceof Page) return new Envelope(200, override(value.headers, extra), value.text);
+export function toEnvelope(value: unknown, extra: HeaderPairs): Envelope<Body> {
+  if (value instanceof Page) return new Envelope(value.status, override(value.headers, extra), value.text);
   if (!(value instanceof Reply)) return new Envelope(200, json.concat(extra), successBody(value));
   return new Envelope(value.status, json.concat(value.headers, extra), successBody(value.data));
 }
@@ -146,9 +154,9 @@ export function withHeaders(response: Response, extra: HeaderPairs): Response {
   }
 }
 
-/** Returns the headers of a page without those that the server sets itself. */
+/** Returns the headers of a page without those that the server sets itself. Each `vary` counts. */
 function override(own: HeaderPairs, extra: HeaderPairs): HeaderPairs {
-  return own.filter(([name]) => !extra.some(([other]) => other === name)).concat(extra);
+  return own.filter(([name]) => name === "vary" || !extra.some(([other]) => other === name)).concat(extra);
 }
 
 function add(headers: Headers, name: string, value: string): void {

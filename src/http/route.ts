@@ -38,8 +38,11 @@ export interface Route<Snapshot> {
   readonly access: Access;
   /** The action that `authorize` is asked about. @default none: `authorize` is not asked */
   readonly action?: Action;
-  /** True if a route of `configureApp` with the same method and path replaces this one. @default false */
-  readonly yields?: boolean;
+  /**
+   * True if a route of `configureApp` with the same method and path replaces this one. A path, if any route at or below that
+   * path does. @default false
+   */
+  readonly yields?: boolean | string;
   /** False if the route answers while the store is not open yet. @default true */
   readonly needsStore?: boolean;
   /** The request headers that the handler reads, by name. An empty header is the same as none. */

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import * as v from "valibot";
+import type { Identity } from "../core/caller.ts";
 import { allowsEveryOrigin } from "../http/cors.ts";
 import { Page, toPage } from "../http/envelope.ts";
+import { toPageHeaders } from "../http/page-headers.ts";
 import { createPublicUrlReader, type PublicUrl, type PublicUrlReader } from "../http/public-url.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
 import { toNeedsToken, toVisibleEntries, toVisibleRoutes, type Catalog, type AnyRoute } from "./catalog.ts";
@@ -9,7 +11,6 @@ import type { Html } from "./html.ts";
 import { style } from "./landing-style.ts";
 import { toLandingPage, toLists } from "./landing.ts";
 import { toOpenApi } from "./document/openapi.ts";
-import { toPageHeaders } from "./page-headers.ts";
 import type { Problem } from "./problem.ts";
 import { createUiFiles, fileNames } from "./ui-files.ts";
 import { toUiPage } from "./ui.ts";
@@ -20,12 +21,17 @@ export interface PageParts {
   readonly routes: readonly AnyRoute[];
   /** Returns the error of the last reload, if it failed. */
   readonly problem?: (() => Problem | undefined) | undefined;
+  /**
+   * The page of the console, for a browser that asks for `GET /` where the console is served. Undefined for other clients.
+   * `link` is the start of its relative links.
+   */
+  readonly home?: ((request: Request, link: string) => Promise<Page | undefined>) | undefined;
 }
 
 const UiQuery = v.object({ file: v.optional(v.picklist(fileNames)), v: v.optional(v.string()) });
 
 /** The routes of the HTML pages: `GET /` and `GET /ui`. */
-export function pageRoutes({ version, routes, problem = () => undefined }: PageParts): readonly Route<Catalog>[] {
+export function pageRoutes({ version, routes, problem = () => undefined, home }: PageParts): readonly Route<Catalog>[] {
   const kept = { known: new WeakMap<Catalog, Lists>(), unknown: new WeakMap<Catalog, Lists>() };
   const toPublicUrl = createPublicUrls();
   const read = createUiFiles();
@@ -34,22 +40,13 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
       method: "GET",
       path: "/",
       summary: "Landing page: agents, workflows and how to call them",
-      description: "HTML for a browser.",
+      description: "HTML for a browser, which gets the console where it is on.",
       access: "public",
       responses: { 200: page("text/html") },
-      handle({ request, snapshot, identity }) {
-        const { origin, path } = toPublicUrl(request, snapshot);
-        const url = origin + path;
-        const link = toLink(request, snapshot);
-        // If `cors` allows it, a page of another origin may read this one, but never the author's source code.
-        const shown = request.headers.has("origin") ? undefined : problem();
-        const lists = identity.caller ? kept.known : kept.unknown;
-        const made = lists.get(snapshot);
-        if (made?.url === url) return toLanding(made.html, shown, link);
-        const needsToken = toNeedsToken(routes, snapshot);
-        const html = toLists(toVisibleEntries(snapshot, needsToken, identity.caller !== undefined), url, needsToken);
-        lists.set(snapshot, { url, html });
-        return toLanding(html, shown, link);
+      handle(asked) {
+        const { request, snapshot } = asked;
+        if (!home || snapshot.replaced.has("GET /console")) return toLanding(asked, {});
+        return home(request, toLink(request, snapshot)).then((found) => found ?? toLanding(asked, { vary: "accept" }));
       },
     }),
     defineRoute({
@@ -73,10 +70,30 @@ export function pageRoutes({ version, routes, problem = () => undefined }: PageP
     }),
   ];
 
-  function toLanding(lists: Html, shown: Problem | undefined, link: string): Page {
-    const headers = shown ? { ...landingHeaders, "cache-control": "no-store" } : landingHeaders;
-    return new Page(toLandingPage({ lists, version, problem: shown, link }), headers);
+  function toLanding({ request, snapshot, identity }: LandingRequest, more: Readonly<Record<string, string>>): Page {
+    const { origin, path } = toPublicUrl(request, snapshot);
+    const url = origin + path;
+    // If `cors` allows it, a page of another origin may read this one, but never the author's source code.
+    const shown = request.headers.has("origin") ? undefined : problem();
+    const lists = identity.caller ? kept.known : kept.unknown;
+    const made = lists.get(snapshot);
+    const html = made?.url === url ? made.html : toNewLists(snapshot, identity, url);
+    lists.set(snapshot, { url, html });
+    const headers = { ...landingHeaders, ...(shown && { "cache-control": "no-store" }), ...more };
+    const link = toLink(request, snapshot);
+    return new Page(toLandingPage({ lists: html, version, problem: shown, link }), headers);
   }
+
+  function toNewLists(snapshot: Catalog, { caller }: Identity, url: string): Html {
+    const needsToken = toNeedsToken(routes, snapshot);
+    return toLists(toVisibleEntries(snapshot, needsToken, caller !== undefined), url, needsToken);
+  }
+}
+
+interface LandingRequest {
+  readonly request: Request;
+  readonly snapshot: Catalog;
+  readonly identity: Identity;
 }
 
 /** The lists for one URL of the server. Only the last one is kept: a client can send any Host. */

@@ -2,6 +2,7 @@ import { getWebSocketHooks } from "crossws";
 import { H3Event, type H3 } from "h3";
 import { createGate } from "../auth/gate.ts";
 import type { Snapshot } from "../config/snapshot.ts";
+import type { ConsoleSessions } from "../console/sessions.ts";
 import type { Activity } from "../core/activity.ts";
 import type { ByteBudget } from "../core/byte-budget.ts";
 import { admit } from "../core/authorizer.ts";
@@ -23,7 +24,8 @@ import type { Match, Table } from "../http/table.ts";
 import { countResponse, type Counters } from "../observability/metrics/counters.ts";
 import type { Upgraded } from "../sockets/upgrade.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
-import { innerHandler, type InnerHandler } from "./custom.ts";
+import { innerHandler, methodNotAllowed, type InnerHandler } from "./custom.ts";
+import { createConsoleAccess } from "./requests/console-access.ts";
 import { createHostCheck, createHostReader } from "./requests/hosts.ts";
 import type { Incoming } from "./requests/incoming.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
@@ -64,6 +66,12 @@ export interface AppOptions {
   /** Called for each unknown key of a request body. */
   readonly unknownKey: (route: string, key: string) => void;
   readonly store: StoreGate;
+  /** False if this version does not serve the console. */
+  readonly hasConsole: boolean;
+  /** The sessions of the console. Undefined where no link signs in. */
+  readonly sessions: ConsoleSessions | undefined;
+  /** The routes that `start` does not serve. */
+  readonly devOnly: ReadonlySet<BuiltInRoute>;
   /** Returns the runtime that acts for a caller. */
   readonly runtimeFor: (identity: Identity) => Runtime;
 }
@@ -94,6 +102,9 @@ export function createApp({
   clock,
   unknownKey,
   store,
+  hasConsole,
+  sessions,
+  devOnly,
   runtimeFor,
 }: AppOptions): App {
   const { server, auth } = snapshot.config;
@@ -114,6 +125,7 @@ export function createApp({
       report: (error) => logger.error("The authentication provider failed", { error }),
       clock,
     });
+  const access = hasConsole ? createConsoleAccess(snapshot, sessions) : undefined;
   const answerInMiddleware = createMiddlewareAnswer({
     table,
     matched,
@@ -142,6 +154,7 @@ export function createApp({
     try {
       const event = toEvent(request, record);
       event.context[arrival] = incoming;
+      if (access?.isApi(event.url.pathname)) return await answerConsoleApi(event, requestId, headers);
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), id);
       headers = headers.concat(cors.headers(request));
       const preflight = cors.preflight(request);
@@ -151,13 +164,26 @@ export function createApp({
       const match = table.find(request.method, event.url.pathname);
       matched(event, match);
       const identity =
-        gate || rate ? await runInScope({ requestId }, () => identify(event, request.method, match)) : unchecked;
+        gate || rate || access
+          ? await runInScope({ requestId }, () => identify(event, request.method, match))
+          : unchecked;
       if (match?.route.largeBody) allowLargeBody(event);
       if (match) return await answerBuiltIn(match, event, identity, requestId, headers);
       return withHeaders(await askCustom(event, requestId, identity), headers);
     } catch (error) {
       return toErrorEnvelope(error, headers, (hidden) => report(hidden, requestId));
     }
+  }
+
+  /** Answers outside of CORS and of the host's middleware: no page of another origin may read an answer. */
+  async function answerConsoleApi(event: H3Event, requestId: string, headers: HeaderPairs): Promise<Answer> {
+    const { req: request, url } = event;
+    access!.checkOrigin(request, url);
+    const match = table.find(request.method, url.pathname);
+    matched(event, match);
+    if (!match) throw methodNotAllowed(table, url.pathname);
+    const identity = await runInScope({ requestId }, () => identify(event, request.method, match));
+    return answerBuiltIn(match, event, identity, requestId, headers);
   }
 
   /**
@@ -172,8 +198,12 @@ export function createApp({
   ): Promise<Identity> {
     const { pathname: path, searchParams: search } = url;
     rate?.checkAddress(req, path);
-    const identity = gate ? await gate(req, { method, path, search, route: match?.route, isUpgrade }) : unchecked;
+    const route = match?.route;
+    const identity =
+      access?.identify(req, url, isUpgrade) ??
+      (gate ? await gate(req, { method, path, search, route, isUpgrade }) : unchecked);
     rate?.checkCaller(req, path, identity.caller);
+    await access?.checkMark(req, { method, route, identity });
     return identity;
   }
 
@@ -236,7 +266,7 @@ export function createApp({
       search: event.url.searchParams,
       identity,
       requestId,
-      snapshot,
+      snapshot: access?.viewFor(identity) ?? snapshot,
       limits,
       reservation: budget.createReservation(event.context[arrival]!.onEnded),
       unknownKey: (key) => unknownKey(`${route.method} ${route.path}`, key),
@@ -302,7 +332,8 @@ export function createApp({
     const identity = await identify(event, "GET", match, true);
     if (match?.route.type === "socket") {
       const { action } = match.route;
-      if (action) await runInScope({ requestId }, () => admit({ action, identity, snapshot }, undefined));
+      const asked = { identity, snapshot: access?.viewFor(identity) ?? snapshot };
+      if (action) await runInScope({ requestId }, () => admit({ action, ...asked }, undefined));
       return { hooks: toHooks(match.route, event.url.searchParams, identity), isBuiltIn: true };
     }
     if (match) throw notFound();
@@ -315,7 +346,7 @@ export function createApp({
 
   const { authorizer } = snapshot;
   const ownership = auth?.ownership === true;
-  const routes = () => listRoutes({ table, custom, policy, authorizer, ownership, basePath });
+  const routes = () => listRoutes({ table, custom, policy, authorizer, ownership, basePath, devOnly });
   return { snapshot, answer, upgrade, routes };
 }
 

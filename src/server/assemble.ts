@@ -1,12 +1,16 @@
 import { createAgents, type Agents } from "../agents/agents.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import { createPlaceFinder } from "../config/find-place.ts";
+import { isConsoleOn } from "../console/options.ts";
+import { consoleEntries, isConsoleApi, isConsoleRoute } from "../console/routes.ts";
+import { ConsoleSessions } from "../console/sessions.ts";
 import type { Project } from "../config/load.ts";
 import { createSnapshot, type Snapshot, type SnapshotParts } from "../config/snapshot.ts";
 import { ByteBudget } from "../core/byte-budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
+import { isLoopback } from "../core/loopback.ts";
 import type { Engine } from "../engine/backend.ts";
 import { createExecutionLog } from "../engine/execution-log.ts";
 import type { SystemRuntime } from "../engine/runtime.ts";
@@ -42,6 +46,8 @@ export interface ServerParts {
   readonly logs?: Logs;
   /** Replaces the tracer, so that a benchmark can measure its cost. */
   readonly traces?: Traces;
+  /** The address that the server is going to listen on. @default the host of the config, or else 127.0.0.1 */
+  readonly host?: string | undefined;
   /** The file of the embedded store. Overrides the config. */
   readonly file?: string | undefined;
   /** False to leave the executions that were running when the last process ended as they are. @default true */
@@ -65,6 +71,8 @@ export interface Assembly {
   readonly traces: Traces;
   readonly logger: Logger;
   readonly store: StoreGate;
+  /** The sessions of the console. Undefined where no link signs in: in `start`, and on an address that others can reach. */
+  readonly sessions: ConsoleSessions | undefined;
   readonly draining: { isDraining: boolean };
   /** Creates the app of a version. */
   toApp(next: Project): App;
@@ -168,15 +176,18 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     isRecovered: () => engine.isRecovered(),
     isWritable: () => engine.isWritable(),
   };
+  const { host = config.server.host ?? defaultHost } = parts;
+  const sessions = isDev && isLoopback(host) ? new ConsoleSessions() : undefined;
+  const listings = new WeakMap<object, () => ListedRoute[]>();
+  const console = { sessions, routes: (version: { readonly config: object }) => listings.get(version.config)!() };
   const builtIn = createBuiltInRoutes(
-    { engine, schedules, usage, agents, logs, traces, limits, isDev, problem: () => problem },
+    { engine, schedules, usage, agents, logs, traces, limits, isDev, problem: () => problem, console },
     [
       ...healthRoutes(readiness),
       metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),
       ...(extraRoutes ?? []),
     ],
   );
-  const withoutHealth = createTable(builtIn.routes.filter((route) => !healthEntries.includes(toEntry(route))));
   const reportRequest: RequestReport = (error, requestId) =>
     withIds(logger, { requestId }).error("Request failed", { error });
   const sayReplaced = createReplacedNotice(logger);
@@ -187,7 +198,10 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     // The limits of the first version apply throughout: backend, streams and port are opened once, with these limits.
     const version = { ...next, config: { ...next.config, server: { ...next.config.server, limits } } };
     const { configureApp, server } = version.config;
-    const table = server.health === false ? withoutHealth : builtIn;
+    const isOn = isConsoleOn(version.config.console, mode);
+    const isServed = (route: BuiltInRoute): boolean =>
+      (server.health !== false || !healthEntries.includes(toEntry(route))) && (isOn || !isConsoleRoute(route));
+    const table = builtIn.routes.every(isServed) ? builtIn : createTable(builtIn.routes.filter(isServed));
     const { custom, table: served } = createCustomApp({
       configureApp,
       runtime,
@@ -197,7 +211,9 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     });
     const replaced = new Set(builtIn.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
     if (serving) sayReplaced(table.routes.filter((route) => !served.routes.includes(route)).map(toEntry));
-    const open = healthEntries.filter((entry) => !replaced.has(entry));
+    const known = new Set(builtIn.routes.map(toEntry));
+    const open = [...healthEntries, ...consoleEntries].filter((entry) => known.has(entry) && !replaced.has(entry));
+    const devOnly = new Set(builtIn.routes.filter(next.config.console ? isConsoleApi : isConsoleRoute));
     const customRoutes = listCustomRoutes(custom);
     const shared: SnapshotParts = {
       logger,
@@ -224,8 +240,12 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
       clock,
       unknownKey,
       store,
+      hasConsole: served.routes.some(isConsoleRoute),
+      sessions,
+      devOnly,
       runtimeFor: (actor) => createRuntime(runtimeParts, { actor, snapshot: () => snapshot }),
     });
+    listings.set(snapshot.config, () => app.routes());
     output = toLogOutput(next);
     return app;
   }
@@ -246,14 +266,17 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     metrics,
     store,
     traces,
+    sessions,
   };
 }
 
-/** Returns the routes of a config. The configured backend is not opened. */
+/** Returns the routes of a config in `dev`, which has all of them. The configured backend is not opened. */
 export function toRoutes(project: Project): ListedRoute[] {
   const config = { ...project.config, backend: embedded({ path: ":memory:" }) };
-  const { toApp } = assemble({ ...project, config }, { mode: "start" }, undefined);
+  const { toApp } = assemble({ ...project, config }, { mode: "dev", host: defaultHost }, undefined);
   return toApp(project).routes();
 }
+
+export const defaultHost = "127.0.0.1";
 
 const toEntry = ({ method, path }: BuiltInRoute): string => `${method} ${path}`;

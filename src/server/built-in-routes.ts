@@ -3,6 +3,9 @@ import type { Agents } from "../agents/agents.ts";
 import { agentRoutes } from "../agents/routes.ts";
 import { usageRoutes } from "../agents/usage/routes.ts";
 import type { Snapshot } from "../config/snapshot.ts";
+import { toConsoleHome } from "../console/page.ts";
+import { createConsoleFiles } from "../console/assets.ts";
+import { consoleRoutes, type ConsoleParts } from "../console/routes.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { Route } from "../http/route.ts";
 import { createTable, type Table } from "../http/table.ts";
@@ -33,14 +36,17 @@ export interface BuiltInRoutesOptions {
   /** True if responses include details for the author: instructions of agents, messages of errors. */
   readonly isDev: boolean;
   /** Returns the reason why the last saved config is not served. */
-  readonly problem?: (() => Problem | undefined) | undefined;
+  readonly problem: () => Problem | undefined;
+  readonly console: Pick<ConsoleParts, "sessions" | "routes">;
 }
 
 /** Creates the table of all built-in endpoints, including their OpenAPI document. */
 export function createBuiltInRoutes(
-  { engine, schedules, usage, agents, logs, traces, limits, isDev, problem }: BuiltInRoutesOptions,
+  { engine, schedules, usage, agents, logs, traces, limits, isDev, problem, console }: BuiltInRoutesOptions,
   more: readonly BuiltInRoute[] = [],
 ): Table<BuiltInRoute> {
+  const { version } = manifest;
+  const files = createConsoleFiles();
   const called: readonly BuiltInRoute[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
     ...usageRoutes({ usage, clock: engine.clock }),
@@ -50,9 +56,10 @@ export function createBuiltInRoutes(
     echoSocket,
     logSocket(logs, limits),
     spanSocket(traces, logs, limits),
+    ...consoleRoutes({ ...console, mode: isDev ? "dev" : "start", version, files, problem }),
     ...more,
   ];
-  const { version } = manifest;
-  const routes = [...called, ...pageRoutes({ version, routes: called, problem })];
+  const home = (request: Request, link: string) => toConsoleHome(files, request, link);
+  const routes = [...called, ...pageRoutes({ version, routes: called, problem, home })];
   return createTable([...routes, docRoute(routes, version)]);
 }

@@ -3,7 +3,9 @@ import type { Config } from "../config/define.ts";
 import { toProject, type Project } from "../config/load.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { shuttingDown } from "../core/error.ts";
+import type { ConsoleSessions } from "../console/sessions.ts";
 import type { Logger } from "../core/log.ts";
+import { isLoopback } from "../core/loopback.ts";
 import { requestIdHeader } from "../core/request-id.ts";
 import type { OpenOptions, Program } from "../engine/backend.ts";
 import { agentOf } from "../engine/turn-execution.ts";
@@ -11,7 +13,7 @@ import type { SystemRuntime } from "../engine/runtime.ts";
 import { within } from "../core/within.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import type { Problem } from "../pages/problem.ts";
-import { assemble, type ServerParts } from "./assemble.ts";
+import { assemble, defaultHost, type ServerParts } from "./assemble.ts";
 import { limitLater } from "./requests/host-request.ts";
 import { toHostResponse } from "./requests/host-response.ts";
 import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
@@ -54,6 +56,8 @@ export interface OpenServer extends Server {
   /** The version of the config that is served now. */
   readonly snapshot: Snapshot;
   readonly logger: Logger;
+  /** The sessions of the console. Undefined where no link signs in. */
+  readonly sessions: ConsoleSessions | undefined;
   routes(): ListedRoute[];
   listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https">): Promise<ListeningServer>;
   /**
@@ -74,8 +78,21 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode, heldMs } = parts;
   const { server } = project.config;
   const assembled = assemble(project, parts, { open: openOrRefuse, current: () => current().snapshot });
-  const { engine, agents, scheduler, streams, toApp, complain, report, logger, draining, metrics, store, traces } =
-    assembled;
+  const {
+    engine,
+    agents,
+    scheduler,
+    streams,
+    toApp,
+    complain,
+    report,
+    logger,
+    draining,
+    metrics,
+    store,
+    traces,
+    sessions,
+  } = assembled;
   let opening: Promise<void> | undefined;
   const open = (options?: OpenOptions): Promise<void> =>
     (opening ??= traces.ready
@@ -119,6 +136,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       return current().snapshot;
     },
     logger,
+    sessions,
     runtime: assembled.runtime,
     complain,
     async ready() {
@@ -149,9 +167,10 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       });
       return toHostResponse(answer, request.method, release);
     },
-    listen({ port = server.port, host = server.host ?? "127.0.0.1", https } = {}) {
+    listen({ port = server.port, host = parts.host ?? server.host ?? defaultHost, https } = {}) {
       if (listening) throw new Error("This server is already listening");
       if (closing) throw new Error("This server is closed");
+      if (!isLoopback(host)) sessions?.close();
       const options: ListenOptions = {
         mode,
         host,

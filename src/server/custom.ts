@@ -46,9 +46,9 @@ export function createCustomApp({
   report,
 }: CustomAppOptions): CustomParts {
   const app = new H3({ silent: true }); // h3 would print every error; `report` gets each hidden one once
-  sparePaths(app);
+  const mounted = sparePaths(app);
   configure(app, configureApp, runtime);
-  const table = withoutReplaced(all, app);
+  const table = withoutReplaced(all, app, mounted);
   for (const { method = "", route = "" } of app["~routes"]) {
     const builtIn = table.hides(method, route);
     if (builtIn) {
@@ -93,13 +93,17 @@ export function createCustomApp({
   }
 }
 
-/** Removes the routes that yield to a custom route of the same method and path. */
-function withoutReplaced(table: Table<BuiltInRoute>, app: H3): Table<BuiltInRoute> {
-  const isReplaced = (ours: BuiltInRoute): boolean =>
-    ours.yields === true &&
-    app["~routes"].some(
-      ({ method, route }) => (!method || method === ours.method) && compareRoutes(route ?? "", ours.path) === "equal",
+/** Removes the routes that yield to a custom route: to one of the same method and path, or to any below a path. */
+function withoutReplaced(table: Table<BuiltInRoute>, app: H3, mounted: readonly string[]): Table<BuiltInRoute> {
+  const custom = app["~routes"].map(({ method, route = "" }) => ({ method, path: route }));
+  const paths = [...custom.map(({ path }) => path), ...mounted];
+  const isReplaced = ({ method, path: own, yields }: BuiltInRoute): boolean => {
+    if (typeof yields === "string") return paths.some((path) => path === yields || path.startsWith(`${yields}/`));
+    return (
+      yields === true &&
+      custom.some((other) => (!other.method || other.method === method) && compareRoutes(other.path, own) === "equal")
     );
+  };
   const kept = table.routes.filter((ours) => !isReplaced(ours));
   return kept.length === table.routes.length ? table : createTable(kept);
 }
@@ -112,9 +116,11 @@ function toKept({ res }: HTTPEvent & Partial<Pick<H3Event, "res">>): HeaderPairs
 
 /**
  * With `cors: false`, a refused request also passes the host's middleware, for its CORS headers. Middleware for a path
- * may do more than set headers, so a refused request skips it.
+ * may do more than set headers, so a refused request skips it. Returns the paths of the apps that the host mounts, filled
+ * in when it does.
  */
-function sparePaths(app: H3): void {
+function sparePaths(app: H3): readonly string[] {
+  const mounted: string[] = [];
   const { use, mount } = app;
   const spare = (add: () => unknown): H3 => {
     const middleware = app["~middleware"];
@@ -130,11 +136,15 @@ function sparePaths(app: H3): void {
     );
     return app;
   };
-  app.mount = (...args) => spare(() => mount.apply(app, args));
+  app.mount = (...args) => {
+    mounted.push(args[0]);
+    return spare(() => mount.apply(app, args));
+  };
   app.use = (...args: unknown[]) => {
     const add = () => use.apply(app, args as Parameters<H3["use"]>);
     return args.length > 1 || typeof args[0] !== "function" ? spare(add) : (add(), app);
   };
+  return mounted;
 }
 
 function configure(app: H3, configureApp: Config["configureApp"], runtime: SystemRuntime): void {

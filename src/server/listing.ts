@@ -24,6 +24,8 @@ export interface ListedRoute {
   /** The ids of the workflows or agents for which `authorize` of their definition decides instead. */
   readonly authorizedBy: readonly string[];
   readonly from: "agentserve" | "configureApp";
+  /** Set for a route that `start` does not serve. */
+  readonly only?: "dev" | undefined;
 }
 
 export interface ListingParts {
@@ -34,15 +36,18 @@ export interface ListingParts {
   /** True if the provider has `ownership`. */
   readonly ownership: boolean;
   readonly basePath: string | undefined;
+  /** The routes that `start` does not serve. */
+  readonly devOnly: ReadonlySet<BuiltInRoute>;
 }
 
 export function listRoutes(parts: ListingParts): ListedRoute[] {
-  const { table, custom, policy, basePath = "" } = parts;
+  const { table, custom, policy, basePath = "", devOnly } = parts;
   function list(method: string, path: string, route: BuiltInRoute | undefined): ListedRoute {
     const decision = policy?.describe({ method, path, route, isUpgrade: route?.type === "socket" }) ?? open;
     const rule = toRule(route?.action, parts);
     const from = route ? "agentserve" : "configureApp";
-    return { method: method || "ALL", path: toListed(path), ...decision, ...rule, from };
+    const only = route && devOnly.has(route) ? "dev" : undefined;
+    return { method: method || "ALL", path: toListed(path), ...decision, ...rule, from, only };
   }
   const toListed = (path: string): string => (basePath !== "" && path === "/" ? basePath : basePath + path);
   return [

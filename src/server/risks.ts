@@ -5,21 +5,29 @@ import type { ListedRoute } from "./listing.ts";
 
 /** A setting that is safe on a laptop but may be unsafe elsewhere. */
 export interface Risk {
-  readonly name: "weak-secret" | "no-provider" | "public-resume" | "foreign-executions" | "all-origins" | "backend";
+  readonly name:
+    | "weak-secret"
+    | "no-provider"
+    | "open-console"
+    | "public-resume"
+    | "foreign-executions"
+    | "all-origins"
+    | "backend";
   readonly message: string;
   /** The way to remove the risk. */
   readonly hint: string;
 }
 
 export interface RiskOptions {
+  readonly mode: "dev" | "start";
   /** True for `--strict`: 127.0.0.1 is then assumed to be behind a proxy, which forwards requests from elsewhere. */
   readonly isStrict?: boolean | undefined;
-  readonly config: Pick<ResolvedConfig, "auth" | "backend" | "server">;
+  readonly config: Pick<ResolvedConfig, "auth" | "backend" | "console" | "server">;
   readonly host: string;
   readonly routes: readonly ListedRoute[];
 }
 
-export function findRisks({ config, host, routes, isStrict }: RiskOptions): Risk[] {
+export function findRisks({ mode, config, host, routes, isStrict }: RiskOptions): Risk[] {
   const { auth, backend, server } = config;
   const risks: Risk[] = [];
   const weak = findWeakSecret(config);
@@ -30,6 +38,13 @@ export function findRisks({ config, host, routes, isStrict }: RiskOptions): Risk
       name: "no-provider",
       message: `No auth provider: anyone who can reach ${host}${through} can call every route`,
       hint: "set auth: jwtAuth({ secret }), or server.authenticatedByProxy: true if a proxy authenticates each request",
+    });
+  }
+  if (mode === "start" && config.console && !auth && !server.authenticatedByProxy) {
+    risks.push({
+      name: "open-console",
+      message: `The console is on without an auth provider: anyone who can reach ${host}, also through a proxy, can use it`,
+      hint: "set auth: jwtAuth({ secret }), or server.authenticatedByProxy: true, or remove console",
     });
   }
   const resume = routes.find(({ method, path }) => method === "POST" && path.endsWith("/resume"));

@@ -28,6 +28,7 @@ export const tags: readonly { readonly name: string; readonly description: strin
   { name: "Logs", description: "Logs of the server, its agents and its workflows" },
   { name: "WebSockets", description: "Live logs and spans" },
   { name: "Pages", description: "This document and the HTML pages" },
+  { name: "Console", description: "The console and its session" },
   { name: "Health", description: "Liveness and readiness" },
 ];
 
@@ -44,4 +45,5 @@ const tagsByPath: Readonly<Record<string, string>> = {
   "": "Pages",
   ui: "Pages",
   doc: "Pages",
+  console: "Console",
 };

@@ -29,7 +29,10 @@ export class RequestRecord {
 
   /** Notes the address. Probes of monitoring and of browsers are quiet. */
   readAddress({ pathname, searchParams }: URL): void {
-    this.isQuiet ||= quietPaths.has(pathname) || (pathname === "/ui" && searchParams.has("file"));
+    this.isQuiet ||=
+      quietPaths.has(pathname) ||
+      (pathname === "/ui" && searchParams.has("file")) ||
+      pathname.startsWith("/console/assets/");
   }
 
   /** Logs the record when the headers of the response are known. A stream may last for any time after that. */
