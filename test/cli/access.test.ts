@@ -37,7 +37,20 @@ describe("agentserve routes", () => {
       expect(lines).toContainEqual(line);
     }
     const isClosed = lines.filter((line) => line[2] === "protected").length;
-    expect(stdout).toContain(`${lines.length - 3 - isClosed} public routes, ${isClosed} protected`);
+    expect(stdout).toContain(`${lines.length - 4 - isClosed} public routes, ${isClosed} protected`);
+    // The console, which `start` does not serve unless the config says so, and the caller of its link.
+    expect(lines).toContainEqual([
+      "GET",
+      "/console",
+      "public",
+      "publicRoutes: GET /console; only in dev",
+      "agentserve",
+    ]);
+    const session = ["GET", "/console/session", "protected", "protected by default; only in dev", "agentserve"];
+    expect(lines).toContainEqual(session);
+    expect(stdout.split("\n").at(-2)).toBe(
+      'in dev on this machine, the link of the console signs in the caller { id: "console" }, who may call every route',
+    );
   });
 
   it("prints JSON for scripts", async () => {
@@ -128,11 +141,13 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
 
   it("says how many routes are public and how many protected", async () => {
     const { stdout } = await serve(closed);
-    expect(stdout).toMatch(/^ {2}46 public routes, 0 protected/m);
+    // `dev` serves the console: its page, its files and the exchange of its link are public.
+    const isDev = command === "dev";
+    expect(stdout).toMatch(isDev ? /^ {2}52 public routes, 0 protected/m : /^ {2}46 public routes, 0 protected/m);
     const out = await serve(
       `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
     );
-    expect(out.stdout).toMatch(/^ {2}2 public routes, 44 protected/m);
+    expect(out.stdout).toMatch(isDev ? /^ {2}5 public routes, 47 protected/m : /^ {2}2 public routes, 44 protected/m);
   });
 
   it.each<[string, string, string[], RegExp | false]>([

@@ -233,12 +233,12 @@ describe("agentserve dev --open", () => {
     return { cwd, path: join(cwd, "bin"), opened: () => (existsSync(log) ? readFileSync(log, "utf8") : "") };
   }
 
-  it.runIf(process.platform === "linux")("shows the landing page", async () => {
+  it.runIf(process.platform === "linux")("shows the console, signed in", async () => {
     const { cwd, opened, path } = withBrowser();
     const PATH = `${path}${delimiter}${process.env["PATH"]}`;
     const env = { ...asUser, PATH, BROWSER: join(path, "browser"), TMPDIR: join(cwd, "tmp") };
     const url = await urlOf(agentserve(["dev", "--open", ...memory], { cwd, env }));
-    await expect.poll(opened).toMatch(new RegExp(`^bin/(xdg-open|browser) ${url}/?\n$`));
+    await expect.poll(opened).toMatch(new RegExp(`^bin/(xdg-open|browser) ${url}/console#t=[\\w-]{22}\n$`));
   });
 
   it.runIf(process.platform === "linux")(

@@ -63,11 +63,22 @@ describe("a config with a mistake gives one readable message with file and place
       `{ server: { limits: { bodyBytes: 0 } } }`,
       "server.limits.bodyBytes: expected a whole number from 1 to 9007199254740991, found 0",
     ],
+    ["a console that is neither", `{ console: "on" }`, 'console: expected true, false or an object, found "on"'],
+    [
+      "an option of the console of a wrong type",
+      `{ console: { readOnly: 1 } }`,
+      "console.readOnly: expected true or false, found 1",
+    ],
+    [
+      "an unknown key of the console",
+      `{ console: { readonly: true } }`,
+      "console.readonly: unknown key; did you mean readOnly?",
+    ],
     ["an unknown key near a known one", `{ server: { prot: 1 } }`, "server.prot: unknown key; did you mean port?"],
     [
       "an unknown key",
       `{ colour: 1 }`,
-      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, schedules, schedulesDir, server, auth, authorize, prices, logger, backend, configureApp, onDispose",
+      "colour: unknown key; expected agents, agentsDir, workflows, workflowsDir, schedules, schedulesDir, server, auth, authorize, console, prices, logger, backend, configureApp, onDispose",
     ],
     [
       "an unknown key under cors",

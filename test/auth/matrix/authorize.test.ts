@@ -66,6 +66,7 @@ function toConfig(rule: Rule, place: Place): Config {
   });
   return {
     auth: { ...trusting, ownership: true },
+    console: true,
     workflows: [asks],
     schedules: [defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: "asks" })],
     agents: [
@@ -131,7 +132,7 @@ async function play(rule: Rule, place: Place, target: Target): Promise<string[]>
   const asked = rows.filter(
     ({ name, action }) =>
       (target === "in process") !== name.startsWith("UPGRADE") &&
-      (place === "config" || !/^(log|metrics|event)/.test(action)),
+      (place === "config" || !/^(log|metrics|event|console)/.test(action)),
   );
   const wrong: string[] = [];
   for (const row of asked)

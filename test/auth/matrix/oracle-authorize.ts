@@ -62,6 +62,7 @@ export const rows: readonly Row[] = [
   row("UPGRADE /ws/logs", "log.read", "open", 101),
   row("UPGRADE /ws/observability", "log.read", "open", 101),
   row("GET /metrics", "metrics.read", "closed"),
+  row("GET /console/session", "console.view", "closed"),
 ];
 
 export const callers = ["owner", "other", "anonymous"] as const;

@@ -1,5 +1,5 @@
-/** In opt-in mode. `socket`: an endpoint of SPEC's rule 2, unauthenticated in both modes. */
-type Access = "closed" | "open" | "socket";
+/** In opt-in mode. `socket`: an endpoint of SPEC's rule 2, unauthenticated in both modes. `file`: public in both modes. */
+type Access = "closed" | "open" | "socket" | "file";
 
 export interface Route {
   /** `METHOD path`, and after a bar what else is special. UPGRADE is a GET that wants a WebSocket, PREFLIGHT an OPTIONS. */
@@ -127,6 +127,17 @@ export const routes: readonly Route[] = [
   row("GET /ui", "open", 200),
   row("HEAD /ui", "open", 200),
   row("GET /ui?file=page.js", "open", 200),
+  // NEXT, section 8: the files of the console hold no data, and everything else that it asks for is protected.
+  row("GET /console", "file", 200),
+  row("HEAD /console", "file", 200),
+  row("POST /console", "open", 405),
+  row("GET /console/assets/console.css", "file", 200),
+  row("HEAD /console/assets/console.js", "file", 200),
+  row("GET /console/assets/nope", "file", 404),
+  row("GET /console/session", "closed", 200),
+  row("HEAD /console/session", "closed", 200),
+  row("POST /console/session", "open", 405),
+  row("GET /console/nope", "open", 404),
   // Built-in rows of this test's own, whose handlers can be seen to run.
   row("GET /matrix/closed/7", "closed", 200, 1),
   row("HEAD /matrix/closed/7", "closed", 200, 1),

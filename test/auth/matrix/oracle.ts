@@ -35,6 +35,7 @@ function toVerdict(mode: Mode, token: Token, isHandshake: boolean): Verdict {
 /** "`publicRoutes` opens, in both modes; else `protect`, a protected row or opt-out mode closes; else open." */
 function isClosed({ publicRoutes = {}, protect = {}, defaultPrivate, webSockets }: Mode, route: Route): boolean {
   if (Object.values(publicRoutes).flat().includes(route.name)) return false;
+  if (route.access === "file") return false; // an entry of the default `publicRoutes`
   if (Object.values(protect).flat().includes(route.name)) return true;
   if (route.name.startsWith("UPGRADE") && webSockets) return true; // each of them "demands" a token
   if (route.access === "socket") return false;

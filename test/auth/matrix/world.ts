@@ -34,6 +34,7 @@ export function createWorld(mode: Mode, tokenIssuer?: TestIssuer) {
   const config: Config = {
     server: { ...toCors(mode), limits: { drainMs: 1_000 } },
     auth: toProvider(mode, tokenIssuer),
+    console: true,
     agents: [defineAgent({ id: "helper", instructions: toInstructions, model: createSeeingModel(see) })],
     workflows: createWorkflows(see, gates.pass),
     schedules: [defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: "quick", input: { n: 1 } })],
