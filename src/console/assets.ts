@@ -45,7 +45,10 @@ export function createConsoleFiles(): ConsoleFiles {
         vary: "accept-encoding",
         etag: tag,
       };
-      if (hasTag(asked.get("if-none-match"), tag)) return new Page("", headers, 304);
+      if (hasTag(asked.get("if-none-match"), tag)) {
+        const { "content-type": _, ...kept } = headers;
+        return new Page("", kept, 304);
+      }
       return isGzip ? new Page(file.gzip, { ...headers, "content-encoding": "gzip" }) : new Page(file.text, headers);
     },
     async versions() {
