@@ -56,5 +56,10 @@ describe("defineConfig", () => {
     () => defineConfig({ server: { limits: { bodyBytes: 1, bodyByte: 1 } } });
     // @ts-expect-error no such key
     () => defineConfig({ server: { cors: { origin: "*", origins: [] } } });
+    // @ts-expect-error no such key
+    () => defineConfig({ console: { readonly: true } });
+    // @ts-expect-error true, false or options
+    () => defineConfig({ console: "on" });
+    () => [defineConfig({ console: true }), defineConfig({ console: { readOnly: true } })];
   });
 });

@@ -57,7 +57,8 @@ describe.each(settings)("/console/api with %s", (_, config) => {
   it("answers its own origin, and clients without one, without CORS headers", async () => {
     const { ask, signIn, url } = await openConsole(config);
     const session = await signIn();
-    for (const headers of [{}, { origin: url }, { origin: url, "sec-fetch-site": "same-origin" }]) {
+    const own: Record<string, string>[] = [{}, { origin: url }, { origin: url, "sec-fetch-site": "same-origin" }];
+    for (const headers of own) {
       const answers = [
         await ask(problem, { headers: { ...session, ...headers } }),
         await ask("/console/api/routes", { headers: { ...session, ...headers } }),

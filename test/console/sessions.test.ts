@@ -268,9 +268,8 @@ describe("/console/api", () => {
       action: "console.view",
       isCustom: false,
     });
-    server.swap(
-      toProject({ backend: chosenBackend.create(), auth, configureApp: (app) => void app.get("/new", () => 1) }),
-    );
+    const next: Config = { auth, configureApp: (app) => void app.get("/new", () => 1) };
+    server.swap(toProject({ backend: chosenBackend.create(), ...next }));
     expect((await list()).map(({ path }: { path: string }) => path)).toContain("/new");
   });
 
