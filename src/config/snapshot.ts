@@ -11,6 +11,7 @@ import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import type { StepCaller, StepRuntime } from "../engine/runtime.ts";
+import type { OnFailure } from "../engine/attempts/attempt.ts";
 import { createProgram } from "../engine/attempts/live-walk.ts";
 import type { ScheduleDefinition } from "../schedules/define.ts";
 import type { RegisteredWorkflow } from "../workflows/find.ts";
@@ -53,6 +54,8 @@ export interface SnapshotParts {
   readonly metrics?: Metrics | undefined;
   /** Calls an agent from a step. */
   readonly ask: AskAgent;
+  /** Hears of each failed attempt of a step. */
+  readonly onFailure?: OnFailure | undefined;
   /** Runs a turn of a stored conversation. */
   readonly runTurn: TurnProgramOptions["run"];
   /** Creates the runtime of a step. */
@@ -79,6 +82,7 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
     tracer,
     metrics,
     ask,
+    onFailure,
     runTurn,
     createRuntime,
     open = [],
@@ -97,6 +101,7 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
       tracer,
       metrics,
       ask,
+      onFailure,
       createRuntime: (caller) => createRuntime(caller, snapshot),
       hold: () => hold("execution"), // an execution ends on the code that it started with
     });

@@ -1,5 +1,6 @@
 import { createAgents, type Agents } from "../agents/agents.ts";
 import { embedded } from "../backends/embedded/define.ts";
+import { CodeFrames } from "../config/code-frames.ts";
 import { createPlaceFinder } from "../config/find-place.ts";
 import { isConsoleOn } from "../console/options.ts";
 import { consoleEntries, isConsoleApi, isConsoleRoute } from "../console/routes.ts";
@@ -101,6 +102,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
   const { counters } = metrics;
   const onDropped = (count: number): void => void (counters.totals.droppedLogs += count);
   const findPlace = mode === "dev" ? createPlaceFinder(root) : undefined;
+  const frames = mode === "dev" ? new CodeFrames(root) : undefined;
   const terminal = toTerminal({ json, debug, findPlace, onDropped });
   const toLogOutput = ({ config: { logger: theirs } }: Project): LogOutput => {
     if (own) return toPlain(own);
@@ -181,7 +183,19 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
   const listings = new WeakMap<object, () => ListedRoute[]>();
   const console = { sessions, routes: (version: { readonly config: object }) => listings.get(version.config)!() };
   const builtIn = createBuiltInRoutes(
-    { engine, schedules, usage, agents, logs, traces, limits, isDev, problem: () => problem, console },
+    {
+      engine,
+      schedules,
+      usage,
+      agents,
+      logs,
+      traces,
+      limits,
+      isDev,
+      findFrame: frames?.find,
+      problem: () => problem,
+      console,
+    },
     [
       ...healthRoutes(readiness),
       metrics.route({ load: (ids) => engine.load(ids), streams: () => streams.size }),
@@ -220,6 +234,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
       tracer,
       metrics: counters,
       ask: agents.ask,
+      onFailure: frames?.add,
       runTurn: (agent, caller) => agents.turns.run(agent, caller),
       createRuntime: (actor, theirs) => createRuntime(runtimeParts, { actor, snapshot: () => theirs }),
     };

@@ -35,6 +35,8 @@ export interface BuiltInRoutesOptions {
   readonly limits: { readonly socketBufferBytes: number; readonly stepValueBytes: number };
   /** True if responses include details for the author: instructions of agents, messages of errors. */
   readonly isDev: boolean;
+  /** Returns the code at which an attempt has failed. @default no code is shown */
+  readonly findFrame?: ((executionId: string, key: string) => string | undefined) | undefined;
   /** Returns the reason why the last saved config is not served. */
   readonly problem: () => Problem | undefined;
   readonly console: Pick<ConsoleParts, "sessions" | "routes">;
@@ -42,7 +44,7 @@ export interface BuiltInRoutesOptions {
 
 /** Creates the table of all built-in endpoints, including their OpenAPI document. */
 export function createBuiltInRoutes(
-  { engine, schedules, usage, agents, logs, traces, limits, isDev, problem, console }: BuiltInRoutesOptions,
+  { engine, schedules, usage, agents, logs, traces, limits, isDev, findFrame, problem, console }: BuiltInRoutesOptions,
   more: readonly BuiltInRoute[] = [],
 ): Table<BuiltInRoute> {
   const { version } = manifest;
@@ -50,7 +52,7 @@ export function createBuiltInRoutes(
   const called: readonly BuiltInRoute[] = [
     ...agentRoutes({ agents, showInstructions: isDev }),
     ...usageRoutes({ usage, clock: engine.clock }),
-    ...workflowRoutes({ engine, showErrors: isDev, stepValueBytes: limits.stepValueBytes }),
+    ...workflowRoutes({ engine, showErrors: isDev, findFrame, stepValueBytes: limits.stepValueBytes }),
     ...scheduleRoutes({ engine, store: schedules }),
     ...logRoutes(logs),
     echoSocket,

@@ -154,7 +154,13 @@ export const StepViewShape: v.GenericSchema<StepView> = v.pipe(
     endAt: NullableTime,
     attempts: v.array(
       v.pipe(
-        v.object({ attempt: Count, startAt: Time, endAt: NullableTime, error: v.optional(v.string()) }),
+        v.object({
+          attempt: Count,
+          startAt: Time,
+          endAt: NullableTime,
+          error: v.optional(v.string()),
+          frame: v.optional(v.string()),
+        }),
         v.title("StepAttempt"),
       ),
     ),

@@ -22,7 +22,7 @@ export interface StepView {
   status: StepStatus;
   startAt: string;
   endAt: string | null;
-  attempts: { attempt: number; startAt: string; endAt: string | null; error?: string }[];
+  attempts: { attempt: number; startAt: string; endAt: string | null; error?: string; frame?: string }[];
   input?: unknown;
   output?: unknown;
   /** Present while it waits for a person, a time or an event. */
@@ -74,6 +74,8 @@ interface StepViewOptions {
   readonly steps?: readonly StepPlace[] | undefined;
   /** The delay before an attempt, by the code of the registered workflow. */
   readonly delayOf?: HistoryOptions["delayOf"];
+  /** Returns the code at which an attempt has failed, by the journal key of the attempt. @default no code is shown */
+  readonly frameOf?: ((key: string) => string | undefined) | undefined;
 }
 
 /**
@@ -104,7 +106,7 @@ const turnItems = 25;
 
 async function toView(
   record: StepRecord,
-  { showErrors, showValues }: StepViewOptions,
+  { showErrors, showValues, frameOf }: StepViewOptions,
   values: Values,
 ): Promise<StepView> {
   const { node, status, startAt, endAt, attempts, input, output, suspension, nextAttemptAt, count } = record;
@@ -120,12 +122,16 @@ async function toView(
     status,
     startAt: toIso(startAt),
     endAt: toTime(endAt),
-    attempts: attempts.map(({ attempt, startAt: from, endAt: to, error }) => ({
-      attempt,
-      startAt: toIso(from),
-      endAt: toTime(to),
-      ...(error && { error: toError(error, showErrors) }),
-    })),
+    attempts: attempts.map(({ attempt, startAt: from, endAt: to, error, key }) => {
+      const frame = key === undefined ? undefined : frameOf?.(key);
+      return {
+        attempt,
+        startAt: toIso(from),
+        endAt: toTime(to),
+        ...(error && { error: toError(error, showErrors) }),
+        ...(frame !== undefined && { frame }),
+      };
+    }),
     ...(await show("input", input)),
     ...(await show("output", output)),
     ...(suspension && { suspension: toSuspension(suspension, node.isRedacted, await show("data", suspension.data)) }),

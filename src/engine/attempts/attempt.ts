@@ -37,10 +37,14 @@ export interface AttemptHost extends WalkHost {
   readonly waitOutside: <T>(attempt: Attempt, work: () => Promise<T>) => Promise<T>;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
+  readonly onFailure: OnFailure | undefined;
   readonly limits: StepLimits;
   /** The recorded output of a step, as the step at `path` names it. */
   readonly output: (attempt: Attempt, stepId: string) => Value;
 }
+
+/** Takes the error of a failed attempt, by the execution and the journal key of the attempt. */
+export type OnFailure = (executionId: string, key: string, error: unknown) => void;
 
 /** One run of user code. It reports its first result and drops later ones. */
 export class Attempt implements CodeTools {
@@ -380,9 +384,11 @@ function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt):
 }
 
 function toStoredError(error: unknown, attempt: Attempt, isFinal: boolean): StoredError {
-  const { path } = attempt.plan;
+  const { path, key } = attempt.plan;
+  const { spans, onFailure, execution } = attempt.host;
   const message = toErrorMessage(error);
-  attempt.host.spans.failed(path, error);
+  spans.failed(path, error);
+  if (!attempt.isAborted) onFailure?.(execution.id, key, error);
   logFailure(error, attempt, message, isFinal);
   if (!isShown(error)) return { message };
   return error.status < 500 ? { message, shown: true, status: error.status } : { message, shown: true };

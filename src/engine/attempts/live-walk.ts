@@ -16,7 +16,7 @@ import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk
 import { Interpreter } from "../walk/interpreter.ts";
 import type { CreateStepRuntime } from "../runtime.ts";
 import type { Value } from "../walk/value.ts";
-import { Attempt, type AttemptHost } from "./attempt.ts";
+import { Attempt, type AttemptHost, type OnFailure } from "./attempt.ts";
 import { LoggedFailures } from "./logged-failures.ts";
 import { OutsideWaits } from "./outside.ts";
 import { WalkSpans } from "./spans.ts";
@@ -32,6 +32,8 @@ export interface ProgramOptions extends StepLimits {
   readonly createRuntime: CreateStepRuntime;
   readonly stepTimeoutMs: number;
   readonly stepValueBytes: number;
+  /** Hears of each failed attempt whose result is needed. @default nothing does */
+  readonly onFailure?: OnFailure | undefined;
   /** Holds the version of the config for as long as a walk is on its code. Returns the release. */
   readonly hold: () => () => void;
 }
@@ -64,7 +66,8 @@ class LiveWalk implements Walk {
 
   constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, host: WalkHost) {
     const { readRow, publishLive, clock, slot, openRecords } = host;
-    const { workflow, logger, tracer, metrics, ask, createRuntime, stepTimeoutMs, stepValueBytes, hold } = options;
+    const { workflow, logger, tracer, metrics, ask, createRuntime, stepTimeoutMs, stepValueBytes, onFailure, hold } =
+      options;
     const { loopItems, loopConcurrency, inlineSleepMs } = options;
     const interpreter = new Interpreter(workflow, codes, execution);
     const spans = new WalkSpans(tracer, execution);
@@ -74,7 +77,7 @@ class LiveWalk implements Walk {
     this.#spans = spans;
     const failures = new LoggedFailures();
     const limits = { loopItems, loopConcurrency, inlineSleepMs };
-    const own = { logger, ask, createRuntime, stepTimeoutMs, stepValueBytes, limits };
+    const own = { logger, ask, createRuntime, stepTimeoutMs, stepValueBytes, onFailure, limits };
     const means = { readRow, publishLive, clock, slot, openRecords };
     const waitOutside: AttemptHost["waitOutside"] = (attempt, work) =>
       (this.#outside ??= new OutsideWaits(slot, this.#attempts)).wait(attempt, work);

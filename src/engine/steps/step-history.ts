@@ -125,7 +125,7 @@ export class StepHistory {
 
   #fail(run: StepRun, { id: row, key, at, body }: JournalRow): StepRun {
     const { isFinal, ...error } = JSON.parse(body!) as StoredError & { isFinal?: boolean };
-    run.note(at, error);
+    run.note(at, error, key);
     const isHeld = this.#suspendedBy === "command";
     const own = { row, at, message: error.message, entry: stableKeyOf(key) };
     run.failure = { ...own, isFinal, endsExecution: false, isHeld, delayFrom: this.#toTime(at) };

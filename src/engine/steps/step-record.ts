@@ -32,6 +32,8 @@ export interface StepAttempt {
   readonly startAt: number;
   readonly endAt: number | null;
   readonly error?: StoredError | undefined;
+  /** The journal key of its result, if it has failed. */
+  readonly key?: string | undefined;
 }
 
 export const stepStatuses = ["waiting", "running", "suspended", "success", "skipped", "error", "aborted"] as const;

@@ -141,9 +141,9 @@ export class StepRun {
     return last.isReplaced ? redacted : { value: this.results.get("/>") };
   }
 
-  /** Adds an attempt that has ended. */
-  note(endAt: number, error?: StoredError): void {
-    this.attempts.push({ attempt: this.attempt, startAt: this.readyAt, endAt, ...(error && { error }) });
+  /** Adds an attempt that has ended. One that has failed has the key of its row. */
+  note(endAt: number, error?: StoredError, key?: string): void {
+    this.attempts.push({ attempt: this.attempt, startAt: this.readyAt, endAt, ...(error && { error, key }) });
     if (this.attempts.length > maxAttempts) this.attempts.shift();
     this.readyAt = endAt;
   }

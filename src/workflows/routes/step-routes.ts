@@ -22,14 +22,14 @@ const StepsQuery = v.object({
 });
 
 /** The route that shows the steps of an execution. */
-export function stepRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
+export function stepRoutes({ engine, showErrors, findFrame }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
   return [
     defineRoute({
       method: "GET",
       path: "/workflows/:id/executions/:executionId/steps",
       summary: "List the steps of an execution that have begun, in the order of begin",
       description:
-        "`input`, `output` and the data of a suspension are present if the caller may inspect the execution. A value over 16 KB is `{ $truncated: true, bytes }`; with `path` the response has one step with its values whole. A loop has the `count` of its iterations by status; `under` lists the iterations of one loop and what they contain, `status` looks inside all loops. `cursor` is the `nextCursor` of the page before.",
+        "`input`, `output` and the data of a suspension are present if the caller may inspect the execution. A value over 16 KB is `{ $truncated: true, bytes }`; with `path` the response has one step with its values whole. A loop has the `count` of its iterations by status; `under` lists the iterations of one loop and what they contain, `status` looks inside all loops. `cursor` is the `nextCursor` of the page before. In `dev`, a failed attempt has `frame`: the place in the project at which it failed, and the lines of code around it.",
       access: "protected",
       yields: true,
       action: "execution.read",
@@ -44,7 +44,8 @@ export function stepRoutes({ engine, showErrors }: WorkflowRoutesOptions): reado
         const showValues = await mayInspect(head, found, showErrors);
         const { steps, definition } = snapshot.workflows.get(params.id) ?? {};
         const delayOf = definition && toDelays(definition, params.executionId);
-        const options = { engine, showErrors, showValues, steps, delayOf };
+        const frameOf = findFrame && ((key: string) => findFrame(params.executionId, key));
+        const options = { engine, showErrors, showValues, steps, delayOf, frameOf };
         const { items, last } = await listSteps(found.execution, filter, options);
         const nextCursor = last === undefined ? null : toStepCursor(last);
         return new Reply({ items, nextCursor }, { headers: idHeader(params.executionId) });

@@ -54,6 +54,14 @@ const kinds: readonly Kind[] = [
     run: async ({ text }) => expect(Object.keys(JSON.parse(text))).toEqual(expect.arrayContaining(stepFields)),
   },
   {
+    name: "text, code at which a step failed", // test/dev/frames.test.ts
+    is: ({ language, text }) => language === "text" && /^ *\S+\.ts:\d+:\d+\n/.test(text),
+    run: async ({ text }) => {
+      const [, line] = /:(\d+):\d+\n/.exec(text)!;
+      expect(text).toMatch(new RegExp(`> +${line} \\| .*\n +\\| +\\^\n`));
+    },
+  },
+  {
     name: "json, compiler options",
     is: ({ language, text }) => language === "json" && text.includes(`"compilerOptions"`),
     run: async ({ text }) => expect(text).toBe(readFileSync("templates/starter/tsconfig.json", "utf8")),
