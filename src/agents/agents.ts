@@ -34,6 +34,7 @@ import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import { stopped, type RecordLimits } from "./call/recorded-calls.ts";
 import type { AgentDefinition } from "./define.ts";
+import { KeptCalls } from "./model-calls/kept-calls.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
 import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
@@ -66,6 +67,8 @@ export interface AgentsOptions {
   readonly createRuntime: CreateCallRuntime;
   /** The workflows and agents that tools reach. */
   readonly targets: ToolTargets;
+  /** True to keep the model calls of the last turns, for the console. */
+  readonly keepModelCalls: boolean;
   /** True if errors of models have the provider's own message as `detail`. */
   readonly showDetail: boolean;
 }
@@ -85,6 +88,8 @@ export interface Agents {
   continueWaiting(): void;
   /** The turns of conversations that run in this process. */
   readonly turns: Turns;
+  /** The model calls of the last turns. Undefined if they are not kept. */
+  readonly modelCalls: KeptCalls | undefined;
   /** Runs the call of an `andAgent` step. */
   readonly ask: AskAgent;
   /** The number of calls of an agent in flight, steps included. */
@@ -107,6 +112,7 @@ export function createAgents(given: AgentsOptions): Agents {
     showDetail,
     clock = systemClock,
   } = given;
+  const modelCalls = given.keepModelCalls ? new KeptCalls(clock) : undefined;
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const checker = createSchemaChecker(limits);
   /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
@@ -155,6 +161,8 @@ export function createAgents(given: AgentsOptions): Agents {
       logger,
       tracer,
       metrics,
+      modelCalls,
+      showDetail,
       usage,
       clock,
       createRuntime,
@@ -285,6 +293,7 @@ export function createAgents(given: AgentsOptions): Agents {
     },
     continueWaiting: () => watch.open(),
     turns,
+    modelCalls,
     ask: createAsk(streamParts),
     running: (agentId) => [...requests, ...steps].filter(({ agent }) => agent.id === agentId).length,
     close,

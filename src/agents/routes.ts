@@ -29,6 +29,7 @@ import { findAgent, type AgentsOfSnapshot, type RegisteredAgent } from "./find-a
 import { isKnownChunk, type ClientSdk } from "./messages/ui-chunks.ts";
 import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
 import { ContinuedElsewhere } from "./turns/elsewhere.ts";
+import { modelCallRoutes } from "./model-calls/routes.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
 export interface AgentRoutesOptions {
@@ -288,6 +289,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         agents.turns.stop(toKey(definition, params, query, identity), body.messageId),
     }),
     ...conversationRoutes(agents),
+    ...modelCallRoutes(agents, showInstructions),
     ...approvalRoutes(agents),
   ];
 

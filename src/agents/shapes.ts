@@ -37,7 +37,7 @@ export interface Usage {
   reasoningTokens?: number | undefined;
   cachedInputTokens?: number | undefined;
 }
-const UsageShape: v.GenericSchema<Usage> = v.pipe(
+export const UsageShape: v.GenericSchema<Usage> = v.pipe(
   v.object({
     inputTokens: Tokens,
     outputTokens: Tokens,

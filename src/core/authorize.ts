@@ -45,13 +45,13 @@ export interface AuthorizeRequest {
   readonly user: Caller["user"] | undefined;
   /** The id of the workflow. Set for `workflow.execute` and for every action on an execution or a schedule. */
   readonly workflowId?: string | undefined;
-  /** The id of the agent. Set for `agent.call`, `usage.read`, `approval.decide` and every action on a conversation. */
+  /** The id of the agent. Set for `agent.call`, `usage.read`, `approval.decide` and every question about a conversation. */
   readonly agentId?: string | undefined;
   /** The id of the schedule. Set for every action on a schedule. */
   readonly scheduleId?: string | undefined;
-  /** The execution. Set for every action on an execution. */
+  /** The execution. Set for every action on an execution; not for `execution.inspect` of the model calls of a conversation. */
   readonly execution?: AuthorizeExecution | undefined;
-  /** The conversation. Set for every action on a conversation. */
+  /** The conversation. Set for every action on a conversation, and for `execution.inspect` of its model calls. */
   readonly conversation?: AuthorizeConversation | undefined;
   /** The usage that is asked for. Set for `usage.read`. */
   readonly usage?: AuthorizeUsage | undefined;

@@ -208,6 +208,7 @@ export async function openTurn(
     const toOrigin = (): string => toOriginText(operation);
     const store = { turn, admit, readLast, at, signal, maxBytes, onOmitted, onNew, toOrigin };
     const held = toHeld(await storedTurn(store, input), (isUnfinished) => turn.close(isUnfinished), question.answerId);
+    operation.answer = { key, id: held.answerId };
     return { ...held, listen: turn.listen };
   } catch (error) {
     void turn.close();

@@ -40,6 +40,12 @@ export function toServeError(sdk: Sdk | undefined, error: unknown, now: number):
   return new ServeError(500, "Failed to execute agent", { cause: error });
 }
 
+/** Returns the text of an error of one model call. With `showDetail`, it is the provider's own message. */
+export function toCallError(error: unknown, showDetail: boolean): string {
+  if (error instanceof ModelTimeout || showDetail) return toProviderMessage(error);
+  return "Model call failed";
+}
+
 const responses: Readonly<Record<ModelErrorKind, { status: number; message: string; retry: boolean }>> = {
   "rate-limit": { status: 429, message: "Model rate limit reached", retry: true },
   credentials: { status: 502, message: "Model rejected the credentials", retry: false },

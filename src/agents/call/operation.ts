@@ -1,4 +1,5 @@
-import type { LanguageModelV4Usage } from "@ai-sdk/provider";
+import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from "@ai-sdk/provider";
+import { attempt } from "../../core/attempt.ts";
 import { toContextMap, type CallContext } from "../../core/caller.ts";
 import type { Clock } from "../../core/clock.ts";
 import { clientLeft, ServeError } from "../../core/error.ts";
@@ -7,19 +8,21 @@ import { withData, withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import { currentScope } from "../../core/scope.ts";
 import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
+import type { ConversationKey } from "../../engine/conversations.ts";
 import type { CallOutcome } from "../../engine/pending-calls.ts";
 import type { Runtime, StepCaller } from "../../engine/runtime.ts";
 import type { UsageRow, UsageStore } from "../../engine/usage.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
+import type { KeptCalls } from "../model-calls/kept-calls.ts";
 import type { PartReader } from "../models/guarded-model.ts";
 import type { Sdk } from "../sdk.ts";
 import type { ToolOutside } from "../tools/outside.ts";
 import type { NoResult } from "../tools/no-result.ts";
 import { toUsageRow, type CountedCall } from "../usage/to-usage-row.ts";
-import { ModelError, toServeError } from "./failure.ts";
+import { ModelError, toCallError, toServeError } from "./failure.ts";
 import type { HistoryBytes } from "./history-bytes.ts";
-import { ModelCall } from "./model-call.ts";
+import { ModelCall, type ModelCallRecord } from "./model-call.ts";
 import type { OpenApproval } from "./pending-calls.ts";
 import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
 import { startAgentSpan, toModelSpan } from "./spans.ts";
@@ -36,6 +39,10 @@ export interface OperationOptions {
   readonly logger: Logger;
   readonly tracer: Tracer;
   readonly metrics?: Metrics | undefined;
+  /** Keeps the model calls of turns. @default they are not kept */
+  readonly modelCalls?: KeptCalls | undefined;
+  /** True if the errors of kept calls have the provider's own message. @default false */
+  readonly showDetail?: boolean | undefined;
   /** Counts the model calls that are not recorded. */
   readonly usage: Pick<UsageStore, "count">;
   readonly clock: Clock;
@@ -95,6 +102,8 @@ export class Operation {
   open: readonly OpenApproval[] = [];
   /** True if the call can wait for approvals of its tools: it is a turn of a stored conversation. */
   readonly mayWait: boolean;
+  /** The conversation and the id of the answer that is going to be stored. */
+  answer: { readonly key: ConversationKey; readonly id: () => string } | undefined;
   /** The reasons why tools do not run, by the tool and the id of the call. */
   refusals: Map<string, string> | undefined;
   /** The tool call whose approval is about to get an id. */
@@ -280,14 +289,27 @@ export class Operation {
     return inner;
   }
 
-  startModelCall(model: CountedCall["model"]): ModelCall {
+  startModelCall(model: CountedCall["model"], params?: LanguageModelV4CallOptions): ModelCall {
     const span = this.trace((parent) => toModelSpan(parent, model));
     // A recorded call is counted with its record.
     const onUsage = (usage: LanguageModelV4Usage): void =>
       this.records ? undefined : this.#parts.usage.count(this.toUsageRow(model, usage));
-    const call = new ModelCall(span, this.#parts.metrics?.agent(this.agent.id), onUsage);
+    const call = new ModelCall(
+      span,
+      this.#parts.metrics?.agent(this.agent.id),
+      onUsage,
+      params && this.#keep(model, params),
+    );
     this.#modelCalls.push(call);
     return call;
+  }
+
+  #keep(model: CountedCall["model"], params: LanguageModelV4CallOptions): ModelCallRecord | undefined {
+    const { modelCalls, showDetail = false } = this.#parts;
+    if (!modelCalls || !this.answer || this.signal.aborted) return undefined;
+    const { key, id } = this.answer;
+    const call = attempt(() => modelCalls.begin(key, id(), model, params));
+    return call && { call, toError: (error) => toCallError(error, showDetail) };
   }
 
   /** Returns the usage of a model call that has ended now. */

@@ -37,6 +37,20 @@ export async function findConversation(
   throw isKnown ? forbidden() : missing();
 }
 
+/**
+ * Decides whether the caller may see the prompts of a conversation that it may read. They have the instructions of the agent,
+ * so its user alone may not: `authorize` allows `execution.inspect`, or there is none and the server is in `dev`.
+ */
+export async function mayInspect(
+  request: AccessRequest,
+  key: ConversationKey,
+  conversation: StoredConversation,
+  isDev: boolean,
+): Promise<boolean> {
+  const { checked, caller } = request.identity;
+  return (await ask(request, "execution.inspect", key, conversation)) ?? (isDev && (!checked || caller !== undefined));
+}
+
 function ask(
   { identity, snapshot: { authorizer } }: AccessRequest,
   action: AuthorizeRequest["action"],

@@ -1,24 +1,17 @@
 import * as v from "valibot";
-import type { ActionRequest } from "../../core/authorizer.ts";
 import { notFound } from "../../core/error.ts";
 import { cut } from "../../core/cut.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import type { ConversationKey } from "../../engine/conversations.ts";
-import type { StoredConversation } from "../../engine/stored-conversation.ts";
 import type { Agents } from "../agents.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
-import { findConversation, listConversations, toUserId } from "./access.ts";
+import { listConversations, toUserId } from "./access.ts";
+import { findOwn, Id, UserQuery, type OwnConversation, type OwnRequest } from "./find-own.ts";
 import { isTitle } from "./name-conversation.ts";
 import { readConversation } from "./read-conversation.ts";
 import { ConversationShape, OpenConversationShape, toView } from "./shapes.ts";
 
-const id = v.optional(
-  v.pipe(v.string(), v.nonEmpty("expected an id"), v.maxLength(256, "expected at most 256 characters")),
-);
-const UserQuery = v.object({
-  userId: v.pipe(id, v.description("The user, if there is no authentication provider.")),
-});
 const Title = v.pipe(
   v.string(),
   v.check(isTitle, "expected 1 to 200 characters"),
@@ -29,29 +22,12 @@ const errors = {
   503: "Storage cannot be written, or the server is shutting down",
 };
 
-interface Found {
-  readonly key: ConversationKey;
-  readonly conversation: StoredConversation;
-}
-
 /** The routes about the conversations of a caller with an agent. */
 export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   const { conversations } = agents;
   const path = "/agents/:id/conversations/:conversationId" as const;
 
-  /** Finds a conversation of the caller. */
-  async function find(
-    request: ActionRequest & {
-      readonly params: { readonly id: string; readonly conversationId: string };
-      readonly query: { readonly userId?: string | undefined };
-      readonly snapshot: AgentsOfSnapshot;
-    },
-  ): Promise<Found> {
-    const { params, query, identity, snapshot } = request;
-    const agentId = findAgent(snapshot, params.id).definition.id;
-    const key = { agentId, userId: toUserId(query, identity), conversationId: params.conversationId };
-    return { key, conversation: await findConversation(conversations, request, key) };
-  }
+  const find = (request: OwnRequest): Promise<OwnConversation> => findOwn(conversations, request);
 
   return [
     defineRoute({
@@ -91,7 +67,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       access: "protected",
       action: "conversation.read",
       yields: true,
-      query: v.object({ ...UserQuery.entries, before: id }),
+      query: v.object({ ...UserQuery.entries, before: Id }),
       responses: { 200: OpenConversationShape },
       errors,
       find,
@@ -129,7 +105,9 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       errors,
       find,
       async handle({ found: { key } }) {
-        if (!(await conversations.remove(key))) throw missing(key);
+        const isRemoved = await conversations.remove(key);
+        agents.modelCalls?.remove(key);
+        if (!isRemoved) throw missing(key);
         return { deleted: true as const };
       },
     }),

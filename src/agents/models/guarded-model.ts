@@ -43,7 +43,7 @@ export interface ModelHost {
   /** Aborted when the whole operation is. */
   readonly signal: AbortSignal;
   /** Begins one model call, which is traced and counted. */
-  startModelCall(model: { provider: string; modelId: string }): ModelCall;
+  startModelCall(model: { provider: string; modelId: string }, params: LanguageModelV4CallOptions): ModelCall;
   /** Returns the row that counts the usage of one model call. */
   toUsageRow(model: { provider: string; modelId: string }, usage: LanguageModelV4Usage): UsageRow;
   /** The calls that are recorded. A recorded one is returned without asking the model. @default none */
@@ -118,13 +118,14 @@ class GuardedModel implements LanguageModelV4 {
 
   async #readWhole(options: LanguageModelV4CallOptions): Promise<LanguageModelV4GenerateResult> {
     const { model, limits, isUnfinished } = this.#shared;
-    const call = this.#host.startModelCall(model);
+    const call = this.#host.startModelCall(model, options);
     try {
       const answer = await limit(
         this.#host,
         limits.modelFirstByteMs,
         call.enter(() => model.doGenerate(options)),
       );
+      call.answer(answer);
       call.use(answer.usage);
       if (isUnfinished(answer.finishReason)) throw new ModelFailure("The answer of the model has no finish reason");
       call.end("success");
@@ -183,7 +184,7 @@ class GuardedModel implements LanguageModelV4 {
   /** Asks the model. The call ends with the last part of the stream, or when that is cancelled. */
   async #open(options: LanguageModelV4CallOptions, reader: PartReader): Promise<ModelStream> {
     const { model, limits } = this.#shared;
-    const call = this.#host.startModelCall(model);
+    const call = this.#host.startModelCall(model, options);
     const since = this.#host.clock.monotonic();
     try {
       const opened = await limit(
@@ -235,6 +236,7 @@ class ModelStream {
     try {
       const ms = this.#hasBegun ? limits.modelGapMs : firstByteMs;
       const { value: part } = await limit(this.#host, ms, this.#reader.read());
+      if (part) call.see(part);
       if (part?.type === "finish") call.use(part.usage);
       const isCut = !part || (part.type === "finish" && isUnfinished(part.finishReason));
       if (isCut && !this.#hasEnded)

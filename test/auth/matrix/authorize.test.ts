@@ -182,6 +182,7 @@ describe("by authorize, each caller is answered as the oracle says", () => {
         .replace("/helper/", "/:id/")
         .replace("{stored}", ":conversationId")
         .replace("{waiting}", ":approvalId")
+        .replace("/turns/t/", "/turns/:turnId/")
         .replace("/quiet/", "/:conversationId/")
         .replace("/asks/", "/:id/")
         .replace("/nightly/", "/:id/")

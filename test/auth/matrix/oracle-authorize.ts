@@ -34,6 +34,7 @@ export const rows: readonly Row[] = [
   row("POST /agents/helper/conversations/quiet/stop", "agent.call", "closed", 200, {}),
   row("GET /agents/helper/conversations", "conversation.read", "closed"),
   row("GET /agents/helper/conversations/{stored}", "conversation.read", "closed"),
+  row("GET /agents/helper/conversations/{stored}/turns/t/steps", "conversation.read", "closed", 404), // `start` keeps none
   row("PATCH /agents/helper/conversations/{stored}", "conversation.write", "closed", 200, { title: "New" }),
   row("DELETE /agents/helper/conversations/{stored}", "conversation.delete", "closed"),
   row("GET /agents/helper/usage", "usage.read", "closed"),

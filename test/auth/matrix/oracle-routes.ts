@@ -56,6 +56,11 @@ export const routes: readonly Route[] = [
   row("PATCH /agents/helper/conversations/quiet", "closed", 404),
   row("DELETE /agents/helper/conversations/quiet", "closed", 404),
   row("POST /agents/helper/conversations/quiet", "open", 405),
+  // NEXT, section 8.
+  row("GET /agents/helper/conversations/quiet/turns/t/steps", "closed", 404),
+  row("HEAD /agents/helper/conversations/quiet/turns/t/steps", "closed", 404),
+  row("GET /agents/nobody/conversations/quiet/turns/t/steps", "closed", 404),
+  row("POST /agents/helper/conversations/quiet/turns/t/steps", "open", 405),
   row("GET /agents/helper/usage", "closed", 200),
   row("HEAD /agents/helper/usage", "closed", 200),
   row("GET /agents/helper/usage?by=week", "closed", 400),

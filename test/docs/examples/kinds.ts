@@ -54,6 +54,11 @@ const kinds: readonly Kind[] = [
     run: async ({ text }) => expect(Object.keys(JSON.parse(text))).toEqual(expect.arrayContaining(stepFields)),
   },
   {
+    name: "json, a model call", // test/agents/model-calls
+    is: ({ language, text }) => language === "json" && text.includes(`"finishReason"`),
+    run: async ({ text }) => expect(Object.keys(JSON.parse(text))).toEqual(callFields),
+  },
+  {
     name: "text, code at which a step failed", // test/dev/frames.test.ts
     is: ({ language, text }) => language === "text" && /^ *\S+\.ts:\d+:\d+\n/.test(text),
     run: async ({ text }) => {
@@ -121,3 +126,7 @@ function isTypeScript(content: RegExp): (block: Block) => boolean {
 }
 
 const stepFields = ["path", "stepId", "type", "status", "startAt", "endAt", "attempts", "input", "parent"];
+const callFields = [
+  ...["index", "startAt", "endAt", "ms", "model", "instructions", "prompt", "tools", "parts"],
+  ...["finishReason", "usage"],
+];
