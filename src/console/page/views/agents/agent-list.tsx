@@ -1,0 +1,64 @@
+import { ask } from "../../api.ts";
+import { useLoaded } from "../../load.ts";
+import { Empty, Show } from "../../parts/states.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Text } from "../../parts/text.tsx";
+import { toLink } from "../../place.ts";
+import type { AgentSummary } from "./agent-detail.ts";
+
+/** The agents, with their models and tools. */
+export function AgentList() {
+  const agents = useLoaded((signal) => ask<AgentSummary[]>("/agents", { signal }), []);
+  return (
+    <>
+      <h1>Agents</h1>
+      <Show of={agents}>
+        {(items) =>
+          items.length === 0 ? (
+            <Empty>
+              None yet: create one with <code>defineAgent()</code> in a file in <code>agents/</code>.
+            </Empty>
+          ) : (
+            <div class="columns">
+              {items.map((agent) => (
+                <AgentCard key={agent.id} agent={agent} />
+              ))}
+            </div>
+          )
+        }
+      </Show>
+    </>
+  );
+}
+
+function AgentCard({ agent: { id, name, description, model, status, tools } }: { agent: AgentSummary }) {
+  return (
+    <article class="panel card">
+      <h2>
+        <a href={toLink(["agents", id])}>
+          <Text value={name} />
+        </a>{" "}
+        {status === "running" && <Status status="running" />}
+      </h2>
+      {description !== "" && (
+        <p>
+          <Text value={description} />
+        </p>
+      )}
+      <p class="hint">
+        <code>
+          <Text value={model} />
+        </code>
+      </p>
+      {tools.length > 0 && (
+        <ul class="tags" aria-label="Tools">
+          {tools.map((tool) => (
+            <li key={tool.name} class="tag" title={tool.description}>
+              <Text value={tool.name} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </article>
+  );
+}

@@ -1,0 +1,292 @@
+import { computed, signal, type ReadonlySignal } from "@preact/signals";
+import { DefaultChatTransport, type FileUIPart } from "ai";
+import { ApiError, ask, path, toHeaders, toUrl } from "../../api.ts";
+import { toApiError } from "../../session.ts";
+import { isLostConnection, isPassing, toProblem, type ChatProblem } from "./chat-problem.ts";
+import { SignalChat, type ChatMessage } from "./chat-state.ts";
+import { isNewConversation, wasStored, type Conversation } from "./conversation.ts";
+import { openClientCalls } from "./tool-parts.ts";
+
+interface OpenConversation extends Omit<Conversation, "running"> {
+  readonly messages: ChatMessage[];
+  readonly hasMore: boolean;
+  readonly running: { readonly messageId: string } | null;
+}
+/** The result of a tool that the client runs. */
+export type ToolOutput = { readonly output: unknown } | { readonly errorText: string };
+
+type Phase =
+  /** The conversation is read for the first time. */
+  | "opening"
+  | "ready"
+  /** A turn runs. */
+  | "busy"
+  /** The conversation does not exist any more, or may not be read. */
+  | "closed";
+
+/** The time between two looks for turns that another tab, or the server itself, has begun. */
+const lookMs = 2_000;
+/** The same for a conversation with earlier messages, of which each look reads a page. */
+const longLookMs = 10_000;
+
+/**
+ * One conversation that is open in the page.
+ *
+ * S1: The server knows the messages. After each turn, whatever way it ended, they are read again.
+ * S2: At most one thing is under way: a request of the user, or the reading of a turn (`#follow`).
+ * S3: A turn that is read again replaces what was shown of it, because it has the same message id.
+ */
+export class ChatSession {
+  readonly phase = signal<Phase>("opening");
+  /** True while the server cannot be reached. */
+  readonly isLost = signal(false);
+  readonly problem = signal<ChatProblem | undefined>(undefined);
+  readonly conversation = signal<Pick<Conversation, "title" | "createdAt"> | undefined>(undefined);
+  readonly hasMore = signal(false);
+  /** The finish reasons of the answers that this page has seen, by message id. */
+  readonly finishReasons = signal<Readonly<Record<string, string>>>({});
+  /** The results of client's tools that wait for those of other calls. */
+  readonly outputs = signal<Readonly<Record<string, ToolOutput>>>({});
+  readonly messages: ReadonlySignal<readonly ChatMessage[]>;
+  /** True if the last message is one of the user, and no answer is being made. */
+  readonly isUnanswered: ReadonlySignal<boolean>;
+  readonly #agentId: string;
+  readonly #id: string;
+  readonly #chat: SignalChat;
+  /** The message that was sent last, until the server has it. */
+  #sent: string | undefined;
+  #again: (() => Promise<void>) | undefined;
+  /** What the server last said of the conversation. */
+  #mark = "";
+  #lastLook = 0;
+  #following: Promise<void> | undefined;
+  readonly #closing = new AbortController();
+
+  constructor(agentId: string, id: string) {
+    this.#agentId = agentId;
+    this.#id = id;
+    const api = toUrl(path`/agents/${agentId}/chat`);
+    this.#chat = new SignalChat({
+      id,
+      transport: new DefaultChatTransport({
+        api,
+        headers: toHeaders,
+        prepareSendMessagesRequest: ({ messages, trigger, messageId }) => ({
+          // An agent without memory is sent everything each time.
+          body: { id, messages: this.#mark === "" ? messages : messages.slice(-1), trigger, messageId },
+        }),
+        prepareReconnectToStreamRequest: () => ({ api: `${api}/${encodeURIComponent(id)}/stream` }),
+      }),
+      onError: (error) => this.#onError(error),
+      onFinish: ({ message, finishReason }) => {
+        if (finishReason) this.finishReasons.value = { ...this.finishReasons.value, [message.id]: finishReason };
+      },
+    });
+    this.messages = this.#chat.shown;
+    this.isUnanswered = computed(() => this.phase.value === "ready" && this.messages.value.at(-1)?.role === "user");
+  }
+
+  /** Opens the conversation, and looks for changes until `close` is called. */
+  open(): void {
+    if (isNewConversation(this.#agentId, this.#id)) this.phase.value = "ready";
+    else void this.#follow();
+    const timer = setInterval(() => {
+      const interval = this.hasMore.value ? longLookMs : lookMs;
+      if (performance.now() - this.#lastLook >= interval) void this.look();
+    }, lookMs);
+    const onVisible = (): void => void (document.hidden || this.look());
+    document.addEventListener("visibilitychange", onVisible);
+    this.#closing.signal.addEventListener("abort", () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", onVisible);
+      void this.#chat.stop(); // ends the reading only: the turn continues
+    });
+  }
+  close(): void {
+    this.#closing.abort();
+  }
+
+  send(text: string, files: readonly FileUIPart[]): Promise<void> {
+    const id = this.#chat.generateId();
+    const parts = [...files, ...(text === "" ? [] : [{ type: "text" as const, text }])];
+    return this.#request(() => this.#chat.sendMessage({ id, role: "user", parts }), id);
+  }
+  /** Replaces a message of the user, and all messages after it. */
+  edit(messageId: string, text: string, files: readonly FileUIPart[]): Promise<void> {
+    const parts = [...files, ...(text === "" ? [] : [{ type: "text" as const, text }])];
+    return this.#request(() => this.#chat.sendMessage({ role: "user", parts, messageId }));
+  }
+  regenerate(messageId: string): Promise<void> {
+    return this.#request(() => this.#chat.regenerate({ messageId }));
+  }
+  /** Repeats what has failed last, or asks again for the answer to the last message. */
+  tryAgain(): Promise<void> {
+    const isUser = this.messages.value.at(-1)?.role === "user";
+    return this.#request(isUser || !this.#again ? () => this.#chat.regenerate() : this.#again, this.#sent);
+  }
+
+  /** Keeps the result of a tool that the client runs. It is sent when all such calls of the answer have one. */
+  async giveOutput(toolCallId: string, output: ToolOutput): Promise<void> {
+    this.outputs.value = { ...this.outputs.value, [toolCallId]: output };
+    const open = openClientCalls(this.messages.value.at(-1));
+    const outputs = this.outputs.value;
+    if (!open.every((call) => call.toolCallId in outputs)) return;
+    this.outputs.value = {};
+    const send = async (): Promise<void> => {
+      for (const { toolCallId: id, tool } of open) {
+        const given = outputs[id]!; // each of them has one
+        if ("output" in given) await this.#chat.addToolOutput({ tool, toolCallId: id, output: given.output as never });
+        else
+          await this.#chat.addToolOutput({ state: "output-error", tool, toolCallId: id, errorText: given.errorText });
+      }
+      await this.#chat.sendMessage();
+    };
+    await this.#request(send);
+  }
+
+  /** Decides a tool call that waits for an approval. The answer is continued when all of its calls are decided. */
+  async decide(approvalId: string, approved: boolean, reason: string): Promise<void> {
+    await ask(path`/approvals/${approvalId}`, {
+      body: { approved, ...(reason !== "" && { reason }) },
+      headers: { prefer: "respond-async" },
+    });
+    await this.refresh();
+  }
+
+  /** Reads the conversation again. */
+  async refresh(): Promise<void> {
+    await this.#following;
+    await this.#follow();
+  }
+
+  /** Stops the turn at the server. To end the reading alone would leave it running. */
+  async stop(): Promise<void> {
+    const messageId = this.messages.value.at(-1)?.id;
+    try {
+      await ask(path`/agents/${this.#agentId}/conversations/${this.#id}/stop`, { body: { messageId } });
+    } catch (error) {
+      if (toApiError(error).status !== 409) throw error; // it has ended by itself
+    }
+    await this.#chat.stop();
+  }
+
+  /** Shows the page of messages before the first one. */
+  async showEarlier(): Promise<void> {
+    const [first] = this.#chat.messages;
+    const { messages, hasMore } = await this.#read(first?.id);
+    if (this.#chat.messages[0]?.id !== first?.id) return;
+    this.#chat.messages = [...messages, ...this.#chat.messages];
+    this.hasMore.value = hasMore;
+  }
+
+  /** Looks for a turn that this page has not begun: of another tab, or after a decision or the end of an execution. */
+  async look(): Promise<void> {
+    if (this.phase.value !== "ready" || document.hidden || isNewConversation(this.#agentId, this.#id)) return;
+    this.#lastLook = performance.now();
+    try {
+      // Before the first message there is none: the response is short.
+      const found = await this.#read(this.#chat.messages.find(({ id }) => id !== this.#sent)?.id);
+      if (toMark(found) === this.#mark || this.phase.value !== "ready") return;
+    } catch (error) {
+      if (isPassing(toApiError(error))) return; // the page says that the connection is lost
+    }
+    await this.#follow();
+  }
+
+  /** Runs a request of the user, then reads what the server has made of it. */
+  async #request(action: () => Promise<void>, sent?: string): Promise<void> {
+    if (this.phase.value !== "ready") return;
+    this.phase.value = "busy";
+    await this.#following;
+    this.phase.value = "busy";
+    this.problem.value = undefined;
+    this.#sent = sent;
+    this.#again = action;
+    try {
+      await action();
+    } catch (error) {
+      this.#onError(error as Error);
+    }
+    await this.#follow();
+  }
+
+  #onError(error: Error): void {
+    if (isLostConnection(error)) this.isLost.value = true;
+    else this.problem.value = toProblem(error);
+  }
+
+  /** Reads the conversation, and the turns that run in it, until none does. Continues when the connection was lost. */
+  #follow(): Promise<void> {
+    this.#following ??= this.#readUntilEnd().finally(() => (this.#following = undefined));
+    return this.#following;
+  }
+  async #readUntilEnd(): Promise<void> {
+    const { signal: until } = this.#closing;
+    for (let failures = 0; !until.aborted; failures++) {
+      await new Promise((resolve) => setTimeout(resolve, failures === 0 ? 0 : Math.min(125 * 2 ** failures, 5_000)));
+      if (until.aborted) return;
+      const found = await this.#read().catch(toApiError);
+      if (until.aborted) return;
+      if (found instanceof ApiError) {
+        if (!isPassing(found) && !this.#isUnknown(found)) return this.#end(toProblem(found));
+        this.isLost.value ||= isPassing(found);
+        if (isPassing(found)) continue;
+        if (this.isLost.value)
+          this.problem.value ??= { message: "The connection was lost before the answer was complete" };
+        return this.#settle();
+      }
+      this.isLost.value = false;
+      this.#take(found);
+      if (!found.running) return this.#settle();
+      this.phase.value = "busy";
+      this.problem.value = undefined;
+      const before = this.finishReasons.value;
+      await this.#chat.resumeStream();
+      // A turn that has ended is not waited for.
+      if (this.finishReasons.value !== before) failures = -1;
+    }
+  }
+
+  /** A conversation whose first message was not stored does not exist. */
+  #isUnknown({ status }: ApiError): boolean {
+    return status === 404 && this.#mark === "" && this.#chat.messages.length > 0;
+  }
+  #settle(): void {
+    this.isLost.value = false;
+    const last = this.#chat.lastMessage;
+    if (this.#sent !== undefined && last?.id === this.#sent) {
+      this.problem.value ??= { message: "The message was not sent" };
+    }
+    this.phase.value = "ready";
+  }
+  #end(problem: ChatProblem): void {
+    this.problem.value = problem;
+    this.phase.value = "closed";
+  }
+
+  /** Takes the messages of the server in place of those that are shown. */
+  #take(found: OpenConversation): void {
+    const { messages, hasMore, running } = found;
+    wasStored(this.#agentId, this.#id);
+    this.#mark = toMark(found);
+    const { title, createdAt } = found;
+    this.conversation.value = { title, createdAt };
+    const shown = this.#chat.messages;
+    const first = shown.findIndex(({ id }) => id === messages[0]?.id);
+    const earlier = first > 0 ? shown.slice(0, first) : [];
+    if (earlier.length === 0) this.hasMore.value = hasMore;
+    const known = new Set(messages.map(({ id }) => id));
+    if (this.#sent !== undefined && known.has(this.#sent)) this.#sent = undefined;
+    // The answer that is being made stays until its stream replaces it, and so does a message that the server does not have.
+    const kept = shown.filter(({ id }) => !known.has(id) && (id === running?.messageId || id === this.#sent));
+    this.#chat.messages = [...earlier, ...messages, ...kept];
+  }
+
+  #read(before?: string): Promise<OpenConversation> {
+    const query = before === undefined ? "" : `?before=${encodeURIComponent(before)}`;
+    return ask(path`/agents/${this.#agentId}/conversations/${this.#id}` + query, { signal: this.#closing.signal });
+  }
+}
+
+const toMark = ({ updatedAt, messageCount, title, running }: OpenConversation): string =>
+  JSON.stringify([updatedAt, messageCount, title, running]);

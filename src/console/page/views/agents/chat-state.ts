@@ -1,0 +1,58 @@
+import { signal, type ReadonlySignal } from "@preact/signals";
+import { AbstractChat, type ChatInit, type ChatState, type ChatStatus, type UIMessage } from "ai";
+
+/** The metadata that the server stores with a message. A message that is being sent or made has none. */
+export interface MessageMetadata {
+  readonly createdAt?: string | null;
+  readonly usage?: { readonly inputTokens: number | null; readonly outputTokens: number | null };
+  readonly stopped?: boolean;
+  /** The tool calls that wait for the end of an execution. */
+  readonly executions?: readonly { readonly toolCallId: string; readonly executionId: string }[];
+}
+export type ChatMessage = UIMessage<MessageMetadata>;
+export type ChatPart = ChatMessage["parts"][number];
+
+/** The time between two renderings of an answer that is being made. */
+const renderMs = 40;
+
+/** The state of a chat, shown by a signal. A word of an answer is shown together with those that follow within 40 ms. */
+class SignalState implements ChatState<ChatMessage> {
+  status: ChatStatus = "ready";
+  error: Error | undefined;
+  readonly shown = signal<readonly ChatMessage[]>([]);
+  #messages: ChatMessage[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  get messages(): ChatMessage[] {
+    return this.#messages;
+  }
+  set messages(messages: ChatMessage[]) {
+    this.#messages = messages;
+    this.#show();
+  }
+  pushMessage = (message: ChatMessage): void => void (this.messages = [...this.#messages, { ...message }]);
+  popMessage = (): void => void (this.messages = this.#messages.slice(0, -1));
+  replaceMessage = (index: number, message: ChatMessage): void => {
+    // The SDK changes its message in place. A copy is what tells the view of the change.
+    this.#messages = this.#messages.with(index, { ...message, parts: [...message.parts] });
+    this.#timer ??= setTimeout(() => this.#show(), renderMs);
+  };
+  snapshot = <T>(thing: T): T => structuredClone(thing);
+
+  #show(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.shown.value = this.#messages;
+  }
+}
+
+/** The chat of the AI SDK, over signals. */
+export class SignalChat extends AbstractChat<ChatMessage> {
+  readonly shown: ReadonlySignal<readonly ChatMessage[]>;
+
+  constructor(init: Omit<ChatInit<ChatMessage>, "messages">) {
+    const state = new SignalState();
+    super({ ...init, state });
+    this.shown = state.shown;
+  }
+}

@@ -1,0 +1,119 @@
+import { useEffect, useState } from "preact/hooks";
+import { ask, path, toQuery } from "../../api.ts";
+import { useLoaded } from "../../load.ts";
+import { Empty, Show } from "../../parts/states.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Text } from "../../parts/text.tsx";
+import { Time } from "../../parts/time.tsx";
+import { go, toLink } from "../../place.ts";
+import { canAct } from "../../session.ts";
+import { conversationChanges, createConversation, type Conversation } from "./conversation.ts";
+import { ConversationActions } from "./conversation-actions.tsx";
+import { noAct } from "./no-act.ts";
+
+interface Page {
+  readonly items: readonly Conversation[];
+  readonly nextCursor: string | null;
+}
+/** The time between two reads, for conversations of other clients. */
+const readMs = 5_000;
+
+export interface ConversationListProps {
+  readonly agentId: string;
+  /** False: the agent stores nothing. */
+  readonly memory?: boolean;
+  /** The conversation that is open beside the list. */
+  readonly current?: string;
+}
+
+/** The conversations with an agent, newest first, page by page. */
+export function ConversationList({ agentId, memory = true, current }: ConversationListProps) {
+  const [pages, setPages] = useState(1);
+  const changes = conversationChanges.value;
+  const conversations = useLoaded((signal) => readPages(agentId, pages, signal), [agentId, pages, changes]);
+  useEffect(() => {
+    const timer = setInterval(() => void (document.hidden || conversations.reload()), readMs);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <section class="conversations" aria-labelledby="conversations">
+      <div class="actions heading">
+        <h2 id="conversations">Conversations</h2>
+        <button
+          type="button"
+          class="first"
+          disabled={!canAct()}
+          title={noAct()}
+          onClick={() => go(["agents", agentId, createConversation(agentId)])}
+        >
+          New conversation
+        </button>
+      </div>
+      {!memory && <p class="hint">This agent stores none: a chat lasts as long as its page.</p>}
+      <Show of={conversations}>
+        {({ items, nextCursor }) => (
+          <>
+            {items.length === 0 && <Empty>None yet.</Empty>}
+            <ul class="rows">
+              {items.map((conversation) => (
+                <Row key={conversation.id} agentId={agentId} conversation={conversation} current={current} />
+              ))}
+            </ul>
+            {nextCursor !== null && (
+              <button type="button" onClick={() => setPages(pages + 1)}>
+                More
+              </button>
+            )}
+          </>
+        )}
+      </Show>
+    </section>
+  );
+}
+
+function Row({
+  agentId,
+  conversation,
+  current,
+}: {
+  agentId: string;
+  conversation: Conversation;
+  current: string | undefined;
+}) {
+  const { id, title, createdAt, updatedAt, messageCount, running } = conversation;
+  return (
+    <li data-current={id === current}>
+      <div>
+        <a href={toLink(["agents", agentId, id])} aria-current={id === current ? "page" : undefined}>
+          <Text value={title || id} />
+        </a>{" "}
+        {running && <Status status="running" />}
+        <br />
+        <small>
+          {messageCount} {messageCount === 1 ? "message" : "messages"} · <Time at={updatedAt} />
+          {createdAt !== null && current === undefined && (
+            <>
+              {" "}
+              · begun <Time at={createdAt} />
+            </>
+          )}
+        </small>
+      </div>
+      {current === undefined && <ConversationActions agentId={agentId} id={id} title={title} />}
+    </li>
+  );
+}
+
+/** Reads the first pages. At most ten are shown, of 50 conversations each. */
+async function readPages(agentId: string, count: number, signal: AbortSignal): Promise<Page> {
+  const items: Conversation[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < Math.min(count, 10); page++) {
+    const query = toQuery({ cursor, limit: 50 });
+    const { items: more, nextCursor } = await ask<Page>(path`/agents/${agentId}/conversations` + query, { signal });
+    items.push(...more);
+    if (nextCursor === null) return { items, nextCursor };
+    cursor = nextCursor;
+  }
+  return { items, nextCursor: count < 10 ? (cursor ?? null) : null };
+}

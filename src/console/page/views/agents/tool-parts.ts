@@ -1,0 +1,19 @@
+import { getToolName, isToolUIPart, type DynamicToolUIPart, type ToolUIPart } from "ai";
+import type { ChatMessage } from "./chat-state.ts";
+
+export type ToolPart = ToolUIPart | DynamicToolUIPart;
+
+/** Returns the calls of an answer that wait for a result of the client. */
+export function openClientCalls(message: ChatMessage | undefined): { toolCallId: string; tool: string }[] {
+  if (message?.role !== "assistant") return [];
+  const parts = message.parts.filter((part) => isToolUIPart(part)).filter((part) => isClientCall(message, part));
+  return parts.map((part) => ({ toolCallId: part.toolCallId, tool: getToolName(part) }));
+}
+
+/** Returns true for a call that the client has to run. The server gives all others a result, or waits for an execution. */
+export const isClientCall = (message: ChatMessage, part: ToolPart): boolean =>
+  part.state === "input-available" && !part.providerExecuted && findExecution(message, part) === undefined;
+
+/** Returns the execution that a call waits for. */
+export const findExecution = ({ metadata }: ChatMessage, { toolCallId }: ToolPart): string | undefined =>
+  metadata?.executions?.find((one) => one.toolCallId === toolCallId)?.executionId;
