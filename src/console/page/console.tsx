@@ -7,7 +7,7 @@ import { ProblemBanner } from "./problem.tsx";
 import { signIn, signInState, signOut, type Session } from "./session.ts";
 import { Agents } from "./views/agents.tsx";
 import { Inbox } from "./views/inbox.tsx";
-import { waitingCount } from "./waiting.ts";
+import { followWaiting, waitingCount } from "./waiting.ts";
 import { Log } from "./views/log.tsx";
 import { Routes } from "./views/routes.tsx";
 import { Run } from "./views/run.tsx";
@@ -62,6 +62,7 @@ function Shell({ session }: { session: Session }) {
   useEffect(() => {
     const controller = new AbortController();
     void follow(controller.signal);
+    followWaiting(controller.signal);
     return () => controller.abort();
   }, []);
   const current = place.value.segments[0] ?? "inbox";

@@ -6,15 +6,21 @@ interface Notice {
   readonly id: number;
   readonly kind: "done" | "failed";
   readonly text: string;
+  readonly link: NoticeLink | undefined;
+}
+/** A place of the page that a notice leads to. */
+export interface NoticeLink {
+  readonly href: string;
+  readonly label: string;
 }
 const notices = signal<readonly Notice[]>([]);
 let last = 0;
 
 /** Tells the user what has happened. Screen readers read it out. */
-export function notify(kind: Notice["kind"], text: string): void {
-  const notice = { id: ++last, kind, text };
+export function notify(kind: Notice["kind"], text: string, link?: NoticeLink): void {
+  const notice = { id: ++last, kind, text, link };
   notices.value = [...notices.value.slice(-2), notice];
-  setTimeout(() => dismiss(notice.id), kind === "failed" ? 15_000 : 5_000);
+  setTimeout(() => dismiss(notice.id), kind === "failed" || link ? 15_000 : 5_000);
 }
 const dismiss = (id: number): void => void (notices.value = notices.value.filter((one) => one.id !== id));
 
@@ -33,9 +39,11 @@ export async function act(done: string, action: () => Promise<unknown>): Promise
 export function Notices() {
   return (
     <div class="notices" role="status" aria-live="polite">
-      {notices.value.map(({ id, kind, text }) => (
+      {notices.value.map(({ id, kind, text, link }) => (
         <p key={id} data-kind={kind}>
-          <Text value={text} />
+          <span>
+            <Text value={text} /> {link && <a href={link.href}>{link.label}</a>}
+          </span>
           <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(id)}>
             ×
           </button>

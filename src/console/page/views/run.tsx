@@ -1,4 +1,99 @@
-/** Not built yet. */
-export function Run(_: { workflowId: string; executionId: string }) {
-  return <h1>Run</h1>;
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { ask } from "../api.ts";
+import { executionPath, type ExecutionRef, type ExecutionState } from "../executions.ts";
+import { onChange } from "../live.ts";
+import { useLoaded } from "../load.ts";
+import { Json } from "../parts/json.tsx";
+import { Show } from "../parts/states.tsx";
+import { place, toLink } from "../place.ts";
+import { createThrottle } from "../throttle.ts";
+import { Again } from "./run/again.tsx";
+import { EventLog } from "./run/event-log.ts";
+import { Events } from "./run/events.tsx";
+import { RunHead } from "./run/run-head.tsx";
+import { RunLog } from "./run/run-log.tsx";
+import { StepStore } from "./run/step-store.ts";
+import { Steps } from "./run/steps.tsx";
+import { Waits } from "./run/waits.tsx";
+
+const tabs = [
+  ["steps", "Steps"],
+  ["events", "Events"],
+  ["log", "Log"],
+  ["state", "State"],
+  ["again", "Again"],
+] as const;
+
+/** One run. */
+export function Run({ workflowId, executionId }: ExecutionRef) {
+  const of: ExecutionRef = { workflowId, executionId };
+  const state = useLoaded((signal) => ask<ExecutionState>(`${executionPath(of)}/state`, { signal }), []);
+  const store = useMemo(() => new StepStore(of), []);
+  const reload = useRef(() => {});
+  reload.current = () => {
+    state.reload();
+    store.reload();
+  };
+  const log = useMemo(() => new EventLog(of, store.reload.bind(store)), []);
+  const tab = place.value.query.get("tab") ?? "steps";
+  const isFollowed = state.value?.status === "running" || (state.value !== undefined && tab === "events");
+  useEffect(() => {
+    if (isFollowed) log.start();
+    else log.stop();
+  }, [isFollowed, state.value?.status]);
+  useEffect(() => {
+    const throttle = createThrottle(() => reload.current(), 250);
+    const stop = onChange((change) => {
+      if (change.executionId === executionId) throttle.call();
+    });
+    return () => {
+      stop();
+      throttle.close();
+      log.stop();
+      store.close();
+    };
+  }, []);
+  return (
+    <Show of={state}>
+      {(value) => (
+        <>
+          <RunHead state={value} onChanged={reload.current} />
+          {value.status === "suspended" && <Waits state={value} onChanged={reload.current} />}
+          <nav class="tabs" aria-label="Parts of the run">
+            {tabs.map(([name, title]) => (
+              <a
+                key={name}
+                href={toLink(["runs", workflowId, executionId], { tab: name })}
+                aria-current={tab === name ? "page" : undefined}
+              >
+                {title}
+              </a>
+            ))}
+          </nav>
+          {tab === "steps" && <Steps state={value} store={store} onChanged={reload.current} />}
+          {tab === "events" && <Events log={log} startAt={value.startAt} />}
+          {tab === "log" && <RunLog state={value} />}
+          {tab === "state" && <Values state={value} />}
+          {tab === "again" && <Again state={value} />}
+        </>
+      )}
+    </Show>
+  );
+}
+
+function Values({ state: { input, result, context, status } }: { state: ExecutionState }) {
+  return (
+    <>
+      <h2>Input</h2>
+      <Json value={input} label="Input" depth={3} />
+      {status === "completed" && (
+        <>
+          <h2>Result</h2>
+          <Json value={result} label="Result" depth={3} />
+        </>
+      )}
+      <h2>Context</h2>
+      <Json value={context} label="Context" depth={3} />
+    </>
+  );
 }

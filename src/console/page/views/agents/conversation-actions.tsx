@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ask, path } from "../../api.ts";
-import { Dialog } from "../../parts/dialog.tsx";
+import { Question } from "../../parts/question.tsx";
 import { act } from "../../parts/notices.tsx";
 import { Text } from "../../parts/text.tsx";
 import { canAct } from "../../session.ts";
@@ -38,7 +38,7 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
         Delete
       </button>
       {asked === "rename" && (
-        <Dialog
+        <Question
           title="Rename the conversation"
           submit="Rename"
           onClose={close}
@@ -55,10 +55,10 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
               onInput={({ currentTarget }) => setText(currentTarget.value)}
             />
           </div>
-        </Dialog>
+        </Question>
       )}
       {asked === "delete" && (
-        <Dialog
+        <Question
           title="Delete the conversation?"
           submit="Delete"
           onClose={close}
@@ -68,7 +68,7 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
             <Text value={title} />
           </p>
           <p>Its messages and files are removed, and a turn that runs is stopped. This cannot be undone.</p>
-        </Dialog>
+        </Question>
       )}
     </div>
   );

@@ -1,0 +1,105 @@
+import { whyNot } from "../acting.ts";
+import { resume, type ExecutionRef, type PendingBranch } from "../executions.ts";
+import { findResumeSchema, useWorkflow } from "../workflows.ts";
+import { SchemaForm } from "./form.tsx";
+import { Json } from "./json.tsx";
+import { Show } from "./states.tsx";
+import { Text } from "./text.tsx";
+import { Time } from "./time.tsx";
+
+interface BranchProps {
+  readonly of: ExecutionRef;
+  readonly branch: PendingBranch;
+  readonly disabled?: boolean;
+  /** Called when the server has taken the answer. */
+  onAnswered(): void;
+}
+
+/** The form that continues a branch: the answer of a person, or a button for one that waits for something else. */
+export function BranchForm(props: BranchProps) {
+  return (
+    <div title={whyNot()}>
+      {props.branch.kind === "person" ? <AnswerForm {...props} /> : <ContinueForm {...props} />}
+    </div>
+  );
+}
+
+function AnswerForm({ of, branch, disabled = false, onAnswered }: BranchProps) {
+  const workflow = useWorkflow(of.workflowId);
+  return (
+    <Show of={workflow}>
+      {(definition) => (
+        <>
+          {definition === null && (
+            <p class="hint">
+              The workflow <Text value={of.workflowId} /> is not served.
+            </p>
+          )}
+          <SchemaForm
+            schema={definition && findResumeSchema(definition, branch.stepId)}
+            submit="Send answer"
+            disabled={disabled || whyNot() !== undefined}
+            onSubmit={async (value) => {
+              await resume(of, branch, value);
+              onAnswered();
+            }}
+          />
+        </>
+      )}
+    </Show>
+  );
+}
+
+const continueLabels = { request: "Continue", system: "Continue", timer: "Skip the sleep", event: "Skip the wait" };
+
+/** The steps that may be skipped are known to the server only: its answer says so. */
+function ContinueForm({ of, branch, disabled = false, onAnswered }: BranchProps) {
+  const label = continueLabels[branch.kind as keyof typeof continueLabels];
+  return (
+    <SchemaForm
+      schema={{ type: "object", properties: {} }}
+      submit={label}
+      disabled={disabled || whyNot() !== undefined}
+      onSubmit={async () => {
+        await resume(of, branch);
+        onAnswered();
+      }}
+    />
+  );
+}
+
+/** The facts of a branch: its step, its times, and the data that it shows. */
+export function BranchFacts({ branch }: { branch: PendingBranch }) {
+  const { stepId, wakeAt, deadline, event, key, data } = branch;
+  return (
+    <>
+      <ul class="facts">
+        <li>
+          step <Text value={stepId} />
+        </li>
+        {wakeAt !== undefined && (
+          <li>
+            continues <Time at={wakeAt} />
+          </li>
+        )}
+        {event !== undefined && (
+          <li>
+            event <Text value={event} />
+            {key !== undefined && (
+              <>
+                {" "}
+                with the key <Text value={key} />
+              </>
+            )}
+          </li>
+        )}
+        {deadline !== undefined && (
+          <li>
+            deadline <Time at={deadline} />
+          </li>
+        )}
+      </ul>
+      {data !== undefined && <Json value={data} label="Data" depth={2} />}
+    </>
+  );
+}

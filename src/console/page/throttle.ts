@@ -1,0 +1,41 @@
+export interface Throttle {
+  /** Runs now, or when the interval after the last run is over. */
+  call(): void;
+  close(): void;
+}
+
+/**
+ * Runs something at most once in an interval, and never twice at the same time. Calls in the meantime lead to one more run.
+ * After a run that took long, the interval is twice that time: what is slow for the server is not asked for all the time.
+ */
+export function createThrottle(run: () => void | Promise<void>, intervalMs: number): Throttle {
+  let isBusy = false;
+  let isAsked = false;
+  let isClosed = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const start = async (): Promise<void> => {
+    isBusy = true;
+    isAsked = false;
+    const began = performance.now();
+    await run();
+    if (isClosed) return;
+    const took = performance.now() - began;
+    timer = setTimeout(
+      () => {
+        isBusy = false;
+        if (isAsked) void start();
+      },
+      Math.max(intervalMs, took * 2),
+    );
+  };
+  return {
+    call() {
+      isAsked = true;
+      if (!isBusy && !isClosed) void start();
+    },
+    close() {
+      isClosed = true;
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,198 @@
+import { useEffect, useState } from "preact/hooks";
+import { whyNot } from "../../acting.ts";
+import { fork, type ExecutionState } from "../../executions.ts";
+import { useLoaded } from "../../load.ts";
+import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
+import { Json } from "../../parts/json.tsx";
+import { act } from "../../parts/notices.tsx";
+import { Show } from "../../parts/states.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Text } from "../../parts/text.tsx";
+import { Duration, Time } from "../../parts/time.tsx";
+import { toVisible } from "../../parts/visible-text.ts";
+import { go } from "../../place.ts";
+import { listSteps, stepStatuses, toTruncatedSize, type StepAttempt, type StepView } from "../../steps.ts";
+import type { StepStore } from "./step-store.ts";
+
+interface DetailProps {
+  readonly state: ExecutionState;
+  readonly store: StepStore;
+  readonly path: string;
+  onChanged(): void;
+}
+
+/** One step: attempts, values, error, suspension. Its values are read when it is shown; large ones when they are asked for. */
+export function StepDetail({ state, store, path, onChanged }: DetailProps) {
+  const listed = store.find(path);
+  const [isWhole, setWhole] = useState(false);
+  useEffect(() => setWhole(false), [path]);
+  const size = (toTruncatedSize(listed?.input) ?? 0) + (toTruncatedSize(listed?.output) ?? 0);
+  const isCut = listed !== undefined && size > 0 && !isWhole;
+  const version = listed && `${listed.status} ${listed.startAt} ${listed.endAt} ${listed.attempts.length}`;
+  const read = useLoaded<StepView | undefined>(
+    async (signal) => (isCut ? listed : (await listSteps(state, { path }, signal)).items[0]),
+    [path, isCut, version, state.status],
+  );
+  return (
+    <section class="step-detail" aria-labelledby="step-title">
+      <h2 id="step-title">
+        <Text value={path} />
+      </h2>
+      <Show of={read}>
+        {(step) =>
+          step?.path === path ? (
+            <>
+              <StepFacts step={step} />
+              {isCut && (
+                <p>
+                  Some values are large.{" "}
+                  <button type="button" class="small" onClick={() => setWhole(true)}>
+                    Read {Math.ceil(size / 1024).toLocaleString()} KB
+                  </button>
+                </p>
+              )}
+              {step.parent === null && <ForkButton state={state} step={step} />}
+              {step.count && <LoopFilter step={step} store={store} />}
+              {step.suspension && state.status === "suspended" && (
+                <>
+                  <h3>
+                    <Text value={step.suspension.reason || "Waits"} />
+                  </h3>
+                  <BranchFacts branch={{ ...step.suspension, stepId: path }} />
+                  <BranchForm of={state} branch={{ ...step.suspension, stepId: path }} onAnswered={onChanged} />
+                </>
+              )}
+              <Attempts attempts={step.attempts} />
+              {step.redacted && <p class="hint">The values are redacted.</p>}
+              <Value title="Input" value={step.input} />
+              <Value title="Output" value={step.output} />
+            </>
+          ) : (
+            !read.isLoading && <p class="hint">This step has not begun.</p>
+          )
+        }
+      </Show>
+    </section>
+  );
+}
+
+function StepFacts({ step: { type, status, suspension, startAt, endAt, nextAttemptAt } }: { step: StepView }) {
+  return (
+    <ul class="facts">
+      <li>
+        <Status status={status} kind={suspension?.kind} />
+      </li>
+      <li>{type}</li>
+      <li>
+        began <Time at={startAt} />
+      </li>
+      <li>
+        took <Duration from={startAt} to={endAt} />
+      </li>
+      {nextAttemptAt !== undefined && (
+        <li>
+          next attempt <Time at={nextAttemptAt} />
+        </li>
+      )}
+    </ul>
+  );
+}
+
+function ForkButton({ state, step }: { state: ExecutionState; step: StepView }) {
+  const start = async (): Promise<void> => {
+    let id = "";
+    const isDone = await act("Started a fork", async () => void ({ executionId: id } = await fork(state, step.path)));
+    if (isDone) go(["runs", state.workflowId, id]);
+  };
+  const isRunning = state.status === "running";
+  return (
+    <p>
+      <button
+        type="button"
+        class="small"
+        disabled={isRunning || whyNot() !== undefined}
+        title={
+          whyNot() ??
+          (isRunning
+            ? "A running execution cannot be forked"
+            : "Starts another run that begins with this step, with the results of the steps before it")
+        }
+        onClick={() => void start()}
+      >
+        Fork from here
+      </button>
+    </p>
+  );
+}
+
+/** Limits the items of a loop to those with a status. */
+function LoopFilter({ step: { path, count }, store }: { step: StepView; store: StepStore }) {
+  const only = store.loops.value.get(path)?.only;
+  const isOpen = store.loops.value.has(path);
+  return (
+    <div class="actions" role="group" aria-label="Items of the loop">
+      <button type="button" class="small" aria-pressed={isOpen && !only} onClick={() => store.openLoop(path)}>
+        {count!.total} items
+      </button>
+      {stepStatuses.map((status) => {
+        const amount = count![status];
+        return (
+          amount !== undefined && (
+            <button
+              key={status}
+              type="button"
+              class="small"
+              aria-pressed={only === status}
+              onClick={() => store.openLoop(path, status)}
+            >
+              {amount} {status}
+            </button>
+          )
+        );
+      })}
+    </div>
+  );
+}
+
+function Attempts({ attempts }: { attempts: readonly StepAttempt[] }) {
+  const shown = attempts.filter(({ error }) => error !== undefined);
+  return (
+    <>
+      {shown.map(({ attempt, startAt, endAt, error = "", frame }) => (
+        <div key={startAt + attempt} class="attempt">
+          <h3>
+            Attempt {attempt} failed <Time at={endAt ?? startAt} />
+            {endAt !== null && (
+              <small>
+                {" "}
+                after <Duration from={startAt} to={endAt} />
+              </small>
+            )}
+          </h3>
+          <pre class="problem">{toVisible(error)}</pre>
+          {frame !== undefined && <pre class="frame">{toVisible(frame)}</pre>}
+        </div>
+      ))}
+      {attempts.length > 1 && (
+        <p class="hint">
+          {attempts.length} attempts, {shown.length} failed.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Value({ title, value }: { title: string; value: unknown }) {
+  const size = toTruncatedSize(value);
+  if (value === undefined) return null;
+  return (
+    <>
+      <h3>{title}</h3>
+      {size === undefined ? (
+        <Json value={value} label={title} depth={2} />
+      ) : (
+        <p class="hint">{size.toLocaleString()} bytes, not read yet.</p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,161 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Status } from "../../parts/status.tsx";
+import { Text } from "../../parts/text.tsx";
+import { Duration } from "../../parts/time.tsx";
+import { useRowWindow } from "../../parts/window.ts";
+import { stepStatuses } from "../../steps.ts";
+import type { StepStore } from "./step-store.ts";
+import { isLoop, toRows, type StepRow, type TreeRow } from "./tree-rows.ts";
+import { Bar, type TimeSpan } from "./waterfall.tsx";
+
+const rowHeight = 32;
+/** The items of a loop that are read before they are visible. */
+const ahead = 100;
+const rowId = (path: string): string => `step ${path}`.replace(/\s/g, "-");
+
+interface TreeProps {
+  readonly store: StepStore;
+  readonly span: TimeSpan;
+  readonly selected: string | undefined;
+  onSelect(path: string): void;
+}
+
+/** The steps as a tree with their times beside it. Only the visible rows are in the document. */
+export function StepTree({ store, span, selected, onSelect }: TreeProps) {
+  const steps = store.steps.value ?? [];
+  const loops = store.loops.value;
+  const [opened, setOpened] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const rows = useMemo(() => toRows(steps, loops, opened), [steps, loops, opened]);
+  const view = useRowWindow(rows.length, rowHeight);
+  const at = rows.findIndex((row) => row.type === "step" && row.path === selected);
+
+  const shown = rows.slice(view.first, view.end);
+  const wanted = rows.slice(view.first, view.end + ahead).find((row) => row.type === "more")?.path;
+  useEffect(() => {
+    if (wanted !== undefined) void store.readMore(wanted);
+  }, [wanted, rows]);
+
+  const toggle = ({ step, path, isOpen }: StepRow): void => {
+    if (isOpen === undefined) return;
+    if (!isLoop(step)) setOpened(new Map(opened).set(path, !isOpen));
+    else if (isOpen) store.closeLoop(path);
+    else store.openLoop(path);
+  };
+  const moveTo = (next: number): void => {
+    const row = rows[next];
+    if (row?.type !== "step") return;
+    onSelect(row.path);
+    view.reveal(next);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const next = toMove(event.key, rows, at);
+    const row = rows[at];
+    if (typeof next === "number") moveTo(next);
+    else if (next === "toggle" && row?.type === "step") toggle(row);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div
+      class="tree"
+      role="tree"
+      aria-label="Steps"
+      tabIndex={0}
+      aria-activedescendant={at >= view.first && at < view.end ? rowId(rows[at]!.path) : undefined}
+      ref={view.box}
+      onScroll={view.onScroll}
+      onKeyDown={onKeyDown}
+      onFocus={() => at < 0 && moveTo(0)}
+    >
+      <div role="presentation" class="tree-rows" style={{ height: `${rows.length * rowHeight}px` }}>
+        {shown.map((row, index) => {
+          const top = `${(view.first + index) * rowHeight}px`;
+          if (row.type === "more") {
+            return (
+              <div key={`${row.path} more`} role="presentation" class="tree-row hint" style={{ top }}>
+                <span style={{ paddingLeft: `${row.level}rem` }}>Loading …</span>
+              </div>
+            );
+          }
+          const isSelected = row.path === selected;
+          return (
+            <div
+              key={row.path}
+              id={rowId(row.path)}
+              role="treeitem"
+              class="tree-row"
+              aria-level={row.level}
+              aria-posinset={row.place}
+              aria-setsize={row.size}
+              aria-expanded={row.isOpen}
+              aria-selected={isSelected}
+              style={{ top }}
+              onClick={() => onSelect(row.path)}
+            >
+              <Row row={row} onToggle={() => toggle(row)} />
+              <Bar step={row.step} span={span} />
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function Row({ row: { step, level, isOpen }, onToggle }: { row: StepRow; onToggle: () => void }) {
+  const { stepId, type, status, startAt, endAt, suspension, attempts } = step;
+  const last = attempts.at(-1)?.attempt ?? 1;
+  return (
+    <>
+      <span class="tree-name" style={{ paddingLeft: `${level - 1}rem` }}>
+        <span
+          class="tree-mark"
+          aria-hidden="true"
+          onClick={(event) => {
+            event.stopPropagation();
+            onToggle();
+          }}
+        >
+          {isOpen === undefined ? "" : isOpen ? "▾" : "▸"}
+        </span>
+        <Text value={stepId} /> <small>{type}</small>
+        {last > 1 && <small> attempt {last}</small>}
+        {step.count && <small> {toCounts(step.count)}</small>}
+      </span>
+      <Status status={status} kind={suspension?.kind} />
+      <span class="tree-time">
+        <Duration from={startAt} to={endAt} />
+      </span>
+    </>
+  );
+}
+
+/** Returns the counts of a loop, failures first: `500 items, 1 error, 499 success`. */
+function toCounts(count: NonNullable<StepRow["step"]["count"]>): string {
+  const parts = stepStatuses.flatMap((status) => (count[status] === undefined ? [] : [`${count[status]} ${status}`]));
+  return [`${count.total} items`, ...parts].join(", ");
+}
+
+/** Returns the row that a key moves to, or that the row with the focus opens or closes. */
+function toMove(key: string, rows: readonly TreeRow[], at: number): number | "toggle" | undefined {
+  const row = rows[at];
+  const current = row?.type === "step" ? row : undefined;
+  const last = rows.at(-1)?.type === "more" ? rows.length - 2 : rows.length - 1;
+  if (key === "ArrowDown") return Math.min(at + 1, last);
+  if (key === "ArrowUp") return Math.max(at - 1, 0);
+  if (key === "PageDown") return Math.min(at + 10, last);
+  if (key === "PageUp") return Math.max(at - 10, 0);
+  if (key === "Home") return 0;
+  if (key === "End") return last;
+  if (key === "Enter" || key === " ") return current?.isOpen === undefined ? at : "toggle";
+  if (key === "ArrowRight" && current)
+    return current.isOpen === true ? at + 1 : current.isOpen === false ? "toggle" : at;
+  if (key === "ArrowLeft" && current) {
+    if (current.isOpen) return "toggle";
+    return Math.max(
+      rows.findLastIndex((one, index) => index < at && one.level < current.level),
+      0,
+    );
+  }
+  return undefined;
+}

@@ -1,0 +1,64 @@
+import { ApiError, ask, path } from "./api.ts";
+import { useLoaded, type Loaded } from "./load.ts";
+import type { JsonSchema } from "./parts/schema.ts";
+
+interface StepDefinition {
+  readonly id: string;
+  readonly type: string;
+  readonly resumeSchema?: JsonSchema;
+  readonly steps?: readonly StepDefinition[];
+}
+/** The part of a workflow that forms need. */
+export interface WorkflowDefinition {
+  readonly id: string;
+  readonly name: string;
+  readonly steps: readonly StepDefinition[];
+  readonly resumeSchema: JsonSchema | null;
+}
+
+/** The definitions that were read last. `dev` changes them at each save, so they expire. */
+const known = new Map<string, { readonly at: number; readonly reading: Promise<WorkflowDefinition | null> }>();
+const lifetime = 10_000;
+const most = 200;
+
+/** Reads a workflow, at most once in ten seconds for the whole page. Null: there is none. */
+function readWorkflow(id: string): Promise<WorkflowDefinition | null> {
+  const found = known.get(id);
+  if (found && Date.now() - found.at < lifetime) return found.reading;
+  const reading = ask<WorkflowDefinition>(path`/workflows/${id}`).catch((error: unknown) => {
+    if (error instanceof ApiError && error.status === 404) return null;
+    known.delete(id);
+    throw error;
+  });
+  if (known.size >= most) known.clear();
+  known.set(id, { at: Date.now(), reading });
+  return reading;
+}
+export const useWorkflow = (id: string): Loaded<WorkflowDefinition | null> => useLoaded(() => readWorkflow(id), [id]);
+
+/** Returns the schema of the answer to a step: its own, else that of its workflow. */
+export function findResumeSchema(workflow: WorkflowDefinition, stepPath: string): JsonSchema | undefined {
+  return findStep(workflow.steps, stepPath.split("/"))?.resumeSchema ?? workflow.resumeSchema ?? undefined;
+}
+
+/** The steps whose paths have the number of an iteration: `each/3/pay`. */
+const loopTypes = new Set(["andForEach", "andDoWhile", "andDoUntil"]);
+
+function findStep(
+  steps: readonly StepDefinition[],
+  [head = "", ...rest]: readonly string[],
+): StepDefinition | undefined {
+  const step = findBeside(steps, head);
+  if (!step || rest.length === 0) return step;
+  return findStep(step.steps ?? [], loopTypes.has(step.type) ? rest.slice(1) : rest);
+}
+
+/** Finds a step among these and those inside them, but not inside sub-workflows and loops: their paths are longer. */
+function findBeside(steps: readonly StepDefinition[], id: string): StepDefinition | undefined {
+  for (const step of steps) {
+    const isClosed = step.type === "andWorkflow" || loopTypes.has(step.type);
+    const found = step.id === id ? step : isClosed ? undefined : findBeside(step.steps ?? [], id);
+    if (found) return found;
+  }
+  return undefined;
+}
