@@ -154,6 +154,7 @@ export function createApp({
     try {
       const event = toEvent(request, record);
       event.context[arrival] = incoming;
+      if (access?.isOwnRead(request)) record.isQuiet = record.isUntraced = true;
       if (access?.isApi(event.url.pathname)) return await answerConsoleApi(event, requestId, headers);
       if (corsOptions === false) return withHeaders(await answerInMiddleware(event, requestId), id);
       headers = headers.concat(cors.headers(request));
@@ -249,7 +250,8 @@ export function createApp({
     const { req: request } = event;
     const ids = { requestId, userId: identity.caller?.userId };
     const span = { request, ids, route: match.route.path, params: match.params };
-    return answerInScope(tracer, span, async () => {
+    const isUntraced = event.context[requestRecord]?.isUntraced === true;
+    return answerInScope(isUntraced ? untraced : tracer, span, async () => {
       if (store.opening && match.route.needsStore !== false) await store.opening;
       const record = event.context[requestRecord];
       if (record) record.scope = currentScope()!;
@@ -355,4 +357,5 @@ function matched({ context }: H3Event, match: Match<BuiltInRoute> | undefined): 
   if (record) record.route = match?.route;
 }
 
+const untraced: Tracer = { isOn: () => false, start: () => undefined };
 const uncached: HeaderPairs = [["cache-control", "private, no-store"]];

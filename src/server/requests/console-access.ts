@@ -26,6 +26,8 @@ export interface ConsoleAccess {
   identify(request: Request, url: URL, isUpgrade: boolean): Identity | undefined;
   /** Rejects with 403 if the console may not send this request. */
   checkMark(request: Request, asked: MarkedRequest): Promise<void>;
+  /** Returns true for a request by which the page of `dev` only reads. The log and the traces are about the other ones. */
+  isOwnRead(request: Request): boolean;
   /** Returns the snapshot that answers a caller. */
   viewFor(identity: Identity): Snapshot;
 }
@@ -65,6 +67,7 @@ export function createConsoleAccess(snapshot: Snapshot, sessions: ConsoleSession
       await admit({ action: "console.view", identity, snapshot }, undefined);
       if (!isReading) await admit({ action: "console.act", identity, snapshot }, undefined);
     },
+    isOwnRead: ({ method, headers }) => sessions !== undefined && method === "GET" && headers.has(mark),
     viewFor: ({ isConsole, caller }) => (isConsole && caller ? view : snapshot),
   };
 }

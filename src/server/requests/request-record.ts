@@ -13,8 +13,10 @@ export class RequestRecord {
   scope: Scope;
   /** The route, if one has matched. */
   route: MatchedRoute | undefined;
-  /** True for a request that is logged at `debug`: a probe, a preflight or a file of a page. */
+  /** True for a request that is logged at `debug`: a probe, a preflight, a file of a page or a read of the console. */
   isQuiet = false;
+  /** True for a request without a span. */
+  isUntraced = false;
 
   constructor(method: string, requestId: string) {
     this.#method = method;

@@ -126,7 +126,4 @@ function isTypeScript(content: RegExp): (block: Block) => boolean {
 }
 
 const stepFields = ["path", "stepId", "type", "status", "startAt", "endAt", "attempts", "input", "parent"];
-const callFields = [
-  ...["index", "startAt", "endAt", "ms", "model", "instructions", "prompt", "tools", "parts"],
-  ...["finishReason", "usage"],
-];
+const callFields = "index startAt endAt ms model instructions prompt tools parts finishReason usage".split(" ");

@@ -28,10 +28,11 @@ const ids = ["workflowId", "agentId", "executionId"] as const;
 export function Log() {
   const { query } = place.value;
   const filter = Object.fromEntries(["level", ...ids].map((name) => [name, query.get(name) ?? undefined]));
+  const { level = "info" } = filter;
   const [records, setRecords] = useState<readonly LogRecord[]>([]);
   const [isFollowing, setFollowing] = useState(true);
   const end = useRef<HTMLDivElement>(null);
-  const asked = toQuery({ ...filter, limit: 500 });
+  const asked = toQuery({ ...filter, level, limit: 500 });
 
   useEffect(() => {
     let fresh: LogRecord[] = [];
@@ -69,14 +70,9 @@ export function Log() {
       <div class="filters">
         <div class="field">
           <label for="log-level">Level from</label>
-          <select
-            id="log-level"
-            value={filter["level"] ?? ""}
-            onChange={(event) => change("level", event.currentTarget.value)}
-          >
-            <option value="">all</option>
-            {levels.map((level) => (
-              <option key={level}>{level}</option>
+          <select id="log-level" value={level} onChange={(event) => change("level", event.currentTarget.value)}>
+            {levels.map((one) => (
+              <option key={one}>{one}</option>
             ))}
           </select>
         </div>
