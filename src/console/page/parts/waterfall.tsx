@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { Bar } from "./bar.tsx";
 import { Text } from "./text.tsx";
 import { toDuration } from "./time.tsx";
 
@@ -37,24 +37,10 @@ export function Waterfall({ label, rows, selected, onSelect }: WaterfallProps) {
           >
             <Text value={name} />
           </button>
-          <Bar status={status} left={(from - start) / (end - start)} width={((to ?? end) - from) / (end - start)} />
+          <Bar status={status} left={(from - start) / (end - start)} right={((to ?? end) - start) / (end - start)} />
           <small>{to === undefined ? "running" : toDuration(to - from)}</small>
         </li>
       ))}
     </ol>
-  );
-}
-
-/** A bar whose place is set by script: the policy of the page forbids style attributes. */
-export function Bar({ status, left, width }: { status: string; left: number; width: number }) {
-  const bar = useRef<HTMLSpanElement>(null);
-  useEffect(() => {
-    bar.current?.style.setProperty("margin-left", `${(left * 100).toFixed(2)}%`);
-    bar.current?.style.setProperty("width", `max(2px, ${(width * 100).toFixed(2)}%)`);
-  }, [left, width]);
-  return (
-    <span class="bar-line" aria-hidden="true">
-      <span class="bar" data-status={status} ref={bar} />
-    </span>
   );
 }

@@ -6,7 +6,7 @@ import { useRowWindow } from "../../parts/window.ts";
 import { stepStatuses } from "../../steps.ts";
 import type { StepStore } from "./step-store.ts";
 import { isLoop, toRows, type StepRow, type TreeRow } from "./tree-rows.ts";
-import { Bar, type TimeSpan } from "./waterfall.tsx";
+import { StepBar, type TimeSpan } from "./waterfall.tsx";
 
 const rowHeight = 32;
 /** The items of a loop that are read before they are visible. */
@@ -93,7 +93,7 @@ export function StepTree({ store, span, selected, onSelect }: TreeProps) {
               onClick={() => onSelect(row.path)}
             >
               <Row row={row} onToggle={() => toggle(row)} />
-              <Bar step={row.step} span={span} />
+              <StepBar step={row.step} span={span} />
             </div>
           );
         })}
