@@ -37,7 +37,6 @@ export class ConsoleSessions {
 
   /** Returns true for the token of a session. */
   has(token: string): boolean {
-    if (!this.#isOpen) return false;
     const hashed = hash(token);
     let isKnown = false;
     for (const session of this.#sessions) isKnown = timingSafeEqual(session, hashed) || isKnown;

@@ -1,11 +1,12 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { defineAgent, defineWorkflow, jwtAuth, workflowTool, type Config } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 import { toProject } from "../../src/config/load.ts";
+import { openServer } from "../../src/server/create.ts";
 import { chosenBackend } from "../harness/backends.ts";
 import { createClient } from "../harness/client.ts";
-import { openSocket } from "../harness/server.ts";
+import { createTestLogger, openSocket } from "../harness/server.ts";
 import { openConsole } from "./world.ts";
 
 const secret = "a secret of at least thirty-two bytes";
@@ -87,14 +88,19 @@ describe("the link of the console", () => {
     expect((await ask("/console/session")).body.data).toMatchObject({ mode: "dev", isSignedInByLink: false });
   });
 
-  it("ends when the server listens on such an address all the same", async () => {
-    const { server } = await openConsole({});
-    const closing = await openConsole({});
-    const { authorization } = await closing.signIn();
-    closing.server.sessions!.close();
-    expect(closing.server.sessions!.link).toBeUndefined();
-    expect((await closing.ask("/console/api/problem", { headers: { authorization } })).status).toBe(401);
-    expect(server.sessions!.link).toBeDefined();
+  it("ends when the server listens on such an address, though its config does not say so", async () => {
+    const logger = createTestLogger([]);
+    const server = openServer(toProject({ backend: chosenBackend.create() }), { mode: "dev", logger });
+    onTestFinished(() => server.close());
+    const link = server.sessions!.link!;
+    const { port } = await server.listen({ port: 0, host: "0.0.0.0" });
+    expect(server.sessions!.link).toBeUndefined();
+    const init = {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ token: link }),
+    };
+    expect((await fetch(`http://127.0.0.1:${port}${exchange}`, init)).status).toBe(401);
   });
 });
 

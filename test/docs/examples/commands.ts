@@ -36,7 +36,7 @@ export async function runCommands(block: Block, world: World): Promise<void> {
       const { code, output } = await shell.serve(command, expectStarter);
       expect(code, output).toBe(0);
       const [url] = /http:\S+/.exec(output)!;
-      if (command.includes("--open")) await expect.poll(shown).toContain(`${url}/\n`);
+      if (command.includes("--open")) await expect.poll(shown).toContain(`${url}/console#t=`);
     } else {
       const { code, output } = await shell.type(command.replaceAll(documented, asked.AGENTSERVE_URL));
       expect(code, `${command}\n${output}`).toBe(0);
