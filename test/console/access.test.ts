@@ -3,6 +3,7 @@ import { defineAgent, defineTool, defineWorkflow, type Authorize, type Config } 
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 import { by, expense, trusting } from "../auth/authorize/world.ts";
+import { eventually } from "../harness/waiting.ts";
 import { openConsole, type Answered, type ConsoleServer } from "./world.ts";
 
 const mark = { "x-agentserve-console": "1" };
@@ -74,6 +75,24 @@ describe("a session of the console", () => {
       const decided = await ask(`/approvals/${approvalId}`, { headers: session, json: { approved: true } });
       expect(decided.status).toBe(200);
     }
+  });
+
+  it("reaches the executions of all users by events, and reads all records, with ownership", async () => {
+    const waits = defineWorkflow({ id: "waits" })
+      .andThen({ id: "say", execute: ({ logger }) => logger.info("A record of Ada") })
+      .andWaitFor({ id: "paid", event: "paid" });
+    const { ask, signIn } = await openConsole({ auth: { ...trusting, ownership: true }, workflows: [waits] });
+    const { body } = await ask("/workflows/waits/execute", { headers: ada, json: { input: {} } });
+    const id = body.data.executionId;
+    const session = await signIn();
+    const records = async (headers: Record<string, string>) =>
+      (await ask(`/api/logs?executionId=${id}&limit=1000`, { headers })).body.data.length;
+    expect([await records(by("eve").headers), (await records(session)) > 0]).toEqual([0, true]);
+    await ask("/events", { headers: session, json: { name: "paid" } });
+    await eventually(async () => {
+      const { data } = (await ask(`/workflows/waits/executions/${id}/state`, { headers: session })).body;
+      expect(data.status).toBe("completed");
+    });
   });
 
   it("is not a user of the provider who has the same id", async () => {

@@ -8,7 +8,7 @@ import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { chosenBackend } from "../harness/backends.ts";
 import { createTestLogger, type LogRecord } from "../harness/server.ts";
 
-export interface Asked {
+interface Asked {
   readonly method?: string;
   /** Sent as they are, `host` and `origin` too. */
   readonly headers?: Readonly<Record<string, string>>;
