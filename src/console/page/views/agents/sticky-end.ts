@@ -13,8 +13,12 @@ export function useStickyEnd(content: unknown): {
   const [isAway, setAway] = useState(false);
   const follows = useRef(true);
   useEffect(() => {
+    let last = scrollY;
     const look = (): void => {
-      follows.current = innerHeight + scrollY >= document.documentElement.scrollHeight - near;
+      const isNear = innerHeight + scrollY >= document.documentElement.scrollHeight - near;
+      // Only the reader scrolls up. The end also moves away when words arrive between a scroll and its event.
+      if (isNear || scrollY < last) follows.current = isNear;
+      last = scrollY;
       setAway(!follows.current);
     };
     addEventListener("scroll", look, { passive: true });

@@ -1,0 +1,102 @@
+import { describe, expect, it } from "vitest";
+import { agentserve } from "../harness/cli.ts";
+import { freePort } from "../harness/free-port.ts";
+import { createProject } from "../harness/project.ts";
+import { until } from "../harness/waiting.ts";
+import { findChromium } from "./chromium.ts";
+import { describeAgents } from "./console-agents-world.ts";
+import { expectNoProblems, openConsole } from "./console-chat-tab.ts";
+import { launchOnce } from "./stage.ts";
+
+describeAgents("an answer in the chat of the console", (world) => {
+  it("continues the same answer after reloads in the middle of it", async () => {
+    const tab = await world.begin();
+    await tab.say("alpha hold1 beta hold2 gamma");
+    for (const [index, seen] of ["alpha", "alpha hold1 beta"].entries()) {
+      await tab.sees(seen);
+      await tab.page.reload();
+      await tab.sees(seen);
+      expect(await tab.words()).toEqual(["alpha hold1 beta hold2 gamma", `${seen} `]);
+      world.gates.open(`hold${index + 1}`);
+    }
+    await tab.isReady();
+    expect(await tab.words()).toEqual(["alpha hold1 beta hold2 gamma", "alpha hold1 beta hold2 gamma"]);
+    expectNoProblems(tab);
+  });
+
+  it("shows two tabs the same", async () => {
+    const first = await world.begin();
+    await first.say("hello");
+    await first.isReady();
+    const second = await openConsole(world.browser, first.page.url(), { context: first.context });
+    await second.isReady();
+    await first.say("alpha hold beta");
+    await first.sees("alpha");
+    await second.sees("alpha"); // without a reload
+    expect(await second.words()).toEqual(["hello", "hello", "alpha hold beta", "alpha "]);
+    world.gates.open("hold");
+    for (const tab of [first, second]) {
+      await tab.isReady();
+      await until(async () => (await tab.words()).at(-1) === "alpha hold beta", "the whole answer");
+      expect(await tab.words()).toEqual(["hello", "hello", "alpha hold beta", "alpha hold beta"]);
+    }
+    await second.say("mine");
+    await second.sees("mine");
+    await first.sees("mine");
+    expectNoProblems(second);
+  });
+});
+
+/** Long enough that a process is killed in the middle of it, also on a slow machine. */
+const words = Array.from({ length: 80 }, (_, index) => `w${index}`).join(" ");
+const project = {
+  "agents.config.ts": `
+    import { defineAgent, defineConfig, defineTool } from "agentserve";
+    import { echoModel } from "agentserve/models";
+    import * as v from "valibot";
+    const text = ${JSON.stringify(words)};
+    const read = defineTool({ description: "", inputSchema: v.object({}), execute: () => text });
+    export default defineConfig({
+      console: true,
+      agents: [defineAgent({ id: "helper", instructions: "", model: echoModel({ wordMs: 50 }), tools: { read } })],
+    });
+  `,
+};
+
+describe.skipIf(!findChromium())("a server that is killed in the middle of an answer", () => {
+  it.each([
+    ["a text", words, words],
+    ["a text after a tool", "read it", `read: ${words}`],
+  ])(
+    "is waited for by the page, which shows %s once, without a reload",
+    { timeout: 240_000 },
+    async (_, question, answer) => {
+      const folder = createProject(project);
+      const port = String(await freePort());
+      const start = async () => {
+        const server = agentserve(["start", "--port", port, "--data", "data.db"], { cwd: folder });
+        await server.waitFor(/http:\/\/[\w.]+:\d+/);
+        return server;
+      };
+      const first = await start();
+      const tab = await openConsole(await launchOnce(), `http://127.0.0.1:${port}/console#/agents`);
+      await tab.begin("helper");
+      await tab.page.evaluate(() => void ((window as { mark?: boolean }).mark = true));
+      await tab.say(question);
+      await tab.sees("w5");
+      first.process.kill("SIGKILL");
+      await first.ended;
+      await tab.page.getByText("Lost the connection. The answer continues").waitFor();
+      await tab.sees("w5"); // what was shown stays
+      const second = await start();
+      await tab.isReady();
+      expect(await tab.words()).toEqual([question, answer]);
+      expect(await tab.page.getByText("Lost the connection").count()).toBe(0);
+      expect(await tab.page.evaluate(() => (window as { mark?: boolean }).mark)).toBe(true);
+      await tab.say("and now?");
+      await tab.sees("and now?");
+      second.process.kill("SIGTERM");
+      expect((await second.ended).code).toBe(0);
+    },
+  );
+});
