@@ -81,6 +81,8 @@ describe.skipIf(!findChromium())("a server that is killed in the middle of an an
       const first = await start();
       const tab = await openConsole(await launchOnce(), `http://127.0.0.1:${port}/console#/agents`);
       await tab.begin("helper");
+      await tab.say("hello");
+      await tab.isReady();
       await tab.page.evaluate(() => void ((window as { mark?: boolean }).mark = true));
       await tab.say(question);
       await tab.sees("w5");
@@ -89,10 +91,12 @@ describe.skipIf(!findChromium())("a server that is killed in the middle of an an
       await tab.page.getByText("Lost the connection. The answer continues").waitFor();
       await tab.sees("w5"); // what was shown stays
       const second = await start();
-      await tab.isReady();
-      expect(await tab.words()).toEqual([question, answer]);
+      await until(async () => (await tab.page.getByRole("button", { name: "Regenerate" }).count()) === 2, "the answer");
+      expect(await tab.words()).toEqual(["hello", "hello", question, answer]);
       expect(await tab.page.getByText("Lost the connection").count()).toBe(0);
       expect(await tab.page.evaluate(() => (window as { mark?: boolean }).mark)).toBe(true);
+      await tab.answers.first().getByText("Model calls").click();
+      await tab.answers.first().getByText("They are no longer kept").waitFor();
       await tab.say("and now?");
       await tab.sees("and now?");
       second.process.kill("SIGTERM");

@@ -88,4 +88,26 @@ describeAgents("tools in the chat of the console", (world) => {
     await tab.sees("refund: o2 gets 3");
     expectNoProblems(tab);
   });
+
+  it("shows the model calls of an answer, with prompt, parts, tokens and time", async () => {
+    const tab = await world.begin();
+    await tab.say("weather in Berlin");
+    await tab.isReady();
+    await tab.answers.last().getByText("Model calls").click();
+    const calls = tab.answers.last().getByRole("listitem");
+    await calls.first().waitFor();
+    expect(await calls.count()).toBe(2);
+    await calls
+      .first()
+      .getByText(/ms · \d+ input \+ \d+ output tokens · tool-calls/)
+      .click();
+    await calls.first().getByText("Be brief.").waitFor();
+    await calls.first().locator("pre").getByText("weather in Berlin").waitFor();
+    await calls.first().getByRole("group", { name: "Part" }).getByText('"weather"').waitFor();
+    await calls
+      .last()
+      .getByText(/· stop/)
+      .waitFor();
+    expectNoProblems(tab);
+  });
 });

@@ -106,8 +106,8 @@ function Answer(props: MessageProps) {
           )}
         </footer>
       )}
-      {!isMade && phase !== "opening" && (
-        <ModelCalls agentId={agentId} conversationId={conversationId} messageId={message.id} />
+      {phase !== "opening" && (
+        <ModelCalls agentId={agentId} conversationId={conversationId} messageId={message.id} isMade={isMade} />
       )}
     </article>
   );

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
-import { ask, path } from "../../api.ts";
+import { ask, path, toQuery } from "../../api.ts";
 import { useLoaded } from "../../load.ts";
+import { Copy } from "../../parts/copy.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Show } from "../../parts/states.tsx";
 import { Text } from "../../parts/text.tsx";
@@ -8,23 +9,36 @@ import { toDuration } from "../../parts/time.tsx";
 import { toVisible } from "../../parts/visible-text.ts";
 import { toApiError } from "../../session.ts";
 
+interface ModelMessage {
+  readonly role: string;
+  readonly content: unknown;
+}
 interface ModelCall {
   readonly index: number;
   readonly startAt: string;
-  readonly ms: number;
+  /** Null while it runs, as are `finishReason` and `usage`. */
+  readonly ms: number | null;
   readonly model: { readonly provider: string; readonly modelId: string };
-  readonly prompt?: readonly unknown[];
+  readonly prompt?: readonly ModelMessage[];
+  /** The number of the oldest messages of a long prompt, which are not kept. */
+  readonly omittedMessages?: number;
   readonly instructions?: unknown;
   readonly tools?: readonly string[];
   readonly parts: readonly unknown[];
-  readonly finishReason: string;
-  readonly usage?: { readonly inputTokens?: number | null; readonly outputTokens?: number | null };
+  readonly finishReason: string | null;
+  readonly usage: { readonly inputTokens?: number | null; readonly outputTokens?: number | null } | null;
   readonly error?: string;
 }
 export interface ModelCallsProps {
   readonly agentId: string;
   readonly conversationId: string;
   readonly messageId: string;
+  /** True while the answer is being made: the calls are read again at its end. */
+  readonly isMade: boolean;
+}
+interface Page {
+  readonly items: readonly ModelCall[];
+  readonly nextCursor: string | null;
 }
 
 /** The calls of models that have made an answer. They are read when they are opened. */
@@ -38,32 +52,42 @@ export function ModelCalls(props: ModelCallsProps) {
   );
 }
 
-function Calls({ agentId, conversationId, messageId }: ModelCallsProps) {
+function Calls({ agentId, conversationId, messageId, isMade }: ModelCallsProps) {
+  const [cursors, setCursors] = useState<readonly string[]>([]);
   const calls = useLoaded(
     async (signal) => {
       const url = path`/agents/${agentId}/conversations/${conversationId}/turns/${messageId}/steps`;
       try {
-        return (await ask<{ items: ModelCall[] }>(url, { signal })).items;
+        const read = (cursor?: string): Promise<Page> => ask<Page>(url + toQuery({ cursor }), { signal });
+        const pages = await Promise.all([read(), ...cursors.map(read)]);
+        return { items: pages.flatMap(({ items }) => items), nextCursor: pages.at(-1)!.nextCursor };
       } catch (error) {
         if (toApiError(error).status === 404) return null;
         throw error;
       }
     },
-    [messageId],
+    [messageId, isMade, cursors],
   );
   return (
     <Show of={calls}>
-      {(items) =>
-        items === null || items.length === 0 ? (
+      {(found) =>
+        found === null ? (
           <p class="hint">They are no longer kept: the server holds those of the last turns in memory only.</p>
         ) : (
-          <ol>
-            {items.map((call) => (
-              <li key={call.index}>
-                <Call call={call} />
-              </li>
-            ))}
-          </ol>
+          <>
+            <ol>
+              {found.items.map((call) => (
+                <li key={call.index}>
+                  <Call call={call} />
+                </li>
+              ))}
+            </ol>
+            {found.nextCursor !== null && (
+              <button type="button" class="small" onClick={() => setCursors([...cursors, found.nextCursor!])}>
+                More
+              </button>
+            )}
+          </>
         )
       }
     </Show>
@@ -71,7 +95,7 @@ function Calls({ agentId, conversationId, messageId }: ModelCallsProps) {
 }
 
 function Call({ call }: { call: ModelCall }) {
-  const { model, ms, usage, finishReason, error, instructions, prompt, tools, parts } = call;
+  const { model, ms, usage, finishReason, error, instructions, prompt, omittedMessages, tools, parts } = call;
   return (
     <details class="panel">
       <summary>
@@ -79,8 +103,8 @@ function Call({ call }: { call: ModelCall }) {
           <Text value={`${model.provider}/${model.modelId}`} />
         </code>{" "}
         <small>
-          {toDuration(ms)} · {usage?.inputTokens ?? "?"} input + {usage?.outputTokens ?? "?"} output tokens ·{" "}
-          <Text value={finishReason} />
+          {ms === null ? "runs" : toDuration(ms)} · {usage?.inputTokens ?? "?"} input + {usage?.outputTokens ?? "?"}{" "}
+          output tokens{finishReason !== null && <> · {<Text value={finishReason} />}</>}
         </small>
       </summary>
       {error !== undefined && <pre class="problem">{toVisible(error)}</pre>}
@@ -97,7 +121,11 @@ function Call({ call }: { call: ModelCall }) {
       {prompt ? (
         <>
           <h3>Prompt</h3>
-          <Json label="Prompt" value={prompt} depth={3} />
+          {omittedMessages !== undefined && <p class="hint">The {omittedMessages} oldest messages are left out.</p>}
+          <Copy text={() => JSON.stringify(prompt, null, 2)} label="Copy as JSON" />
+          {prompt.map((message, index) => (
+            <PromptMessage key={index} message={message} isOpen={index === prompt.length - 1} />
+          ))}
         </>
       ) : (
         <p class="hint">You may not see the prompt.</p>
@@ -108,9 +136,38 @@ function Call({ call }: { call: ModelCall }) {
         </p>
       )}
       <h3>Parts of the answer</h3>
-      <Json label="Parts of the answer" value={parts} depth={3} />
+      {parts.map((part, index) => (
+        <Content key={index} part={part} />
+      ))}
       <h3>Tokens</h3>
-      <Json label="Tokens" value={usage ?? null} />
+      <Json label="Tokens" value={usage} />
     </details>
   );
+}
+
+/** A message of a prompt. The last one is open. */
+function PromptMessage({ message: { role, content }, isOpen }: { message: ModelMessage; isOpen: boolean }) {
+  const parts: readonly unknown[] = Array.isArray(content) ? content : [{ type: "text", text: content }];
+  return (
+    <details open={isOpen}>
+      <summary>
+        <Text value={role} /> <small>{toVisible(toText(parts[0])?.slice(0, 80) ?? "")}</small>
+      </summary>
+      {parts.map((part, index) => (
+        <Content key={index} part={part} />
+      ))}
+    </details>
+  );
+}
+
+/** A part of a prompt or of an answer: a text as it is, anything else as JSON. */
+function Content({ part }: { part: unknown }) {
+  const text = toText(part);
+  return text === undefined ? <Json label="Part" value={part} depth={3} /> : <pre>{toVisible(text)}</pre>;
+}
+
+/** Returns the text of a part that has nothing else to show. */
+function toText(part: unknown): string | undefined {
+  const { type, text } = (part ?? {}) as { type?: unknown; text?: unknown };
+  return type === "text" && typeof text === "string" ? text : undefined;
 }
