@@ -2,13 +2,14 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { toIso } from "../core/iso-time.ts";
 import { fromJsonText, type JsonText } from "../core/json.ts";
 import type { Engine } from "../engine/backend.ts";
-import type { Execution, StepPlace } from "../engine/execution.ts";
+import type { Execution, ExecutionState, StepPlace } from "../engine/execution.ts";
 import { maxListedBytes, maxPageBytes, toTruncated } from "../engine/listed-value.ts";
 import type { ParkedStep } from "../engine/steps/parked-step.ts";
 import { readSteps } from "../engine/steps/read-steps.ts";
 import type { HistoryOptions, StepRecord } from "../engine/steps/step-history.ts";
 import type { IterationCount, StepStatus } from "../engine/steps/step-record.ts";
 import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../engine/walk/value.ts";
+import { mostKeptSteps, type EndedSteps } from "./ended-steps.ts";
 import { toError, type ShowErrors } from "./results.ts";
 
 /** A step of an execution that has begun, or an iteration of a loop. */
@@ -67,6 +68,8 @@ export interface StepPage {
 }
 interface StepViewOptions {
   readonly engine: Pick<Engine, "history" | "rowText">;
+  /** Keeps the steps of executions that have ended, for the next pages. @default each page reads the journal */
+  readonly ended?: EndedSteps | undefined;
   readonly showErrors: ShowErrors;
   /** Whether the caller may see values. */
   readonly showValues: boolean;
@@ -83,14 +86,12 @@ interface StepViewOptions {
  * names them by `under` or `path`, or asks for a status.
  */
 export async function listSteps(
-  execution: Execution,
+  state: ExecutionState,
   { status, path, under, after = 0, limit }: StepFilter,
   options: StepViewOptions,
 ): Promise<StepPage> {
-  const marked = addMarks(execution, options.steps);
-  const { delayOf } = options;
-  const asked = { status, path, under, after, limit, isFolded: true, delayOf };
-  const records = await readSteps(options.engine, marked, asked);
+  const marked = addMarks(state.execution, options.steps);
+  const records = await readRecords(state, marked, { status, path, under, after, limit }, options);
   const items: StepView[] = [];
   const values = new Values(marked, options, path === undefined ? maxListedBytes : Infinity);
   for (const record of records) {
@@ -99,6 +100,35 @@ export async function listSteps(
     if (items.length % turnItems === 0) await nextTurn();
   }
   return { items };
+}
+
+/** Returns the records of a page, and at least one more if there are more. */
+async function readRecords(
+  state: ExecutionState,
+  marked: Execution,
+  filter: StepFilter & { readonly after: number },
+  { engine, ended, steps, delayOf }: StepViewOptions,
+): Promise<readonly StepRecord[]> {
+  const { status, path, under, after, limit } = filter;
+  const key = ended?.toKey(state, [status, path, under]);
+  const known = key === undefined ? undefined : ended?.find(key, steps);
+  if (known) return takeAfter(known, after, limit);
+  const isKept = key !== undefined && after === 0; // a client that begins to read the pages
+  const asked = { ...filter, limit: isKept ? mostKeptSteps : limit, isFolded: true, delayOf };
+  const records = await readSteps(engine, marked, asked);
+  if (isKept && records.length <= mostKeptSteps) ended?.add(key, { records, steps });
+  return records;
+}
+
+/** Returns the records that began after this one, as many as a page needs. They are in the order of begin. */
+function takeAfter(records: readonly StepRecord[], after: number, limit: number): readonly StepRecord[] {
+  let from = 0;
+  for (let to = records.length; from < to;) {
+    const middle = (from + to) >> 1;
+    if (records[middle]!.order <= after) from = middle + 1;
+    else to = middle;
+  }
+  return records.slice(from, from + limit + 1);
 }
 
 /** The items of a page that are made in one turn of the event loop. */

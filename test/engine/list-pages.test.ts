@@ -21,8 +21,21 @@ const transitions: (Transition | undefined)[] = [
   { at: 1, to: "suspended", reason: "x", pending: [{ stepId: "s", stepIndex: 0, reason: "x" }] },
   { at: 1, to: "suspended", reason: "x", pending: [] },
   { at: 1, to: "suspended", kind: "system", reason: "x", pending: [] },
+  {
+    at: 1,
+    to: "suspended",
+    reason: "x",
+    pending: [{ stepId: "s", stepIndex: 0, reason: "x", kind: "timer", data: '{"kind":"system","pending":[]}' }],
+    kinds: ["timer"],
+  },
+  {
+    at: 1,
+    to: "suspended",
+    reason: '"event" "timer"',
+    pending: [{ stepId: "s", stepIndex: 0, reason: "x", data: '"cancellation":' }],
+  },
 ];
-const kinds = [undefined, undefined, undefined, undefined, undefined, "person", "request", "system"] as const;
+const kinds = [...Array.from({ length: 5 }, () => undefined), "person", "request", "system", "timer", "person"];
 /** A number below `most` that is the same in every run, and depends on nothing else. */
 let seed = 1;
 const random = (most: number): number => (seed = (seed * 48_271) % 2_147_483_647) % most;
@@ -49,7 +62,7 @@ const filters = fewOf<Omit<ListFilter, "limit" | "before">>({
   workflowId: fc.constantFrom("usual", "rare-1", "nope"),
   userId: fc.constantFrom("u1", "u2", "nobody"),
   status: some(["running", "suspended", "completed", "error"] as const),
-  kind: some(["person", "request", "system"] as const),
+  kind: some(["person", "request", "system", "timer", "event"] as const),
   idPrefix: fc.constantFrom("a", "b1", "c97", "none"),
   isCancelled: fc.boolean(),
   since: fc.integer({ min: 0, max: times }),

@@ -31,7 +31,7 @@ export function openFileRuns(file: string): FileRuns {
       if (!state) return items;
       for (let after: number | undefined = 0; after !== undefined;) {
         const filter = { after, limit: Infinity };
-        const page = await listSteps(state.execution, filter, { engine, showErrors: true, showValues: true });
+        const page = await listSteps(state, filter, { engine, showErrors: true, showValues: true });
         items.push(...page.items);
         after = page.last;
       }

@@ -38,6 +38,8 @@ export class StepTree {
   readonly top: readonly StepNode[];
   readonly #nodes: ReadonlyMap<string, StepNode>;
   readonly #hasLoops: boolean;
+  /** The last paths that were read: those of one row are read several times. */
+  readonly #parsed = new Map<string, StepPath | undefined>();
 
   constructor(steps: readonly StepPlace[]) {
     this.#nodes = toNodes(steps);
@@ -54,6 +56,15 @@ export class StepTree {
   /** Reads a path: the number that follows the id of a loop is not part of the definition. */
   parse(path: string): StepPath | undefined {
     if (!this.#hasLoops) return toStepPath(this.#nodes.get(path));
+    const known = this.#parsed.get(path);
+    if (known) return known;
+    const parsed = this.#parse(path);
+    if (this.#parsed.size >= mostParsed) this.#parsed.clear();
+    this.#parsed.set(path, parsed);
+    return parsed;
+  }
+
+  #parse(path: string): StepPath | undefined {
     const parts = path.split("/");
     let codePath = "";
     let loop: string | undefined;
@@ -69,6 +80,9 @@ export class StepTree {
     }
   }
 }
+
+/** The most paths that are remembered. */
+const mostParsed = 256;
 
 const toStepPath = (node: StepNode | undefined, loop?: string): StepPath | undefined => node && { node, loop };
 

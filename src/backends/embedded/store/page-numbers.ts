@@ -1,7 +1,23 @@
-import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import type { ListFilter } from "../../../engine/backend.ts";
 import { isNoTurn, isTurn } from "../../../engine/turn-execution.ts";
-import { executionStatuses, type ExecutionStatus } from "../../../engine/execution.ts";
+import { PageById } from "./page-by-id.ts";
+import {
+  isBefore,
+  isMatch,
+  ListStatements,
+  mostRows,
+  toColumns,
+  toFirst,
+  toStatuses,
+  toTextCondition,
+  type Named,
+  type PageRow,
+  type Place,
+} from "./page-rows.ts";
+
+/** The most rows that are looked at for the beginning of an id, newest first, before all ids with that beginning are. */
+const mostScanned = 2_000;
 
 /**
  * Finds the executions of a page, newest first.
@@ -11,61 +27,66 @@ import { executionStatuses, type ExecutionStatus } from "../../../engine/executi
  * other work of the process runs between them.
  */
 export class PageNumbers {
-  readonly #db: DatabaseSync;
-  readonly #statements = new Map<string, StatementSync>();
+  readonly #statements: ListStatements;
+  readonly #byId: PageById;
 
   constructor(db: DatabaseSync) {
-    this.#db = db;
+    this.#statements = new ListStatements(db);
+    this.#byId = new PageById(this.#statements);
   }
 
   /** Returns the executions of the page and the first of the next one. `pause` waits if this turn has lasted long enough. */
   async find(filter: ListFilter, pause: () => Promise<void>): Promise<number[]> {
+    const { idPrefix = "" } = filter;
+    if (idPrefix === "") return [...(await this.#findByTime(filter, pause, Infinity))!]; // it looks at all of them
+    const byId = { ...filter, idPrefix };
+    if (this.#byId.hasFew(idPrefix)) return this.#byId.find(byId, pause);
+    return [...((await this.#findByTime(filter, pause, mostScanned)) ?? (await this.#byId.find(byId, pause)))];
+  }
+
+  /** Returns undefined if the page is not whole after this number of rows. */
+  async #findByTime(
+    filter: ListFilter,
+    pause: () => Promise<void>,
+    most: number,
+  ): Promise<ReadonlySet<number> | undefined> {
     const sources = this.#toSources(filter);
     const first = Math.ceil((filter.limit + 1) / Math.max(1, sources.length)) + 8;
-    const lists = sources.map((source) => ({ source, rows: [] as Row[], isLast: false, chunk: first }));
+    const lists = sources.map((source) => ({ source, rows: [] as PageRow[], isLast: false, chunk: first }));
     const found = new Set<number>(); // a status may change between two chunks
+    let scanned = 0;
     while (found.size <= filter.limit) {
       for (const list of lists) {
         while (list.rows.length === 0 && !list.isLast) {
           await pause();
-          const rows = this.#read(list.source, list.chunk);
-          list.isLast = rows.length < list.chunk;
+          if (scanned > most) return undefined;
+          scanned += list.chunk;
+          const { rows, next } = this.#read(list.source, list.chunk);
+          list.isLast = next === undefined;
           list.chunk = Math.min(mostRows, list.chunk * 4);
-          list.source = { ...list.source, before: rows.at(-1) ?? list.source.before };
+          list.source = { ...list.source, before: next ?? list.source.before };
           list.rows = rows.filter((row) => isMatch(row, filter)).toReversed();
         }
       }
       const newest = lists.reduce((best, list) => (isBefore(best.rows.at(-1), list.rows.at(-1)) ? list : best), {
-        rows: [] as Row[],
+        rows: [] as PageRow[],
       });
       const row = newest.rows.pop();
       if (!row) break;
       found.add(row.number);
     }
-    return [...found];
+    return found;
   }
 
   #toSources(filter: ListFilter): Source[] {
-    const { workflowId, userId, idPrefix = "", since = 0, until = Number.MAX_SAFE_INTEGER - 1, before } = filter;
-    const place = !before || before.startAt > until ? { started: until + 1, id: "" } : toPlace(before);
+    const { workflowId, userId, since = 0 } = filter;
+    const place = toFirst(filter);
     const statuses = toStatuses(filter);
     const columns = toColumns(filter);
     const values = { since, ...(userId !== undefined && { user: userId }) };
     const user = userId === undefined ? "" : "and user = :user";
-    if (idPrefix !== "" && this.#hasFew(idPrefix)) {
-      // Without an index for the other columns, the one of the ids is left.
-      const where = [
-        "id >= :prefix and id < :end",
-        isNoTurn,
-        ...(workflowId === undefined ? [] : ["+workflow = :workflow"]),
-        ...(userId === undefined ? [] : ["+user = :user"]),
-        ...(statuses ? [`+status in (${statuses.map((status) => `'${status}'`).join(", ")})`] : []),
-      ].join(" and ");
-      const named = { ...values, ...toRange(idPrefix), ...(workflowId !== undefined && { workflow: workflowId }) };
-      return [{ sql: page(columns, "", where, "+started"), values: named, before: place }];
-    }
     const workflows = workflowId === undefined ? undefined : [workflowId].filter((id) => !isTurn({ workflowId: id }));
-    return (statuses ?? [undefined]).flatMap((status) => {
+    return (statuses ?? [undefined]).flatMap((status): Source[] => {
       if (status === "running") {
         const [workflow] = workflows ?? [];
         const ofWorkflow = workflow === undefined ? "" : "and workflow = :workflow";
@@ -78,9 +99,13 @@ export class PageNumbers {
       }
       // The status is a part of the text: SQLite uses a partial index only if the text of the query implies its condition.
       const ofStatus = status === undefined ? "" : `and status = '${status}'`;
-      const sql = page(columns, "", `workflow = :workflow ${user} ${ofStatus}`);
+      const where = `workflow = :workflow ${user} ${ofStatus}`;
+      const condition = toTextCondition(filter);
+      const sql = condition === undefined ? page(columns, "", where) : part(columns, where, condition);
+      const end = condition === undefined ? undefined : toEnd(where);
       return (workflows ?? this.#workflows()).map((workflow) => ({
         sql,
+        end,
         values: { ...values, workflow },
         before: place,
       }));
@@ -89,93 +114,46 @@ export class PageNumbers {
 
   /** The workflows that have executions. One look into the index for each. */
   #workflows(): string[] {
-    return (this.#prepare(allWorkflows).all() as { workflow: string }[])
+    return (this.#statements.prepare(allWorkflows).all() as { workflow: string }[])
       .map(({ workflow }) => workflow)
       .filter((workflow) => !isTurn({ workflowId: workflow }));
   }
 
-  /** Whether so few ids begin with this text that all of them can be read at once. */
-  #hasFew(prefix: string): boolean {
-    const sql = `select count(*) as count from (select 1 from executions where id >= :prefix and id < :end limit ${mostRows})`;
-    return (this.#prepare(sql).get(toRange(prefix)) as { count: number }).count < mostRows;
-  }
-
-  #read({ sql, values, before: { started, id } }: Source, limit: number): Row[] {
-    return this.#prepare(sql).all({ ...values, started, id, limit }) as unknown as Row[]; // the columns of `page`
-  }
-
-  #prepare(sql: string): StatementSync {
-    const known = this.#statements.get(sql) ?? this.#db.prepare(sql);
-    this.#statements.set(sql, known);
-    return known;
+  /** Reads the rows of a chunk, and the place at which it ends. That is undefined for the last one. */
+  #read({ sql, end: endSql, values, before }: Source, limit: number): { rows: PageRow[]; next: Place | undefined } {
+    const { started, id } = before;
+    const named = { ...values, started, id };
+    if (endSql === undefined) {
+      const rows = this.#statements.prepare(sql).all({ ...named, limit }) as unknown as PageRow[]; // the columns of `page`
+      return { rows, next: rows.length < limit ? undefined : rows.at(-1) };
+    }
+    const end = this.#statements.prepare(endSql).get({ ...named, offset: limit - 1 }) as Place | undefined;
+    const to = { endStarted: end?.started ?? 0, endId: end?.id ?? "" };
+    const rows = this.#statements.prepare(sql).all({ ...named, ...to }) as unknown as PageRow[]; // the columns of `part`
+    return { rows, next: end };
   }
 }
-
-/** The most rows that are read at once. */
-const mostRows = 1_000;
 
 /** A list that has an index, from a place on. */
 interface Source {
   readonly sql: string;
-  readonly values: Record<string, SQLInputValue>;
+  /** Finds the end of a chunk in the index alone. Rows that the condition of `sql` refuses are not read. */
+  readonly end?: string | undefined;
+  readonly values: Named;
   readonly before: Place;
 }
-interface Place {
-  readonly started: number;
-  readonly id: string;
-}
-interface Row extends Place {
-  readonly number: number;
-  /** 1 if the execution was cancelled. */
-  readonly cancelled?: number;
-  readonly kind?: "system" | null;
-  readonly kinds?: string | null;
-  readonly branches?: number | null;
-}
 
-const toPlace = ({ startAt, id }: { startAt: number; id: string }): Place => ({ started: startAt, id });
-const toRange = (prefix: string): { prefix: string; end: string } => ({ prefix, end: `${prefix}\u{10FFFF}` });
-
-/** Whether a row comes behind another one, newest first. */
-function isBefore(row: Place | undefined, other: Place | undefined): boolean {
-  if (!row || !other) return other !== undefined;
-  return row.started < other.started || (row.started === other.started && row.id < other.id);
-}
-
-/** The statuses that can fit; undefined for any. */
-function toStatuses({ status, kind, isCancelled }: ListFilter): ExecutionStatus[] | undefined {
-  if (!status && !kind && !isCancelled) return undefined;
-  return [...new Set(status ?? executionStatuses)].filter(
-    (one) => (!kind || one === "suspended") && (!isCancelled || one === "error"),
-  );
-}
-
-function toColumns({ kind, isCancelled }: ListFilter): string {
-  const columns = ["number", "started", "id"];
-  if (isCancelled !== undefined)
-    columns.push("status = 'error' and json_type(last, '$.cancellation') is not null as cancelled");
-  if (kind)
-    columns.push(
-      "json_extract(last, '$.kind') as kind",
-      "json_extract(last, '$.kinds') as kinds",
-      "json_array_length(last, '$.pending') as branches",
-    );
-  return columns.join(", ");
-}
-
-/** Checks the parts of a filter that have no index. */
-function isMatch(row: Row, { idPrefix = "", isCancelled, kind }: ListFilter): boolean {
-  if (!row.id.startsWith(idPrefix)) return false;
-  if (isCancelled !== undefined && (row.cancelled === 1) !== isCancelled) return false;
-  if (!kind) return true;
-  const { kind: own, kinds, branches } = row;
-  const found = own ? [own] : branches === 0 ? ["request"] : kinds ? JSON.parse(kinds) : ["person"];
-  return kind.some((one) => found.includes(one));
-}
-
-const page = (columns: string, index: string, where: string, started = "started"): string =>
-  `select ${columns} from executions ${index} where ${where} and (${started}, id) < (:started, :id) and ${started} >= :since
-    order by started desc, id desc limit :limit`;
+const order = "order by started desc, id desc";
+const page = (columns: string, index: string, where: string): string =>
+  `select ${columns} from executions ${index} where ${where} and (started, id) < (:started, :id) and started >= :since
+    ${order} limit :limit`;
+const toEnd = (where: string): string =>
+  `select started, id from executions where ${where} and (started, id) < (:started, :id) and started >= :since
+    ${order} limit 1 offset :offset`;
+/** The rows up to the end of a chunk that meet a condition. */
+const part = (columns: string, where: string, condition: string): string =>
+  `select ${columns} from executions where ${where} and (started, id) < (:started, :id)
+    and started >= max(:since, :endStarted) and (+started, id) >= (:endStarted, :endId) and ${condition} ${order}`;
 
 const allWorkflows = `with recursive found(workflow) as (
     select min(workflow) from executions

@@ -337,11 +337,8 @@ export class Store {
     if (!start) return;
     yield [{ row: undefined, at: start.at, events: fromEventText(start.events) }];
     for await (const page of this.#pages<StoredHistoryRow>(this.#statements.history, start.number))
-      yield page.map(({ events, ...row }) => ({
-        row,
-        at: row.at,
-        events: events === null ? [] : fromEventText(events),
-      }));
+      // A copy of each row without its events would take a tenth of the time of a request for steps.
+      yield page.map((row) => ({ row, at: row.at, events: row.events === null ? [] : fromEventText(row.events) }));
   }
 
   async *#pages<Row extends JournalRow>(statement: StatementSync, number: number): AsyncGenerator<Row[]> {
