@@ -55,6 +55,12 @@ export async function mayInspect(request: AccessRequest, state: ExecutionState, 
   return allowed ?? (isDev && !ownership && (!checked || caller !== undefined));
 }
 
+/** Decides whether the caller may resume a suspended execution that it may read: any of the steps that wait. */
+export async function mayResume(request: AccessRequest, state: ExecutionState): Promise<boolean> {
+  const allowed = request.snapshot.authorizer && toQuestion(request, state).askSteps("execution.resume");
+  return allowed ?? isVisible(state, request.identity);
+}
+
 async function decide(
   { action, identity }: ActionRequest,
   state: ExecutionState,

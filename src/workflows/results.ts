@@ -75,7 +75,11 @@ export function toStateView(state: ExecutionState, showErrors: ShowErrors, isIns
 }
 
 /** An execution in the list of all workflows: its values are shown on request only. */
-export type ItemView = Omit<ExecutionView, "input" | "context"> & Partial<Pick<ExecutionView, "input" | "context">>;
+export type ItemView = Omit<ExecutionView, "input" | "context"> &
+  Partial<Pick<ExecutionView, "input" | "context">> & {
+    /** Whether the caller may resume it. Present on request, while it is suspended. */
+    mayResume?: boolean;
+  };
 
 export function toItemView(state: ExecutionState, showErrors: ShowErrors, hasValues: boolean): ItemView {
   const view = toStateView(state, showErrors);

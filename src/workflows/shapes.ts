@@ -127,7 +127,12 @@ export const StateShape: v.GenericSchema<ExecutionView> = v.pipe(
   v.title("ExecutionState"),
 );
 export const ItemShape: v.GenericSchema<ItemView> = v.pipe(
-  v.object({ ...item, input: v.optional(v.unknown()), context: v.optional(AnyObject) }),
+  v.object({
+    ...item,
+    input: v.optional(v.unknown()),
+    context: v.optional(AnyObject),
+    mayResume: v.optional(v.boolean()),
+  }),
   v.title("ListedExecution"),
 );
 /** An event of `GET /executions/stream`. */

@@ -6,9 +6,12 @@ import { defineRoute, events, type Route } from "../../http/route.ts";
 import { comment, EventStream } from "../../http/sse.ts";
 import { Time } from "../../http/time.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
+import type { ActionRequest } from "../../core/authorizer.ts";
+import type { ExecutionState } from "../../engine/execution.ts";
+import { mayResume } from "../access.ts";
 import { followExecutions, listAllExecutions } from "../all-executions.ts";
 import type { Workflows } from "../find.ts";
-import { toItemView } from "../results.ts";
+import { toItemView, type ItemView } from "../results.ts";
 import { ChangeShape, ItemShape } from "../shapes.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
 import { cannotRead } from "./errors.ts";
@@ -23,7 +26,7 @@ const ListQuery = v.object({
   cancelled: v.optional(v.picklist(["true", "false"], "expected true or false")),
   since: v.optional(Time),
   until: v.optional(Time),
-  include: v.optional(v.picklist(["values"], "expected values")),
+  include: v.optional(commaList(["values", "access"])),
   limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
   cursor: v.optional(v.string()),
 });
@@ -37,7 +40,7 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       path: "/executions",
       summary: "List the executions of all workflows, newest first",
       description:
-        "Callers with a token see their own executions. `status` and `kind` take several values with commas between them, `id` is the beginning of an id, and `since` and `until` are about `startAt`. `input`, `context` and `result` are left out without `include=values`. `cursor` is the `nextCursor` of the page before, with the same filters.",
+        "Callers with a token see their own executions. `status` and `kind` take several values with commas between them, `id` is the beginning of an id, and `since` and `until` are about `startAt`. `input`, `context` and `result` are left out without `include=values`. With `include=access`, a suspended execution has `mayResume`: whether the caller may resume it. `cursor` is the `nextCursor` of the page before, with the same filters.",
       access: "protected",
       action: "execution.read",
       yields: true,
@@ -53,8 +56,10 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
           limit,
           before: cursor === undefined ? undefined : fromCursor(cursor),
         });
-        const nextCursor = page.next ? toCursor(page.next) : null;
-        return { items: page.states.map((state) => toItemView(state, showErrors, include === "values")), nextCursor };
+        const hasValues = include?.includes("values") ?? false;
+        const items = page.states.map((state) => toItemView(state, showErrors, hasValues));
+        if (include?.includes("access")) await addAccess(request, page.states, items);
+        return { items, nextCursor: page.next ? toCursor(page.next) : null };
       },
     }),
     defineRoute({
@@ -81,4 +86,15 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       },
     }),
   ];
+}
+
+/** Adds to each suspended execution whether the caller may resume it. */
+async function addAccess(
+  request: Omit<ActionRequest, "action">,
+  states: readonly ExecutionState[],
+  items: readonly ItemView[],
+): Promise<void> {
+  const asked = states.map((state) => (state.status === "suspended" ? mayResume(request, state) : undefined));
+  for (const [index, allowed] of (await Promise.all(asked)).entries())
+    if (allowed !== undefined) items[index]!.mayResume = allowed;
 }
