@@ -148,7 +148,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     createRuntime: (call, signal, within) =>
       createRuntime(runtimeParts, { actor: actingFor(call), snapshot: current, signal, within }),
     targets: createToolTargets({ engine, snapshot: current, showErrors: mode === "dev" }),
-    keepModelCalls: mode === "dev",
+    keepModelCalls: isConsoleOn(config.console, mode),
     showDetail: mode === "dev",
   });
   const ready = serving ? () => serving.open() : () => Promise.reject(new ServeError(503, "The server is not started"));
