@@ -154,29 +154,44 @@ function LoopFilter({ step: { path, count }, store }: { step: StepView; store: S
   );
 }
 
+/** The attempts that have failed: the last one, and the earlier ones on request. */
 function Attempts({ attempts }: { attempts: readonly StepAttempt[] }) {
-  const shown = attempts.filter(({ error }) => error !== undefined);
+  const [last, ...earlier] = attempts.filter(({ error }) => error !== undefined).toReversed();
+  if (!last) return null;
   return (
     <>
-      {shown.map(({ attempt, startAt, endAt, error = "", frame }) => (
-        <div key={startAt + attempt} class="attempt">
-          <h3>
-            Attempt {attempt} failed <Time at={endAt ?? startAt} />
-            {endAt !== null && (
-              <small>
-                {" "}
-                after <Duration from={startAt} to={endAt} />
-              </small>
-            )}
-          </h3>
-          <pre class="problem">{toVisible(error)}</pre>
-          {frame !== undefined && <pre class="frame">{toVisible(frame)}</pre>}
-        </div>
-      ))}
-      {attempts.length > 1 && (
-        <p class="hint">
-          {attempts.length} attempts, {shown.length} failed.
-        </p>
+      <Failure attempt={last} />
+      {earlier.length > 0 && (
+        <details>
+          <summary>
+            {earlier.length} earlier {earlier.length === 1 ? "attempt" : "attempts"} failed
+          </summary>
+          {earlier.map((attempt) => (
+            <Failure key={attempt.startAt + attempt.attempt} attempt={attempt} />
+          ))}
+        </details>
+      )}
+    </>
+  );
+}
+
+function Failure({ attempt: { attempt, startAt, endAt, error = "", frame } }: { attempt: StepAttempt }) {
+  return (
+    <>
+      <h3>
+        Attempt {attempt} failed <Time at={endAt ?? startAt} />
+        {endAt !== null && (
+          <small>
+            {" "}
+            after <Duration from={startAt} to={endAt} />
+          </small>
+        )}
+      </h3>
+      <pre class="problem">{toVisible(error)}</pre>
+      {frame !== undefined && (
+        <pre class="frame" tabIndex={0} aria-label="Code">
+          {toVisible(frame)}
+        </pre>
       )}
     </>
   );

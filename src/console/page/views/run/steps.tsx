@@ -1,3 +1,4 @@
+import { useRef } from "preact/hooks";
 import { isFailed, type ExecutionState } from "../../executions.ts";
 import { useLoaded } from "../../load.ts";
 import { Empty } from "../../parts/states.tsx";
@@ -52,7 +53,10 @@ export function Steps({ state, store, onChanged }: StepsProps) {
 
 const selectStep = (step: string): void => setQuery({ step });
 
-/** Returns the step that has failed, the innermost one: it may be in a loop whose items are not read. */
+/**
+ * Returns the step that has failed, the innermost one: it may be in a loop whose items are not read. It stays the one that is
+ * shown when a retry has continued the run.
+ */
 function useFailingStep(state: ExecutionState): string | undefined {
   const hasFailed = isFailed(state);
   const read = useLoaded(
@@ -61,6 +65,8 @@ function useFailingStep(state: ExecutionState): string | undefined {
   );
   const failed = read.value?.filter(({ attempts }) => attempts.at(-1)?.error !== undefined) ?? [];
   const byDepth = failed.toSorted((a, b) => toDepth(b) - toDepth(a));
-  return (byDepth[0] ?? read.value?.at(-1))?.path;
+  const last = useRef<string | undefined>(undefined);
+  last.current = (byDepth[0] ?? read.value?.at(-1))?.path ?? last.current;
+  return last.current;
 }
 const toDepth = ({ path }: StepView): number => path.split("/").length;

@@ -1,0 +1,197 @@
+import { defineAgent, defineTool, defineWorkflow, type Config } from "agentserve";
+import { echoModel } from "agentserve/models";
+import type { Page } from "playwright-core";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { openConsole, type ConsoleServer } from "../console/world.ts";
+import { until } from "../harness/waiting.ts";
+import { findChromium } from "./chromium.ts";
+import { expectAccessible, openPage, tabTo } from "./console-page.ts";
+
+const approval = defineWorkflow({
+  id: "approval",
+  input: v.object({ amount: v.number() }),
+  resumeSchema: v.object({
+    approved: v.boolean(),
+    note: v.pipe(v.string(), v.minLength(3, "expected at least 3 characters")),
+  }),
+}).andThen({
+  id: "decide",
+  execute: async ({ data, resumeData, suspend }) =>
+    resumeData ?? suspend(`Approve ${data.amount}?`, { amount: data.amount, by: "Ada" }, { timeout: "2d" }),
+});
+const pay = defineTool({
+  description: "Pays an amount",
+  inputSchema: v.object({ amount: v.number() }),
+  needsApproval: true,
+  execute: ({ amount }) => ({ paid: amount }),
+});
+const payer = defineAgent({ id: "payer", instructions: "", model: echoModel(), tools: { pay } });
+const config: Config = { workflows: [approval], agents: [payer] };
+
+describe.skipIf(!findChromium())("the inbox of the console", () => {
+  it("shows a run that waits, the server's message at a field, and ends the run, by mouse", async () => {
+    const server = await openConsole(config);
+    const { page, faults } = await openPage(`${server.url}/console`);
+    await page.getByText("Nothing waits for a person").waitFor();
+    await start(server, "run-1", 500);
+    const entry = page.getByRole("article", { name: "Approve 500?" });
+    await entry.getByText('"Ada"').waitFor();
+    expect(await entry.getByText(/deadline in (2 days|47 h)/).count()).toBe(1);
+    await entry.getByLabel("approved").click();
+    await entry.getByLabel("note").fill("no");
+    await entry.getByRole("button", { name: "Send answer" }).click();
+    await entry.getByText("expected at least 3 characters").waitFor();
+    expect(await entry.getByLabel("note").getAttribute("aria-invalid")).toBe("true");
+    expect(await statusOf(server, "run-1")).toBe("suspended");
+    await entry.getByLabel("note").fill("fine");
+    await entry.getByRole("button", { name: "Send answer" }).click();
+    await entry.waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "Show the run" }).click();
+    await page.getByText("completed", { exact: true }).waitFor();
+    expect(await resultOf(server, "run-1")).toEqual({ approved: true, note: "fine" });
+    expect(faults).toEqual([]);
+  });
+
+  it("does the same by keyboard alone", async () => {
+    const server = await openConsole(config);
+    const { page, faults } = await openPage(`${server.url}/console`);
+    await page.getByText("Nothing waits for a person").waitFor();
+    await start(server, "run-1", 500);
+    await page.getByRole("article", { name: "Approve 500?" }).getByLabel("approved").waitFor();
+    await tabTo(page, /^approved/);
+    await page.keyboard.press("Space");
+    await tabTo(page, /^note/);
+    await page.keyboard.type("no");
+    await page.keyboard.press("Enter");
+    await page.getByText("expected at least 3 characters").waitFor();
+    await page.keyboard.type("thing");
+    await page.keyboard.press("Enter");
+    await page.getByText("Nothing waits for a person").waitFor();
+    await tabTo(page, /Show the run/);
+    await page.keyboard.press("Enter");
+    await page.getByText("completed", { exact: true }).waitFor();
+    expect(await resultOf(server, "run-1")).toEqual({ approved: true, note: "nothing" });
+    expect(faults).toEqual([]);
+  });
+
+  it("leaves a form alone while it is filled in, and says that it was answered elsewhere", async () => {
+    const server = await openConsole(config);
+    await start(server, "run-1", 1);
+    const { page, faults } = await openPage(`${server.url}/console#/inbox`);
+    const note = page.getByRole("article", { name: "Approve 1?" }).getByLabel("note");
+    await note.pressSequentially("be");
+    const element = await note.elementHandle();
+    for (const n of [2, 3]) await start(server, `run-${n}`, n);
+    await page.getByRole("article", { name: "Approve 3?" }).waitFor();
+    await page.keyboard.type("gun");
+    expect(await page.evaluate((one) => one === document.activeElement, element)).toBe(true);
+    expect(await note.inputValue()).toBe("begun");
+    expect(await headings(page)).toEqual(["Approve 1?", "Approve 2?", "Approve 3?"]);
+    await answer(server, "run-2");
+    await page.getByRole("article", { name: "Approve 2?" }).waitFor({ state: "detached" });
+    await answer(server, "run-1");
+    await page.getByText("answered elsewhere").waitFor();
+    expect(await note.inputValue()).toBe("begun");
+    await page.getByRole("button", { name: "Remove" }).click();
+    expect(await headings(page)).toEqual(["Approve 3?"]);
+    expect(faults).toEqual([]);
+  });
+
+  it("is counted in the navigation of every view", async () => {
+    const server = await openConsole(config);
+    const { page } = await openPage(`${server.url}/console#/runs`);
+    const link = page.getByRole("navigation", { name: "Console" }).getByRole("link", { name: /^Inbox/ });
+    await page.getByText("No runs yet").waitFor();
+    expect(await link.textContent()).toBe("Inbox");
+    await start(server, "run-1", 1);
+    await start(server, "run-2", 2);
+    await page.getByRole("link", { name: "Inbox2" }).waitFor();
+    await answer(server, "run-1");
+    await page.getByRole("link", { name: "Inbox1" }).waitFor();
+  });
+
+  it("approves and denies calls of tools, with a reason", async () => {
+    const server = await openConsole(config);
+    for (const amount of [5, 7]) {
+      const input = `pay ${JSON.stringify({ amount })}`;
+      const options = { conversationId: `talk-${amount}` };
+      await server.ask("/agents/payer/text", { json: { input, options } });
+    }
+    const { page, faults } = await openPage(`${server.url}/console`);
+    const calls = page.getByRole("article", { name: "May payer call pay?" });
+    await calls.nth(1).waitFor();
+    await calls.filter({ hasText: "amount: 5" }).getByRole("button", { name: "Approve" }).click();
+    await page.getByText("The call of pay was approved.").waitFor();
+    await calls.getByLabel("Reason").fill("too much");
+    await calls.getByRole("button", { name: "Deny" }).click();
+    await page.getByText("The call of pay was denied.").waitFor();
+    await page.getByText("Nothing waits for a person").waitFor();
+    const messages = async (id: string): Promise<string> =>
+      (await server.ask(`/agents/payer/conversations/${id}`)).text;
+    await until(async () => (await messages("talk-5")).includes('"paid":5'), "the call that was approved");
+    await until(async () => (await messages("talk-7")).includes("too much"), "the reason of the denial");
+    expect(faults).toEqual([]);
+  });
+
+  it("says that a call was decided elsewhere while its reason is written", async () => {
+    const server = await openConsole(config);
+    const json = { input: 'pay {"amount":5}', options: { conversationId: "talk" } };
+    await server.ask("/agents/payer/text", { json });
+    const { page } = await openPage(`${server.url}/console`);
+    await page.getByLabel("Reason").fill("too much");
+    const [{ approvalId }] = (await server.ask("/approvals")).body.data.items;
+    await server.ask(`/approvals/${approvalId}`, { json: { approved: true } });
+    await page.getByRole("button", { name: "Deny" }).click();
+    await page
+      .getByText(/Already decided|answered elsewhere/)
+      .first()
+      .waitFor();
+  });
+
+  it("only shows, if the console is read-only", async () => {
+    const server = await openConsole({ ...config, console: { readOnly: true } });
+    await start(server, "run-1", 1);
+    const { page } = await openPage(`${server.url}/console`);
+    const button = page.getByRole("button", { name: "Send answer" });
+    expect(await button.isDisabled()).toBe(true);
+    expect(await page.locator('[title="The console is read-only"]').count()).toBe(1);
+  });
+
+  it.each([
+    ["light", 1280],
+    ["dark", 1280],
+    ["light", 360],
+    ["dark", 360],
+  ] as const)("is accessible in a %s scheme, %i pixels wide", async (colorScheme, width) => {
+    const server = await openConsole(config);
+    await start(server, "run-1", 1);
+    await server.ask("/agents/payer/text", { json: { input: 'pay {"amount":5}', options: { conversationId: "t" } } });
+    const { page, faults } = await openPage(`${server.url}/console`, { colorScheme, width });
+    await page.getByRole("button", { name: "Send answer" }).waitFor();
+    await page.getByRole("button", { name: "Send answer" }).click();
+    await page.locator("[aria-invalid=true]").waitFor();
+    await page.getByRole("button", { name: "Approve" }).waitFor();
+    await expectAccessible(page);
+    expect(faults).toEqual([]);
+  });
+});
+
+const headings = (page: Page): Promise<string[]> => page.getByRole("heading", { level: 2 }).allTextContents();
+
+async function start({ ask }: ConsoleServer, executionId: string, amount: number): Promise<void> {
+  const { status, text } = await ask("/workflows/approval/execute", {
+    json: { input: { amount }, options: { executionId } },
+  });
+  expect([status, text]).toEqual([200, expect.stringContaining("suspended")]);
+}
+async function answer({ ask }: ConsoleServer, executionId: string): Promise<void> {
+  const json = { resumeData: { approved: false, note: "elsewhere" } };
+  expect((await ask(`/workflows/approval/executions/${executionId}/resume`, { json })).status).toBe(200);
+}
+const stateOf = async ({ ask }: ConsoleServer, executionId: string): Promise<{ status: string; result: unknown }> =>
+  (await ask(`/workflows/approval/executions/${executionId}/state`)).body.data;
+const statusOf = async (server: ConsoleServer, executionId: string): Promise<string> =>
+  (await stateOf(server, executionId)).status;
+const resultOf = async (server: ConsoleServer, executionId: string): Promise<unknown> =>
+  (await stateOf(server, executionId)).result;

@@ -1,0 +1,82 @@
+import { andThen, defineWorkflow } from "agentserve";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { openConsole } from "../console/world.ts";
+import { bySize } from "../harness/size.ts";
+import { findChromium } from "./chromium.ts";
+import { openPage } from "./console-page.ts";
+
+const count = bySize(2_000, 10_000);
+const loop = defineWorkflow({ id: "loop", input: v.object({ count: v.number() }) }).andForEach({
+  id: "each",
+  concurrency: 100,
+  items: ({ data }) => Array.from({ length: data.count }, (_, n) => ({ n, text: `item ${n}` })),
+  step: andThen({ id: "check", execute: ({ data }) => ({ item: data, isChecked: true }) }),
+});
+
+describe.skipIf(!findChromium())("a run with many items in the console", () => {
+  it(`scrolls through ${count} items with few rows in the document`, { timeout: 600_000 }, async () => {
+    const server = await openConsole({ workflows: [loop] });
+    const json = { input: { count }, options: { executionId: "run-1" } };
+    expect((await server.ask("/workflows/loop/execute", { json })).status).toBe(200);
+    const { page, faults } = await openPage(`${server.url}/console#/runs/loop/run-1?step=each`);
+    await page.getByRole("button", { name: `${count} items` }).click();
+    await page.getByRole("treeitem", { name: /^0 item/ }).waitFor();
+    const rowsWhileReading = await page.evaluate(readAll, count);
+    const scrolled = await page.evaluate(scroll);
+    const network = await page.context().newCDPSession(page);
+    await network.send("HeapProfiler.enable");
+    await network.send("HeapProfiler.collectGarbage");
+    const { usedSize } = (await network.send("Runtime.getHeapUsage")) as { usedSize: number };
+    const heap = usedSize / 1024 / 1024;
+    console.log(
+      `${count} items: longest task while scrolling ${Math.round(scrolled.longest)} ms, ` +
+        `${scrolled.tasks} over 50 ms in ${scrolled.frames} frames, ` +
+        `at most ${scrolled.rows} rows and ${scrolled.nodes} elements, heap ${heap.toFixed(1)} MB`,
+    );
+    expect(rowsWhileReading).toBeLessThan(60);
+    expect(scrolled.rows).toBeLessThan(60);
+    expect(scrolled.nodes).toBeLessThan(1_000);
+    expect(heap).toBeLessThan(60);
+    await page.getByRole("treeitem", { name: new RegExp(`^${count - 1} item`) }).click();
+    await page.getByRole("heading", { name: `each/${count - 1}` }).waitFor();
+    await page.getByRole("group", { name: "Output" }).getByText("true").waitFor();
+    expect(faults).toEqual([]);
+  });
+});
+
+// The functions below run in the page.
+
+/** Scrolls to the end again and again, until all items were read. Returns the most rows that were in the document. */
+async function readAll(wanted: number): Promise<number> {
+  const tree = document.querySelector('[role="tree"]')!;
+  for (let most = 0; ;) {
+    tree.scrollTop = tree.scrollHeight;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    most = Math.max(most, tree.querySelectorAll('[role="treeitem"]').length);
+    const last = tree.querySelector('[role="treeitem"]:last-of-type');
+    const isRead = last?.getAttribute("aria-setsize") === String(wanted);
+    if (isRead && tree.textContent.includes(`${wanted - 1} item`)) return most;
+  }
+}
+
+/** Scrolls from the beginning to the end, a part in each frame. */
+async function scroll(): Promise<{ longest: number; tasks: number; frames: number; rows: number; nodes: number }> {
+  const tree = document.querySelector('[role="tree"]')!;
+  const tasks: number[] = [];
+  const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration)));
+  observer.observe({ entryTypes: ["longtask"] });
+  let [frames, rows, nodes] = [0, 0, 0];
+  const step = Math.max(tree.scrollHeight / 300, 200);
+  for (let top = 0; top < tree.scrollHeight; top += step) {
+    tree.scrollTop = top;
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+    frames++;
+    rows = Math.max(rows, tree.querySelectorAll('[role="treeitem"]').length);
+    nodes = Math.max(nodes, document.querySelectorAll("*").length);
+  }
+  tree.scrollTop = tree.scrollHeight;
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  observer.disconnect();
+  return { longest: Math.max(0, ...tasks), tasks: tasks.length, frames, rows, nodes };
+}

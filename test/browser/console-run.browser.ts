@@ -1,0 +1,233 @@
+import { andThen, defineWorkflow, type Config } from "agentserve";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { openConsole, type ConsoleServer } from "../console/world.ts";
+import { createGates } from "../harness/gates.ts";
+import { until } from "../harness/waiting.ts";
+import { findChromium } from "./chromium.ts";
+import { expectAccessible, openPage } from "./console-page.ts";
+import { createHostileTexts } from "./hostile-texts.ts";
+
+const gates = createGates();
+const gated = defineWorkflow({ id: "gated", input: v.object({ gate: v.string() }) })
+  .andThen({ id: "first", execute: ({ data }) => data })
+  .andThen({
+    id: "second",
+    execute: async ({ data, logger }) => {
+      logger.info("it waits at the gate");
+      await gates.pass(data.gate);
+      return { big: "x".repeat(20_000) };
+    },
+  })
+  .andThen({ id: "third", execute: () => "the end" });
+const both = defineWorkflow({
+  id: "both",
+  resumeSchema: v.object({ text: v.string() }),
+})
+  .andThen({ id: "draft", execute: () => ({ words: 3 }) })
+  .andAll({
+    id: "reviews",
+    steps: ["editor", "legal"].map((id) =>
+      andThen({ id, execute: async ({ resumeData, suspend }) => resumeData ?? suspend(`Review by ${id}`) }),
+    ),
+  });
+const loop = defineWorkflow({ id: "loop", input: v.object({ count: v.number() }) }).andForEach({
+  id: "each",
+  items: ({ data }) => Array.from({ length: data.count }, (_, n) => n),
+  onError: "collect",
+  step: andThen({
+    id: "check",
+    execute({ data }) {
+      if (data === 7) throw new Error("Not this one");
+      return data;
+    },
+  }),
+});
+const config: Config = { workflows: [gated, both, loop] };
+
+describe.skipIf(!findChromium())("a run in the console", () => {
+  it("follows the steps while it runs, and keeps what is selected and open", async () => {
+    const server = await openConsole(config);
+    await begin(server, "gated", "run-1", { gate: "follow" });
+    const { page, faults } = await openPage(`${server.url}/console#/runs/gated/run-1`);
+    await page.getByRole("treeitem", { name: /second/ }).click();
+    await page.getByRole("heading", { name: "second", exact: true }).waitFor();
+    gates.open("follow");
+    await page.getByText("completed", { exact: true }).waitFor();
+    await page.getByRole("treeitem", { name: /third/ }).waitFor();
+    expect(await page.getByRole("treeitem").count()).toBe(3);
+    expect(await page.getByRole("treeitem", { selected: true }).textContent()).toContain("second");
+    // A value over 16 KB is read on request.
+    await page.getByRole("button", { name: /^Read 20 KB/ }).click();
+    await page.getByRole("group", { name: "Output" }).getByText("xxxx").waitFor();
+    await page.getByRole("link", { name: "Log", exact: true }).last().click();
+    await page.getByText("it waits at the gate").waitFor();
+    await page.getByRole("link", { name: "State" }).click();
+    await page.getByRole("group", { name: "Result" }).getByText('"the end"').waitFor();
+    await page.getByRole("link", { name: "Events" }).click();
+    await page.getByRole("button", { name: /workflow-result/ }).waitFor();
+    expect(await page.locator(".event").count()).toBe(9);
+    await page.getByRole("link", { name: "Again" }).click();
+    expect(await page.getByRole("region", { name: "as curl" }).textContent()).toContain('{"gate":"follow"}');
+    expect(faults).toEqual([]);
+  });
+
+  it("is resumed at each branch, forked from a step, and cancelled with a reason", async () => {
+    const server = await openConsole(config);
+    await begin(server, "both", "run-1");
+    const { page, faults } = await openPage(`${server.url}/console#/runs/both/run-1`);
+    const wait = page.locator("details.panel");
+    await wait.first().getByLabel("text").fill("fine");
+    await wait.first().getByRole("button", { name: "Send answer" }).click();
+    await page.getByText("Review by editor").waitFor({ state: "detached" });
+    await page.getByRole("treeitem", { name: /legal/ }).click();
+    const detail = page.getByRole("region", { name: "legal" });
+    await detail.getByLabel("text").fill("legal, too");
+    await detail.getByRole("button", { name: "Send answer" }).click();
+    await page.getByText("completed", { exact: true }).waitFor();
+    await page.getByRole("treeitem", { name: /reviews/ }).click();
+    await page.getByRole("button", { name: "Fork from here" }).click();
+    await page.getByRole("link", { name: "run-1" }).waitFor(); // the run that it was forked from
+    await page.getByText("Review by editor").first().waitFor();
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    await page.getByLabel("Reason").fill("only a try");
+    await page.getByRole("button", { name: "Cancel run" }).click();
+    await page.getByText(/Cancelled .*only a try/).waitFor();
+    expect(await page.getByRole("button", { name: "Retry" }).isDisabled()).toBe(true);
+    expect(faults).toEqual([]);
+  });
+
+  it("is walked through by keyboard, and shows the items of a loop by status", async () => {
+    const server = await openConsole(config);
+    await begin(server, "loop", "run-1", { count: 450 });
+    const { page, faults } = await openPage(`${server.url}/console#/runs/loop/run-1`);
+    const tree = page.getByRole("tree", { name: "Steps" });
+    const active = (): Promise<string | null> => page.getByRole("treeitem", { selected: true }).textContent();
+    await tree.focus();
+    await until(async () => (await page.getByRole("treeitem", { selected: true }).count()) === 1, "a selected step");
+    expect(await active()).toContain("each andForEach 450 items, 1 error, 449 success");
+    await page.keyboard.press("ArrowRight");
+    await page.getByRole("treeitem", { name: /^0 item/ }).waitFor();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    await until(async () => (await active())!.includes("check"), "the step in the item");
+    await page.getByRole("heading", { name: "each/0/check" }).waitFor();
+    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowLeft");
+    expect(await active()).toContain("andForEach");
+    await page.getByRole("button", { name: "1 error" }).click();
+    await until(async () => (await page.getByRole("treeitem").count()) === 2, "only the item that failed");
+    await page.getByRole("treeitem", { name: /^7 item/ }).click();
+    await tree.press("ArrowRight");
+    await page.getByRole("treeitem", { name: /check/ }).click();
+    await page.getByText("Not this one").first().waitFor();
+    expect(faults).toEqual([]);
+  });
+
+  it("shows hostile texts as they are, and runs none of them", { timeout: 180_000 }, async () => {
+    const texts = createHostileTexts(2_000);
+    const part = (n: number): string[] => texts.slice(n * 400, (n + 1) * 400);
+    const hostile = defineWorkflow({ id: "hostile" })
+      .andThen({
+        id: "emit",
+        execute: async ({ emit, logger }) => {
+          await gates.pass("hostile");
+          for (const type of part(0)) emit({ type, [type]: type });
+          for (const text of part(1)) logger.info(text, { [text]: text });
+          return Object.fromEntries(part(2).map((text) => [text, text]));
+        },
+      })
+      .andThen({
+        id: "ask",
+        execute: async ({ resumeData, suspend }) => resumeData ?? suspend(part(3).join("\n"), { texts: part(3) }),
+      })
+      .andThen({
+        id: "fail",
+        execute() {
+          throw new Error(part(4).join("\n"));
+        },
+      });
+    const server = await openConsole({ workflows: [hostile] });
+    const base = `${server.url}/console#/runs/hostile/run-1`;
+    const { page, faults } = await openPage(`${server.url}/console#/runs`);
+    const shows = async (text: string): Promise<void> => {
+      await until(async () => (await page.locator("main").textContent())!.includes(text), `the text ${text}`);
+    };
+    const visit = async (place: string): Promise<void> => void (await page.goto(place));
+    await begin(server, "hostile", "run-1", { [texts[0]!]: texts });
+    await visit(`${base}?tab=events`);
+    await shows("step-start");
+    gates.open("hostile");
+    await shows(texts[4]!); // the type of an event
+    await visit(`${server.url}/console#/inbox`);
+    await shows(texts[1_202]!);
+    await visit(`${server.url}/console#/runs`);
+    await shows(texts[1_200]!);
+    await visit(`${base}?step=emit`);
+    await shows("iframe srcdoc");
+    await visit(`${base}?tab=log`);
+    await shows("<script>");
+    for (const summary of await page
+      .locator(".log summary")
+      .all()
+      .then((all) => all.slice(0, 40)))
+      await summary.click();
+    await visit(`${base}?tab=again`);
+    await shows("--data-raw");
+    const hidden = /(?!\n)[\p{Cc}\p{Cf}]/u; // a command is pasted into a terminal
+    expect(await page.locator("pre").first().textContent()).not.toMatch(hidden);
+    await server.ask("/workflows/hostile/executions/run-1/resume", { json: { resumeData: texts } });
+    await visit(`${base}?tab=steps`);
+    await shows(texts[1_600]!);
+    await visit(`${base}?tab=events`);
+    await shows("workflow-");
+    await visit(`${base}?tab=state`);
+    await shows("javascript:");
+    expect(await page.evaluate(() => Reflect.get(globalThis, "hacked") as unknown)).toBeUndefined();
+    expect(
+      await page.locator("main script, main iframe, main img, main svg, main style, main a[href^=javascript]").count(),
+    ).toBe(0);
+    expect(page.url()).toContain(server.url);
+    expect(faults).toEqual([]);
+  });
+
+  it.each([
+    ["light", 1280],
+    ["dark", 1280],
+    ["light", 360],
+    ["dark", 360],
+  ] as const)("is accessible in a %s scheme, %i pixels wide", async (colorScheme, width) => {
+    const server = await openConsole(config);
+    await begin(server, "both", "run-1");
+    await begin(server, "loop", "run-2", { count: 20 });
+    const { page, faults } = await openPage(`${server.url}/console#/runs/both/run-1?step=editor`, {
+      colorScheme,
+      width,
+    });
+    await page.getByRole("region", { name: "editor" }).getByText("began").waitFor();
+    await expectAccessible(page);
+    for (const tab of ["events", "log", "state", "again"]) {
+      await page.goto(`${server.url}/console#/runs/both/run-1?tab=${tab}`);
+      await page
+        .locator("main nav [aria-current]")
+        .filter({ hasText: new RegExp(tab, "i") })
+        .waitFor();
+      await until(async () => (await page.getByText("Loading …").count()) === 0, "everything");
+      await expectAccessible(page);
+    }
+    await page.goto(`${server.url}/console#/runs/loop/run-2?step=each`);
+    await page.getByRole("button", { name: "20 items" }).click();
+    await page.getByRole("treeitem", { name: /^3 item/ }).waitFor();
+    await expectAccessible(page);
+    expect(faults).toEqual([]);
+  });
+});
+
+async function begin({ ask }: ConsoleServer, id: string, executionId: string, input: unknown = {}): Promise<void> {
+  const headers = id === "gated" || id === "hostile" ? { prefer: "respond-async" } : undefined;
+  const json = { input, options: { executionId } };
+  const { status, text } = await ask(`/workflows/${id}/execute`, { json, ...(headers && { headers }) });
+  expect([status < 300, text]).toEqual([true, expect.stringContaining(executionId)]);
+}
