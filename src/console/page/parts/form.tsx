@@ -1,7 +1,7 @@
 import { useId, useState } from "preact/hooks";
 import { ApiError } from "../api.ts";
 import { toApiError } from "../session.ts";
-import { resolve, toInitial, toKind, type JsonSchema } from "./schema.ts";
+import { hasField, resolve, toInitial, toKind, type JsonSchema } from "./schema.ts";
 import { Text } from "./text.tsx";
 
 export interface FormProps {
@@ -27,7 +27,7 @@ export function SchemaForm({ schema, initial, submit, disabled = false, onSubmit
     try {
       await onSubmit(value);
     } catch (error) {
-      setProblem(toFieldProblem(toApiError(error)));
+      setProblem(toFieldProblem(toApiError(error), root));
     }
     setSending(false);
   };
@@ -64,10 +64,10 @@ interface FormContext {
   readonly problem: FieldProblem | undefined;
 }
 
-/** Reads the field of an error such as `Invalid resume data: items.0.name: Expected a text`. */
-function toFieldProblem({ message, status }: ApiError): FieldProblem {
+/** Reads the field of an error such as `Invalid resume data: items.0.name: Expected a text`, if the form has that field. */
+function toFieldProblem({ message, status }: ApiError, root: JsonSchema): FieldProblem {
   const found = status === 400 ? /^[^:]+: ([\w$.[\]-]+): (.+)$/s.exec(message) : null;
-  return found ? { path: found[1]!, message: found[2]! } : { path: undefined, message };
+  return found && hasField(found[1]!, root) ? { path: found[1]!, message: found[2]! } : { path: undefined, message };
 }
 
 interface FieldProps {

@@ -66,3 +66,15 @@ export function toInitial(schema: JsonSchema, root: JsonSchema, isRequired = tru
   if (kind === "boolean") return false;
   return undefined;
 }
+
+/** Returns true if a form of the schema has a field with this path, as the server writes it: `items.0.name`. */
+export function hasField(path: string, root: JsonSchema): boolean {
+  let schema = resolve(root, root);
+  for (const part of path.split(".")) {
+    const kind = toKind(schema);
+    const child = kind === "object" ? schema.properties?.[part] : kind === "list" ? schema.items : undefined;
+    if (!child) return false;
+    schema = resolve(child, root);
+  }
+  return !["object", "list"].includes(toKind(schema));
+}
