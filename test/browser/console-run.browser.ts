@@ -76,14 +76,13 @@ describe.skipIf(!findChromium())("a run in the console", () => {
     const server = await openConsole(config);
     await begin(server, "both", "run-1");
     const { page, faults } = await openPage(`${server.url}/console#/runs/both/run-1`);
-    const wait = page.locator("details.panel");
-    await wait.first().getByLabel("text").fill("fine");
-    await wait.first().getByRole("button", { name: "Send answer" }).click();
-    await page.getByText("Review by editor").waitFor({ state: "detached" });
-    await page.getByRole("treeitem", { name: /legal/ }).click();
+    await page.getByRole("treeitem", { name: /legal/ }).click(); // the second of them
     const detail = page.getByRole("region", { name: "legal" });
     await detail.getByLabel("text").fill("legal, too");
     await detail.getByRole("button", { name: "Send answer" }).click();
+    await until(async () => (await page.getByText("Review by legal").count()) === 0, "the end of one wait");
+    await page.locator("details.panel").filter({ hasText: "Review by editor" }).getByLabel("text").fill("fine");
+    await page.getByRole("button", { name: "Send answer" }).click();
     await page.getByText("completed", { exact: true }).waitFor();
     await page.getByRole("treeitem", { name: /reviews/ }).click();
     await page.getByRole("button", { name: "Fork from here" }).click();

@@ -12,6 +12,11 @@ const asks = defineWorkflow({ id: "asks" }).andThen({
   id: "ask",
   execute: async ({ resumeData, suspend }) => resumeData ?? suspend("May it continue?"),
 });
+const sleeps = defineWorkflow({ id: "sleeps" }).andThen({
+  id: "sleep",
+  execute: async ({ signal }) =>
+    new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+});
 const broken = new Set<unknown>();
 const fails = defineWorkflow({ id: "fails", input: v.object({ key: v.string() }) }).andThen({
   id: "fail",
@@ -20,7 +25,7 @@ const fails = defineWorkflow({ id: "fails", input: v.object({ key: v.string() })
     return "repaired";
   },
 });
-const config: Config = { workflows: [quick, asks, fails] };
+const config: Config = { workflows: [quick, asks, fails, sleeps] };
 
 describe.skipIf(!findChromium())("the runs of the console", () => {
   it("are listed newest first, 50 on a page, with the filter and the page in the address", async () => {
@@ -159,8 +164,9 @@ describe.skipIf(!findChromium())("the runs of the console", () => {
     await server.ask("/workflows/asks/executions/asks-2/cancel", { json: { reason: "no" } });
     broken.add("key");
     await start(server, "fails", "fails-1", { key: "key" });
+    await start(server, "sleeps", "sleeps-1");
     const { page, faults } = await openPage(`${server.url}/console#/runs`, { colorScheme, width });
-    await waitForRows(page, 4);
+    await waitForRows(page, 5);
     await page.getByRole("checkbox", { name: "Select asks-1" }).click();
     await expectAccessible(page);
     await page.getByRole("button", { name: "Cancel 1 …" }).click();
@@ -174,6 +180,8 @@ const waitForRows = (page: Page, count: number): Promise<void> =>
   until(async () => (await page.locator("a[data-run]").count()) === count, `${count} rows`);
 
 async function start({ ask }: ConsoleServer, id: string, executionId: string, input: unknown = {}): Promise<void> {
-  const { status, text } = await ask(`/workflows/${id}/execute`, { json: { input, options: { executionId } } });
-  expect([status === 200 || id === "fails", text]).toEqual([true, expect.stringContaining(executionId)]);
+  const headers: Record<string, string> = id === "sleeps" ? { prefer: "respond-async" } : {};
+  const json = { input, options: { executionId } };
+  const { status, text } = await ask(`/workflows/${id}/execute`, { json, headers });
+  expect([status < 300 || id === "fails", text]).toEqual([true, expect.stringContaining(executionId)]);
 }

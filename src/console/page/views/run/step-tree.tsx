@@ -9,6 +9,8 @@ import { isLoop, toRows, type StepRow, type TreeRow } from "./tree-rows.ts";
 import { StepBar, type TimeSpan } from "./waterfall.tsx";
 
 const rowHeight = 32;
+/** More than the rows that a window can show. */
+const slots = 128;
 /** The items of a loop that are read before they are visible. */
 const ahead = 100;
 const rowId = (path: string): string => `step ${path}`.replace(/\s/g, "-");
@@ -70,9 +72,10 @@ export function StepTree({ store, span, selected, onSelect }: TreeProps) {
       <div role="presentation" class="tree-rows" style={{ height: `${rows.length * rowHeight}px` }}>
         {shown.map((row, index) => {
           const top = `${(view.first + index) * rowHeight}px`;
+          const slot = (view.first + index) % slots; // the elements of rows that are scrolled away are used again
           if (row.type === "more") {
             return (
-              <div key={`${row.path} more`} role="presentation" class="tree-row hint" style={{ top }}>
+              <div key={`more ${slot}`} role="presentation" class="tree-row hint" style={{ top }}>
                 <span style={{ paddingLeft: `${row.level}rem` }}>Loading …</span>
               </div>
             );
@@ -80,7 +83,7 @@ export function StepTree({ store, span, selected, onSelect }: TreeProps) {
           const isSelected = row.path === selected;
           return (
             <div
-              key={row.path}
+              key={slot}
               id={rowId(row.path)}
               role="treeitem"
               class="tree-row"
