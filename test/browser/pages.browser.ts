@@ -199,7 +199,7 @@ describe.skipIf(!findChromium())("the pages, in Chromium", () => {
 });
 
 async function serve(served: Config): Promise<{ base: string; server: OpenServer }> {
-  const project = toProject({ backend: embedded({ path: ":memory:" }), ...served });
+  const project = toProject({ backend: embedded({ path: ":memory:" }), console: false, ...served });
   const server = openServer(project, { mode: "dev", logger: createTestLogger([]) });
   onTestFinished(() => server.close());
   const { url } = await server.listen({ port: 0 });
