@@ -1,9 +1,9 @@
-import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { delimiter, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { startDev, workflow, writeFiles } from "../dev/dev-server.ts";
-import { agentserve, type Child } from "../harness/cli.ts";
+import { agentserve, run, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { openSocket } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
@@ -113,6 +113,7 @@ describe("agentserve dev", () => {
         for (const [place, text] of Object.entries(places)) {
           expect([place, text.includes(session)]).toEqual([place, false]);
           expect([place, text.includes(token)]).toEqual([place, false]);
+          expect([place, text.includes("#t=")]).toEqual([place, false]); // nor the next link
         }
         if (flags.length > 0) expect(stdout).toBe("");
         // In the terminal, the link is in its line and nowhere else.
@@ -196,4 +197,24 @@ describe("agentserve start", () => {
     const off = createProject({ "agents.config.ts": define("") });
     expect((await agentserve(["doctor"], { cwd: off }).ended).stdout).not.toContain("console");
   });
+});
+
+it("says that its files are missing, and shows the landing page to a browser, in a clone that is not built", async () => {
+  const folder = createProject(toFiles("console: true"));
+  cpSync("dist", join(folder, "copy/dist"), { recursive: true, filter: (path) => path !== join("dist", "console") });
+  cpSync("bin", join(folder, "copy/bin"), { recursive: true });
+  cpSync("package.json", join(folder, "copy/package.json"));
+  const args = [join(folder, "copy/bin/agentserve.mjs"), "start", "--data", ":memory:"];
+  const [, url = ""] = await run(process.execPath, args, { cwd: folder }).waitFor(linkLine);
+  for (const path of ["/console", "/console/assets/console.js"]) {
+    const response = await fetch(url + path);
+    const error = "The files of the console are missing: build them with npx tsdown";
+    expect([path, response.status, await response.json()]).toEqual([path, 404, { success: false, error }]);
+  }
+  const home = await fetch(url, { headers: { accept: "text/html" } });
+  expect([home.status, home.headers.get("vary"), await home.text()]).toEqual([
+    200,
+    expect.stringContaining("accept"),
+    expect.stringContaining("<h1>agentserve"),
+  ]);
 });
