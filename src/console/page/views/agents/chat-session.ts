@@ -4,7 +4,7 @@ import { ApiError, ask, path, toHeaders, toUrl } from "../../api.ts";
 import { toApiError } from "../../session.ts";
 import { isLostConnection, isPassing, toProblem, type ChatProblem } from "./chat-problem.ts";
 import { SignalChat, type ChatMessage } from "./chat-state.ts";
-import { isNewConversation, wasStored, type Conversation } from "./conversation.ts";
+import { conversationChanges, isNewConversation, wasStored, type Conversation } from "./conversation.ts";
 import { openClientCalls } from "./tool-parts.ts";
 
 interface OpenConversation extends Omit<Conversation, "running"> {
@@ -108,6 +108,8 @@ export class ChatSession {
 
   send(text: string, files: readonly FileUIPart[]): Promise<void> {
     const id = this.#chat.generateId();
+    // A message that the server has refused is replaced by this one.
+    this.#chat.messages = this.#chat.messages.filter((message) => message.id !== this.#sent);
     const parts = [...files, ...(text === "" ? [] : [{ type: "text" as const, text }])];
     return this.#request(() => this.#chat.sendMessage({ id, role: "user", parts }), id);
   }
@@ -146,11 +148,14 @@ export class ChatSession {
 
   /** Decides a tool call that waits for an approval. The answer is continued when all of its calls are decided. */
   async decide(approvalId: string, approved: boolean, reason: string): Promise<void> {
-    await ask(path`/approvals/${approvalId}`, {
-      body: { approved, ...(reason !== "" && { reason }) },
-      headers: { prefer: "respond-async" },
-    });
-    await this.refresh();
+    try {
+      await ask(path`/approvals/${approvalId}`, {
+        body: { approved, ...(reason !== "" && { reason }) },
+        headers: { prefer: "respond-async" },
+      });
+    } finally {
+      void this.refresh(); // also if another person was faster
+    }
   }
 
   /** Reads the conversation again. */
@@ -268,6 +273,7 @@ export class ChatSession {
   #take(found: OpenConversation): void {
     const { messages, hasMore, running } = found;
     wasStored(this.#agentId, this.#id);
+    if (this.#mark !== toMark(found)) conversationChanges.value++;
     this.#mark = toMark(found);
     const { title, createdAt } = found;
     this.conversation.value = { title, createdAt };

@@ -13,7 +13,7 @@ import { ConversationActions } from "./conversation-actions.tsx";
 import { ConversationList } from "./conversation-list.tsx";
 import { Message } from "./message.tsx";
 import { noAct } from "./no-act.ts";
-import { useStickyEnd } from "./sticky-end.ts";
+import { toEnd, useStickyEnd } from "./sticky-end.ts";
 
 /** A conversation with an agent. */
 export function Chat({ agentId, id }: { agentId: string; id: string }) {
@@ -72,7 +72,7 @@ interface MessagesProps {
 function Messages({ session, agentId, id, agent }: MessagesProps) {
   const messages = session.messages.value;
   const phase = session.phase.value;
-  const { isAway, toEnd, keepPlace } = useStickyEnd(messages);
+  const { isAway, box, keepPlace } = useStickyEnd(messages);
   const lastOwn = messages.findLast(({ role }) => role === "user")?.id;
   const showEarlier = (): void => void keepPlace(() => act("Earlier messages are shown", () => session.showEarlier()));
   return (
@@ -88,7 +88,7 @@ function Messages({ session, agentId, id, agent }: MessagesProps) {
           Nothing was said yet. Write a message below, and add files by choosing, pasting or dropping them.
         </p>
       )}
-      <div class="messages" aria-busy={phase === "busy"}>
+      <div ref={box} class="messages" aria-busy={phase === "busy"}>
         {messages.map((message, index) => (
           <Message
             key={message.id}

@@ -5,6 +5,7 @@ import { Text } from "../../parts/text.tsx";
 import { canAct } from "../../session.ts";
 import type { ChatSession } from "./chat-session.ts";
 import { noAct } from "./no-act.ts";
+import { toEnd } from "./sticky-end.ts";
 
 export interface ComposerProps {
   readonly session: ChatSession;
@@ -47,6 +48,7 @@ export function Composer({ session, edit }: ComposerProps) {
     }
     setText("");
     setFiles([]);
+    toEnd();
     void session.send(text, files);
     input.current?.focus();
   };

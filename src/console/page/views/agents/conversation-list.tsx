@@ -16,7 +16,7 @@ interface Page {
   readonly nextCursor: string | null;
 }
 /** The time between two reads, for conversations of other clients. */
-const readMs = 5_000;
+const readMs = 10_000;
 
 export interface ConversationListProps {
   readonly agentId: string;

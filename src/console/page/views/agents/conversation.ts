@@ -10,7 +10,7 @@ export interface Conversation {
   readonly running: boolean;
 }
 
-/** Raised when a conversation was stored, renamed or deleted by this page: lists are read again. */
+/** Raised when this page has changed a conversation, or has seen a change: lists are read again. */
 export const conversationChanges = signal(0);
 
 /** The conversations of this page that have no message yet. The server does not know them. */
@@ -25,6 +25,6 @@ export function createConversation(agentId: string): string {
 }
 export const isNewConversation = (agentId: string, id: string): boolean => fresh.has(toKey(agentId, id));
 export function wasStored(agentId: string, id: string): void {
-  if (fresh.delete(toKey(agentId, id))) conversationChanges.value++;
+  fresh.delete(toKey(agentId, id));
 }
 const toKey = (agentId: string, id: string): string => `${agentId} ${id}`;

@@ -1,35 +1,59 @@
+import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** The distance from the end of the page within which a reader follows new words. */
 const near = 80;
 
-/** Keeps the end of the page in view while `content` grows, unless the reader has scrolled up. */
-export function useStickyEnd(content: unknown): {
+export interface StickyEnd {
+  /** True if the reader has left the end. */
   readonly isAway: boolean;
-  toEnd(): void;
+  /** The element whose growth is followed. */
+  readonly box: RefObject<HTMLDivElement | null>;
   /** Adds content above without moving what is shown. */
   keepPlace(add: () => Promise<unknown>): Promise<void>;
-} {
+}
+
+/** Keeps the end of the page in view while `content` grows, unless the reader has scrolled up or opens something. */
+export function useStickyEnd(content: unknown): StickyEnd {
   const [isAway, setAway] = useState(false);
   const follows = useRef(true);
+  const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     let last = scrollY;
-    const look = (): void => {
-      const isNear = innerHeight + scrollY >= document.documentElement.scrollHeight - near;
-      // Only the reader scrolls up. The end also moves away when words arrive between a scroll and its event.
-      if (isNear || scrollY < last) follows.current = isNear;
-      last = scrollY;
-      setAway(!follows.current);
+    let isOpening = false;
+    const set = (isFollowed: boolean): void => {
+      follows.current = isFollowed;
+      setAway(!isFollowed);
     };
-    addEventListener("scroll", look, { passive: true });
-    return () => removeEventListener("scroll", look);
+    const onScroll = (): void => {
+      // Only the reader scrolls up. The end also moves away when words arrive between a scroll and its event.
+      if (isNear() || scrollY < last) set(isNear());
+      last = scrollY;
+      isOpening = false;
+    };
+    const onClick = ({ target }: Event): void => {
+      isOpening = target instanceof Element && target.closest("summary, button") !== null;
+    };
+    const observer = new ResizeObserver(() => {
+      if (isOpening) set(isNear());
+      else if (follows.current) toEnd();
+    });
+    const found = box.current!; // rendered by now
+    observer.observe(found);
+    found.addEventListener("click", onClick);
+    addEventListener("scroll", onScroll, { passive: true });
+    return () => {
+      observer.disconnect();
+      found.removeEventListener("click", onClick);
+      removeEventListener("scroll", onScroll);
+    };
   }, []);
   useLayoutEffect(() => {
     if (follows.current) toEnd();
   }, [content]);
   return {
     isAway,
-    toEnd,
+    box,
     async keepPlace(add) {
       follows.current = false;
       const below = document.documentElement.scrollHeight - scrollY;
@@ -39,4 +63,7 @@ export function useStickyEnd(content: unknown): {
   };
 }
 
-const toEnd = (): void => scrollTo(0, document.documentElement.scrollHeight);
+const isNear = (): boolean => innerHeight + scrollY >= document.documentElement.scrollHeight - near;
+
+/** Shows the end of the page, which is followed from then on. */
+export const toEnd = (): void => scrollTo(0, document.documentElement.scrollHeight);

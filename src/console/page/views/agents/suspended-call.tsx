@@ -12,6 +12,7 @@ import { Text } from "../../parts/text.tsx";
 import { Time } from "../../parts/time.tsx";
 import { runLink } from "../../place.ts";
 import { canAct } from "../../session.ts";
+import { noAct } from "./no-act.ts";
 
 interface Branch {
   readonly stepId: string;
@@ -41,7 +42,7 @@ export interface SuspendedCallProps {
   readonly executionId: string;
   /** True if the call still waits. */
   readonly isOpen: boolean;
-  onResumed(): Promise<void>;
+  onResumed(): void;
 }
 
 /** A call of a `workflowTool`: the run that it waits for, and the form that resumes it. */
@@ -76,23 +77,23 @@ function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "
         if (change.executionId !== executionId) return;
         wait.reload();
         // The server begins the turn that continues the answer.
-        if (change.status === "completed" || change.status === "error") void onResumed();
+        if (change.status === "completed" || change.status === "error") onResumed();
       }),
     [executionId],
   );
   const resume = async (branch: Branch, resumeData: unknown): Promise<void> => {
     const body = { resumeData, ...(branch.kind !== "system" && { options: { stepId: branch.stepId } }) };
-    await ask(`${run}/resume`, { body });
+    await ask(`${run}/resume`, { body, headers: { prefer: "respond-async" } });
     notify("done", "Resumed");
     wait.reload();
-    await onResumed();
+    onResumed();
   };
   return (
     <Show of={wait}>
       {({ state: { status, suspension }, definition }) => (
         <>
           {(suspension?.pending ?? (suspension ? [suspension] : [])).map((branch) => (
-            <section key={branch.stepId} class="decision" aria-label={`Wait of ${branch.stepId}`}>
+            <section key={branch.stepId} class="decision" title={noAct()} aria-label={`Wait of ${branch.stepId}`}>
               <p>
                 <Status status={status} kind={branch.kind} /> <Text value={branch.reason} />
                 {branch.event !== undefined && (

@@ -70,7 +70,7 @@ export function ToolCall({ message, part, context }: ToolCallProps) {
           workflowId={workflowId}
           executionId={executionId}
           isOpen={canAnswer && part.state === "input-available"}
-          onResumed={() => session.refresh()}
+          onResumed={() => void session.refresh()}
         />
       )}
     </details>
