@@ -17,7 +17,7 @@ export interface PendingBranch {
   readonly event?: string;
   readonly key?: string;
 }
-export interface Suspension extends PendingBranch {
+interface Suspension extends PendingBranch {
   readonly suspendedAt: string;
   /** The branches, if there are several: at most 100. */
   readonly pending?: readonly PendingBranch[];

@@ -9,8 +9,7 @@ export interface ExecutionChange {
   readonly status: ExecutionStatus;
   readonly kind?: SuspensionKind;
 }
-export const executionStatuses = ["running", "suspended", "completed", "error"] as const;
-export type ExecutionStatus = (typeof executionStatuses)[number];
+export type ExecutionStatus = "running" | "suspended" | "completed" | "error";
 export type SuspensionKind = "person" | "request" | "timer" | "event" | "system";
 
 /** Whether the page hears of changes. */

@@ -23,7 +23,6 @@ type SignIn =
 export const signInState = signal<SignIn>({ type: "opening" });
 /** True if the user may change something from the page. */
 export const canAct = (): boolean => signInState.value.type === "open" && signInState.value.session.canAct;
-export const isDev = (): boolean => signInState.value.type === "open" && signInState.value.session.mode === "dev";
 
 const stored = "agentserve.token";
 

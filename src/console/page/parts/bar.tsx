@@ -1,6 +1,5 @@
 /** A bar of a waterfall. `left` and `right` are parts of the whole time, from 0 to 1. */
 export function Bar({ status, left, right }: { status: string; left: number; right: number }) {
-  const toPercent = (part: number): number => Math.min(Math.max(part * 100, 0), 100);
   const start = toPercent(left);
   const width = Math.max(toPercent(right) - start, 0);
   return (
@@ -9,3 +8,5 @@ export function Bar({ status, left, right }: { status: string; left: number; rig
     </span>
   );
 }
+
+const toPercent = (part: number): number => Math.min(Math.max(part * 100, 0), 100);

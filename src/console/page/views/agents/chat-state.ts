@@ -2,7 +2,7 @@ import { signal, type ReadonlySignal } from "@preact/signals";
 import { AbstractChat, type ChatInit, type ChatState, type ChatStatus, type UIMessage } from "ai";
 
 /** The metadata that the server stores with a message. A message that is being sent or made has none. */
-export interface MessageMetadata {
+interface MessageMetadata {
   readonly createdAt?: string | null;
   readonly usage?: { readonly inputTokens: number | null; readonly outputTokens: number | null };
   readonly stopped?: boolean;
