@@ -3,17 +3,25 @@ import { useState } from "preact/hooks";
 import { Json } from "../../parts/json.tsx";
 import { Text } from "../../parts/text.tsx";
 import { toVisible } from "../../parts/visible-text.ts";
+import type { AgentDetail } from "./agent-detail.ts";
+import type { ChatSession } from "./chat-session.ts";
 import type { ChatMessage } from "./chat-state.ts";
 import { ClientTool } from "./client-tool.tsx";
 import { Decision } from "./decision.tsx";
-import type { MessageProps } from "./message.tsx";
 import { SuspendedCall } from "./suspended-call.tsx";
 import { findExecution, isClientCall, type ToolPart } from "./tool-parts.ts";
 
 export interface ToolCallProps {
   readonly message: ChatMessage;
   readonly part: ToolPart;
-  readonly context: MessageProps;
+  readonly context: ToolCallContext;
+}
+/** The chat around a call. */
+interface ToolCallContext {
+  readonly session: ChatSession;
+  readonly isLast: boolean;
+  readonly phase: string;
+  readonly agent: AgentDetail | undefined;
 }
 
 /** A call of a tool: its input, its state, its output or error. A call that waits for a person can be answered here. */
