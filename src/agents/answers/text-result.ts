@@ -1,7 +1,7 @@
 import { toErrorMessage } from "../../core/error.ts";
 import type { Answer } from "../call/call.ts";
 import type { TextResult } from "../shapes.ts";
-import { isNoResult } from "../tools/no-result.ts";
+import { placeholder } from "../tools/no-result.ts";
 import { toUsage } from "./usage.ts";
 
 /** Returns the body of `POST /agents/:id/text`: the text, and every tool call with its result. */
@@ -21,7 +21,7 @@ export function toTextResult({ text, finishReason, usage, steps, approvals, susp
     const { toolCallId, toolName, input: sent } = part;
     const call = { toolCallId, toolName, input: sent as unknown };
     if (part.type === "tool-call") result.toolCalls.push(call);
-    if (part.type === "tool-result" && !isNoResult(part.output))
+    if (part.type === "tool-result" && part.output !== placeholder)
       result.toolResults.push({ ...call, output: part.output as unknown });
     if (part.type === "tool-error") result.toolResults.push({ ...call, error: toErrorMessage(part.error) });
   }

@@ -20,6 +20,7 @@ import {
   type Tool,
 } from "../tool.ts";
 import { describeTool } from "../tools/describe-tool.ts";
+import { isNoResult, placeholder } from "../tools/no-result.ts";
 import { runOutside } from "../tools/run-tool.ts";
 import { refuseOther } from "./ask-agent.ts";
 import { needsApproval, refuse } from "./approval-need.ts";
@@ -96,10 +97,11 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
       return {
         description,
         inputSchema: toSdkSchema(sdk, inputSchema, true),
-        execute: (input, { toolCallId, abortSignal = operation.signal }) =>
-          recorded(operation, name, toolCallId, () =>
-            runOutside(tool, operation, { name, input, toolCallId, abortSignal }),
-          ),
+        execute: async (input, { toolCallId, abortSignal = operation.signal }) => {
+          const call = { name, input, toolCallId, abortSignal };
+          const output = await recorded(operation, name, toolCallId, () => runOutside(tool, operation, call));
+          return isNoResult(output) ? placeholder : output;
+        },
       };
     };
   }

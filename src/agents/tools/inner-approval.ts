@@ -27,14 +27,10 @@ export interface ContinuedCall {
 export class InnerApproval {
   /** The id of the approval. */
   readonly id: string;
-  // Hooks are shown the result.
-  readonly #inner: InnerCall;
+  readonly inner: InnerCall;
 
   constructor(id: string, inner: InnerCall) {
     this.id = id;
-    this.#inner = inner;
-  }
-  get inner(): InnerCall {
-    return this.#inner;
+    this.inner = inner;
   }
 }

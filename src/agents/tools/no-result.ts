@@ -6,3 +6,6 @@ export type NoResult = SuspendedCall | InnerApproval;
 
 export const isNoResult = (value: unknown): value is NoResult =>
   value instanceof SuspendedCall || value instanceof InnerApproval;
+
+/** The result of such a call as the SDK has it: it accepts only plain values. */
+export const placeholder: object = Object.freeze({});
