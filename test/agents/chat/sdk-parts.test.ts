@@ -1,7 +1,6 @@
 // Compares the chunks of POST /agents/:id/chat with those of the SDK's own `streamText`, for the same answers of a model and the same
-// tools. Each of these changes makes it fail: an empty delta that is sent, metadata that is lost, the id of a text that is used
-// twice, the call or the result of a provider that comes late, a first result of a generator that is not sent, an approval or a
-// denial that is missing, the error of an invalid call that is sent twice, a tool that is not told of its input.
+// tools. Seen to fail: an empty delta that is sent, the id of a text that is used twice, a call of a provider or a denial that
+// comes late, a first result of a generator that is not sent.
 import type { LanguageModelV4CallOptions, LanguageModelV4Prompt, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { defineAgent } from "agentserve";
 import { scriptedModel, type ScriptedModel } from "agentserve/models";
