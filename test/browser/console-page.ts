@@ -1,8 +1,7 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
+import { findSerious } from "./axe.ts";
 import { launchOnce } from "./stage.ts";
 
 export interface ConsolePage {
@@ -43,24 +42,9 @@ export async function openPage(url: string, options: PageOptions = {}): Promise<
   return { page, faults };
 }
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
 /** Nothing serious is found by axe-core, and nothing is wider than the window. */
 export async function expectAccessible(page: Page): Promise<void> {
-  await page.evaluate(axe); // not as an element, which the policy of the page refuses
-  const found = await page.evaluate(async () => {
-    interface Violation {
-      id: string;
-      impact: string;
-      nodes: { html: string; failureSummary: string }[];
-    }
-    const { axe: runner } = globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } };
-    const { violations } = await runner.run();
-    return violations
-      .filter(({ impact }) => impact === "serious" || impact === "critical")
-      .map(({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html, failureSummary }) => [html, failureSummary])]);
-  });
-  expect(found).toEqual([]);
+  expect(await findSerious(page)).toEqual([]);
   expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
 }
 
