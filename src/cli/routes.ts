@@ -29,7 +29,7 @@ function toText(listed: readonly ListedRoute[], auth: AuthProvider | undefined):
   const colored = lines.map((line, at) =>
     rows[at]![2] === "protected" ? line.replace("protected", colors.green("protected")) : line,
   );
-  const facts = [countRoutes(listed), ...(issuer ? [toIssuerText(issuer)] : []), ...(hasLink ? [consoleFact] : [])];
+  const facts = [countRoutes(listed), ...(hasLink ? [consoleFact] : []), ...(issuer ? [toIssuerText(issuer)] : [])];
   return [colors.dim(head), ...colored, ...facts.map((fact) => colors.dim(fact)), ""].join("\n");
 }
 
