@@ -20,6 +20,10 @@ const approval = defineWorkflow({
   execute: async ({ data, resumeData, suspend }) =>
     resumeData ?? suspend(`Approve ${data.amount}?`, { amount: data.amount, by: "Ada" }, { timeout: "2d" }),
 });
+const long = defineWorkflow({ id: "long" }).andThen({
+  id: "show",
+  execute: async ({ resumeData, suspend }) => resumeData ?? suspend("Read this", { text: "x".repeat(20_000) }),
+});
 const pay = defineTool({
   description: "Pays an amount",
   inputSchema: v.object({ amount: v.number() }),
@@ -27,7 +31,7 @@ const pay = defineTool({
   execute: ({ amount }) => ({ paid: amount }),
 });
 const payer = defineAgent({ id: "payer", instructions: "", model: echoModel(), tools: { pay } });
-const config: Config = { workflows: [approval], agents: [payer] };
+const config: Config = { workflows: [approval, long], agents: [payer] };
 
 describe.skipIf(!findChromium())("the inbox of the console", () => {
   it("shows a run that waits, the server's message at a field, and ends the run, by mouse", async () => {
@@ -95,6 +99,22 @@ describe.skipIf(!findChromium())("the inbox of the console", () => {
     expect(await note.inputValue()).toBe("begun");
     await page.getByRole("button", { name: "Remove" }).click();
     expect(await headings(page)).toEqual(["Approve 3?"]);
+    expect(faults).toEqual([]);
+  });
+
+  it("reads large data on request, and takes any JSON for a step without a schema", async () => {
+    const server = await openConsole(config);
+    await server.ask("/workflows/long/execute", { json: { input: {}, options: { executionId: "run-1" } } });
+    const { page, faults } = await openPage(`${server.url}/console`);
+    const entry = page.getByRole("article", { name: "Read this" });
+    await entry.getByRole("button", { name: "Read 20 KB" }).click();
+    await entry.getByText("xxxx").waitFor();
+    await entry.getByRole("textbox").fill('{ "isRead": [1, 2] }');
+    await entry.getByRole("button", { name: "Send answer" }).click();
+    await entry.waitFor({ state: "detached" });
+    const read = async () => (await server.ask("/workflows/long/executions/run-1/state")).body.data;
+    await until(async () => (await read()).status === "completed", "the end of the run");
+    expect(await read()).toMatchObject({ result: { isRead: [1, 2] } });
     expect(faults).toEqual([]);
   });
 

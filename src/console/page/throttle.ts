@@ -13,20 +13,20 @@ export function createThrottle(run: () => void | Promise<void>, intervalMs: numb
   let isAsked = false;
   let isClosed = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  const onRested = (): void => {
+    isBusy = false;
+    if (isAsked) void start();
+  };
   const start = async (): Promise<void> => {
     isBusy = true;
     isAsked = false;
     const began = performance.now();
-    await run();
-    if (isClosed) return;
-    const took = performance.now() - began;
-    timer = setTimeout(
-      () => {
-        isBusy = false;
-        if (isAsked) void start();
-      },
-      Math.max(intervalMs, took * 2),
-    );
+    try {
+      await run();
+    } finally {
+      const rest = Math.max(intervalMs, (performance.now() - began) * 2);
+      if (!isClosed) timer = setTimeout(onRested, rest);
+    }
   };
   return {
     call() {

@@ -1,5 +1,16 @@
+import { useState } from "preact/hooks";
 import { whyNot } from "../acting.ts";
-import { resume, type ExecutionRef, type PendingBranch } from "../executions.ts";
+import { ask } from "../api.ts";
+import {
+  executionPath,
+  resume,
+  toBranches,
+  type ExecutionRef,
+  type ExecutionState,
+  type PendingBranch,
+} from "../executions.ts";
+import { useLoaded } from "../load.ts";
+import { toTruncatedSize } from "../steps.ts";
 import { findResumeSchema, useWorkflow } from "../workflows.ts";
 import { SchemaForm } from "./form.tsx";
 import { Json } from "./json.tsx";
@@ -69,8 +80,9 @@ function ContinueForm({ of, branch, disabled = false, onAnswered }: BranchProps)
 }
 
 /** The facts of a branch: its step, its times, and the data that it shows. */
-export function BranchFacts({ branch }: { branch: PendingBranch }) {
+export function BranchFacts({ of, branch }: { of: ExecutionRef; branch: PendingBranch }) {
   const { stepId, wakeAt, deadline, event, key, data } = branch;
+  const size = toTruncatedSize(data);
   return (
     <>
       <ul class="facts">
@@ -99,7 +111,30 @@ export function BranchFacts({ branch }: { branch: PendingBranch }) {
           </li>
         )}
       </ul>
-      {data !== undefined && <Json value={data} label="Data" depth={2} />}
+      {size !== undefined && <LargeData of={of} stepId={stepId} size={size} />}
+      {data !== undefined && size === undefined && <Json value={data} label="Data" depth={2} />}
     </>
+  );
+}
+
+/** Data that a list has left out because it is large. It is read on request. */
+function LargeData({ of, stepId, size }: { of: ExecutionRef; stepId: string; size: number }) {
+  const [isAsked, setAsked] = useState(false);
+  const read = useLoaded(
+    async (signal) => {
+      if (!isAsked) return undefined;
+      const state = await ask<ExecutionState>(`${executionPath(of)}/state`, { signal });
+      return toBranches(state).find((branch) => branch.stepId === stepId);
+    },
+    [isAsked],
+  );
+  if (isAsked) return <Show of={read}>{(branch) => <Json value={branch?.data} label="Data" depth={2} />}</Show>;
+  return (
+    <p>
+      The data is large.{" "}
+      <button type="button" class="small" onClick={() => setAsked(true)}>
+        Read {Math.ceil(size / 1024).toLocaleString()} KB
+      </button>
+    </p>
   );
 }

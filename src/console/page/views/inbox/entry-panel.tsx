@@ -36,7 +36,7 @@ export function EntryPanel({ entry }: { entry: WaitingEntry }) {
           </li>
         )}
       </ul>
-      <BranchFacts branch={branch} />
+      <BranchFacts of={execution} branch={branch} />
       {isGone && <Gone entryKey={key} />}
       <BranchForm
         of={execution}

@@ -4,7 +4,7 @@ import { fork, type ExecutionState } from "../../executions.ts";
 import { useLoaded } from "../../load.ts";
 import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
 import { Json } from "../../parts/json.tsx";
-import { act } from "../../parts/notices.tsx";
+import { act, notify } from "../../parts/notices.tsx";
 import { Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
@@ -33,6 +33,10 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
     async (signal) => (isCut ? listed : (await listSteps(state, { path }, signal)).items[0]),
     [path, isCut, version, state.status],
   );
+  const onAnswered = (): void => {
+    notify("done", "The run continues");
+    onChanged();
+  };
   return (
     <section class="step-detail" aria-labelledby="step-title">
       <h2 id="step-title">
@@ -58,8 +62,8 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
                   <h3>
                     <Text value={step.suspension.reason || "Waits"} />
                   </h3>
-                  <BranchFacts branch={{ ...step.suspension, stepId: path }} />
-                  <BranchForm of={state} branch={{ ...step.suspension, stepId: path }} onAnswered={onChanged} />
+                  <BranchFacts of={state} branch={{ ...step.suspension, stepId: path }} />
+                  <BranchForm of={state} branch={{ ...step.suspension, stepId: path }} onAnswered={onAnswered} />
                 </>
               )}
               <Attempts attempts={step.attempts} />

@@ -124,12 +124,15 @@ export class StepStore {
     }
     this.#reading.add(path);
     const pages: ItemPage[] = [];
-    for (const [at, page] of held.pages.entries()) {
-      const isLast = at === held.pages.length - 1;
-      const canChange = isLast || held.only !== undefined || !page.items.every(isFinal);
-      pages.push(canChange ? await this.#readPage(path, held.only, page.cursor) : page);
+    try {
+      for (const [at, page] of held.pages.entries()) {
+        const isLast = at === held.pages.length - 1;
+        const canChange = isLast || held.only !== undefined || !page.items.every(isFinal);
+        pages.push(canChange ? await this.#readPage(path, held.only, page.cursor) : page);
+      }
+    } finally {
+      this.#reading.delete(path);
     }
-    this.#reading.delete(path);
     if (this.loops.value.get(path) === held) this.#set(path, { ...held, pages });
   }
 

@@ -40,7 +40,7 @@ function Wait({ state, branch, isFirst, onChanged }: WaitProps) {
       </summary>
       {isOpen && (
         <>
-          <BranchFacts branch={branch} />
+          <BranchFacts of={state} branch={branch} />
           <BranchForm
             of={state}
             branch={branch}
