@@ -31,9 +31,12 @@ describeAgents("the agents of the console", (world) => {
     await list.getByRole("link", { name: "Cheese", exact: true }).click();
     await tab.page.getByRole("heading", { name: "Cheese", exact: true }).waitFor();
     await tab.click("Delete Cheese");
+    const dialog = tab.page.getByRole("dialog");
+    await dialog.waitFor();
     await tab.page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
     await tab.click("Delete Cheese");
-    await tab.page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+    await dialog.getByRole("button", { name: "Delete", exact: true }).click();
     await tab.page.getByRole("heading", { name: "Instructions" }).waitFor();
     await list
       .getByText(/message/)

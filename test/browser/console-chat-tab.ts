@@ -19,7 +19,7 @@ export interface ConsoleTab {
   click(name: string | RegExp): Promise<void>;
   /** Waits until the last answer has this text. */
   sees(text: string): Promise<void>;
-  /** Waits until no turn runs. */
+  /** Waits until the last answer is complete. */
   isReady(): Promise<void>;
   /** Returns the words of each message, without what is around them. */
   words(): Promise<string[]>;
@@ -63,12 +63,11 @@ export async function openConsole(browser: Browser, url: string, options: TabOpt
       await composer.fill(text);
       await until(() => page.getByRole("button", { name: "Send", exact: true }).isEnabled(), "the composer");
       await composer.press("Enter");
+      await until(async () => (await composer.inputValue()) === "", "the message to be sent");
     },
     click: (name) => page.getByRole("button", { name, exact: typeof name === "string" }).click(),
     sees: (text) => answers.last().getByText(text).filter({ visible: true }).first().waitFor(),
-    async isReady() {
-      await page.getByRole("button", { name: "Regenerate" }).first().waitFor();
-    },
+    isReady: () => page.getByRole("button", { name: "Regenerate" }).waitFor(),
     words: () =>
       page
         .locator("article.message")

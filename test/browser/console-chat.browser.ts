@@ -107,16 +107,22 @@ describeAgents("the chat of the console", (world) => {
     await tab.isReady();
     await tab.say("two");
     await tab.sees("two");
-    await until(async () => (await tab.page.getByRole("button", { name: "Regenerate" }).count()) === 2, "both answers");
-    await tab.page.getByRole("button", { name: "Regenerate" }).last().click();
-    await until(async () => (await tab.page.getByRole("button", { name: "Regenerate" }).count()) === 2, "the answer");
+    await tab.isReady();
+    const before = await tab.answers.last().locator("time").getAttribute("datetime");
+    await tab.click("Regenerate");
+    const isOther = async (): Promise<boolean> => {
+      const times = await tab.answers.last().locator("time").all();
+      return times.length > 0 && (await times[0]!.getAttribute("datetime")) !== before;
+    };
+    await until(isOther, "another answer");
+    await tab.isReady();
     expect(await tab.words()).toEqual(["one", "one", "two", "two"]);
     await tab.click("Edit");
     await tab.page.getByLabel("Changed message").fill("three");
-    await tab.page.keyboard.press("Escape");
+    await tab.page.getByLabel("Changed message").press("Escape");
     await tab.click("Edit");
     await tab.page.getByLabel("Changed message").fill("four");
-    await tab.page.keyboard.press("Enter");
+    await tab.page.getByLabel("Changed message").press("Enter");
     await tab.sees("four");
     await tab.isReady();
     await tab.page.reload();

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 /** A modal dialog. The browser keeps the focus inside, and gives it back at the end. */
 export function Dialog({
@@ -13,7 +13,7 @@ export function Dialog({
 }) {
   const id = useId();
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
       <h2 id={id}>{title}</h2>

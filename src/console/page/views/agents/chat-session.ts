@@ -5,13 +5,9 @@ import { toApiError } from "../../session.ts";
 import { isLostConnection, isPassing, toProblem, type ChatProblem } from "./chat-problem.ts";
 import { SignalChat, type ChatMessage } from "./chat-state.ts";
 import { conversationChanges, isNewConversation, wasStored, type Conversation } from "./conversation.ts";
+import { mergeMessages, readConversation, toMark, type OpenConversation } from "./open-conversation.ts";
 import { openClientCalls } from "./tool-parts.ts";
 
-interface OpenConversation extends Omit<Conversation, "running"> {
-  readonly messages: ChatMessage[];
-  readonly hasMore: boolean;
-  readonly running: { readonly messageId: string } | null;
-}
 /** The result of a tool that the client runs. */
 export type ToolOutput = { readonly output: unknown } | { readonly errorText: string };
 
@@ -233,12 +229,9 @@ export class ChatSession {
       const found = await this.#read().catch(toApiError);
       if (until.aborted) return;
       if (found instanceof ApiError) {
-        if (!isPassing(found) && !this.#isUnknown(found)) return this.#end(toProblem(found));
-        this.isLost.value ||= isPassing(found);
-        if (isPassing(found)) continue;
-        if (this.isLost.value)
-          this.problem.value ??= { message: "The connection was lost before the answer was complete" };
-        return this.#settle();
+        if (!isPassing(found)) return this.#onUnread(found);
+        this.isLost.value = true;
+        continue;
       }
       this.isLost.value = false;
       this.#take(found);
@@ -252,9 +245,16 @@ export class ChatSession {
     }
   }
 
-  /** A conversation whose first message was not stored does not exist. */
-  #isUnknown({ status }: ApiError): boolean {
-    return status === 404 && this.#mark === "" && this.#chat.messages.length > 0;
+  /** Ends the reading of a conversation that does not exist: its first message was not stored, or the agent stores none. */
+  #onUnread(error: ApiError): void {
+    const isLocal = error.status === 404 && this.#mark === "" && this.#chat.messages.length > 0;
+    if (!isLocal) {
+      this.problem.value = toProblem(error);
+      this.phase.value = "closed";
+      return;
+    }
+    if (this.isLost.value) this.problem.value ??= { message: "The connection was lost before the answer was complete" };
+    this.#settle();
   }
   #settle(): void {
     this.isLost.value = false;
@@ -264,35 +264,21 @@ export class ChatSession {
     }
     this.phase.value = "ready";
   }
-  #end(problem: ChatProblem): void {
-    this.problem.value = problem;
-    this.phase.value = "closed";
-  }
 
   /** Takes the messages of the server in place of those that are shown. */
   #take(found: OpenConversation): void {
-    const { messages, hasMore, running } = found;
+    const { messages, hasMore, title, createdAt } = found;
     wasStored(this.#agentId, this.#id);
     if (this.#mark !== toMark(found)) conversationChanges.value++;
     this.#mark = toMark(found);
-    const { title, createdAt } = found;
     this.conversation.value = { title, createdAt };
-    const shown = this.#chat.messages;
-    const first = shown.findIndex(({ id }) => id === messages[0]?.id);
-    const earlier = first > 0 ? shown.slice(0, first) : [];
-    if (earlier.length === 0) this.hasMore.value = hasMore;
-    const known = new Set(messages.map(({ id }) => id));
-    if (this.#sent !== undefined && known.has(this.#sent)) this.#sent = undefined;
-    // The answer that is being made stays until its stream replaces it, and so does a message that the server does not have.
-    const kept = shown.filter(({ id }) => !known.has(id) && (id === running?.messageId || id === this.#sent));
-    this.#chat.messages = [...earlier, ...messages, ...kept];
+    if (messages.some(({ id }) => id === this.#sent)) this.#sent = undefined;
+    const merged = mergeMessages(this.#chat.messages, found, this.#sent);
+    if (!merged.hasEarlier) this.hasMore.value = hasMore;
+    this.#chat.messages = merged.messages;
   }
 
   #read(before?: string): Promise<OpenConversation> {
-    const query = before === undefined ? "" : `?before=${encodeURIComponent(before)}`;
-    return ask(path`/agents/${this.#agentId}/conversations/${this.#id}` + query, { signal: this.#closing.signal });
+    return readConversation(this.#agentId, this.#id, { before, signal: this.#closing.signal });
   }
 }
-
-const toMark = ({ updatedAt, messageCount, title, running }: OpenConversation): string =>
-  JSON.stringify([updatedAt, messageCount, title, running]);

@@ -93,12 +93,12 @@ function Answer(props: MessageProps) {
               <Text value={reason} />
             </span>
           )}
-          {phase === "ready" && (
+          {isLast && phase === "ready" && (
             <button
               type="button"
               class="small"
               disabled={!canAct()}
-              title={noAct() ?? (isLast ? undefined : "Replaces this answer and all messages after it")}
+              title={noAct()}
               onClick={() => void session.regenerate(message.id)}
             >
               Regenerate
