@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
 import { freePort } from "../harness/free-port.ts";
@@ -47,18 +49,34 @@ describeAgents("an answer in the chat of the console", (world) => {
   });
 });
 
-/** Long enough that a process is killed in the middle of it, also on a slow machine. */
 const words = Array.from({ length: 80 }, (_, index) => `w${index}`).join(" ");
+/** The model waits in the middle of an answer until there is a file `go`. */
 const project = {
   "agents.config.ts": `
+    import { existsSync } from "node:fs";
+    import { setTimeout as sleep } from "node:timers/promises";
     import { defineAgent, defineConfig, defineTool } from "agentserve";
     import { echoModel } from "agentserve/models";
     import * as v from "valibot";
+    const echo = echoModel({ wordMs: 20 });
+    const model = {
+      ...echo,
+      async doStream(options) {
+        const { stream, ...rest } = await echo.doStream(options);
+        const held = new TransformStream({
+          async transform(part, controller) {
+            if (part.type === "text-delta" && part.delta.includes("w40")) while (!existsSync("go")) await sleep(20);
+            controller.enqueue(part);
+          },
+        });
+        return { ...rest, stream: stream.pipeThrough(held) };
+      },
+    };
     const text = ${JSON.stringify(words)};
     const read = defineTool({ description: "", inputSchema: v.object({}), execute: () => text });
     export default defineConfig({
       console: true,
-      agents: [defineAgent({ id: "helper", instructions: "", model: echoModel({ wordMs: 50 }), tools: { read } })],
+      agents: [defineAgent({ id: "helper", instructions: "", model, tools: { read } })],
     });
   `,
 };
@@ -85,12 +103,13 @@ describe.skipIf(!findChromium())("a server that is killed in the middle of an an
       await tab.isReady();
       await tab.page.evaluate(() => void ((window as { mark?: boolean }).mark = true));
       await tab.say(question);
-      await tab.sees("w5");
+      await tab.sees("w39");
       first.process.kill("SIGKILL");
       await first.ended;
       await tab.page.getByText("Lost the connection. The answer continues").waitFor();
-      await tab.sees("w5"); // what was shown stays
+      await tab.sees("w39"); // what was shown stays
       const second = await start();
+      writeFileSync(join(folder, "go"), "");
       // At no time is a word shown twice.
       const isWhole = async (): Promise<boolean> => {
         const shown = (await tab.words()).at(-1)!;
