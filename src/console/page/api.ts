@@ -21,6 +21,11 @@ let token: string | undefined;
 export function useToken(next: string | undefined): void {
   token = next;
 }
+let onRefused: (message: string) => void = () => {};
+/** Hears of a token that the server has refused, such as that of a session that has ended with the process of the server. */
+export function whenRefused(listener: (message: string) => void): void {
+  onRefused = listener;
+}
 /** The protocols of a WebSocket, which has no headers in a browser. */
 export const socketProtocols = (): string[] => (token === undefined ? [] : ["bearer", token]);
 
@@ -55,6 +60,8 @@ export async function send(to: string, { method, body, headers, signal }: Reques
   const text = await response.text();
   const { error, success: _, ...fields } = readJson(text);
   const message = typeof error === "string" ? error : `The server answered ${response.status}`;
+  // The routes of the console itself say what a token is not good for.
+  if (response.status === 401 && !to.startsWith("/console/")) onRefused(message);
   throw new ApiError(response.status, message, fields);
 }
 

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { ApiError, ask, useToken } from "./api.ts";
+import { ApiError, ask, useToken, whenRefused } from "./api.ts";
 
 /** The user of the page, and what they may do. */
 export interface Session {
@@ -52,6 +52,15 @@ export async function signOut(): Promise<void> {
   sessionStorage.removeItem(stored);
   await open(undefined, undefined);
 }
+
+whenRefused((message) => {
+  if (signInState.value.type !== "open") return;
+  const { isSignedInByLink } = signInState.value.session;
+  sessionStorage.removeItem(stored);
+  useToken(undefined);
+  const reason = isSignedInByLink ? "The server was started again: open the newest link that it has printed" : message;
+  signInState.value = { type: "closed", reason };
+});
 
 async function open(token: string | undefined, reason: string | undefined): Promise<void> {
   useToken(token);
