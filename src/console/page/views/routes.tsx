@@ -36,7 +36,7 @@ export function Routes() {
       </div>
       <Show of={routes}>
         {({ routes: all }) => (
-          <div class="scroll">
+          <div class="scroll" role="region" aria-label="Routes" tabIndex={0}>
             <table>
               <thead>
                 <tr>

@@ -33,7 +33,7 @@ export function Schedules() {
               None yet: create one with <code>defineSchedule()</code> in a file in <code>schedules/</code>.
             </Empty>
           ) : (
-            <div class="scroll">
+            <div class="scroll" role="region" aria-label="Schedules" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
