@@ -65,7 +65,7 @@ async function openTerminal(columns: number, flags = "") {
   const command = `stty cols ${columns} rows 50; exec ${process.execPath} ${bin} dev --port 0 --data :memory: ${flags}`;
   const child = run("script", ["-qec", command, "/dev/null"], { cwd });
   const [base] = await child.waitFor(/http:\/\/[\d.]+:\d+/);
-  await child.waitFor(/list them with/);
+  await child.waitFor(/console#t=\S+\s/); // the last line of the start
   const output = () => stripVTControlCharacters(child.output().stdout).replaceAll("\r", "");
   async function send(path: string, body?: object): Promise<number> {
     const headers = { "content-type": "application/json" };
