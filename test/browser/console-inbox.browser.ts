@@ -126,9 +126,9 @@ describe.skipIf(!findChromium())("the inbox of the console", () => {
     expect(await link.textContent()).toBe("Inbox");
     await start(server, "run-1", 1);
     await start(server, "run-2", 2);
-    await page.getByRole("link", { name: "Inbox2" }).waitFor();
+    await page.getByRole("link", { name: "Inbox 2" }).waitFor();
     await answer(server, "run-1");
-    await page.getByRole("link", { name: "Inbox1" }).waitFor();
+    await page.getByRole("link", { name: "Inbox 1" }).waitFor();
   });
 
   it("approves and denies calls of tools, with a reason", async () => {

@@ -81,7 +81,7 @@ function Shell({ session }: { session: Session }) {
           {shown.map(([name, title]) => (
             <a key={name} href={toLink([name])} aria-current={current === name ? "page" : undefined}>
               {title}
-              {name === "inbox" && waiting > 0 && <span class="count">{waiting > 99 ? "99+" : waiting}</span>}
+              {name === "inbox" && <Count of={waiting} />}
             </a>
           ))}
         </nav>
@@ -96,6 +96,16 @@ function Shell({ session }: { session: Session }) {
       <main id="main" tabIndex={-1}>
         <View />
       </main>
+    </>
+  );
+}
+
+function Count({ of: count }: { of: number }) {
+  if (count === 0) return null;
+  return (
+    <>
+      {" "}
+      <span class="count">{count > 99 ? "99+" : count}</span>
     </>
   );
 }
