@@ -106,8 +106,7 @@ describe.skipIf(!findChromium())("the views of the console", () => {
       await page.getByRole("heading", { name: "Inbox" }).waitFor();
       for (const [name, place] of Object.entries(places)) {
         await page.evaluate((to) => void (location.hash = to), place);
-        if (name === "traces") await post("/workflows/approval/execute", { input: { amount: 5, reason: "a pen" } });
-        if (name === "traces") await page.getByText("POST /workflows/:id/execute").click();
+        if (name === "traces") await openTrace(page, () => post("/workflows/broken/execute", { input: {} }));
         await page.getByText("Loading …").first().waitFor({ state: "detached" });
         for (const width of [360, 1280]) {
           await page.setViewportSize({ width, height: 800 });
