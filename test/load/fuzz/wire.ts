@@ -4,6 +4,8 @@ export interface WireAnswer {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   readonly text: string;
+  /** The connection was reset before the end of the body. */
+  readonly isReset: boolean;
 }
 
 /**
@@ -44,7 +46,8 @@ function parse(bytes: Buffer): WireAnswer | undefined {
   }
   const body = all.slice(end + 4);
   const whole = headers.get("transfer-encoding") === "chunked" ? unchunk(body) : body;
-  return { status: Number(status), headers, text: Buffer.from(whole, "latin1").toString() };
+  const isReset = body.length < Number(headers.get("content-length") ?? 0);
+  return { status: Number(status), headers, text: Buffer.from(whole, "latin1").toString(), isReset };
 }
 
 /**
