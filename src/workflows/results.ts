@@ -77,7 +77,7 @@ export function toStateView(state: ExecutionState, showErrors: ShowErrors, isIns
 /** An execution in the list of all workflows: its values are shown on request only. */
 export type ItemView = Omit<ExecutionView, "input" | "context"> &
   Partial<Pick<ExecutionView, "input" | "context">> & {
-    /** Whether the caller may resume it. Present on request, while it is suspended. */
+    /** True if the caller may resume it. Present on request, while it is suspended. */
     mayResume?: boolean;
   };
 

@@ -67,7 +67,7 @@ interface ToolQuestion {
   readonly turn: DurableTurn | undefined;
   /** The number of agents that wait for the answer. */
   readonly depth: number;
-  /** Whether the agent may end before its tools have, because they wait for approvals. */
+  /** True if the agent may end while its tools wait for approvals. */
   readonly mayWait: boolean;
   /** The answer that the agent continues. */
   readonly continued?: ContinuedCall | undefined;

@@ -12,9 +12,9 @@ export interface ExecutionChange {
 export type ExecutionStatus = "running" | "suspended" | "completed" | "error";
 export type SuspensionKind = "person" | "request" | "timer" | "event" | "system";
 
-/** Whether the page hears of changes. */
+/** The state of the stream of changes. */
 export const connection = signal<"connecting" | "open" | "lost">("connecting");
-/** Raised at each connection after the first one: whatever is shown is read again. */
+/** Raised at each connection after the first one: the views read their values again. */
 export const reconnects = signal(0);
 
 const listeners = new Set<(change: ExecutionChange) => void>();

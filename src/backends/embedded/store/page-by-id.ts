@@ -21,7 +21,7 @@ export class PageById {
     this.#statements = statements;
   }
 
-  /** Whether so few ids begin with this text that one statement can look at all of them. */
+  /** True if so few ids begin with this text that one statement can read all of them. */
   hasFew(prefix: string): boolean {
     const sql = `select count(*) as count from (select 1 from executions where id >= :from and id < :to limit ${mostRows})`;
     const { count } = this.#statements.prepare(sql).get(toRange(prefix)) as { count: number };

@@ -44,7 +44,7 @@ export function toFirst({ until = Number.MAX_SAFE_INTEGER - 1, before }: ListFil
     : { started: before.startAt, id: before.id };
 }
 
-/** Whether a row comes behind another one, newest first. */
+/** True if a row comes after another one, newest first. */
 export function isBefore(row: Place | undefined, other: Place | undefined): boolean {
   if (!row || !other) return other !== undefined;
   return row.started < other.started || (row.started === other.started && row.id < other.id);

@@ -21,7 +21,7 @@ export interface JsonSchema {
   readonly definitions?: Readonly<Record<string, JsonSchema>>;
 }
 
-/** The kind of input that a schema gets. Whatever a form cannot express is edited as JSON. */
+/** The kind of input that a schema gets. A value that a form cannot express is edited as JSON. */
 export type FieldKind = "text" | "number" | "boolean" | "choice" | "object" | "list" | "json";
 
 export function toKind({ type, enum: choices, properties, items, ...schema }: JsonSchema): FieldKind {

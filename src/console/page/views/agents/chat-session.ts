@@ -28,7 +28,7 @@ const longLookMs = 10_000;
 /**
  * One conversation that is open in the page.
  *
- * S1: The server knows the messages. After each turn, whatever way it ended, they are read again.
+ * S1: The server knows the messages. They are read again after each turn, also after one that has failed.
  * S2: At most one thing is under way: a request of the user, or the reading of a turn (`#follow`).
  * S3: A turn that is read again replaces what was shown of it, because it has the same message id.
  */
@@ -52,7 +52,7 @@ export class ChatSession {
   /** The message that was sent last, until the server has it. */
   #sent: string | undefined;
   #again: (() => Promise<void>) | undefined;
-  /** What the server last said of the conversation. */
+  /** The last answer of the server about the conversation. */
   #mark = "";
   #lastLook = 0;
   #following: Promise<void> | undefined;
