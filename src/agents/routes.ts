@@ -6,6 +6,7 @@ import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
 import { AnyObject } from "../http/any-object.ts";
 import { Reply } from "../http/envelope.ts";
+import { OptionalId } from "../http/given-id.ts";
 import { defineRoute, events, nothing, type Route } from "../http/route.ts";
 import { EventStream, noContent, unfinished } from "../http/sse.ts";
 import { Prefer } from "../http/prefer.ts";
@@ -22,6 +23,7 @@ import { toWaiting } from "./answers/waiting.ts";
 import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
 import type { Decider } from "./call/turn-parts.ts";
+import { UserQuery } from "./conversations/find-own.ts";
 import { conversationRoutes } from "./conversations/routes.ts";
 import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
@@ -39,14 +41,11 @@ export interface AgentRoutesOptions {
 }
 
 const number = v.optional(v.number());
-const id = v.optional(
-  v.pipe(v.string(), v.nonEmpty("expected an id"), v.maxLength(256, "expected at most 256 characters")),
-);
 const Options = v.optional(
   v.pipe(
     v.object({
-      userId: id,
-      conversationId: id,
+      userId: OptionalId,
+      conversationId: OptionalId,
       context: v.optional(AnyObject),
       temperature: number,
       maxOutputTokens: number,
@@ -73,7 +72,7 @@ const ChatBody = v.pipe(
   v.object({
     input: v.optional(messages),
     options: Options,
-    id,
+    id: OptionalId,
     messages: v.optional(messages),
     trigger: v.optional(v.string()),
     messageId: v.optional(v.string()),
@@ -84,9 +83,6 @@ const BegunShape = v.pipe(
   v.object({ conversationId: v.string(), messageId: v.string(), status: v.literal("running") }),
   v.title("BegunTurn"),
 );
-const UserQuery = v.object({
-  userId: v.pipe(id, v.description("The user, if there is no authentication provider.")),
-});
 const ChatChunk = v.pipe(v.objectWithRest({ type: v.string() }, v.unknown()), v.title("ChatChunk"));
 
 const errors = {
@@ -254,7 +250,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       access: "protected",
       action: "agent.call",
       yields: true,
-      query: v.object({ ...UserQuery.entries, after: id, sdk: v.optional(v.picklist(["5", "6", "7"]), "7") }),
+      query: v.object({ ...UserQuery.entries, after: OptionalId, sdk: v.optional(v.picklist(["5", "6", "7"]), "7") }),
       responses: { 200: events(ChatChunk), 204: nothing },
       errors,
       find: findCallable,
@@ -277,7 +273,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       action: "agent.call",
       yields: true,
       query: UserQuery,
-      body: v.object({ messageId: id }),
+      body: v.object({ messageId: OptionalId }),
       responses: { 200: v.object({ stopped: v.boolean(), messageId: v.nullable(v.string()) }) },
       errors: {
         404: errors[404],

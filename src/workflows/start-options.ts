@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { idRule, isId, isReserved, reservedRule } from "../core/id.ts";
 import { AnyObject } from "../http/any-object.ts";
+import { GivenId } from "../http/given-id.ts";
 import type { BeginOptions } from "./executions.ts";
 
 /** The id that a client chooses for a new execution. */
@@ -12,7 +13,7 @@ export const OwnExecutionId: v.GenericSchema<string | undefined> = v.optional(
   ),
 );
 
-const ownId = v.optional(v.pipe(v.string(), v.maxLength(256, "expected at most 256 characters")));
+const ownId = v.optional(GivenId);
 /** The options of a new execution. */
 export const StartOptionsShape: v.GenericSchema<BeginOptions> = v.pipe(
   v.object({ userId: ownId, conversationId: ownId, executionId: OwnExecutionId, context: v.optional(AnyObject) }),

@@ -11,6 +11,7 @@ import { toTextResult } from "../answers/text-result.ts";
 import type { AgentCall, CallOrigin } from "../call/call.ts";
 import { mostOfReason } from "../call/decisions.ts";
 import { toUserId } from "../conversations/access.ts";
+import { UserQuery } from "../conversations/find-own.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
 import { TextShape } from "../shapes.ts";
 import { findApproval, listApprovals, toApprover, type FoundApproval } from "./access.ts";
@@ -31,14 +32,6 @@ const ApprovalShape = v.pipe(
 const BegunShape = v.pipe(
   v.object({ conversationId: v.string(), messageId: v.string(), status: v.literal("running") }),
   v.title("BegunTurn"),
-);
-const userId = v.optional(
-  v.pipe(
-    v.string(),
-    v.nonEmpty("expected an id"),
-    v.maxLength(256, "expected at most 256 characters"),
-    v.description("The user, if there is no authentication provider."),
-  ),
 );
 const reason = v.optional(v.pipe(v.string(), v.maxLength(mostOfReason, `expected at most ${mostOfReason} characters`)));
 
@@ -67,7 +60,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       action: "approval.decide",
       yields: true,
       query: v.object({
-        userId,
+        ...UserQuery.entries,
         limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
         cursor: v.optional(v.string()),
       }),
@@ -94,7 +87,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       access: "protected",
       action: "approval.decide",
       yields: true,
-      query: v.object({ userId }),
+      query: UserQuery,
       body: v.pipe(v.object({ approved: v.boolean(), reason }), v.title("ApprovalDecision")),
       responses: { 200: TextShape, 202: BegunShape },
       errors: {

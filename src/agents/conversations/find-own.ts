@@ -2,17 +2,13 @@ import * as v from "valibot";
 import type { ActionRequest } from "../../core/authorizer.ts";
 import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
 import type { StoredConversation } from "../../engine/stored-conversation.ts";
+import { OptionalId } from "../../http/given-id.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
 import { findConversation, toUserId } from "./access.ts";
 
-type OptionalId = v.GenericSchema<string | undefined>;
-/** An id in a query. */
-export const Id: OptionalId = v.optional(
-  v.pipe(v.string(), v.nonEmpty("expected an id"), v.maxLength(256, "expected at most 256 characters")),
-);
 /** The query of a request about the conversations of a user. */
 export const UserQuery: v.ObjectSchema<{ readonly userId: v.GenericSchema<string | undefined> }, undefined> = v.object({
-  userId: v.pipe(Id, v.description("The user, if there is no authentication provider.")),
+  userId: v.pipe(OptionalId, v.description("The user, if there is no authentication provider.")),
 });
 
 export interface OwnConversation {

@@ -1,13 +1,14 @@
 import * as v from "valibot";
 import { notFound } from "../../core/error.ts";
 import { cut } from "../../core/cut.ts";
+import { OptionalId } from "../../http/given-id.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import type { ConversationKey } from "../../engine/conversations.ts";
 import type { Agents } from "../agents.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
 import { listConversations, toUserId } from "./access.ts";
-import { findOwn, Id, UserQuery, type OwnConversation, type OwnRequest } from "./find-own.ts";
+import { findOwn, UserQuery, type OwnConversation, type OwnRequest } from "./find-own.ts";
 import { isTitle } from "./name-conversation.ts";
 import { readConversation } from "./read-conversation.ts";
 import { ConversationShape, OpenConversationShape, toView } from "./shapes.ts";
@@ -67,7 +68,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       access: "protected",
       action: "conversation.read",
       yields: true,
-      query: v.object({ ...UserQuery.entries, before: Id }),
+      query: v.object({ ...UserQuery.entries, before: OptionalId }),
       responses: { 200: OpenConversationShape },
       errors,
       find,

@@ -50,6 +50,22 @@ describeServer("the conversations of a user", { config }, (server) => {
       expect(await api.list(more), JSON.stringify(more)).toMatchObject({ status: 400 });
   });
 
+  it.each([
+    [".", "an id other than . and .."],
+    ["..", "an id other than . and .."],
+    ["a\uD800", "Unicode without lone surrogates"],
+    ["a".repeat(257), "at most 256 characters"],
+  ])("have no id that cannot be in a URL: %j", async (id, rule) => {
+    const api = toApi(server);
+    const refused = { status: 400, body: { error: expect.stringContaining(`expected ${rule}`) } };
+    expect(await api.say(id, "x")).toMatchObject(refused);
+    const messages = [{ id: "m", role: "user", parts: [{ type: "text", text: "x" }] }];
+    expect(await server.post("/agents/helper/chat", { id, messages })).toMatchObject(refused);
+    const options = { conversationId: id };
+    expect(await server.post("/workflows/asks/execute", { input: {}, options })).toMatchObject(refused);
+    expect((await api.list()).body.data.items.map((one: any) => one.id)).not.toContain(id);
+  });
+
   it("have their messages, by pages as well", async () => {
     const api = toApi(server, { userId: unique("ada") });
     for (let turn = 0; turn < 51; turn++) await api.say("c", `Question ${turn}`);

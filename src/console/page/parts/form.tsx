@@ -3,6 +3,7 @@ import { ApiError } from "../api.ts";
 import { toApiError } from "../session.ts";
 import { hasField, resolve, toInitial, toKind, type JsonSchema } from "./schema.ts";
 import { Text } from "./text.tsx";
+import { toVisible } from "./visible-text.ts";
 
 export interface FormProps {
   /** Undefined: any JSON is accepted. */
@@ -109,7 +110,7 @@ function ObjectField({ context, schema, path, name, value, onChange }: FieldProp
       <legend>
         <Text value={schema.title ?? name} />
       </legend>
-      {schema.description && <p class="hint">{schema.description}</p>}
+      <Description of={schema} />
       {fields}
     </fieldset>
   );
@@ -123,7 +124,7 @@ function ListField({ context, schema, path, name, value, onChange }: FieldProps)
       <legend>
         <Text value={schema.title ?? (name || "Items")} />
       </legend>
-      {schema.description && <p class="hint">{schema.description}</p>}
+      <Description of={schema} />
       {items.map((one, index) => (
         <div class="list-item" key={index}>
           <Field
@@ -185,7 +186,7 @@ function SimpleField({
           <option value="">Choose …</option>
           {(schema.enum as string[]).map((one) => (
             <option key={one} value={one}>
-              {one}
+              {toVisible(one)}
             </option>
           ))}
         </select>
@@ -202,7 +203,7 @@ function SimpleField({
       {kind === "text" && <TextInput {...common} schema={schema} value={value} onChange={onChange} />}
       {kind === "json" && <JsonInput {...common} value={value} onChange={onChange} />}
       <div id={`${id}-more`}>
-        {schema.description && <p class="hint">{schema.description}</p>}
+        <Description of={schema} />
         {message !== undefined && (
           <p class="problem" role="alert">
             <Text value={message} />
@@ -210,6 +211,15 @@ function SimpleField({
         )}
       </div>
     </div>
+  );
+}
+
+function Description({ of: { description } }: { of: JsonSchema }) {
+  if (!description) return null;
+  return (
+    <p class="hint">
+      <Text value={description} />
+    </p>
   );
 }
 
