@@ -22,7 +22,7 @@ describe.skipIf(!findChromium())("a run with many items in the console", () => {
     const { page, faults } = await openPage(`${server.url}/console#/runs/loop/run-1?step=each`);
     await page.getByRole("button", { name: `${count} items` }).click();
     await page.getByRole("treeitem", { name: /^0 item/ }).waitFor();
-    const rowsWhileReading = await page.evaluate(readAll, count);
+    const reading = await page.evaluate(readAll, count);
     const devtools = await page.context().newCDPSession(page);
     await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
     const readTaskMs = async (): Promise<number> => {
@@ -30,21 +30,23 @@ describe.skipIf(!findChromium())("a run with many items in the console", () => {
       return metrics.find(({ name }) => name === "TaskDuration")!.value * 1_000;
     };
     const before = await readTaskMs();
-    const scrolled = await page.evaluate(scroll);
+    const scrolled: Scrolled[] = [];
+    for (let round = 0; round < 3; round++) scrolled.push(await page.evaluate(scroll));
     const taskMs = (await readTaskMs()) - before;
+    const frames = scrolled.reduce((sum, one) => sum + one.frames, 0);
     await devtools.send("HeapProfiler.enable");
     await devtools.send("HeapProfiler.collectGarbage");
     const { usedSize } = await devtools.send("Runtime.getHeapUsage");
     const heap = usedSize / 1024 / 1024;
     console.log(
-      `${count} items: longest task while scrolling ${Math.round(scrolled.longest)} ms, ` +
-        `${scrolled.tasks} over 50 ms in ${scrolled.frames} frames ` +
-        `with ${(taskMs / scrolled.frames).toFixed(1)} ms of CPU time each, ` +
-        `at most ${scrolled.rows} rows and ${scrolled.nodes} elements, heap ${heap.toFixed(1)} MB`,
+      `${count} items: longest task while reading ${Math.round(reading.longest)} ms, ` +
+        `in three scrolls ${scrolled.map(({ longest }) => Math.round(longest)).join(", ")} ms (0: none over 50 ms), ` +
+        `${(taskMs / frames).toFixed(1)} ms of CPU time in each of ${frames} frames, heap ${heap.toFixed(1)} MB`,
     );
-    expect(rowsWhileReading).toBeLessThan(60);
-    expect(scrolled.rows).toBeLessThan(60);
-    expect(scrolled.nodes).toBeLessThan(1_000);
+    for (const { rows, nodes } of [reading, ...scrolled]) {
+      expect(rows).toBeLessThan(60);
+      expect(nodes).toBeLessThan(1_000);
+    }
     expect(heap).toBeLessThan(60);
     await page.getByRole("treeitem", { name: new RegExp(`^${count - 1} item`) }).click();
     await page.getByRole("heading", { name: `each/${count - 1}` }).waitFor();
@@ -53,23 +55,39 @@ describe.skipIf(!findChromium())("a run with many items in the console", () => {
   });
 });
 
+interface Scrolled {
+  /** The longest task in milliseconds, if it is over 50. */
+  readonly longest: number;
+  readonly frames: number;
+  /** The most that were in the document. */
+  readonly rows: number;
+  readonly nodes: number;
+}
+
 // The functions below run in the page.
 
-/** Scrolls to the end again and again, until all items were read. Returns the most rows that were in the document. */
-async function readAll(wanted: number): Promise<number> {
+/** Scrolls to the end again and again, until all items were read. */
+async function readAll(wanted: number): Promise<Scrolled> {
   const tree = document.querySelector('[role="tree"]')!;
-  for (let most = 0; ;) {
+  const tasks: number[] = [];
+  const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration)));
+  observer.observe({ entryTypes: ["longtask"] });
+  for (let frames = 1, rows = 0, nodes = 0; ; frames++) {
     tree.scrollTop = tree.scrollHeight;
     await new Promise((resolve) => setTimeout(resolve, 20));
-    most = Math.max(most, tree.querySelectorAll('[role="treeitem"]').length);
+    rows = Math.max(rows, tree.querySelectorAll('[role="treeitem"]').length);
+    nodes = Math.max(nodes, document.querySelectorAll("*").length);
     const last = tree.querySelector('[role="treeitem"]:last-of-type');
     const isRead = last?.getAttribute("aria-setsize") === String(wanted);
-    if (isRead && tree.textContent.includes(`${wanted - 1} item`)) return most;
+    if (!isRead || !tree.textContent.includes(`${wanted - 1} item`)) continue;
+    await new Promise((resolve) => setTimeout(resolve, 100)); // tasks are reported late
+    observer.disconnect();
+    return { longest: Math.max(0, ...tasks), frames, rows, nodes };
   }
 }
 
 /** Scrolls from the beginning to the end, a part in each frame. */
-async function scroll(): Promise<{ longest: number; tasks: number; frames: number; rows: number; nodes: number }> {
+async function scroll(): Promise<Scrolled> {
   const tree = document.querySelector('[role="tree"]')!;
   const tasks: number[] = [];
   const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration)));
@@ -86,5 +104,5 @@ async function scroll(): Promise<{ longest: number; tasks: number; frames: numbe
   tree.scrollTop = tree.scrollHeight;
   await new Promise((resolve) => setTimeout(resolve, 100));
   observer.disconnect();
-  return { longest: Math.max(0, ...tasks), tasks: tasks.length, frames, rows, nodes };
+  return { longest: Math.max(0, ...tasks), frames, rows, nodes };
 }
