@@ -42,6 +42,8 @@ export interface Snapshot {
   hold(by: Holder): () => void;
   /** Returns the number of holders by type. */
   holders(): ReadonlyMap<Holder, number>;
+  /** Aborted when this version retires: streams that ask it end, and their readers open them again under the next one. */
+  readonly retiring: AbortSignal;
   /** Retires this version. Resolves when the last holder has released it and `onDispose` has run. */
   retire(): Promise<void>;
 }
@@ -128,6 +130,7 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
 
   const holders = new Map<Holder, number>();
   const free = Promise.withResolvers<void>();
+  const retiring = new AbortController();
   let retired: Promise<void> | undefined;
 
   function hold(by: Holder): () => void {
@@ -162,7 +165,9 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
     customRoutes,
     hold,
     holders: () => holders,
+    retiring: retiring.signal,
     retire() {
+      retiring.abort();
       retired ??= free.promise.then(dispose);
       if (holders.size === 0) free.resolve();
       return retired;

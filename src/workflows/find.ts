@@ -13,6 +13,8 @@ import { listReadable, type ReadablePage } from "./readable-page.ts";
 /** The part of a snapshot that the routes read. */
 export interface Workflows extends Authorized {
   readonly workflows: ReadonlyMap<string, RegisteredWorkflow>;
+  /** Aborted when another version of the config replaces this one. */
+  readonly retiring: AbortSignal;
 }
 export interface RegisteredWorkflow extends Runnable {
   readonly detail: WorkflowDetail;

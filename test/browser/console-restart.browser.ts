@@ -58,6 +58,30 @@ describe.skipIf(!findChromium())("a run in the console of agentserve dev", () =>
     expect(faults).toEqual([]);
   });
 
+  it("follows the runs after a save, and never says that the connection is lost", { timeout: 180_000 }, async () => {
+    const folder = createProject({
+      "agents.config.ts": `import { defineConfig } from "agentserve";\nexport default defineConfig({});`,
+      "workflows/order.ts": toWorkflow("return data;"),
+    });
+    const { child, url } = await startDev(folder);
+    const { page, faults } = await openPage(`${url}/console#/runs`);
+    await post(`${url}/workflows/order/execute`, { input: {}, options: { executionId: "run-1" } });
+    await page.getByRole("row", { name: /run-1.*completed/ }).waitFor();
+    await page.evaluate(() => {
+      new MutationObserver(() => {
+        if (document.body.textContent!.includes("Lost the connection")) Reflect.set(globalThis, "wasLost", true);
+      }).observe(document.body, { childList: true, subtree: true });
+    });
+    const opened = page.waitForResponse(/executions\/stream/);
+    writeFileSync(join(folder, "workflows/order.ts"), toWorkflow("return { again: data };"));
+    await child.waitFor(/✓ /);
+    await opened;
+    await post(`${url}/workflows/order/execute`, { input: {}, options: { executionId: "run-2" } });
+    await page.getByRole("row", { name: /run-2.*completed/ }).waitFor();
+    expect(await page.evaluate(() => Reflect.get(globalThis, "wasLost") as unknown)).toBeUndefined();
+    expect(faults).toEqual([]);
+  });
+
   it(
     "continues without a reload after SIGKILL and a restart, and shows nothing twice",
     { timeout: 180_000 },

@@ -24,10 +24,14 @@ export function onChange(listener: (change: ExecutionChange) => void): () => voi
   return () => listeners.delete(listener);
 }
 
-/** Follows all executions with one stream, and connects again for as long as the page is open. */
+/**
+ * Follows all executions with one stream, and connects again for as long as the page is open. The server ends the stream
+ * after a save in `dev`: then at once, unless the stream was short.
+ */
 export async function follow(until: AbortSignal): Promise<void> {
   let isFirst = true;
   for (let failures = 0; !until.aborted;) {
+    const startAt = performance.now();
     try {
       const onOpen = (): void => {
         failures = 0;
@@ -38,11 +42,14 @@ export async function follow(until: AbortSignal): Promise<void> {
       for await (const change of readEvents("/executions/stream", { signal: until, onOpen })) {
         for (const listener of listeners) listener(change as ExecutionChange); // the route has only these events
       }
+      if (performance.now() - startAt > shortMs) continue;
     } catch {
+      if (until.aborted) return;
       failures++;
+      connection.value = "lost";
     }
-    if (until.aborted) return;
-    connection.value = "lost";
     await new Promise((resolve) => setTimeout(resolve, Math.min(250 * 2 ** failures, 5_000)));
   }
 }
+
+const shortMs = 1_000;

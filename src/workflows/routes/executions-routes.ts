@@ -67,7 +67,7 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       path: "/executions/stream",
       summary: "Follow the executions of all workflows: one event for each start and each change of status",
       description:
-        "Callers with a token see their own executions. The stream has what happens while it is open. It ends if the client reads too slowly: list the executions again.",
+        "Callers with a token see their own executions. The stream has what happens while it is open. It ends if the client reads too slowly, and in `dev` when the config is loaded again: open it again, and list the executions again.",
       access: "protected",
       action: "execution.read",
       yields: true,
@@ -75,9 +75,11 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       responses: { 200: events(ChangeShape) },
       errors: { ...foreignUser, 503: "Too many open streams" },
       handle({ query, ...request }) {
+        // The next version of the config decides anew who the caller is and what they may read.
+        const { retiring } = request.snapshot;
         const changes = (signal: AbortSignal) => followExecutions(engine, request, query, signal);
         async function* follow(signal: AbortSignal): AsyncGenerator<unknown> {
-          const happening = changes(signal);
+          const happening = changes(AbortSignal.any([signal, retiring]));
           yield comment; // the client lists once it knows that it misses nothing
           for await (const { executionId, workflowId, status, kind } of happening)
             yield { type: "execution", executionId, workflowId, status, ...(kind && { kind }) };
