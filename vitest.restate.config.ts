@@ -16,7 +16,7 @@ const replicated = [
   "test/agents/chat/*.test.ts",
   "test/agents/conversations.test.ts",
   "test/agents/approvals/{decide,authorize,supersede,chat,answers,ends}.test.ts",
-  "test/agents/tools/{suspended-tool,inner-approvals,inner-forged}.test.ts",
+  "test/agents/tools/{suspended-tool,executions-of-calls,inner-approvals,inner-forged}.test.ts",
   "test/agents/turns/{attach,stop}.test.ts",
   "test/agents/usage/usage.test.ts",
   "test/runtime/custom-routes.test.ts",

@@ -52,6 +52,7 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
       const wait = { signal, waitOutside: step?.waitOutside ?? (<T>(work: () => Promise<T>) => work()) };
       const persist = <T>(work: () => Promise<T>): Promise<T> => (isDurable ? untilDone(wait, work) : work());
       await persist(() => begin(start, id));
+      start.onBegun(id);
       return toEnd(await wait.waitOutside(() => persist(() => engine.settled(id, 0, signal))), showErrors);
     },
     async read(id) {

@@ -86,6 +86,7 @@ describeAgents("tools in the chat of the console", (world) => {
       resumeData: { amount: 3 },
     });
     await tab.sees("refund: o2 gets 3");
+    await tab.page.locator(`.tool a[href="${href}"]`).waitFor({ state: "attached" }); // the call is folded by now
     expectNoProblems(tab);
   });
 

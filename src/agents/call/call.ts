@@ -13,7 +13,7 @@ import { AnswerParts, toAnswerParts, type SdkPart } from "../messages/answer-par
 import { splitResults, toResultMessages } from "./early-results.ts";
 import { addModels } from "../messages/from-models.ts";
 import { readMessages } from "../messages/read-messages.ts";
-import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
+import type { ExecutionCall, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import { SuspendedCall } from "../tools/suspended-call.ts";
@@ -271,7 +271,7 @@ async function finish(
     usage: toUsage(usage),
     at: operation.clock.now(),
     stopped: operation.records?.wasStopped || undefined,
-    executions: suspensions.map(({ toolCallId, executionId }) => ({ toolCallId, executionId })),
+    executions: toExecutions(operation, (toolCallId) => waiting.get(toolCallId) instanceof SuspendedCall),
     waiting,
     toParts: async (before) => {
       const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
@@ -285,6 +285,12 @@ async function finish(
   const open = !turn.store && operation.mayWait && openApprovals(models).length > 0 ? models : undefined;
   return { text, object, finishReason, usage, steps, approvals, suspensions, open };
 }
+
+/** Returns the executions that the tool calls of an answer have started. */
+const toExecutions = ({ records }: Operation, isWaiting: (toolCallId: string) => boolean): ExecutionCall[] =>
+  [...(records?.executions ?? [])].map(([toolCallId, executionId]): ExecutionCall => {
+    return isWaiting(toolCallId) ? { toolCallId, executionId } : { toolCallId, executionId, ended: true };
+  });
 
 /** Removes the results of tool calls that wait from the messages of an answer. */
 function withoutResults(
@@ -356,6 +362,7 @@ export async function storePartial(
     at: operation.clock.now(),
     stopped,
     isPartial: true,
+    executions: toExecutions(operation, () => false),
     toParts: async (before) => toStopped(await continueParts(sdk, before, answer)),
   });
 }

@@ -22,7 +22,8 @@ export async function continueMessage(store: TurnStore, rows: readonly Row[], in
   const open = openApprovals(before);
   const found = await readDraft(store, rows);
   const executions = found ? openExecutions(found.draft) : [];
-  const ended = await toEnded(store, executions, input, found?.draft.metadata.executions !== undefined);
+  const isNotContinued = found?.draft.metadata.executions?.some((call) => !call.ended) === true;
+  const ended = await toEnded(store, executions, input, isNotContinued);
   const resumes = last ? toResumes(executions, last) : [];
   const own = last ? toResults(before, last, executions) : [];
   const results = [...own, ...ended.models];

@@ -31,7 +31,7 @@ export interface TurnAnswer {
   readonly stopped?: true | undefined;
   /** True if the turn has ended before its answer was complete. It is stored although the call is aborted. */
   readonly isPartial?: true | undefined;
-  /** The tool calls that wait for the end of an execution. @default none */
+  /** The tool calls that have started an execution. @default none */
   readonly executions?: readonly ExecutionCall[] | undefined;
   /** The tool calls that wait, by their id. @default none */
   readonly waiting?: ReadonlyMap<string, NoResult> | undefined;
@@ -77,7 +77,8 @@ export const withModels = (draft: Draft, models: readonly ModelMessage[]): Draft
 
 /** Returns the draft of an answer: a message of its own, or the one that it continues. */
 export async function answerDraft(continued: Draft | undefined, answer: TurnAnswer): Promise<Draft> {
-  const { createdAt, usage } = continued?.metadata ?? { createdAt: toIso(answer.at) };
+  const { createdAt, usage, executions: before } = continued?.metadata ?? { createdAt: toIso(answer.at) };
+  const executions = addExecutions(before, answer.executions);
   return {
     id: continued?.id ?? answer.id,
     role: "assistant",
@@ -87,9 +88,19 @@ export async function answerDraft(continued: Draft | undefined, answer: TurnAnsw
       createdAt,
       usage: usage && answer.usage ? addUsage(usage, answer.usage) : (answer.usage ?? usage),
       ...(answer.stopped && { stopped: true }),
-      ...(answer.executions?.length && { executions: answer.executions }),
+      ...(executions.length > 0 && { executions }),
     },
   };
+}
+
+/** Adds the executions of an answer to those of the message that it continues. An answer continues when all have ended. */
+function addExecutions(
+  before: readonly ExecutionCall[] = [],
+  added: readonly ExecutionCall[] = [],
+): readonly ExecutionCall[] {
+  const ended = before.map((call) => ({ ...call, ended: true as const }));
+  // Some providers use an id again.
+  return [...new Map([...ended, ...added].map((call) => [call.toolCallId, call])).values()];
 }
 
 /** Converts a draft to its row. Other requests get a turn after each long text. */

@@ -17,7 +17,7 @@ export interface EndedCalls {
 
 /**
  * Gives a result to the calls whose executions have ended. Each gets one once: a second end is a conflict. `isWaiting`: the
- * message names executions that it waits for, or has waited for, and is not continued.
+ * message has waited for executions, or still waits, and is not continued.
  */
 export async function toEnded(
   { turn, at }: TurnStore,
@@ -25,7 +25,7 @@ export async function toEnded(
   { ended = [], results }: TurnInput,
   isWaiting: boolean,
 ): Promise<EndedCalls> {
-  // It runs again: the results were stored at its beginning. Its answer was not, or the message would not name executions.
+  // It runs again: the results were stored at its beginning. Its answer was not, or the message would be continued.
   if (results && !isWaiting) throw hasEnded();
   if (results) return { models: [], decided: [], rest: [] };
   if (ended.length === 0) return { models: [], decided: [], rest: open };

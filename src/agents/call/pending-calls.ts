@@ -79,9 +79,9 @@ export interface OpenExecution extends ExecutionCall {
 /** Returns the calls of a message that wait for the end of an execution. */
 export function openExecutions({ models, metadata }: Pick<Draft, "models" | "metadata">): OpenExecution[] {
   const { calls } = openCalls(models);
-  return (metadata.executions ?? []).flatMap(({ toolCallId, executionId }) => {
+  return (metadata.executions ?? []).flatMap(({ toolCallId, executionId, ended }) => {
     const toolName = calls.get(toolCallId);
-    return toolName === undefined ? [] : [{ toolCallId, executionId, toolName }];
+    return ended || toolName === undefined ? [] : [{ toolCallId, executionId, toolName }];
   });
 }
 const answerOf = ({ type, approvalId }: { type: string; approvalId?: string }): string | undefined =>

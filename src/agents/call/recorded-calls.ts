@@ -38,6 +38,7 @@ export type ToolSignature = readonly [name: string, output: string];
 export type ApprovalNeed = { readonly isNeeded: boolean } | { readonly error: string };
 /** The end of a tool call. Models are shown the name of an error as well, unless it is a `ServeError`: then it is empty. */
 export type ToolEnd = { readonly output: unknown } | { readonly error: string; readonly name: string };
+type ToolRecord = ToolEnd & { readonly executionId?: string | undefined };
 
 /**
  * The model calls and tool calls of one turn, recorded as they end.
@@ -74,6 +75,8 @@ export class RecordedCalls {
 
   /** The ends of the tool calls of this run, by their id. The promises never reject. */
   ends: Map<string, Promise<ToolEnd>> | undefined;
+  /** The executions that tool calls have started, by the id of the call. The last call with an id counts. */
+  readonly executions: Map<string, string> = new Map();
 
   /** `onFailure` ends the turn: a result cannot be recorded. */
   constructor(
@@ -187,8 +190,9 @@ export class RecordedCalls {
   /** Returns the recorded result of a tool call, or runs the tool and records its result. The last one counts if there are many. */
   runTool(tool: string, toolCallId: string, run: () => unknown, signal: AbortSignal): unknown {
     const name = this.#toToolName(toolCallId);
+    this.executions.delete(toolCallId);
     const text = this.#records.found.get(name);
-    if (text !== undefined) return this.#replayTool(tool, JSON.parse(text) as ToolEnd);
+    if (text !== undefined) return this.#replayTool(tool, toolCallId, JSON.parse(text) as ToolRecord);
     if (this.wasStopped) throw new Error("Stopped");
     this.#lastRun = this.#modelCalls;
     const ended = Promise.withResolvers<ToolEnd>();
@@ -196,7 +200,8 @@ export class RecordedCalls {
     const save = async (end: ToolEnd): Promise<void> => {
       ended.resolve(end);
       // A tool that was aborted runs again when the turn is repeated.
-      if (!signal.aborted || "output" in end) await this.#saveTool(name, tool, end);
+      const executionId = this.executions.get(toolCallId);
+      if (!signal.aborted || "output" in end) await this.#saveTool(name, tool, { ...end, executionId });
     };
     const fail = async (error: unknown): Promise<never> => {
       await save({ error: toErrorMessage(error), name: toName(error) });
@@ -218,7 +223,8 @@ export class RecordedCalls {
     }, fail);
   }
 
-  async #replayTool(tool: string, end: ToolEnd): Promise<unknown> {
+  async #replayTool(tool: string, toolCallId: string, end: ToolRecord): Promise<unknown> {
+    if (end.executionId !== undefined) this.executions.set(toolCallId, end.executionId);
     const { before, now } = this.#toolSignatures(tool);
     // A tool that was approved runs before the first model call. A crash may have come between its record and the beginning.
     if (this.found && before?.[1] !== now?.[1]) this.#fail(toChanged(`tool ${tool} has another outputSchema`));
@@ -231,7 +237,7 @@ export class RecordedCalls {
     return { before: find(this.found), now: find(this.#start) };
   }
 
-  async #saveTool(name: string, tool: string, end: ToolEnd): Promise<void> {
+  async #saveTool(name: string, tool: string, end: ToolRecord): Promise<void> {
     try {
       await Promise.all([this.#saveStart(), this.#write(name, end, `The result of tool ${tool}`)]);
     } catch (error) {

@@ -9,14 +9,16 @@ export interface MessageMetadata {
   readonly usage?: Usage | undefined;
   /** True if the answer was stopped before its end. */
   readonly stopped?: true | undefined;
-  /** The tool calls that wait for the end of an execution. */
+  /** The tool calls that have started an execution. */
   readonly executions?: readonly ExecutionCall[] | undefined;
 }
 
-/** A tool call, and the execution that it waits for. */
+/** A tool call, and the execution that it has started. */
 export interface ExecutionCall {
   readonly toolCallId: string;
   readonly executionId: string;
+  /** True if the answer does not wait for the execution, or has continued after its end. */
+  readonly ended?: true | undefined;
 }
 
 /** A stored message, as `useChat` takes it. */

@@ -50,6 +50,8 @@ export interface ToolStart {
   readonly key: string;
   /** Ends the wait. The execution continues. */
   readonly signal: AbortSignal;
+  /** Called when the execution has begun, or was found. */
+  readonly onBegun: (executionId: string) => void;
   /** The step that has asked the agent. */
   readonly step: StepCaller | undefined;
   /** True if a refusal by a busy server, or one that shuts down, is not an answer: the turn continues after it. */

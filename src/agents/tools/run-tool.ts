@@ -19,7 +19,9 @@ export async function runOutside(
   const { workflowId, anonymous } = tool;
   await outside.admit(call, { kind: "workflow", id: workflowId, anonymous });
   const key = operation.toIdempotencyKey(toolCallId);
-  const end = await outside.run({ workflowId, input, call, key, signal, step, isDurable: records !== undefined });
+  const onBegun = (executionId: string): void => void records?.executions.set(toolCallId, executionId);
+  const isDurable = records !== undefined;
+  const end = await outside.run({ workflowId, input, call, key, signal, onBegun, step, isDurable });
   if ("output" in end) return end.output;
   if ("error" in end) throw new ServeError(500, end.error);
   const { executionId, suspension } = end;

@@ -76,6 +76,7 @@ it(
         { type: "tool-ask", state: "output-available", output: `approved ${executionId}` },
         { type: "text", text: `${turn}: approved ${executionId}` },
       ]);
+      expect(answer.metadata.executions, turn).toMatchObject([{ executionId, ended: true }]);
       expect(await read(turn), turn).toHaveLength(2);
       const own = log().filter((line) => line.turn === turn);
       expect(new Set(own.flatMap(({ executionId: id }) => id ?? [])), turn).toEqual(new Set([executionId]));

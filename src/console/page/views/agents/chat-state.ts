@@ -6,8 +6,12 @@ interface MessageMetadata {
   readonly createdAt?: string | null;
   readonly usage?: { readonly inputTokens: number | null; readonly outputTokens: number | null };
   readonly stopped?: boolean;
-  /** The tool calls that wait for the end of an execution. */
-  readonly executions?: readonly { readonly toolCallId: string; readonly executionId: string }[];
+  /** The tool calls that have started an execution. */
+  readonly executions?: readonly {
+    readonly toolCallId: string;
+    readonly executionId: string;
+    readonly ended?: boolean;
+  }[];
 }
 export type ChatMessage = UIMessage<MessageMetadata>;
 export type ChatPart = ChatMessage["parts"][number];

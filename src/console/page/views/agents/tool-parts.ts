@@ -14,6 +14,7 @@ export function openClientCalls(message: ChatMessage | undefined): { toolCallId:
 export const isClientCall = (message: ChatMessage, part: ToolPart): boolean =>
   part.state === "input-available" && !part.providerExecuted && findExecution(message, part) === undefined;
 
-/** Returns the execution that a call waits for. */
-export const findExecution = ({ metadata }: ChatMessage, { toolCallId }: ToolPart): string | undefined =>
-  metadata?.executions?.find((one) => one.toolCallId === toolCallId)?.executionId;
+/** Returns the execution that a call has started. Some providers use the id of a call again: one without a result waits. */
+export const findExecution = ({ metadata }: ChatMessage, { toolCallId, state }: ToolPart): string | undefined =>
+  metadata?.executions?.find((one) => one.toolCallId === toolCallId && !(one.ended && state === "input-available"))
+    ?.executionId;
