@@ -1,7 +1,9 @@
 import { useEffect } from "preact/hooks";
+import { actingUser } from "./acting-user.ts";
 import { connection, follow } from "./live.ts";
 import { Notices } from "./parts/notices.tsx";
 import { Text } from "./parts/text.tsx";
+import { UserField } from "./parts/user-field.tsx";
 import { place, toLink } from "./place.ts";
 import { ProblemBanner } from "./problem.tsx";
 import { signIn, signInState, signOut, type Session } from "./session.ts";
@@ -121,6 +123,7 @@ function SessionState({ session: { user, canAct, readOnly, mode, isSignedInByLin
     <span class="session">
       <span class="tag">{mode}</span>
       {state && <span class="tag">{state}</span>}
+      <UserField />
       {auth && user && !isSignedInByLink && (
         <>
           <Text value={user.id} />
@@ -138,7 +141,7 @@ function View() {
   if (name === "runs" && first !== undefined && second !== undefined)
     return <Run key={`${first}/${second}`} workflowId={first} executionId={second} />;
   if (name === "runs") return <Runs />;
-  if (name === "agents") return <Agents agentId={first} conversationId={second} />;
+  if (name === "agents") return <Agents key={actingUser()} agentId={first} conversationId={second} />;
   if (name === "workflows" && first !== undefined) return <Workflow key={first} id={first} />;
   if (name === "workflows") return <Workflows />;
   if (name === "schedules") return <Schedules />;

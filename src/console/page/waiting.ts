@@ -1,5 +1,6 @@
-import { computed, signal } from "@preact/signals";
-import { ask, type ApiError } from "./api.ts";
+import { computed, effect, signal } from "@preact/signals";
+import { actingUser } from "./acting-user.ts";
+import { ask, toQuery, type ApiError } from "./api.ts";
 import { listExecutions, toBranches, type ListedExecution, type Page, type PendingBranch } from "./executions.ts";
 import { onChange, reconnects } from "./live.ts";
 import { toApiError } from "./session.ts";
@@ -59,6 +60,15 @@ export function followWaiting(until: AbortSignal): void {
   ];
   // Approvals have no stream.
   const timer = setInterval(() => !document.hidden && reads.approvals.call(), 5_000);
+  let user = actingUser();
+  stop.push(
+    effect(() => {
+      if (actingUser() === user) return;
+      user = actingUser();
+      waitingApprovals.value = undefined;
+      reads.approvals.call();
+    }),
+  );
   addEventListener("focus", readWaiting, { signal: until });
   until.addEventListener("abort", () => {
     clearInterval(timer);
@@ -107,8 +117,10 @@ function merge(before: readonly WaitingEntry[], found: readonly WaitingEntry[]):
 }
 
 async function readApprovals(): Promise<void> {
+  const userId = actingUser();
   try {
-    const { items } = await ask<Page<Approval>>("/approvals?limit=200");
+    const { items } = await ask<Page<Approval>>(`/approvals${toQuery({ userId, limit: 200 })}`);
+    if (actingUser() !== userId) return; // it is read again for that user
     const found = items.filter(({ approvalId }) => !decided.has(approvalId));
     const ids = new Set(found.map(({ approvalId }) => approvalId));
     const gone = (waitingApprovals.value ?? []).filter(({ approvalId: id }) => touched.has(id) && !ids.has(id));

@@ -1,4 +1,5 @@
 import { useEffect } from "preact/hooks";
+import { actingUser, canChooseUser } from "../acting-user.ts";
 import { Empty } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 import {
@@ -12,6 +13,17 @@ import {
 } from "../waiting.ts";
 import { ApprovalPanel } from "./inbox/approval-panel.tsx";
 import { EntryPanel } from "./inbox/entry-panel.tsx";
+
+/** Says whose tool calls are shown. */
+function ApprovalHint() {
+  const userId = actingUser();
+  if (userId === undefined) return <>Those in a conversation of a user appear when the field User names that user.</>;
+  return (
+    <>
+      The tool calls are those of the user <Text value={userId} />.
+    </>
+  );
+}
 
 /** Everything that waits for a person, the oldest first. */
 export function Inbox() {
@@ -35,7 +47,7 @@ export function Inbox() {
       {isEmpty && (
         <Empty>
           Nothing waits for a person. Steps that call <code>suspend()</code> and tool calls that need an approval appear
-          here.
+          here. {canChooseUser() && <ApprovalHint />}
         </Empty>
       )}
       {approvals?.map((approval) => (

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { actingUser } from "../acting-user.ts";
 import { ask, path, toQuery } from "../api.ts";
 import { useLoaded } from "../load.ts";
 import { SchemaForm } from "../parts/form.tsx";
@@ -62,7 +63,9 @@ export function Workflow({ id }: { id: string }) {
 
 /** The form that starts an execution. */
 function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDetail }) {
-  const [filled, setFilled] = useState<{ count: number; input: unknown }>({ count: 0, input: undefined });
+  // Without a schema any input is accepted, but there must be one.
+  const initial = Object.keys(inputSchema).length === 0 ? {} : undefined;
+  const [filled, setFilled] = useState<{ count: number; input: unknown }>({ count: 0, input: initial });
   const fill = (): Promise<unknown> =>
     act("Filled in like the last run", async () => {
       const query = toQuery({ workflowId: id, include: "values", limit: 1 });
@@ -72,7 +75,8 @@ function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDetail }) 
       setFilled(({ count }) => ({ count: count + 1, input: items[0]!.input }));
     });
   const start = async (input: unknown): Promise<void> => {
-    const body = input === undefined ? {} : { input };
+    const userId = actingUser();
+    const body = { ...(input !== undefined && { input }), ...(userId !== undefined && { options: { userId } }) };
     const headers = { prefer: "respond-async" };
     const { executionId } = await ask<{ executionId: string }>(path`/workflows/${id}/execute`, { body, headers });
     notify("done", "Started");

@@ -1,6 +1,7 @@
 import { computed, signal, type ReadonlySignal } from "@preact/signals";
 import { DefaultChatTransport, type FileUIPart } from "ai";
-import { ApiError, ask, path, toHeaders, toUrl } from "../../api.ts";
+import { actingUser } from "../../acting-user.ts";
+import { ApiError, ask, path, toHeaders, toQuery, toUrl } from "../../api.ts";
 import { toApiError } from "../../session.ts";
 import { isLostConnection, isPassing, toProblem, type ChatProblem } from "./chat-problem.ts";
 import { SignalChat, type ChatMessage } from "./chat-state.ts";
@@ -48,6 +49,8 @@ export class ChatSession {
   readonly isUnanswered: ReadonlySignal<boolean>;
   readonly #agentId: string;
   readonly #id: string;
+  /** The user of the conversation, if there is no authentication provider. */
+  readonly #userId = actingUser();
   readonly #chat: SignalChat;
   /** The message that was sent last, until the server has it. */
   #sent: string | undefined;
@@ -62,6 +65,7 @@ export class ChatSession {
     this.#agentId = agentId;
     this.#id = id;
     const api = toUrl(path`/agents/${agentId}/chat`);
+    const userId = this.#userId;
     this.#chat = new SignalChat({
       id,
       transport: new DefaultChatTransport({
@@ -69,9 +73,17 @@ export class ChatSession {
         headers: toHeaders,
         prepareSendMessagesRequest: ({ messages, trigger, messageId }) => ({
           // An agent without memory is sent everything each time.
-          body: { id, messages: this.#mark === "" ? messages : messages.slice(-1), trigger, messageId },
+          body: {
+            id,
+            messages: this.#mark === "" ? messages : messages.slice(-1),
+            trigger,
+            messageId,
+            ...(userId !== undefined && { options: { userId } }),
+          },
         }),
-        prepareReconnectToStreamRequest: () => ({ api: `${api}/${encodeURIComponent(id)}/stream` }),
+        prepareReconnectToStreamRequest: () => ({
+          api: `${api}/${encodeURIComponent(id)}/stream${toQuery({ userId })}`,
+        }),
       }),
       onError: (error) => this.#onError(error),
       onFinish: ({ message, finishReason }) => {
@@ -145,7 +157,7 @@ export class ChatSession {
   /** Decides a tool call that waits for an approval. The answer is continued when all of its calls are decided. */
   async decide(approvalId: string, approved: boolean, reason: string): Promise<void> {
     try {
-      await ask(path`/approvals/${approvalId}`, {
+      await ask(path`/approvals/${approvalId}` + toQuery({ userId: this.#userId }), {
         body: { approved, ...(reason !== "" && { reason }) },
         headers: { prefer: "respond-async" },
       });
@@ -164,7 +176,8 @@ export class ChatSession {
   async stop(): Promise<void> {
     const messageId = this.messages.value.at(-1)?.id;
     try {
-      await ask(path`/agents/${this.#agentId}/conversations/${this.#id}/stop`, { body: { messageId } });
+      const to = path`/agents/${this.#agentId}/conversations/${this.#id}/stop` + toQuery({ userId: this.#userId });
+      await ask(to, { body: { messageId } });
     } catch (error) {
       if (toApiError(error).status !== 409) throw error; // it has ended by itself
     }
@@ -279,6 +292,6 @@ export class ChatSession {
   }
 
   #read(before?: string): Promise<OpenConversation> {
-    return readConversation(this.#agentId, this.#id, { before, signal: this.#closing.signal });
+    return readConversation(this.#agentId, this.#id, { userId: this.#userId, before, signal: this.#closing.signal });
   }
 }

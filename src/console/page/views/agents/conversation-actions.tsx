@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
-import { ask, path } from "../../api.ts";
+import { actingUser } from "../../acting-user.ts";
+import { ask, path, toQuery } from "../../api.ts";
 import { Question } from "../../parts/question.tsx";
 import { act } from "../../parts/notices.tsx";
 import { Text } from "../../parts/text.tsx";
@@ -19,7 +20,7 @@ export interface ConversationActionsProps {
 export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }: ConversationActionsProps) {
   const [asked, setAsked] = useState<"rename" | "delete" | undefined>();
   const [text, setText] = useState(title);
-  const url = path`/agents/${agentId}/conversations/${id}`;
+  const url = path`/agents/${agentId}/conversations/${id}` + toQuery({ userId: actingUser() });
   const close = (): void => setAsked(undefined);
   const common = { type: "button", class: "small", disabled: !canAct(), title: noAct() } as const;
   return (

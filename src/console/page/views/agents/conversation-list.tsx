@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { actingUser, canChooseUser } from "../../acting-user.ts";
 import { ask, path, toQuery } from "../../api.ts";
 import { useLoaded } from "../../load.ts";
 import { Empty, Show } from "../../parts/states.tsx";
@@ -53,7 +54,7 @@ export function ConversationList({ agentId, memory = true, current }: Conversati
       <Show of={conversations}>
         {({ items, nextCursor }) => (
           <>
-            {items.length === 0 && <Empty>None yet.</Empty>}
+            {items.length === 0 && <NoConversations />}
             <ul class="rows">
               {items.map((conversation) => (
                 <Row key={conversation.id} agentId={agentId} conversation={conversation} current={current} />
@@ -68,6 +69,18 @@ export function ConversationList({ agentId, memory = true, current }: Conversati
         )}
       </Show>
     </section>
+  );
+}
+
+function NoConversations() {
+  const userId = actingUser();
+  if (!canChooseUser()) return <Empty>None yet.</Empty>;
+  return userId === undefined ? (
+    <Empty>None without a user. Those of a user appear when the field User names that user.</Empty>
+  ) : (
+    <Empty>
+      None of the user <Text value={userId} /> yet.
+    </Empty>
   );
 }
 
@@ -109,7 +122,7 @@ async function readPages(agentId: string, count: number, signal: AbortSignal): P
   const items: Conversation[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < Math.min(count, 10); page++) {
-    const query = toQuery({ cursor, limit: 50 });
+    const query = toQuery({ userId: actingUser(), cursor, limit: 50 });
     const { items: more, nextCursor } = await ask<Page>(path`/agents/${agentId}/conversations` + query, { signal });
     items.push(...more);
     if (nextCursor === null) return { items, nextCursor };

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { actingUser } from "../../acting-user.ts";
 import { ask, path, toQuery } from "../../api.ts";
 import { useLoaded } from "../../load.ts";
 import { Copy } from "../../parts/copy.tsx";
@@ -58,7 +59,8 @@ function Calls({ agentId, conversationId, messageId, isMade }: ModelCallsProps) 
     async (signal) => {
       const url = path`/agents/${agentId}/conversations/${conversationId}/turns/${messageId}/steps`;
       try {
-        const read = (cursor?: string): Promise<Page> => ask<Page>(url + toQuery({ cursor }), { signal });
+        const read = (cursor?: string): Promise<Page> =>
+          ask<Page>(url + toQuery({ userId: actingUser(), cursor }), { signal });
         const pages = await Promise.all([read(), ...cursors.map(read)]);
         return { items: pages.flatMap(({ items }) => items), nextCursor: pages.at(-1)!.nextCursor };
       } catch (error) {

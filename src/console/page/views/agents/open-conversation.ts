@@ -10,13 +10,20 @@ export interface OpenConversation extends Omit<Conversation, "running"> {
   readonly running: { readonly messageId: string } | null;
 }
 
+interface ReadOptions {
+  /** The user of the conversation, if there is no authentication provider. */
+  readonly userId: string | undefined;
+  readonly before: string | undefined;
+  readonly signal: AbortSignal;
+}
+
 /** Reads the last messages, or those before one of them. */
 export function readConversation(
   agentId: string,
   id: string,
-  { before, signal }: { readonly before: string | undefined; readonly signal: AbortSignal },
+  { userId, before, signal }: ReadOptions,
 ): Promise<OpenConversation> {
-  return ask(path`/agents/${agentId}/conversations/${id}` + toQuery({ before }), { signal });
+  return ask(path`/agents/${agentId}/conversations/${id}` + toQuery({ userId, before }), { signal });
 }
 
 /** Returns a text that changes with the conversation. */

@@ -1,4 +1,5 @@
 import { useId, useState } from "preact/hooks";
+import { actingUser } from "../../acting-user.ts";
 import { whyNot } from "../../acting.ts";
 import { ask, path, toQuery } from "../../api.ts";
 import { Json } from "../../parts/json.tsx";
@@ -23,7 +24,7 @@ export function ApprovalPanel({ approval }: { approval: Approval }) {
     setProblem(undefined);
     try {
       const body = { approved, ...(reason.trim() !== "" && { reason: reason.trim() }) };
-      const to = path`/approvals/${approvalId}` + toQuery({ userId: userId ?? undefined });
+      const to = path`/approvals/${approvalId}` + toQuery({ userId: actingUser() ?? userId ?? undefined });
       await ask(to, { body, headers: { prefer: "respond-async" } });
       removeDecided(approvalId);
       notify("done", `The call of ${toolName} was ${approved ? "approved" : "denied"}.`, {

@@ -1,0 +1,18 @@
+import { signal } from "@preact/signals";
+import { signInState } from "./session.ts";
+
+const stored = "agentserve.user";
+const chosen = signal(localStorage.getItem(stored) ?? "");
+
+/** Returns true if the page may act as any user: without an authentication provider, a request names its user itself. */
+export const canChooseUser = (): boolean => signInState.value.type === "open" && !signInState.value.session.auth;
+
+/** Returns the user that the page acts as. Undefined: none was chosen, or the user is that of the token. */
+export const actingUser = (): string | undefined => (canChooseUser() && chosen.value !== "" ? chosen.value : undefined);
+
+/** Acts as a user from now on, also after a reload. An empty text: as none. */
+export function actAs(userId: string): void {
+  chosen.value = userId;
+  if (userId === "") localStorage.removeItem(stored);
+  else localStorage.setItem(stored, userId);
+}
