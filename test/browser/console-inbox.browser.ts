@@ -131,6 +131,63 @@ describe.skipIf(!findChromium())("the inbox of the console", () => {
     await page.getByRole("link", { name: "Inbox 1" }).waitFor();
   });
 
+  it(
+    "shows older ones page by page, at most 1,000, and opens their forms on request",
+    { timeout: 300_000 },
+    async () => {
+      const server = await openConsole(config);
+      const ids = Array.from({ length: 1_020 }, (_, n) => `run-${n}`);
+      for (let at = 0; at < ids.length; at += 20)
+        await Promise.all(ids.slice(at, at + 20).map((id) => start(server, id, Number(id.slice(4)))));
+      const { page, faults } = await openPage(`${server.url}/console`);
+      const entries = page.getByRole("article");
+      const older = page.getByRole("button", { name: "Show older ones" });
+      const forms = page.getByRole("button", { name: "Send answer" });
+      for (let shown = 100; shown <= 1_000; shown += 100) {
+        await until(async () => (await entries.count()) === shown, `${shown} entries`);
+        if (shown < 1_000) await older.click();
+      }
+      await page.getByText("The newest 1,000 are shown.").waitFor();
+      expect(await older.count()).toBe(0);
+      expect(await forms.count()).toBeLessThanOrEqual(200);
+      const last = entries.filter({ hasText: "Approve 1019?" });
+      expect(await last.getByLabel("note").count()).toBe(0);
+      await last.getByRole("button", { name: "Answer …" }).press("Enter");
+      await last.getByLabel("note").waitFor();
+      await tabTo(page, /^approved/);
+      await page.keyboard.press("Tab");
+      await page.keyboard.type("fine");
+      await page.keyboard.press("Enter");
+      await last.waitFor({ state: "detached" });
+      expect(await statusOf(server, "run-1019")).toBe("completed");
+      await page.getByRole("link", { name: "Runs" }).last().click();
+      await page.getByRole("link", { name: "run-1018" }).waitFor();
+      expect(await page.getByLabel("Waits for").inputValue()).toBe("person");
+      await page.getByRole("link", { name: "Inbox 99+" }).click();
+      await older.waitFor();
+      expect(await entries.count()).toBeLessThan(200);
+      expect(faults).toEqual([]);
+    },
+  );
+
+  it("keeps a form that newer ones push off the page that is read", async () => {
+    const server = await openConsole(config);
+    for (let n = 0; n < 100; n++) await start(server, `run-${n}`, n);
+    const { page, faults } = await openPage(`${server.url}/console`);
+    const first = page.getByRole("article", { name: "Approve 0?" });
+    await first.getByLabel("note").pressSequentially("be");
+    for (let n = 100; n < 103; n++) await start(server, `run-${n}`, n);
+    await page.getByRole("article", { name: "Approve 102?" }).waitFor();
+    expect((await headings(page)).slice(0, 3)).toEqual(["Approve 0?", "Approve 1?", "Approve 2?"]);
+    await page.keyboard.type("gun");
+    await page.keyboard.press("Enter");
+    await first.waitFor({ state: "detached" });
+    expect(await resultOf(server, "run-0")).toEqual({ approved: false, note: "begun" });
+    await answer(server, "run-1");
+    await page.getByRole("article", { name: "Approve 1?" }).waitFor({ state: "detached" });
+    expect(faults).toEqual([]);
+  });
+
   it("approves and denies calls of tools, with a reason", async () => {
     const server = await openConsole(config);
     for (const amount of [5, 7]) {

@@ -31,8 +31,10 @@ export interface Approval {
 export const waitingEntries = signal<readonly WaitingEntry[] | undefined>(undefined);
 export const waitingApprovals = signal<readonly Approval[] | undefined>(undefined);
 export const waitingError = signal<ApiError | undefined>(undefined);
-/** True if more executions wait than were read. */
-export const hasMoreWaiting = signal(false);
+/** The entries that are older than those that were read: one more page can be shown here, or they are in Runs only. */
+export const olderWaiting = signal<"none" | "page" | "elsewhere">("none");
+/** True if more tool calls wait than were read. */
+export const hasMoreApprovals = signal(false);
 export const waitingCount = computed(
   () => [...(waitingEntries.value ?? []), ...(waitingApprovals.value ?? [])].filter(({ isGone }) => !isGone).length,
 );
@@ -43,6 +45,9 @@ const touched = new Set<string>();
 const answered = new Map<string, string>();
 const decided = new Set<string>();
 const pageSize = 100;
+/** The most pages that are read, and the most entries that are shown: an execution may wait at many branches. */
+const mostPages = 10;
+const mostEntries = 1_000;
 let pages = 1;
 
 const toKey = ({ executionId }: ListedExecution, { stepId }: PendingBranch): string => `${executionId} ${stepId}`;
@@ -77,17 +82,32 @@ export function followWaiting(until: AbortSignal): void {
 }
 
 async function readExecutions(): Promise<void> {
+  const asked = pages;
   try {
-    const found: ListedExecution[] = [];
+    const found: WaitingEntry[] = [];
+    /** The entries that are shown, and are on none of the pages that were read. */
+    const missing = new Map((waitingEntries.value ?? []).map((entry) => [entry.key, entry]));
     let cursor: string | null = null;
-    for (let page = 0; page < pages && (page === 0 || cursor !== null); page++) {
+    let page = 0;
+    do {
       const filter = { status: "suspended", kind: "person", limit: pageSize, cursor: cursor ?? undefined };
       const { items, nextCursor }: Page<ListedExecution> = await listExecutions(filter);
-      found.push(...items);
+      const entries = items.flatMap(toEntries);
+      found.push(...(page < pages ? entries : entries.filter(({ key }) => missing.has(key))));
+      for (const { key } of entries) missing.delete(key);
+      const until = items.at(-1)?.startAt ?? "";
+      // Newer ones push those that are shown to later pages. What has ended is not on any page.
+      for (const [key, { execution }] of missing) if (execution.startAt > until) missing.delete(key);
       cursor = nextCursor;
-    }
-    waitingEntries.value = merge(waitingEntries.value ?? [], found.flatMap(toEntries));
-    hasMoreWaiting.value = cursor !== null;
+      page++;
+    } while (cursor !== null && page < mostPages && found.length < mostEntries && (page < pages || missing.size > 0));
+    if (pages < asked) return reads.executions.call(); // the user has left the view meanwhile
+    if (cursor === null) missing.clear();
+    const entries = merge(waitingEntries.value ?? [], found, missing);
+    const isFull = pages >= mostPages || entries.length >= mostEntries;
+    const hasOlder = cursor !== null || entries.length > mostEntries;
+    waitingEntries.value = entries.filter(({ key }, at) => at >= entries.length - mostEntries || touched.has(key));
+    olderWaiting.value = hasOlder ? (isFull ? "elsewhere" : "page") : "none";
     waitingError.value = undefined;
   } catch (error) {
     waitingError.value = toApiError(error);
@@ -102,28 +122,36 @@ function toEntries(execution: ListedExecution): WaitingEntry[] {
 }
 
 /** Keeps the order of the entries that are shown: nothing moves under the pointer. Newer ones follow, older ones precede. */
-function merge(before: readonly WaitingEntry[], found: readonly WaitingEntry[]): WaitingEntry[] {
+function merge(
+  before: readonly WaitingEntry[],
+  found: readonly WaitingEntry[],
+  unknown: ReadonlyMap<string, WaitingEntry>,
+): WaitingEntry[] {
   const byKey = new Map(found.map((entry) => [entry.key, entry]));
   const kept = before.flatMap((entry) => {
-    const now = byKey.get(entry.key) ?? (touched.has(entry.key) ? { ...entry, isGone: true } : undefined);
+    const next = byKey.get(entry.key) ?? unknown.get(entry.key);
+    const isSame = next && !entry.isGone && since(next) === since(entry); // one that has not changed is not rendered again
+    const now = isSame ? entry : (next ?? (touched.has(entry.key) ? { ...entry, isGone: true } : undefined));
     byKey.delete(entry.key);
     return now ? [now] : [];
   });
-  const since = ({ execution }: WaitingEntry): string => execution.suspension?.suspendedAt ?? "";
   const added = [...byKey.values()].toSorted((a, b) => (since(a) < since(b) ? -1 : 1));
   const first = kept[0] && since(kept[0]);
   const older = first === undefined ? [] : added.filter((entry) => since(entry) < first);
   return [...older, ...kept, ...added.slice(older.length)];
 }
 
+const since = ({ execution }: WaitingEntry): string => execution.suspension?.suspendedAt ?? "";
+
 async function readApprovals(): Promise<void> {
   const userId = actingUser();
   try {
-    const { items } = await ask<Page<Approval>>(`/approvals${toQuery({ userId, limit: 200 })}`);
+    const { items, nextCursor } = await ask<Page<Approval>>(`/approvals${toQuery({ userId, limit: 200 })}`);
     if (actingUser() !== userId) return; // it is read again for that user
     const found = items.filter(({ approvalId }) => !decided.has(approvalId));
     const ids = new Set(found.map(({ approvalId }) => approvalId));
     const gone = (waitingApprovals.value ?? []).filter(({ approvalId: id }) => touched.has(id) && !ids.has(id));
+    hasMoreApprovals.value = nextCursor !== null;
     waitingApprovals.value = [...gone.map((one) => ({ ...one, isGone: true })), ...found];
   } catch {
     waitingApprovals.value ??= []; // the user may not decide any, or the server cannot be reached: the page says so
@@ -132,10 +160,13 @@ async function readApprovals(): Promise<void> {
 
 /** Marks an entry whose form is being filled in. */
 export const touch = (key: string): void => void touched.add(key);
-/** Forgets the forms that were begun. */
+/** Forgets the forms that were begun, and the older pages: other views only count what waits. */
 export function leaveForms(): void {
   touched.clear();
-  waitingEntries.value = waitingEntries.value?.filter(({ isGone }) => !isGone);
+  const entries = waitingEntries.value?.filter(({ isGone }) => !isGone);
+  waitingEntries.value = entries?.slice(-pageSize);
+  if (entries && entries.length > pageSize) olderWaiting.value = "page";
+  pages = 1;
   waitingApprovals.value = waitingApprovals.value?.filter(({ isGone }) => !isGone);
 }
 /** Removes an entry or an approval from the page. */
@@ -162,6 +193,6 @@ export function readWaiting(): void {
 }
 /** Reads one more page of older executions. */
 export function showOlder(): void {
-  pages++;
+  pages = Math.min(pages + 1, mostPages);
   reads.executions.call();
 }

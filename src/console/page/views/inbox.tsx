@@ -2,9 +2,11 @@ import { useEffect } from "preact/hooks";
 import { actingUser, canChooseUser } from "../acting-user.ts";
 import { Empty } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
+import { toLink } from "../place.ts";
 import {
-  hasMoreWaiting,
+  hasMoreApprovals,
   leaveForms,
+  olderWaiting,
   readWaiting,
   showOlder,
   waitingApprovals,
@@ -24,6 +26,9 @@ function ApprovalHint() {
     </>
   );
 }
+
+/** The number of entries whose forms are open. The others are opened by a click: a thousand forms would be slow. */
+const formsAtOnce = 20;
 
 /** Everything that waits for a person, the oldest first. */
 export function Inbox() {
@@ -53,15 +58,22 @@ export function Inbox() {
       {approvals?.map((approval) => (
         <ApprovalPanel key={approval.approvalId} approval={approval} />
       ))}
-      {hasMoreWaiting.value && (
+      {hasMoreApprovals.value && <p class="hint">More tool calls wait: the oldest {approvals?.length} are shown.</p>}
+      {olderWaiting.value === "page" && (
         <p>
           <button type="button" onClick={showOlder}>
             Show older ones
           </button>
         </p>
       )}
-      {entries?.map((entry) => (
-        <EntryPanel key={entry.key} entry={entry} />
+      {olderWaiting.value === "elsewhere" && (
+        <p class="hint">
+          The newest {entries?.length.toLocaleString("en")} are shown. The others are in{" "}
+          <a href={toLink(["runs"], { status: "suspended", kind: "person" })}>Runs</a>.
+        </p>
+      )}
+      {entries?.map((entry, at) => (
+        <EntryPanel key={entry.key} entry={entry} isFirst={at < formsAtOnce} />
       ))}
     </>
   );

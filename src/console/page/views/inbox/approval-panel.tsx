@@ -56,7 +56,7 @@ export function ApprovalPanel({ approval }: { approval: Approval }) {
         </li>
       </ul>
       <Json value={input} label="Input of the tool" depth={2} />
-      {isGone && <Gone entryKey={approvalId} />}
+      {isGone && <Gone entryKey={approvalId}>This was answered elsewhere, or has ended in the meantime.</Gone>}
       <form
         class="schema-form"
         onSubmit={(event) => {

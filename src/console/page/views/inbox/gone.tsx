@@ -1,10 +1,11 @@
+import type { ComponentChildren } from "preact";
 import { dismiss } from "../../waiting.ts";
 
-/** Says that an entry no longer waits while its form is being filled in. */
-export function Gone({ entryKey }: { entryKey: string }) {
+/** Says why an entry does not wait while its form is being filled in. */
+export function Gone({ entryKey, children }: { entryKey: string; children: ComponentChildren }) {
   return (
     <p class="problem" role="alert">
-      This was answered elsewhere, or has ended in the meantime.{" "}
+      {children}{" "}
       <button type="button" class="small" onClick={() => dismiss(entryKey)}>
         Remove
       </button>
