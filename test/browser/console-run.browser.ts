@@ -30,6 +30,25 @@ const both = defineWorkflow({
       andThen({ id, execute: async ({ resumeData, suspend }) => resumeData ?? suspend(`Review by ${id}`) }),
     ),
   });
+/** One branch waits at a gate after its answer. */
+const pair = defineWorkflow({
+  id: "pair",
+  input: v.object({ gate: v.string() }),
+  resumeSchema: v.object({ text: v.string() }),
+}).andAll({
+  id: "reviews",
+  steps: [
+    andThen({
+      id: "slow",
+      execute: async ({ input, resumeData, suspend }) => {
+        if (!resumeData) return suspend("Slow?");
+        await gates.pass((input as { gate: string }).gate);
+        return resumeData;
+      },
+    }),
+    andThen({ id: "form", execute: async ({ resumeData, suspend }) => resumeData ?? suspend("Form?") }),
+  ],
+});
 const loop = defineWorkflow({ id: "loop", input: v.object({ count: v.number() }) }).andForEach({
   id: "each",
   items: ({ data }) => Array.from({ length: data.count }, (_, n) => n),
@@ -42,7 +61,7 @@ const loop = defineWorkflow({ id: "loop", input: v.object({ count: v.number() })
     },
   }),
 });
-const config: Config = { workflows: [gated, both, loop] };
+const config: Config = { workflows: [gated, both, pair, loop] };
 
 describe.skipIf(!findChromium())("a run in the console", () => {
   it("follows the steps while it runs, and keeps what is selected and open", async () => {
@@ -92,6 +111,38 @@ describe.skipIf(!findChromium())("a run in the console", () => {
     await page.getByRole("button", { name: "Cancel run" }).click();
     await page.getByText(/Cancelled .*only a try/).waitFor();
     expect(await page.getByRole("button", { name: "Retry" }).isDisabled()).toBe(true);
+    expect(faults).toEqual([]);
+  });
+
+  it.each([
+    ["above the steps", "waits", "section[aria-label=Waits] details", ""],
+    ["of a step", "detail", ".step-detail", "?step=form"],
+  ])("keeps a form %s that is half filled in while another branch runs", async (_, gate, place, query) => {
+    const server = await openConsole(config);
+    await begin(server, "pair", "run-1", { gate });
+    const { page, faults } = await openPage(`${server.url}/console#/runs/pair/run-1${query}`);
+    const form = page.locator(place).filter({ hasText: "Form?" });
+    if (query === "") await form.locator("summary").click();
+    const field = form.getByLabel("text");
+    const send = form.getByRole("button", { name: "Send answer" });
+    await field.pressSequentially("be");
+    const element = await field.elementHandle();
+    const json = { resumeData: { text: "slow" }, options: { stepId: "slow" } };
+    await server.ask("/workflows/pair/executions/run-1/resume", { json, headers: { prefer: "respond-async" } });
+    await form.getByText("The run is running").waitFor();
+    expect(await send.isDisabled()).toBe(true);
+    await page.keyboard.type("gun");
+    await page.keyboard.press("Enter"); // is not sent
+    await until(async () => (await page.locator("section[aria-label=Waits] details").count()) === 1, "the other form");
+    expect(await page.evaluate((one) => one === document.activeElement, element)).toBe(true);
+    gates.open(gate);
+    await until(() => send.isEnabled(), "the end of the other branch");
+    expect(await field.inputValue()).toBe("begun");
+    expect(await page.getByText("The run is running").count()).toBe(0);
+    await send.click();
+    await page.getByText("completed", { exact: true }).waitFor();
+    const { body } = await server.ask("/workflows/pair/executions/run-1/state");
+    expect(body.data.result).toEqual([{ text: "slow" }, { text: "begun" }]);
     expect(faults).toEqual([]);
   });
 

@@ -22,15 +22,21 @@ interface BranchProps {
   readonly of: ExecutionRef;
   readonly branch: PendingBranch;
   readonly disabled?: boolean;
+  /** True while another branch runs: the server takes an answer when the execution is suspended again. */
+  readonly isRunning?: boolean;
   /** Called when the server has taken the answer. */
   onAnswered(): void;
 }
 
 /** The form that continues a branch: the answer of a person, or a button for one that waits for something else. */
-export function BranchForm(props: BranchProps) {
+export function BranchForm({ isRunning = false, disabled = false, ...rest }: BranchProps) {
+  const props = { ...rest, disabled: disabled || isRunning };
   return (
     <div title={whyNot()}>
       {props.branch.kind === "person" ? <AnswerForm {...props} /> : <ContinueForm {...props} />}
+      <p class="hint" role="status">
+        {isRunning && "The run is running. An answer can be sent when it waits again."}
+      </p>
     </div>
   );
 }

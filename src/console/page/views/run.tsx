@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { ask } from "../api.ts";
-import { executionPath, type ExecutionRef, type ExecutionState } from "../executions.ts";
+import { executionPath, isOpen, type ExecutionRef, type ExecutionState } from "../executions.ts";
 import { onChange } from "../live.ts";
 import { useLoaded } from "../load.ts";
 import { Json } from "../parts/json.tsx";
@@ -58,7 +58,7 @@ export function Run({ workflowId, executionId }: ExecutionRef) {
       {(value) => (
         <>
           <RunHead state={value} onChanged={reload.current} />
-          {value.status === "suspended" && <Waits state={value} onChanged={reload.current} />}
+          {isOpen(value) && <Waits state={value} store={store} onChanged={reload.current} />}
           <nav class="tabs" aria-label="Parts of the run">
             {tabs.map(([name, title]) => (
               <a

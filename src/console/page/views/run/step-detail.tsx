@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { whyNot } from "../../acting.ts";
-import { fork, type ExecutionState } from "../../executions.ts";
+import { fork, isOpen, type ExecutionState } from "../../executions.ts";
 import { useLoaded } from "../../load.ts";
 import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
 import { Json } from "../../parts/json.tsx";
@@ -57,13 +57,18 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
               )}
               {step.parent === null && <ForkButton state={state} step={step} />}
               {step.count && <LoopFilter step={step} store={store} />}
-              {step.suspension && state.status === "suspended" && (
+              {step.suspension && isOpen(state) && (
                 <>
                   <h3>
                     <Text value={step.suspension.reason || "Waits"} />
                   </h3>
                   <BranchFacts of={state} branch={{ ...step.suspension, stepId: path }} />
-                  <BranchForm of={state} branch={{ ...step.suspension, stepId: path }} onAnswered={onAnswered} />
+                  <BranchForm
+                    of={state}
+                    branch={{ ...step.suspension, stepId: path }}
+                    isRunning={state.status === "running"}
+                    onAnswered={onAnswered}
+                  />
                 </>
               )}
               <Attempts attempts={step.attempts} />
@@ -132,10 +137,10 @@ function ForkButton({ state, step }: { state: ExecutionState; step: StepView }) 
 /** Limits the items of a loop to those with a status. */
 function LoopFilter({ step: { path, count }, store }: { step: StepView; store: StepStore }) {
   const only = store.loops.value.get(path)?.only;
-  const isOpen = store.loops.value.has(path);
+  const isShown = store.loops.value.has(path);
   return (
     <div class="actions" role="group" aria-label="Items of the loop">
-      <button type="button" class="small" aria-pressed={isOpen && !only} onClick={() => store.openLoop(path)}>
+      <button type="button" class="small" aria-pressed={isShown && !only} onClick={() => store.openLoop(path)}>
         {count!.total} items
       </button>
       {stepStatuses.map((status) => {

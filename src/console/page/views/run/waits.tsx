@@ -1,18 +1,35 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { toBranches, type ExecutionState, type PendingBranch } from "../../executions.ts";
 import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
 import { notify } from "../../parts/notices.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
+import type { StepStore } from "./step-store.ts";
 
-/** The branches of a suspended run, each with the form that continues it. */
-export function Waits({ state, onChanged }: { state: ExecutionState; onChanged: () => void }) {
-  const branches = toBranches(state);
+interface WaitsProps {
+  readonly state: ExecutionState;
+  readonly store: StepStore;
+  onChanged(): void;
+}
+
+/** The branches of a run that wait, each with the form that continues it. While another branch runs, the forms stay. */
+export function Waits({ state, store, onChanged }: WaitsProps) {
+  const { branches, toKey, answer } = useBranches(state, store);
   const count = state.suspension?.pendingCount ?? branches.length;
+  if (branches.length === 0) return null;
   return (
     <section aria-label="Waits">
       {branches.map((branch, index) => (
-        <Wait key={branch.stepId} state={state} branch={branch} isFirst={index === 0} onChanged={onChanged} />
+        <Wait
+          key={toKey(branch)}
+          state={state}
+          branch={branch}
+          isFirst={index === 0}
+          onAnswered={() => {
+            answer(branch);
+            onChanged();
+          }}
+        />
       ))}
       {count > branches.length && (
         <p class="hint">{count - branches.length} more branches wait: they are among the suspended steps.</p>
@@ -21,14 +38,35 @@ export function Waits({ state, onChanged }: { state: ExecutionState; onChanged: 
   );
 }
 
+/** Keeps the branches of the last suspension while the run is running, except those that have continued. */
+function useBranches(state: ExecutionState, store: StepStore) {
+  const last = useRef<{ readonly since: string; readonly branches: readonly PendingBranch[] }>(undefined);
+  /** The steps that were answered here, with the suspension that was answered: a state that was read before has them. */
+  const [answered, setAnswered] = useState<ReadonlyMap<string, string>>(new Map());
+  const { suspension, status } = state;
+  if (suspension) last.current = { since: suspension.suspendedAt, branches: toBranches(state) };
+  const { since = "", branches = [] } = last.current ?? {};
+  const doesWait = ({ stepId }: PendingBranch): boolean => {
+    if (answered.get(stepId) === since) return false;
+    const step = status === "running" ? store.find(stepId) : undefined; // an item of a loop may not be read
+    return !step || step.suspension !== undefined;
+  };
+  return {
+    branches: branches.filter(doesWait),
+    /** The same for as long as the branch waits. A step that waits again has a new form. */
+    toKey: ({ stepId }: PendingBranch): string => `${stepId} ${answered.get(stepId)}`,
+    answer: ({ stepId }: PendingBranch): void => setAnswered(new Map(answered).set(stepId, since)),
+  };
+}
+
 interface WaitProps {
   readonly state: ExecutionState;
   readonly branch: PendingBranch;
   readonly isFirst: boolean;
-  onChanged(): void;
+  onAnswered(): void;
 }
 
-function Wait({ state, branch, isFirst, onChanged }: WaitProps) {
+function Wait({ state, branch, isFirst, onAnswered }: WaitProps) {
   const [isOpen, setOpen] = useState(isFirst);
   return (
     <details class="panel" open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
@@ -44,9 +82,10 @@ function Wait({ state, branch, isFirst, onChanged }: WaitProps) {
           <BranchForm
             of={state}
             branch={branch}
+            isRunning={state.status === "running"}
             onAnswered={() => {
               notify("done", "The run continues");
-              onChanged();
+              onAnswered();
             }}
           />
         </>
