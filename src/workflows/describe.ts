@@ -22,6 +22,7 @@ export interface StepDetail {
   purpose: string;
   inputSchema?: JsonSchema | undefined;
   outputSchema?: JsonSchema | undefined;
+  /** For an `andWorkflow` step, this and `resumeSchema` are those of its workflow: the defaults of the steps inside. */
   suspendSchema?: JsonSchema | undefined;
   resumeSchema?: JsonSchema | undefined;
   /** The steps inside this one. An addition to the specified format. */
@@ -33,6 +34,7 @@ export function describeWorkflow(workflow: WorkflowDefinition, warn: (message: s
   const toSchema = createConverter(workflow, warn);
   function describeStep(step: Step): StepDetail {
     const { id, name, type, purpose } = step;
+    const { suspendSchema, resumeSchema } = step.workflow ?? step;
     return {
       id,
       name,
@@ -40,8 +42,8 @@ export function describeWorkflow(workflow: WorkflowDefinition, warn: (message: s
       purpose,
       inputSchema: toSchema(step.inputSchema, "input", `${id}.inputSchema`),
       outputSchema: toSchema(step.outputSchema, "output", `${id}.outputSchema`),
-      suspendSchema: toSchema(step.suspendSchema, "output", `${id}.suspendSchema`),
-      resumeSchema: toSchema(step.resumeSchema, "input", `${id}.resumeSchema`),
+      suspendSchema: toSchema(suspendSchema, "output", `${id}.suspendSchema`),
+      resumeSchema: toSchema(resumeSchema, "input", `${id}.resumeSchema`),
       steps: step.steps?.map(describeStep),
     };
   }

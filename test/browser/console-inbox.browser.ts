@@ -1,4 +1,4 @@
-import { defineAgent, defineTool, defineWorkflow, type Config } from "agentserve";
+import { andWorkflow, defineAgent, defineTool, defineWorkflow, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import type { Page } from "playwright-core";
 import * as v from "valibot";
@@ -20,6 +20,18 @@ const approval = defineWorkflow({
   execute: async ({ data, resumeData, suspend }) =>
     resumeData ?? suspend(`Approve ${data.amount}?`, { amount: data.amount, by: "Ada" }, { timeout: "2d" }),
 });
+/** Its schema is for the step inside. The workflow around it has another one. */
+const child = defineWorkflow({ id: "child", resumeSchema: v.object({ code: v.number() }) }).andThen({
+  id: "ask",
+  execute: async ({ resumeData, suspend }) => resumeData ?? suspend("Which code?"),
+});
+const parent = defineWorkflow({ id: "parent", resumeSchema: v.object({ approved: v.boolean() }) })
+  .andWorkflow({ id: "inner", workflow: child })
+  .andForEach({
+    id: "each",
+    items: () => [{}],
+    step: andWorkflow({ id: "one", workflow: child }),
+  });
 const long = defineWorkflow({ id: "long" }).andThen({
   id: "show",
   execute: async ({ resumeData, suspend }) => resumeData ?? suspend("Read this", { text: "x".repeat(20_000) }),
@@ -31,7 +43,7 @@ const pay = defineTool({
   execute: ({ amount }) => ({ paid: amount }),
 });
 const payer = defineAgent({ id: "payer", instructions: "", model: echoModel(), tools: { pay } });
-const config: Config = { workflows: [approval, long], agents: [payer] };
+const config: Config = { workflows: [approval, parent, long], agents: [payer] };
 
 describe.skipIf(!findChromium())("the inbox of the console", () => {
   it("shows a run that waits, the server's message at a field, and ends the run, by mouse", async () => {
@@ -115,6 +127,23 @@ describe.skipIf(!findChromium())("the inbox of the console", () => {
     const read = async () => (await server.ask("/workflows/long/executions/run-1/state")).body.data;
     await until(async () => (await read()).status === "completed", "the end of the run");
     expect(await read()).toMatchObject({ result: { isRead: [1, 2] } });
+    expect(faults).toEqual([]);
+  });
+
+  it("has a form of the schema of a sub-workflow, also in a loop", async () => {
+    const server = await openConsole(config);
+    await server.ask("/workflows/parent/execute", { json: { input: {}, options: { executionId: "run-1" } } });
+    const { page, faults } = await openPage(`${server.url}/console`);
+    const entry = page.getByRole("article", { name: "Which code?" });
+    for (const step of ["inner/ask", "each/0/one/ask"]) {
+      await entry.getByText(`step ${step}`).waitFor();
+      expect(await entry.getByLabel("approved").count()).toBe(0);
+      await entry.getByLabel("code").fill("7");
+      await entry.getByRole("button", { name: "Send answer" }).click();
+    }
+    await page.getByText("Nothing waits for a person").waitFor();
+    const { body } = await server.ask("/workflows/parent/executions/run-1/state");
+    expect(body.data.result).toEqual([{ code: 7 }]);
     expect(faults).toEqual([]);
   });
 

@@ -8,7 +8,12 @@ import { describeServer, startServer } from "../harness/server.ts";
 
 const execute = () => 1;
 const agent: Agent = { type: "agent", id: "helper" };
-const sub = defineWorkflow({ id: "sub", input: v.object({ n: v.number() }) }).andThen({ id: "verify", execute });
+const sub = defineWorkflow({
+  id: "sub",
+  input: v.object({ n: v.number() }),
+  suspendSchema: v.object({ asked: v.string() }),
+  resumeSchema: v.object({ answered: v.string() }),
+}).andThen({ id: "verify", execute });
 
 const everything = defineWorkflow({
   id: "everything",
@@ -56,7 +61,9 @@ describeServer("GET /workflows", { config: { workflows: [everything, bare] } }, 
 
   it("shows the workflow detail of the spec, with every step type and the steps inside steps", async () => {
     const { data } = (await server.get("/workflows/everything")).body;
-    const verify = { ...plain("b", "andWorkflow"), inputSchema: number, steps: [plain("verify", "andThen")] };
+    const text = (name: string) => ({ type: "object", properties: { [name]: { type: "string" } }, required: [name] });
+    const schemas = { inputSchema: number, suspendSchema: text("asked"), resumeSchema: text("answered") };
+    const verify = { ...plain("b", "andWorkflow"), ...schemas, steps: [plain("verify", "andThen")] };
     expect(data).toEqual({
       id: "everything",
       name: "Every kind of step",

@@ -37,30 +37,32 @@ export function toPendingStep(suspension: unknown): PendingStep {
   };
 }
 
-/** Returns the schema of the answer: that of the step, else that of the workflow. Undefined if none is visible. */
+/**
+ * Returns the schema of the answer: that of the step, else that of the workflow around it, else of the one around that.
+ * Undefined if none is visible.
+ */
 export async function findResumeSchema(
   client: Client,
   workflowId: string,
   stepId: string,
 ): Promise<JsonSchema | undefined> {
   const detail = toObject(await client.get(`/workflows/${workflowId}`).catch(() => undefined));
-  const own = findStep(detail["steps"], stepId.split("/"), 0)?.["resumeSchema"];
-  // A step in a sub-workflow may use the resume schema of that workflow, which the API does not show.
-  const schema = own ?? (stepId.includes("/") ? undefined : detail["resumeSchema"]);
-  return isObject(schema) ? schema : undefined;
+  const around = [detail, ...(findSteps(detail["steps"], stepId.split("/"), 0) ?? [])];
+  return around.map((one) => one["resumeSchema"]).findLast(isObject);
 }
 
-function findStep(steps: unknown, path: readonly string[], depth: number): Record<string, unknown> | undefined {
+/** Finds the steps of a path, the outermost first: sub-workflows and loops, then the step itself. */
+function findSteps(steps: unknown, path: readonly string[], depth: number): Record<string, unknown>[] | undefined {
   if (!Array.isArray(steps) || depth > 32) return undefined;
   const [head, ...rest] = path;
   for (const step of steps.map(toObject)) {
     const isOwn = step["id"] === head;
-    if (isOwn && rest.length === 0) return step;
+    if (isOwn && rest.length === 0) return [step];
     const isLoop = loopTypes.has(String(step["type"])); // a number follows its id
     const isClosed = isLoop || step["type"] === "andWorkflow";
     const inside = !isClosed ? path : isOwn ? rest.slice(isLoop ? 1 : 0) : undefined;
-    const found = inside && findStep(step["steps"], inside, depth + 1);
-    if (found) return found;
+    const found = inside && findSteps(step["steps"], inside, depth + 1);
+    if (found) return isClosed ? [step, ...found] : found;
   }
   return undefined;
 }

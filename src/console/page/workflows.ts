@@ -36,21 +36,21 @@ function readWorkflow(id: string): Promise<WorkflowDefinition | null> {
 }
 export const useWorkflow = (id: string): Loaded<WorkflowDefinition | null> => useLoaded(() => readWorkflow(id), [id]);
 
-/** Returns the schema of the answer to a step: its own, else that of its workflow. */
+/** Returns the schema of the answer to a step: its own, else that of the workflow around it, else of the one around that. */
 export function findResumeSchema(workflow: WorkflowDefinition, stepPath: string): JsonSchema | undefined {
-  return findStep(workflow.steps, stepPath.split("/"))?.resumeSchema ?? workflow.resumeSchema ?? undefined;
+  const found = findSteps(workflow.steps, stepPath.split("/"));
+  const own = found.findLast(({ resumeSchema }) => resumeSchema)?.resumeSchema;
+  return own ?? workflow.resumeSchema ?? undefined;
 }
 
 /** The steps whose paths have the number of an iteration: `each/3/pay`. */
 const loopTypes = new Set(["andForEach", "andDoWhile", "andDoUntil"]);
 
-function findStep(
-  steps: readonly StepDefinition[],
-  [head = "", ...rest]: readonly string[],
-): StepDefinition | undefined {
+/** Finds the steps of a path, the outermost first: sub-workflows and loops, then the step itself. */
+function findSteps(steps: readonly StepDefinition[], [head = "", ...rest]: readonly string[]): StepDefinition[] {
   const step = findBeside(steps, head);
-  if (!step || rest.length === 0) return step;
-  return findStep(step.steps ?? [], loopTypes.has(step.type) ? rest.slice(1) : rest);
+  if (!step || rest.length === 0) return step ? [step] : [];
+  return [step, ...findSteps(step.steps ?? [], loopTypes.has(step.type) ? rest.slice(1) : rest)];
 }
 
 /** Finds a step among these and those inside them, but not inside sub-workflows and loops: their paths are longer. */

@@ -51,6 +51,17 @@ const branches = defineWorkflow({ id: "branches" }).andAll({
     }),
   ) as never,
 });
+const child = defineWorkflow({ id: "child", resumeSchema: v.object({ code: v.number() }) }).andThen({
+  id: "ask",
+  execute: ({ resumeData, suspend }) => resumeData ?? suspend("Which code?"),
+});
+const nested = defineWorkflow({ id: "nested", resumeSchema: v.object({ text: v.string() }) })
+  .andWorkflow({ id: "inner", workflow: child })
+  .andForEach({
+    id: "each",
+    items: () => [1],
+    step: andThen({ id: "item", execute: ({ resumeData, suspend }) => resumeData ?? suspend("Which text?") }),
+  });
 const broken = defineWorkflow({ id: "broken" }).andThen({
   id: "breaks",
   execute: () => {
@@ -58,7 +69,7 @@ const broken = defineWorkflow({ id: "broken" }).andThen({
   },
 });
 const server = createServer({
-  workflows: [steps, approval, branches, broken],
+  workflows: [steps, approval, branches, nested, broken],
   backend: embedded({ path: ":memory:" }),
   logger: createTestLogger([]),
   auth: jwtAuth({ secret }),
@@ -91,6 +102,13 @@ describe("agentserve call workflow", () => {
       "",
     ]);
     expect(lines.find((line) => line.startsWith("•"))).toBe(String.raw`• counted {"n":1,"text":"\u001b[31mred\x9b2J"}`);
+  });
+
+  it("shows the answer that a step of a sub-workflow or of a loop expects", async () => {
+    const inner = await here(["nested", "{}", "--execution", "nested"]);
+    expect([inner.code, inner.stderr]).toEqual([3, expect.stringContaining(`--resume '{"code":<number>}'`)]);
+    const item = await here(["nested", "--execution", "nested", "--resume", '{"code":7}']);
+    expect([item.code, item.stderr]).toEqual([3, expect.stringContaining(`--resume '{"text":<string>}'`)]);
   });
 
   it("takes the input as JSON or from stdin", async () => {
@@ -202,7 +220,7 @@ describe("agentserve call workflow", () => {
       stderr: "error Workflow aproval not found (404)\nhint  did you mean approval?\n",
     });
     expect((await here(["invoice"])).stderr).toBe(
-      "error Workflow invoice not found (404)\nhint  available workflows: steps, approval, branches, broken\n",
+      "error Workflow invoice not found (404)\nhint  available workflows: steps, approval, branches, nested, broken\n",
     );
   });
 

@@ -5,13 +5,13 @@ import { useLoaded } from "../../load.ts";
 import { SchemaForm } from "../../parts/form.tsx";
 import { Json } from "../../parts/json.tsx";
 import { notify } from "../../parts/notices.tsx";
-import type { JsonSchema } from "../../parts/schema.ts";
 import { Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Time } from "../../parts/time.tsx";
 import { runLink } from "../../place.ts";
 import { canAct } from "../../session.ts";
+import { findResumeSchema, type WorkflowDefinition } from "../../workflows.ts";
 import { noAct } from "./no-act.ts";
 
 interface Branch {
@@ -26,15 +26,6 @@ interface Branch {
 interface State {
   readonly status: ExecutionStatus;
   readonly suspension?: Branch & { readonly pending?: readonly Branch[] };
-}
-interface StepDefinition {
-  readonly id: string;
-  readonly resumeSchema?: JsonSchema;
-  readonly steps?: readonly StepDefinition[];
-}
-interface Definition {
-  readonly resumeSchema: JsonSchema | null;
-  readonly steps: readonly StepDefinition[];
 }
 
 export interface SuspendedCallProps {
@@ -65,7 +56,7 @@ function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "
     async (signal) => {
       const [state, definition] = await Promise.all([
         ask<State>(`${run}/state`, { signal }),
-        ask<Definition>(path`/workflows/${workflowId}`, { signal }),
+        ask<WorkflowDefinition>(path`/workflows/${workflowId}`, { signal }),
       ]);
       return { state, definition };
     },
@@ -120,7 +111,7 @@ function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "
                 <SchemaForm
                   schema={
                     branch.kind === "person"
-                      ? findSchema(definition, branch.stepId)
+                      ? findResumeSchema(definition, branch.stepId)
                       : { type: "object", properties: {} }
                   }
                   submit="Resume"
@@ -134,16 +125,4 @@ function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "
       )}
     </Show>
   );
-}
-
-/** Finds the schema of the data that a step waits for: its own, else that of the workflow. */
-function findSchema({ steps, resumeSchema }: Definition, stepId: string): JsonSchema | null {
-  const id = stepId
-    .split("/")
-    .at(-1)
-    ?.replace(/\[\d+\]$/, "");
-  const find = (list: readonly StepDefinition[]): StepDefinition | undefined =>
-    list.find((step) => step.id === stepId || step.id === id) ??
-    list.flatMap((step) => find(step.steps ?? []) ?? []).at(0);
-  return find(steps)?.resumeSchema ?? resumeSchema;
 }
