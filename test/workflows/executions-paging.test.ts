@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeServer } from "../harness/server.ts";
 import { chosenBackend } from "../harness/backends.ts";
 import { fewOf } from "../harness/few-of.ts";
@@ -76,8 +76,8 @@ describeServer("the pages of GET /executions", { config: { workflows }, only: ["
         }),
       );
     }
-    return () => known.forEach(({ id }) => gates.open(id));
   });
+  afterAll(() => known.forEach(({ id }) => gates.open(id))); // before the server is closed, which waits for them
 
   it("have every execution that fits any filters, once, newest first", async () => {
     await fc.assert(

@@ -1,4 +1,4 @@
-import { beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { jwtAuth, createToken } from "agentserve";
 import { chosenBackend } from "../harness/backends.ts";
 import { describeServer, type TestServer } from "../harness/server.ts";
@@ -45,8 +45,8 @@ describeServer("GET /executions", { config: { workflows } }, (server) => {
       const workflowId = ["alpha", "beta"][number % 2]!;
       await begin(server, { id: `${prefix}-${end}`, workflowId, userId: number < 3 ? "ann" : undefined, end });
     }
-    return () => ends.forEach((end) => gates.open(`${prefix}-${end}`));
   });
+  afterAll(() => ends.forEach((end) => gates.open(`${prefix}-${end}`))); // before the server is closed, which waits for them
 
   it("has the executions of all workflows, newest first, without their values", async () => {
     const answer = await server.get("/executions");
