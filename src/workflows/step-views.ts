@@ -9,7 +9,7 @@ import { readSteps } from "../engine/steps/read-steps.ts";
 import type { HistoryOptions, StepRecord } from "../engine/steps/step-history.ts";
 import type { IterationCount, StepStatus } from "../engine/steps/step-record.ts";
 import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../engine/walk/value.ts";
-import { mostKeptSteps, type EndedSteps } from "./ended-steps.ts";
+import { mostKeptSteps, type KeptSteps } from "./kept-steps.ts";
 import { toError, type ShowErrors } from "./results.ts";
 
 /** A step of an execution that has begun, or an iteration of a loop. */
@@ -68,8 +68,8 @@ export interface StepPage {
 }
 interface StepViewOptions {
   readonly engine: Pick<Engine, "history" | "rowText">;
-  /** Keeps the steps of executions that have ended, for the next pages. @default each page reads the journal */
-  readonly ended?: EndedSteps | undefined;
+  /** Keeps the steps of executions that do not change, for the next pages. @default each page reads the journal */
+  readonly kept?: KeptSteps | undefined;
   readonly showErrors: ShowErrors;
   /** Whether the caller may see values. */
   readonly showValues: boolean;
@@ -107,28 +107,18 @@ async function readRecords(
   state: ExecutionState,
   marked: Execution,
   filter: StepFilter & { readonly after: number },
-  { engine, ended, steps, delayOf }: StepViewOptions,
+  { engine, kept, steps, delayOf }: StepViewOptions,
 ): Promise<readonly StepRecord[]> {
   const { status, path, under, after, limit } = filter;
-  const key = ended?.toKey(state, [status, path, under]);
-  const known = key === undefined ? undefined : ended?.find(key, steps);
-  if (known) return takeAfter(known, after, limit);
-  const isKept = key !== undefined && after === 0; // a client that begins to read the pages
-  const asked = { ...filter, limit: isKept ? mostKeptSteps : limit, isFolded: true, delayOf };
-  const records = await readSteps(engine, marked, asked);
-  if (isKept && records.length <= mostKeptSteps) ended?.add(key, { records, steps });
+  const key = kept?.toKey(state, [status, path, under]);
+  const known = key === undefined ? undefined : kept?.find(key, steps, after, limit);
+  if (known) return known;
+  const most = key === undefined ? limit : mostKeptSteps;
+  const found = await readSteps(engine, marked, { ...filter, limit: most, isFolded: true, delayOf });
+  if (key === undefined) return found;
+  const records = found.slice(0, most); // further ones may have gaps
+  kept?.add(key, { records, after, isLast: records.length === found.length, steps });
   return records;
-}
-
-/** Returns the records that began after this one, as many as a page needs. They are in the order of begin. */
-function takeAfter(records: readonly StepRecord[], after: number, limit: number): readonly StepRecord[] {
-  let from = 0;
-  for (let to = records.length; from < to;) {
-    const middle = (from + to) >> 1;
-    if (records[middle]!.order <= after) from = middle + 1;
-    else to = middle;
-  }
-  return records.slice(from, from + limit + 1);
 }
 
 /** The items of a page that are made in one turn of the event loop. */

@@ -6,8 +6,8 @@ import { Reply } from "../../http/envelope.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import { mayInspect } from "../access.ts";
-import { EndedSteps } from "../ended-steps.ts";
 import { findExecution, type Workflows } from "../find.ts";
+import { KeptSteps } from "../kept-steps.ts";
 import { StepViewShape } from "../shapes.ts";
 import { listSteps } from "../step-views.ts";
 import { cannotRead, unknownExecution } from "./errors.ts";
@@ -24,7 +24,7 @@ const StepsQuery = v.object({
 
 /** The route that shows the steps of an execution. */
 export function stepRoutes({ engine, showErrors, findFrame }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
-  const ended = new EndedSteps();
+  const kept = new KeptSteps();
   return [
     defineRoute({
       method: "GET",
@@ -47,7 +47,7 @@ export function stepRoutes({ engine, showErrors, findFrame }: WorkflowRoutesOpti
         const { steps, definition } = snapshot.workflows.get(params.id) ?? {};
         const delayOf = definition && toDelays(definition, params.executionId);
         const frameOf = findFrame && ((key: string) => findFrame(params.executionId, key));
-        const options = { engine, ended, showErrors, showValues, steps, delayOf, frameOf };
+        const options = { engine, kept, showErrors, showValues, steps, delayOf, frameOf };
         const { items, last } = await listSteps(found, filter, options);
         const nextCursor = last === undefined ? null : toStepCursor(last);
         return new Reply({ items, nextCursor }, { headers: idHeader(params.executionId) });
