@@ -2,14 +2,12 @@ import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { defineAgent, defineTool, defineWorkflow, workflowTool, type Config } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import { tool } from "ai";
-import type { Browser } from "playwright-core";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe } from "vitest";
 import { createGates, type Gates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { findChromium } from "./chromium.ts";
-import { openConsole, type ConsoleTab } from "./console-chat-tab.ts";
-import { launchOnce } from "./stage.ts";
+import { openChat, type ChatTab } from "./console-chat-tab.ts";
 
 /** The gates of the test that runs. */
 let gates = createGates();
@@ -108,36 +106,30 @@ export const config: Config = {
   server: { limits: { chatBodyBytes: 3_000_000 } },
 };
 
-/** A server with agents and its console, and a browser. */
+/** A server with agents and its console. */
 export interface AgentsWorld {
   readonly server: TestServer;
-  readonly browser: Browser;
   /** The gates of the answers of this test. */
   readonly gates: Gates;
   /** Fails the next calls of the model of the agent `weak`. */
   failModel(count: number): void;
-  visit(place?: string): Promise<ConsoleTab>;
+  visit(place?: string): Promise<ChatTab>;
   /** Opens a new conversation in a new tab. */
-  begin(agentId?: string): Promise<ConsoleTab>;
+  begin(agentId?: string): Promise<ChatTab>;
 }
 
 /** Runs a suite in Chromium against one server, or skips it where there is no Chromium. */
 export function describeAgents(title: string, suite: (world: AgentsWorld) => void): void {
   describe.skipIf(!findChromium())(`${title} (dev)`, () => {
     let server: TestServer;
-    let browser: Browser;
     beforeAll(async () => {
-      browser = await launchOnce();
       server = await startServer("dev", { config });
     });
     afterAll(() => server?.close());
-    const visit = (place = "/agents"): Promise<ConsoleTab> => openConsole(browser, `${server.url}/console#${place}`);
+    const visit = (place = "/agents"): Promise<ChatTab> => openChat(`${server.url}/console#${place}`);
     suite({
       get server() {
         return server;
-      },
-      get browser() {
-        return browser;
       },
       get gates() {
         return gates;

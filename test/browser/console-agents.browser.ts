@@ -2,7 +2,8 @@ import { expect, it, onTestFinished } from "vitest";
 import { startServer } from "../harness/server.ts";
 import { until } from "../harness/waiting.ts";
 import { config, describeAgents } from "./console-agents-world.ts";
-import { expectNoProblems, openConsole } from "./console-chat-tab.ts";
+import { openChat } from "./console-chat-tab.ts";
+import { expectNoProblems } from "./console-page.ts";
 
 describeAgents("the agents of the console", (world) => {
   it("lists the agents, and shows the instructions, the tools and the usage of one", async () => {
@@ -76,7 +77,7 @@ describeAgents("the agents of the console", (world) => {
     const other = await startServer("start", { config: { ...config, console: { readOnly: true } } });
     onTestFinished(() => other.close());
     await other.post("/agents/helper/text", { input: 'pay {"amount":7}', options: { conversationId: "c1" } });
-    const tab = await openConsole(world.browser, `${other.url}/console#/agents/helper/c1`);
+    const tab = await openChat(`${other.url}/console#/agents/helper/c1`);
     await tab.sees("waits for approval");
     for (const name of ["Send", "Add files", "Approve", "Deny", "Regenerate", "Edit", /^Rename/, /^Delete/]) {
       const button = tab.page.getByRole("button", { name, exact: typeof name === "string" });

@@ -6,8 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { startServer } from "../harness/server.ts";
 import { findSerious } from "./axe.ts";
 import { findChromium } from "./chromium.ts";
-import { openConsole } from "./console-chat-tab.ts";
-import { launchOnce } from "./stage.ts";
+import { openChat } from "./console-chat-tab.ts";
 
 const refund = defineWorkflow({
   id: "refund",
@@ -68,7 +67,7 @@ describe.skipIf(!findChromium())("axe-core in the view Agents", () => {
   it.each(["light", "dark"] as const)("finds nothing serious, %s", async (colorScheme) => {
     const server = await startServer("dev", { config: toConfig() });
     onTestFinished(() => server.close());
-    const tab = await openConsole(await launchOnce(), `${server.url}/console#/agents`, { colorScheme });
+    const tab = await openChat(`${server.url}/console#/agents`, { colorScheme });
     const { page } = tab;
     await page.getByRole("link", { name: "Helper" }).waitFor();
     expect(await findSerious(page)).toEqual([]);

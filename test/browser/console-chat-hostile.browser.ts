@@ -5,8 +5,8 @@ import * as v from "valibot";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startServer } from "../harness/server.ts";
 import { findChromium } from "./chromium.ts";
-import { openConsole, type ConsoleTab } from "./console-chat-tab.ts";
-import { launchOnce } from "./stage.ts";
+import { openChat, type ChatTab } from "./console-chat-tab.ts";
+import { expectNoProblems } from "./console-page.ts";
 
 const hostile = [
   "<img src=x onerror=alert(1)>",
@@ -79,7 +79,7 @@ describe.skipIf(!findChromium())("hostile texts in the view Agents", () => {
   it("are shown as texts, and nothing in them runs", async () => {
     const server = await startServer("dev", { config });
     onTestFinished(() => server.close());
-    const tab = await openConsole(await launchOnce(), `${server.url}/console#/agents`);
+    const tab = await openChat(`${server.url}/console#/agents`);
     await tab.page.getByText(visible[1]!).first().waitFor();
     await tab.begin("bad");
     await tab.page
@@ -111,12 +111,13 @@ describe.skipIf(!findChromium())("hostile texts in the view Agents", () => {
     await tab.page.goto(`${server.url}/console#/agents/bad/${encodeURIComponent(`a/${all}`)}`);
     await tab.page.getByRole("alert").getByText("not found").waitFor();
     await expectHarmless(tab);
-    expect(tab.problems.filter((text) => !/status of (502|404)/.test(text))).toEqual([]);
+    const { faults, refusals } = tab;
+    expectNoProblems({ faults, refusals: refusals.filter((text) => !/status of (502|404)/.test(text)) });
   });
 });
 
 /** Opens everything that opens, then looks for elements that only markup in a text could have made. */
-async function expectHarmless({ page }: ConsoleTab): Promise<void> {
+async function expectHarmless({ page }: ChatTab): Promise<void> {
   for (let round = 0; round < 4; round++) {
     await page.evaluate(async () => {
       for (const details of document.querySelectorAll<HTMLDetailsElement>("main details")) details.open = true;

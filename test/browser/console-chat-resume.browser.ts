@@ -7,8 +7,8 @@ import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
 import { findChromium } from "./chromium.ts";
 import { describeAgents } from "./console-agents-world.ts";
-import { expectNoProblems, openConsole } from "./console-chat-tab.ts";
-import { launchOnce } from "./stage.ts";
+import { openChat } from "./console-chat-tab.ts";
+import { expectNoProblems } from "./console-page.ts";
 
 describeAgents("an answer in the chat of the console", (world) => {
   it("continues the same answer after reloads in the middle of it", async () => {
@@ -30,7 +30,7 @@ describeAgents("an answer in the chat of the console", (world) => {
     const first = await world.begin();
     await first.say("hello");
     await first.isReady();
-    const second = await openConsole(world.browser, first.page.url(), { context: first.context });
+    const second = await openChat(first.page.url(), { context: first.context });
     await second.isReady();
     await first.say("alpha hold beta");
     await first.sees("alpha");
@@ -97,7 +97,7 @@ describe.skipIf(!findChromium())("a server that is killed in the middle of an an
         return server;
       };
       const first = await start();
-      const tab = await openConsole(await launchOnce(), `http://127.0.0.1:${port}/console#/agents`);
+      const tab = await openChat(`http://127.0.0.1:${port}/console#/agents`);
       await tab.begin("helper");
       await tab.say("hello");
       await tab.isReady();

@@ -1,14 +1,9 @@
-import type { Browser, BrowserContext, Locator, Page } from "playwright-core";
-import { expect, onTestFinished } from "vitest";
-import { patienceMs } from "../harness/patience.ts";
+import type { Locator } from "playwright-core";
 import { until } from "../harness/waiting.ts";
+import { openPage, type ConsolePage, type PageOptions } from "./console-page.ts";
 
 /** A tab with the view Agents of the console. */
-export interface ConsoleTab {
-  readonly page: Page;
-  readonly context: BrowserContext;
-  /** The errors of the page: exceptions, and what the browser has logged. */
-  readonly problems: string[];
+export interface ChatTab extends ConsolePage {
   readonly composer: Locator;
   /** The answers that are shown. */
   readonly answers: Locator;
@@ -25,33 +20,13 @@ export interface ConsoleTab {
   words(): Promise<string[]>;
 }
 
-export interface TabOptions {
-  /** Opens the tab in a profile that exists. @default a new one */
-  readonly context?: BrowserContext;
-  readonly colorScheme?: "light" | "dark";
-  readonly width?: number;
-}
-
-export async function openConsole(browser: Browser, url: string, options: TabOptions = {}): Promise<ConsoleTab> {
-  const { colorScheme = "light", width = 1280 } = options;
-  const context = options.context ?? (await browser.newContext({ colorScheme, viewport: { width, height: 800 } }));
-  if (!options.context) onTestFinished(() => context.close());
-  context.setDefaultTimeout(patienceMs);
-  const page = await context.newPage();
-  const problems: string[] = [];
-  page.on("pageerror", ({ message }) => problems.push(message));
-  page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));
-  page.on("dialog", (dialog) => {
-    problems.push(`a script has run: ${dialog.message()}`);
-    void dialog.dismiss();
-  });
+export async function openChat(url: string, options?: PageOptions): Promise<ChatTab> {
+  const opened = await openPage(url, options);
+  const { page } = opened;
   const answers = page.getByRole("article", { name: "Answer" });
   const composer = page.getByLabel("Message", { exact: true });
-  await page.goto(url);
   return {
-    page,
-    context,
-    problems,
+    ...opened,
     composer,
     answers,
     async begin(agentId) {
@@ -76,6 +51,3 @@ export async function openConsole(browser: Browser, url: string, options: TabOpt
         ),
   };
 }
-
-/** Fails if the page has reported an error. */
-export const expectNoProblems = ({ problems }: ConsoleTab): void => expect(problems).toEqual([]);

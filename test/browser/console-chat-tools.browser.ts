@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { until } from "../harness/waiting.ts";
 import { describeAgents } from "./console-agents-world.ts";
-import { expectNoProblems } from "./console-chat-tab.ts";
+import { expectNoProblems } from "./console-page.ts";
 
 describeAgents("tools in the chat of the console", (world) => {
   it("shows tools with their input, output, error and preliminary output", async () => {

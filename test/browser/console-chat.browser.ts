@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { until } from "../harness/waiting.ts";
 import { describeAgents } from "./console-agents-world.ts";
-import { expectNoProblems } from "./console-chat-tab.ts";
+import { expectNoProblems } from "./console-page.ts";
 
 describeAgents("the chat of the console", (world) => {
   it("streams an answer, keeps the focus, and says when it is complete", async () => {

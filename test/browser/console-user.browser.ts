@@ -2,14 +2,13 @@ import { defineAgent, defineTool, defineWorkflow, jwtAuth, type Config } from "a
 import { echoModel } from "agentserve/models";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { openConsole as serve, type ConsoleServer } from "../console/world.ts";
+import { openConsole, type ConsoleServer } from "../console/world.ts";
 import { createGates } from "../harness/gates.ts";
 import { until } from "../harness/waiting.ts";
 import { findChromium } from "./chromium.ts";
-import { expectNoProblems, openConsole } from "./console-chat-tab.ts";
-import { expectAccessible, openPage } from "./console-page.ts";
+import { openChat } from "./console-chat-tab.ts";
+import { expectAccessible, expectNoProblems, openPage } from "./console-page.ts";
 import { secret, token } from "./fixtures.ts";
-import { launchOnce } from "./stage.ts";
 
 const gates = createGates();
 const tools = {
@@ -32,7 +31,7 @@ const config: Config = {
 
 describe.skipIf(!findChromium())("the user of a console without an authentication provider", () => {
   it("is empty at first, and leads to the approvals and conversations of a user", async () => {
-    const server = await serve(config);
+    const server = await openConsole(config);
     await pay(server, 5, { userId: "ada", conversationId: "talk" });
     await pay(server, 7, { conversationId: "other" });
     const { page, faults } = await openPage(`${server.url}/console`);
@@ -66,8 +65,8 @@ describe.skipIf(!findChromium())("the user of a console without an authenticatio
   });
 
   it("owns what the page starts: runs, and conversations that are read, continued, renamed and deleted", async () => {
-    const server = await serve(config);
-    const tab = await openConsole(await launchOnce(), `${server.url}/console#/workflows/greet`);
+    const server = await openConsole(config);
+    const tab = await openChat(`${server.url}/console#/workflows/greet`);
     const { page } = tab;
     await page.getByRole("textbox", { name: "User" }).fill("ada");
     await page.getByRole("button", { name: "Run", exact: true }).click();
@@ -106,7 +105,7 @@ describe.skipIf(!findChromium())("the user of a console without an authenticatio
   });
 
   it("does not exist under a provider: the user is that of the token", async () => {
-    const server = await serve({ ...config, auth: jwtAuth({ secret }) });
+    const server = await openConsole({ ...config, auth: jwtAuth({ secret }) });
     const { page, faults } = await openPage(`${server.url}/console`);
     const asked: string[] = [];
     page.on("request", (request) => void asked.push(`${request.url()} ${request.postData() ?? ""}`));
