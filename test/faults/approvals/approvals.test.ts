@@ -54,7 +54,7 @@ it.each(["bank", "desk"])(
     }
 
     await lives.start();
-    for (let round = 0; round < bySize(5, 50); round++) {
+    for (let round = 0; round < bySize(3, 50); round++) {
       const id = `c${round}`;
       const options = { userId: id, conversationId: id };
       const amount = 10 + round;

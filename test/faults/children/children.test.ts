@@ -8,7 +8,7 @@ import { agentserve, run } from "../../harness/cli.ts";
 import { bySize } from "../../harness/size.ts";
 import { until } from "../../harness/waiting.ts";
 
-const kills = bySize(4, 50);
+const kills = bySize(3, 50);
 const parents = Array.from({ length: 10 }, (_, index) => `p${index}`);
 const items = kills * 40;
 

@@ -10,7 +10,7 @@ import { Random } from "../kills/plan.ts";
 import { items, type ToolLine } from "./plan.ts";
 
 afterAll(() => console.log(`SEED=${seed}`));
-const kills = bySize(5, 50);
+const kills = bySize(3, 50);
 
 it(
   `a turn whose tool is a workflow ends once, and so does the workflow, over ${kills} kills -9`,

@@ -53,7 +53,7 @@ describe.each(targets)("a turn of $name", (target) => {
     }
 
     const working = lives.watch(Promise.all([1, 2, 3].map(play)));
-    for (let kill = 0; kill < bySize(5, 100); kill++) {
+    for (let kill = 0; kill < bySize(3, 100); kill++) {
       await lives.start();
       const { length } = readRuns();
       // A turn that makes no progress in three lives is ended.

@@ -57,7 +57,7 @@ it("counts each recorded model call once over kill -9 at random moments", { time
   const working = lives.watch(Promise.all([1, 2, 3, 4].map(play)));
   const runs = (): number => readLog(join(folder, "log")).length;
   const counts: number[] = [];
-  for (let kill = 0; kill < bySize(6, 100); kill++) {
+  for (let kill = 0; kill < bySize(3, 100); kill++) {
     await lives.start();
     const before = runs();
     // A turn that makes no progress in three lives is ended.
