@@ -20,7 +20,7 @@ const keys = 50;
 const crowded = 5;
 /** The requests at a time. */
 const senders = 32;
-const begins = bySize(1_000, 10_000);
+const begins = bySize(600, 10_000);
 
 const plan = fc.record({
   limit: fc.integer({ min: 1, max: 4 }),
@@ -46,10 +46,10 @@ class Lives {
 
   async start(): Promise<void> {
     const options: HostOptions = { ...this.#options, life: ++this.life };
-    const { PATH, HOME } = process.env;
+    const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
     const child = spawn(process.execPath, [join(import.meta.dirname, "host.ts"), JSON.stringify(options)], {
       stdio: ["pipe", "pipe", "inherit"],
-      env: { PATH, HOME },
+      env: { PATH, HOME, NODE_COMPILE_CACHE },
     });
     this.#child = child;
     const [url] = await within(once(createInterface({ input: child.stdout! }), "line"), "the server to listen");

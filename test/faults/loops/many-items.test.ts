@@ -9,7 +9,7 @@ import { bySize } from "../../harness/size.ts";
 import { until, within } from "../../harness/waiting.ts";
 import type { Figures, HostOptions } from "./host.ts";
 
-const count = 10_000;
+const count = bySize(4_000, 10_000);
 /** The kills while items end; and further ones when nearly all have ended, each followed by the longest replay. */
 const kills = bySize(3, 20);
 const replays = 4;
@@ -38,9 +38,12 @@ it(
 
     async function start(life: number): Promise<string> {
       const options: HostOptions = { folder, life, concurrency, end: endOf(life) };
-      const { PATH, HOME } = process.env;
+      const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
       const args = ["--expose-gc", join(import.meta.dirname, "host.ts"), JSON.stringify(options)];
-      child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"], env: { PATH, HOME } });
+      child = spawn(process.execPath, args, {
+        stdio: ["pipe", "pipe", "inherit"],
+        env: { PATH, HOME, NODE_COMPILE_CACHE },
+      });
       const url = Promise.withResolvers<string>();
       createInterface({ input: child.stdout! }).on("line", (line) => {
         const message = JSON.parse(line) as { url?: string; figures?: Figures };

@@ -24,10 +24,10 @@ afterEach(() => {
 });
 
 async function start(): Promise<string> {
-  const { PATH, HOME } = process.env;
+  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   child = spawn(process.execPath, [join(import.meta.dirname, "host.ts"), folder], {
     stdio: ["pipe", "pipe", "inherit"],
-    env: { PATH, HOME },
+    env: { PATH, HOME, NODE_COMPILE_CACHE },
   });
   const [url] = await within(once(createInterface({ input: child.stdout! }), "line"), "the server to listen");
   return url as string;
