@@ -25,7 +25,7 @@ import { createFaultyStore } from "./store.ts";
 import { Talker } from "./talker.ts";
 
 const given = process.env["SEED"];
-const seeds = given === undefined ? bySize(8, 500) : Number(process.env["SEEDS"] ?? 1);
+const seeds = given === undefined ? bySize(4, 500) : Number(process.env["SEEDS"] ?? 1);
 const executions = bySize(60, 200);
 const conversations = 20;
 const turns = bySize(3, 10);

@@ -14,7 +14,7 @@ const day = 86_400_000;
 
 it("keeps sleeping executions at next to no memory, starts and ends at once with them, and wakes each once", async () => {
   const file = newFile();
-  const count = bySize(5_000, 100_000);
+  const count = bySize(2_000, 100_000);
   const first = await open(file);
   const idle = await first.ask({ type: "memory" });
   const sleepers = { type: "begin", workflow: "naps", prefix: "s", count, from: Date.now() + day, every: 1 } as const;
@@ -27,7 +27,7 @@ it("keeps sleeping executions at next to no memory, starts and ends at once with
 
   const empty = await timed(() => open(newFile()));
   const second = await timed(() => open(file));
-  const woken = bySize(500, 5_000);
+  const woken = bySize(200, 5_000);
   const from = Date.now() + bySize(2_000, 15_000); // when all of them sleep
   await second.value.ask({ type: "begin", workflow: "naps", prefix: "w", count: woken, from, every: 2 });
   await sleep(from + 2 * woken - Date.now()); // nobody else reads the file
@@ -48,12 +48,12 @@ it("keeps sleeping executions at next to no memory, starts and ends at once with
 
 it("continues each sleep and each wait once while its process is killed at random", async () => {
   const file = newFile();
-  const count = bySize(300, 10_000);
+  const count = bySize(150, 10_000);
   let host = await open(file);
   const from = Date.now();
   await host.ask({ type: "begin", workflow: "naps", prefix: "s", count, from, every: 10_000 / count });
   await host.ask({ type: "begin", workflow: "waits", prefix: "w", count, from: 0, every: 0 });
-  const kills = bySize(4, 20);
+  const kills = bySize(3, 20);
   for (let n = 0; n < kills; n++) {
     const id = `go${n}`;
     await fetch(`${host.url}/events`, {
