@@ -3,7 +3,9 @@ import { bySize } from "../harness/size.ts";
 import { until } from "../harness/waiting.ts";
 import { serve } from "./serve.ts";
 
-const count = bySize(40, 200);
+const count = bySize(24, 200);
+/** The further inputs of each of four clients. */
+const turns = bySize(4, 8);
 const heapMb = bySize(160, 512);
 /** The heap, and the bytes that are outside of it: code, bodies as they arrive, pages of SQLite, socket buffers. */
 const mostMb = heapMb + bySize(350, 500);
@@ -34,7 +36,7 @@ export function itSurvivesInputs(kind: string, pad: (space: number) => string): 
       const answers = await Promise.all(Array.from({ length: count }, (_, n) => start(n)));
       // A body arrives while the execution of the one before it is still running.
       const clients = Array.from({ length: 4 }, async (_, client) => {
-        for (let turn = 0; turn < 8; turn++) answers.push(await start(count + client * 8 + turn));
+        for (let turn = 0; turn < turns; turn++) answers.push(await start(count + client * turns + turn));
       });
       await Promise.all(clients);
       const statuses = Object.groupBy(answers, ({ status }) => status);
@@ -58,7 +60,8 @@ export function itSurvivesInputs(kind: string, pad: (space: number) => string): 
         );
       }
       expect(server.rss().peak, "MB").toBeLessThan(mostMb);
-      const afterwards = async () => (await server.post("/workflows/heavy/execute", toBody(count + 32))).status === 200;
+      const afterwards = async () =>
+        (await server.post("/workflows/heavy/execute", toBody(count + 4 * turns))).status === 200;
       await until(afterwards, "a 200 once the load is over");
     },
     timeout,
