@@ -333,12 +333,12 @@ describe("a conversation", () => {
         const run = ++runs;
         for (const one of commands) await world.play(...toTurns(world.oracle, run, one));
       }),
-      { numRuns: bySize(40, 3_000) },
+      { numRuns: bySize(20, 3_000) },
     );
     console.log([...counts].map(([what, times]) => `${what}: ${times}`).join(", "));
     // Otherwise it would show nothing.
     const kinds = ["say", "at once", "edit of a stored message", "regenerate of a stored answer", "beyond the window"];
-    for (const what of kinds) expect(counts.get(what) ?? 0, what).toBeGreaterThan(bySize(4, 20));
+    for (const what of kinds) expect(counts.get(what) ?? 0, what).toBeGreaterThan(bySize(1, 20));
   });
 
   /** What this command comes to now. */

@@ -9,10 +9,11 @@ import { expect, it, onTestFinished } from "vitest";
 import { chosenBackend, onFile } from "../../harness/backends.ts";
 import { patienceMs } from "../../harness/patience.ts";
 import { startServer } from "../../harness/server.ts";
+import { bySize } from "../../harness/size.ts";
 import { readAll, toApi } from "./api.ts";
 
 const isEmbedded = chosenBackend.name === "embedded";
-const most = isEmbedded ? 1_000 : 100;
+const most = isEmbedded ? bySize(300, 1_000) : 100;
 const writers = 10;
 
 it(

@@ -37,9 +37,9 @@ describeServer(
         const told = wanted();
         expect(accepts(told, isArray ? { elements: value } : value, told), "what the model was told").toBe(fits);
       });
-      await fc.assert(runs, { numRuns: bySize(150, 2_000) });
+      await fc.assert(runs, { numRuns: bySize(60, 2_000) });
       console.log(`${matched} matched, ${missed} did not`);
-      expect(Math.min(matched, missed)).toBeGreaterThan(bySize(10, 300));
+      expect(Math.min(matched, missed)).toBeGreaterThan(bySize(3, 300));
     });
 
     const numbers = { type: "number" };
