@@ -282,7 +282,7 @@ describeServer("with ownership, the list", { config: ownership, only: ["in proce
         expect(found).toEqual(expected);
       }
     });
-    await fc.assert(property, { numRuns: bySize(8, 300) });
+    await fc.assert(property, { numRuns: bySize(4, 300) });
   });
 });
 
@@ -359,7 +359,7 @@ describeServer("a conversation", { config: talking, only: ["in process", "start"
         said.push({ ...one, text });
       }
     });
-    await fc.assert(property, { numRuns: bySize(8, 300) });
+    await fc.assert(property, { numRuns: bySize(4, 300) });
   });
 
   it.each(ways)("is its user's, for each pair of people and ids: %s", async (way) => {
