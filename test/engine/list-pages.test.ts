@@ -104,6 +104,6 @@ it("pages have every execution of a file that fits any filters, once and in orde
         before = { id, startAt };
       }
     }),
-    { numRuns: bySize(100, 3_000) },
+    { numRuns: bySize(40, 3_000) },
   );
 });

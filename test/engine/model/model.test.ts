@@ -29,7 +29,7 @@ import {
 } from "./oracle.ts";
 import { isRemote, pause, toResultView, toView, World } from "./world.ts";
 
-const numRuns = chosenBackend.name === "restate" ? bySize(3, 30) : bySize(60, 2_000);
+const numRuns = chosenBackend.name === "restate" ? bySize(3, 30) : bySize(30, 2_000);
 const folder = mkdtempSync(join(tmpdir(), "agentserve-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
