@@ -288,7 +288,7 @@ describe("a record after all that", () => {
         expect(Object.keys(got)).toEqual(["seq", "timestamp", "level", "message", "userId", "data", "error"]);
         expect(got.data).toMatchObject({ before: "kept", after: ["kept"] });
       }),
-      { numRuns: bySize(2_000, 100_000) },
+      { numRuns: bySize(800, 100_000) },
     );
   });
 
@@ -297,7 +297,7 @@ describe("a record after all that", () => {
       fc.property(fc.jsonValue({ maxDepth: 4 }), (inner) => {
         expect(parsed("Here", { inner }).data).toEqual(JSON.parse(JSON.stringify({ inner })));
       }),
-      { numRuns: bySize(500, 20_000) },
+      { numRuns: bySize(250, 20_000) },
     );
   });
 
