@@ -37,12 +37,12 @@ const bytes = 2_000_000;
 const rows = `[${'{"a":1},'.repeat(bytes / 8)}{}]`; // costs more in the heap than text does
 const cases = [
   [
-    "120 agent calls",
-    120,
+    `${bySize(60, 120)} agent calls`,
+    bySize(60, 120),
     "/agents/slow/text",
     JSON.stringify({ input: Array.from({ length: bytes / 100 }, () => ({ role: "user", content: "x".repeat(68) })) }),
   ],
-  ["103 executions", 103, "/workflows/slow/execute", `{"input":{"rows":${rows}}}`],
+  [`${bySize(52, 103)} executions`, bySize(52, 103), "/workflows/slow/execute", `{"input":{"rows":${rows}}}`],
 ] as const;
 
 async function start(heap: number, data: string) {
@@ -61,7 +61,7 @@ async function start(heap: number, data: string) {
 }
 
 it.each(cases)("a process with a small heap survives %s of 2 MB at once", async (_, count, path, body) => {
-  const { child, post } = await start(bySize(384, 1_024), ":memory:");
+  const { child, post } = await start(bySize(192, 1_024), ":memory:");
   const ask = (): Promise<number> => post(path, body);
   const statuses = await Promise.all(Array.from({ length: count }, ask));
   expect(new Set(statuses)).toEqual(new Set([200, 503]));
@@ -78,7 +78,7 @@ it(
     const toBody = (conversation: number, input: string): string =>
       JSON.stringify({ input, options: { conversationId: `c${conversation}` } });
     const long = "x".repeat(2_000_000);
-    const all = Array.from({ length: bySize(40, 160) }, (_, conversation) => conversation);
+    const all = Array.from({ length: bySize(20, 160) }, (_, conversation) => conversation);
     for (const conversation of all) {
       let status = 503;
       while (status === 503) status = await post("/agents/slow/text", toBody(conversation, long));

@@ -5,15 +5,17 @@ import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import { bySize } from "../../harness/size.ts";
 
-const count = 10_000;
+const count = bySize(4_000, 10_000);
+const warming = bySize(1_000, 2_000);
 const parts = 4;
 
-it("keeps 10,000 suspended executions at next to no memory, listens again as soon as without them, and resumes them", async () => {
+it(`keeps ${count} suspended executions at next to no memory, listens again as soon as without them, and resumes them`, async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-suspended-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const first = await open(join(folder, "data.db"));
-  await begin(first.url, 2_000); // until it is warm
+  await begin(first.url, warming); // until it is warm
   const grown: { heap: number; rss: number }[] = [];
   for (let before = await memoryOf(first.child); grown.length < parts;) {
     await begin(first.url, count / parts);
@@ -30,7 +32,7 @@ it("keeps 10,000 suspended executions at next to no memory, listens again as soo
   const second = await timed(() => open(join(folder, "data.db")));
   const again = await memoryOf(second.value.child);
   const idle = await memoryOf(empty.value.child);
-  const restartEach = (again.rss - idle.rss) / (count + 2_000);
+  const restartEach = (again.rss - idle.rss) / (count + warming);
   const figures = [heapEach, rssEach, restartEach].map((bytes) => Math.round(bytes));
   console.log(
     `suspended: bytes each ${figures[0]} of heap, ${figures[1]} of RSS, ${figures[2]} of RSS after a restart;`,

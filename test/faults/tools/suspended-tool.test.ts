@@ -10,7 +10,7 @@ import { Random } from "../kills/plan.ts";
 import type { ToolLine } from "./plan.ts";
 
 afterAll(() => console.log(`SEED=${seed}`));
-const rounds = bySize(6, 48);
+const rounds = bySize(4, 48);
 
 it(
   `a turn whose workflow suspends ends once, over ${2 * rounds} kills -9, by /resume and by the chat`,
