@@ -36,47 +36,45 @@ export function Routes() {
       </div>
       <Show of={routes}>
         {({ routes: all }) => (
-          <div class="scroll" role="region" aria-label="Routes" tabIndex={0}>
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Route</th>
-                  <th scope="col">Access</th>
-                  <th scope="col">Rule</th>
-                  <th scope="col">Action of authorize</th>
-                </tr>
-              </thead>
-              <tbody>
-                {all
-                  .filter((route) => route.path.includes(text))
-                  .map(({ method, path, access, why, except, action, isCustom }) => (
-                    <tr key={`${method} ${path}`}>
-                      <th scope="row">
-                        <code>
-                          {method} <Text value={path} />
-                        </code>
-                        {isCustom && <span class="tag">yours</span>}
-                      </th>
-                      <td>
-                        <span class="status" data-status={access}>
-                          {access}
-                        </span>
-                      </td>
-                      <td>
-                        <Text value={why} />
-                        {except.length > 0 && (
-                          <small>
-                            {" "}
-                            except <Text value={except.join(", ")} />
-                          </small>
-                        )}
-                      </td>
-                      <td>{action ?? "–"}</td>
-                    </tr>
-                  ))}
-              </tbody>
-            </table>
-          </div>
+          <table class="stacked">
+            <thead>
+              <tr>
+                <th scope="col">Route</th>
+                <th scope="col">Access</th>
+                <th scope="col">Rule</th>
+                <th scope="col">Action of authorize</th>
+              </tr>
+            </thead>
+            <tbody>
+              {all
+                .filter((route) => route.path.includes(text))
+                .map(({ method, path, access, why, except, action, isCustom }) => (
+                  <tr key={`${method} ${path}`}>
+                    <th scope="row">
+                      <code>
+                        {method} <Text value={path} />
+                      </code>
+                      {isCustom && <span class="tag">yours</span>}
+                    </th>
+                    <td data-label="Access">
+                      <span class="status" data-status={access}>
+                        {access}
+                      </span>
+                    </td>
+                    <td data-label="Rule">
+                      <Text value={why} />
+                      {except.length > 0 && (
+                        <small>
+                          {" "}
+                          except <Text value={except.join(", ")} />
+                        </small>
+                      )}
+                    </td>
+                    <td data-label="Action">{action ?? "–"}</td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
         )}
       </Show>
     </>

@@ -33,59 +33,57 @@ export function Schedules() {
               None yet: create one with <code>defineSchedule()</code> in a file in <code>schedules/</code>.
             </Empty>
           ) : (
-            <div class="scroll" role="region" aria-label="Schedules" tabIndex={0}>
-              <table>
-                <thead>
-                  <tr>
-                    <th scope="col">Schedule</th>
-                    <th scope="col">Workflow</th>
-                    <th scope="col">Times</th>
-                    <th scope="col">Last</th>
-                    <th scope="col">Next</th>
-                    <th scope="col">Actions</th>
+            <table class="stacked">
+              <thead>
+                <tr>
+                  <th scope="col">Schedule</th>
+                  <th scope="col">Workflow</th>
+                  <th scope="col">Times</th>
+                  <th scope="col">Last</th>
+                  <th scope="col">Next</th>
+                  <th scope="col">Actions</th>
+                </tr>
+              </thead>
+              <tbody>
+                {items.map(({ id, workflowId, cron, every, timezone, paused, lastAt, nextAt }) => (
+                  <tr key={id}>
+                    <th scope="row">
+                      <Text value={id} />
+                    </th>
+                    <td data-label="Workflow">
+                      <a href={toLink(["workflows", workflowId])}>
+                        <Text value={workflowId} />
+                      </a>
+                    </td>
+                    <td data-label="Times">
+                      <code>{cron ?? `every ${every}`}</code> <small>{timezone}</small>
+                    </td>
+                    <td data-label="Last">{lastAt ? <Time at={lastAt} /> : "–"}</td>
+                    <td data-label="Next">{paused ? "paused" : nextAt ? <Time at={nextAt} /> : "–"}</td>
+                    <td class="actions">
+                      <button
+                        type="button"
+                        class="small"
+                        disabled={!canAct()}
+                        onClick={() => command(id, "trigger", `Started ${id}`)}
+                      >
+                        Run now
+                      </button>
+                      <button
+                        type="button"
+                        class="small"
+                        disabled={!canAct()}
+                        onClick={() =>
+                          paused ? command(id, "resume", `${id} continues`) : command(id, "pause", `${id} is paused`)
+                        }
+                      >
+                        {paused ? "Continue" : "Pause"}
+                      </button>
+                    </td>
                   </tr>
-                </thead>
-                <tbody>
-                  {items.map(({ id, workflowId, cron, every, timezone, paused, lastAt, nextAt }) => (
-                    <tr key={id}>
-                      <th scope="row">
-                        <Text value={id} />
-                      </th>
-                      <td>
-                        <a href={toLink(["workflows", workflowId])}>
-                          <Text value={workflowId} />
-                        </a>
-                      </td>
-                      <td>
-                        <code>{cron ?? `every ${every}`}</code> <small>{timezone}</small>
-                      </td>
-                      <td>{lastAt ? <Time at={lastAt} /> : "–"}</td>
-                      <td>{paused ? "paused" : nextAt ? <Time at={nextAt} /> : "–"}</td>
-                      <td class="actions">
-                        <button
-                          type="button"
-                          class="small"
-                          disabled={!canAct()}
-                          onClick={() => command(id, "trigger", `Started ${id}`)}
-                        >
-                          Run now
-                        </button>
-                        <button
-                          type="button"
-                          class="small"
-                          disabled={!canAct()}
-                          onClick={() =>
-                            paused ? command(id, "resume", `${id} continues`) : command(id, "pause", `${id} is paused`)
-                          }
-                        >
-                          {paused ? "Continue" : "Pause"}
-                        </button>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+                ))}
+              </tbody>
+            </table>
           )
         }
       </Show>
