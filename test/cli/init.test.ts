@@ -15,6 +15,7 @@ import { describe, expect, it } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import { agentserve, bin, run, withoutActivity, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
+import { oneIn } from "../harness/size.ts";
 
 const starter = [
   ".env.example",
@@ -123,7 +124,7 @@ Then open the page:
     );
   });
 
-  it.each([
+  const names = [
     ["Café Zürich", "cafe-zurich"],
     ["@acme+shop", "acme-shop"],
     [".hidden_App", "hidden_app"],
@@ -132,7 +133,8 @@ Then open the page:
     ["vite", "vite-app"],
     ["x".repeat(250), "x".repeat(200)],
     ['a"b\nc', "a-b-c"],
-  ])("makes of %j a name that npm takes", async (dir, name) => {
+  ] as const;
+  it.each(oneIn(2, names))("makes of %j a name that npm takes", async (dir, name) => {
     const folder = createProject({});
     expect((await init([dir, "--template", "minimal"], folder)).code).toBe(0);
     expect(JSON.parse(read(folder, dir, "package.json")).name).toBe(name);
@@ -175,7 +177,12 @@ Then open the page:
 });
 
 describe("agentserve init, where something stands already", () => {
-  it.each(starter.filter((file) => file !== "package.json"))("overwrites no %s, and writes nothing", async (file) => {
+  it.each(
+    oneIn(
+      3,
+      starter.filter((file) => file !== "package.json"),
+    ),
+  )("overwrites no %s, and writes nothing", async (file) => {
     const folder = createProject({ [file]: "mine" });
     const { code, stdout, stderr } = await init([], folder);
     expect([code, stdout, stderr]).toEqual([

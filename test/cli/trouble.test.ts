@@ -9,6 +9,7 @@ import { openDev, refused, served, startDev, workflow, writeFiles } from "../dev
 import { agentserve, withoutActivity, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { openSocket } from "../harness/server.ts";
+import { oneIn } from "../harness/size.ts";
 
 const define = (body: string): string => `import { defineConfig, jwtAuth } from "agentserve";
 export default defineConfig({
@@ -40,7 +41,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
     return stderr;
   }
 
-  it.each<[title: string, config: string, line: string, frame: string]>([
+  const configs: [title: string, config: string, line: string, frame: string][] = [
     [
       "that a config throws",
       `\nthrow new Error("no luck");\n`,
@@ -66,7 +67,8 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
       "agents.config.ts: odd",
       "",
     ],
-  ])("%s", async (_, config, line, frame) => {
+  ];
+  it.each(command === "dev" ? configs : oneIn(3, configs))("%s", async (_, config, line, frame) => {
     const stderr = await failing({ "agents.config.ts": config });
     expect(stderr.split("\n")[0]).toBe(`error ${line}`);
     // The code is for those who are at work on it.
