@@ -1,4 +1,6 @@
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
@@ -12,24 +14,26 @@ const freePort = (): Promise<number> =>
     });
   });
 
-/** A project on a Restate server that does not run. */
+/** A project on a Restate server that does not run. The ports are in `.env`: the config is compiled once. */
 async function createApart(serve = "") {
   const [dead, port] = [await freePort(), await freePort()];
-  return createProject({
+  const cwd = createProject({
     "agents.config.ts": `import { defineConfig, defineWorkflow } from "agentserve";
 import { restate } from "agentserve/backends/restate";
 export default defineConfig({
   server: { cors: { origin: ["http://localhost:5173"] } },
   workflows: [defineWorkflow({ id: "w" }).andThen({ id: "a", execute: () => 1 })],
   backend: restate({
-    ingress: "http://127.0.0.1:${dead}",
-    admin: "http://127.0.0.1:${dead}",
+    ingress: process.env.DEAD!,
+    admin: process.env.DEAD!,
     name: "app",
-    serve: { port: ${port}, ${serve} },
+    serve: { port: Number(process.env.RESTATE_PORT), ${serve} },
   }),
 });
 `,
   });
+  writeFileSync(join(cwd, ".env"), `DEAD=http://127.0.0.1:${dead}\nRESTATE_PORT=${port}\n`);
+  return cwd;
 }
 
 describe("a config with restate()", () => {
