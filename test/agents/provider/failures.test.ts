@@ -1,5 +1,6 @@
 import { inspect } from "node:util";
 import { expect, it } from "vitest";
+import { oneIn } from "../../harness/size.ts";
 import {
   describeAgents,
   expectFailure,
@@ -15,9 +16,9 @@ import {
 import { beforeTheAnswer, endpoints, withinTheAnswer, type Trouble } from "./troubles.ts";
 
 describeAgents("a provider in trouble", {}, (server, ask) => {
-  // What is slow by its size is the same behind both.
+  // What is slow by its size is the same behind both. Of the others, a quick run takes a sample behind one of them.
   const here = (rows: Record<string, Trouble>): Row[] =>
-    on(rows).filter(({ id }) => !id.endsWith("huge") || server.target === "start");
+    server.target === "start" ? on(rows) : oneIn(4, on(rows)).filter(({ id }) => !id.endsWith("huge"));
   it.for(here(beforeTheAnswer))("$endpoint: a provider that $does is a plain $status", (row) =>
     expectTrouble(server, ask, row),
   );
