@@ -64,7 +64,7 @@ describe("GET /api/logs, beside a filter by hand", () => {
           await world.server.close();
         },
       ),
-      { numRuns: bySize(60, 1_000) },
+      { numRuns: bySize(20, 1_000) },
     );
   });
 
@@ -91,7 +91,7 @@ describe("GET /api/logs, beside a filter by hand", () => {
             await world.server.close();
           },
         ),
-        { numRuns: bySize(60, 1_000) },
+        { numRuns: bySize(20, 1_000) },
       );
     },
   );
@@ -252,7 +252,7 @@ describe("/ws/logs, beside a filter by hand", () => {
           await world.server.close();
         },
       ),
-      { numRuns: bySize(30, 300) },
+      { numRuns: bySize(10, 300) },
     );
   });
 
