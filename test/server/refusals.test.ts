@@ -14,13 +14,15 @@ const config = {
 describeServer("a body that is refused", { config, rows: testRows, only: ["dev", "start"] }, (server) => {
   const size = 16 * 1_048_576; // more than the kernel buffers
   const head = (path: string, more: string): string =>
-    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n${more}\r\n\r\n`;
+    `${path.startsWith("/workflows") || path === "/doc" ? "GET" : "POST"} ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n${more}\r\n\r\n`;
 
   it.each([
     ["413", "/test/echo", `Content-Length: ${size}`],
     ["413", "/upload", `Content-Length: ${size}`],
     ["413", "/test/echo", "Transfer-Encoding: chunked"],
     ["404", "/nowhere", `Content-Length: ${size}`],
+    ["200", "/workflows", `Content-Length: ${size}`],
+    ["200", "/doc", "Transfer-Encoding: chunked"],
   ])("leaves a client that writes first time to read the %s of %s (%s)", async (status, path, more) => {
     const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
     onTestFinished(() => void socket.destroy());
@@ -45,6 +47,26 @@ describeServer("a body that is refused", { config, rows: testRows, only: ["dev",
     await within(closed, "the end of the connection");
     expect(failed).toEqual([]);
     expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    const [, length, body] = /content-length: (\d+)[^]*?\r\n\r\n([^]*)$/i.exec(text)!;
+    expect(Buffer.byteLength(body!)).toBe(Number(length));
+  });
+
+  it.each(["/test/echo", "/nowhere", "/workflows"])("is cut if it never ends: %s", async (path) => {
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    onTestFinished(() => void socket.destroy());
+    socket.on("error", () => {}).resume(); // a reset; `close` follows
+    socket.write(head(path, "Transfer-Encoding: chunked"));
+    const chunk = Buffer.alloc(65_536, 32);
+    for (let sent = 0; !socket.destroyed; sent += chunk.length) {
+      expect(sent).toBeLessThan(512 * 1_048_576);
+      socket.write(`${chunk.length.toString(16)}\r\n`);
+      socket.write(chunk);
+      if (socket.write("\r\n") || socket.destroyed) continue;
+      const isFree = new Promise<void>((resolve) => {
+        for (const event of ["drain", "close"]) socket.once(event, () => resolve());
+      });
+      await within(isFree, "the server to read or to close");
+    }
   });
 });
 

@@ -29,7 +29,7 @@ export function toListener(current: () => App, report: (error: unknown) => void)
       .then((answer) => {
         // srvx pauses a body that is too large. Discard the rest, or the connection's next request waits behind it.
         if (answer.status === 413) req.resume();
-        if (answer.status >= 400 && !req.complete && !res.shouldKeepAlive) return sendEarly(req, res, answer);
+        if (!req.complete && !res.shouldKeepAlive && isShort(answer)) return sendEarly(req, res, answer);
         return send(res, answer);
       })
       .catch((error) => {
@@ -44,10 +44,14 @@ export function toListener(current: () => App, report: (error: unknown) => void)
 const withoutHost = (): Envelope =>
   toErrorEnvelope(badRequest("Bad request: no Host header"), [requestIdHeader()], () => {});
 
+/** Returns true for an answer that can be sent at once: not for a stream, and not for one without a body. */
+const isShort = (answer: Answer): boolean =>
+  answer.status >= 400 || (answer instanceof Envelope && answer.status !== 304);
+
 /**
- * Sends an error before its request has arrived as a whole, on a connection that closes afterwards. The rest of the body
- * is discarded before the connection is closed: closed with unread data, it would be reset, and a client that writes
- * first would get EPIPE in place of the error.
+ * Sends an answer before its request has arrived as a whole, on a connection that closes afterwards. The rest of the body
+ * is discarded before the connection is closed: closed with unread data, it would be reset. A client that writes first
+ * would get EPIPE in place of the answer, and one that reads may lose the end of it.
  */
 async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
   const { status } = answer;
@@ -56,7 +60,25 @@ async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answ
   const raw = ["content-length", String(bytes.length)];
   for (const [name, value] of answer.headers) if (name !== "content-length") raw.push(name, value);
   res.writeHead(status, raw).write(bytes);
-  req.once("close", () => res.end()).resume();
+  discard(req, () => res.end());
+}
+
+/** The most bytes of a body that are discarded after its answer, and the time for it. Then the connection is cut. */
+const mostDiscarded = 33_554_432;
+const discardMs = 30_000;
+
+function discard(req: IncomingMessage, onEnd: () => void): void {
+  const cut = (): void => void req.socket.destroy();
+  const timer = setTimeout(cut, discardMs).unref();
+  let bytes = 0;
+  req.on("data", (chunk: Uint8Array) => {
+    if ((bytes += chunk.length) > mostDiscarded) cut();
+  });
+  req.once("close", () => {
+    clearTimeout(timer);
+    onEnd();
+  });
+  req.resume();
 }
 
 export function send(res: ServerResponse, answer: Answer): unknown {

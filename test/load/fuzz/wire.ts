@@ -4,8 +4,6 @@ export interface WireAnswer {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   readonly text: string;
-  /** The connection was reset before the end of the body. */
-  readonly isReset: boolean;
 }
 
 /**
@@ -46,8 +44,7 @@ function parse(bytes: Buffer): WireAnswer | undefined {
   }
   const body = all.slice(end + 4);
   const whole = headers.get("transfer-encoding") === "chunked" ? unchunk(body) : body;
-  const isReset = body.length < Number(headers.get("content-length") ?? 0);
-  return { status: Number(status), headers, text: Buffer.from(whole, "latin1").toString(), isReset };
+  return { status: Number(status), headers, text: Buffer.from(whole, "latin1").toString() };
 }
 
 /**
