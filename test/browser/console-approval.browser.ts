@@ -22,9 +22,11 @@ describe.skipIf(!findChromium())("an approval, from its start to its end, in the
     await page.getByText("Nothing waits for a person").waitFor();
     await page.getByRole("link", { name: "Workflows" }).click();
     await page.getByRole("link", { name: "Expense approval" }).click();
-    await page.getByLabel("amount").fill("much");
-    await page.getByLabel("reason").fill("a trip");
     await page.getByRole("button", { name: "Run", exact: true }).click();
+    await page.getByRole("alert").getByText("This field is required").waitFor();
+    await page.keyboard.type("much"); // the field has the focus
+    await page.getByLabel("reason").fill("a trip");
+    await page.getByRole("button", { name: "Run", exact: true }).press("Space");
     await page.getByText("Expected number but received").waitFor();
     expect(await page.getByLabel("amount").getAttribute("aria-invalid")).toBe("true");
     await page.getByLabel("amount").fill("900");

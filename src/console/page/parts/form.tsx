@@ -1,4 +1,4 @@
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api.ts";
 import { toApiError } from "../session.ts";
 import { hasField, resolve, toInitial, toKind, type JsonSchema } from "./schema.ts";
@@ -22,6 +22,10 @@ export function SchemaForm({ schema, initial, submit, disabled = false, onSubmit
   const [value, setValue] = useState<unknown>(() => initial ?? toInitial(root, root));
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState<FieldProblem | undefined>();
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (problem) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [problem]);
   const send = async (): Promise<void> => {
     setSending(true);
     setProblem(undefined);
@@ -35,6 +39,7 @@ export function SchemaForm({ schema, initial, submit, disabled = false, onSubmit
   const context: FormContext = { root, problem };
   return (
     <form
+      ref={form}
       class="schema-form"
       noValidate
       onSubmit={(event) => {
@@ -48,7 +53,8 @@ export function SchemaForm({ schema, initial, submit, disabled = false, onSubmit
           <Text value={problem.message} />
         </p>
       )}
-      <button type="submit" class="first" disabled={isSending || disabled}>
+      {/* A button that is disabled loses the focus. */}
+      <button type="submit" class="first" disabled={disabled} aria-disabled={isSending}>
         {submit}
       </button>
     </form>
@@ -159,7 +165,9 @@ function SimpleField({
   kind,
 }: FieldProps & { kind: "text" | "number" | "boolean" | "choice" | "json" }) {
   const id = useId();
-  const message = problem?.path === path && path !== "" ? problem.message : undefined;
+  const isMissing = isRequired && (value === undefined || value === "");
+  const found = problem?.path === path && path !== "" ? problem.message : undefined;
+  const message = found !== undefined && isMissing && found.includes("undefined") ? "This field is required" : found;
   const described = { "aria-describedby": `${id}-more`, "aria-invalid": message !== undefined };
   const common = { id, ...described, required: isRequired && kind !== "boolean" };
   const label = schema.title ?? (name || "Value");

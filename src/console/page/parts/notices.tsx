@@ -19,7 +19,8 @@ let last = 0;
 /** Tells the user what has happened. Screen readers read it out. */
 export function notify(kind: Notice["kind"], text: string, link?: NoticeLink): void {
   const notice = { id: ++last, kind, text, link };
-  notices.value = [...notices.value.slice(-2), notice];
+  const others = notices.value.filter((one) => one.text !== text); // the same words twice say nothing more
+  notices.value = [...others.slice(-2), notice];
   setTimeout(() => dismiss(notice.id), kind === "failed" || link ? 15_000 : 5_000);
 }
 const dismiss = (id: number): void => void (notices.value = notices.value.filter((one) => one.id !== id));

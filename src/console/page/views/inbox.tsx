@@ -19,7 +19,8 @@ import { EntryPanel } from "./inbox/entry-panel.tsx";
 /** Says whose tool calls are shown. */
 function ApprovalHint() {
   const userId = actingUser();
-  if (userId === undefined) return <>Those in a conversation of a user appear when the field User names that user.</>;
+  if (userId === undefined)
+    return <>To see the tool calls of one of your users, enter the id of the user in the field User.</>;
   return (
     <>
       The tool calls are those of the user <Text value={userId} />.

@@ -76,7 +76,7 @@ function NoConversations() {
   const userId = actingUser();
   if (!canChooseUser()) return <Empty>None yet.</Empty>;
   return userId === undefined ? (
-    <Empty>None without a user. Those of a user appear when the field User names that user.</Empty>
+    <Empty>None yet. To see those of one of your users, enter the id of the user in the field User.</Empty>
   ) : (
     <Empty>
       None of the user <Text value={userId} /> yet.

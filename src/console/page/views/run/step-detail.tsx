@@ -141,7 +141,7 @@ function LoopFilter({ step: { path, count }, store }: { step: StepView; store: S
   return (
     <div class="actions" role="group" aria-label="Items of the loop">
       <button type="button" class="small" aria-pressed={isShown && !only} onClick={() => store.openLoop(path)}>
-        {count!.total} items
+        {count!.total} {count!.total === 1 ? "item" : "items"}
       </button>
       {stepStatuses.map((status) => {
         const amount = count![status];

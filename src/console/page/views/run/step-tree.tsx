@@ -136,7 +136,7 @@ function Row({ row: { step, level, isOpen }, onToggle }: { row: StepRow; onToggl
 /** Returns the counts of a loop, failures first: `500 items, 1 error, 499 success`. */
 function toCounts(count: NonNullable<StepRow["step"]["count"]>): string {
   const parts = stepStatuses.flatMap((status) => (count[status] === undefined ? [] : [`${count[status]} ${status}`]));
-  return [`${count.total} items`, ...parts].join(", ");
+  return [`${count.total} ${count.total === 1 ? "item" : "items"}`, ...parts].join(", ");
 }
 
 /** Returns the row that a key moves to, or that the row with the focus opens or closes. */
