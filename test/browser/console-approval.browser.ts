@@ -48,6 +48,16 @@ describe.skipIf(!findChromium())("an approval, from its start to its end, in the
     expect(faults).toEqual([]);
   });
 
+  it("keeps the focus on the button when the server refuses the whole form", async () => {
+    const text = defineWorkflow({ id: "text", input: v.string() }).andThen({ id: "only", execute: () => 1 });
+    const { url } = await openConsole({ workflows: [text] });
+    const { page, faults } = await openPage(`${url}/console#/workflows/text`);
+    await page.getByRole("button", { name: "Run", exact: true }).press("Space");
+    await page.getByRole("alert").waitFor();
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Run");
+    expect(faults).toEqual([]);
+  });
+
   it("works by keyboard alone", async () => {
     const { url, ask } = await openConsole({ workflows: [approval] });
     const { page, faults } = await openPage(`${url}/console`);
