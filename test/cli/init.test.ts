@@ -3,7 +3,6 @@ import {
   chmodSync,
   cpSync,
   existsSync,
-  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -32,10 +31,14 @@ const minimal = [".gitignore", "README.md", "agents.config.ts", "package.json", 
 const weather = `weather: {"city":"Berlin","sky":"blue","celsius":21}\n`;
 
 const init = (args: string[], cwd: string) => agentserve(["init", ...args], { cwd }).ended;
-/** All that stands in a folder, links too, but its packages. */
+/** All files and links in a folder, except those of `node_modules`, which has 40,000. */
 const filesOf = (folder: string): string[] =>
-  readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((path) => !path.includes("node_modules") && !lstatSync(join(folder, path)).isDirectory())
+  readdirSync(folder, { withFileTypes: true })
+    .filter(({ name }) => name !== "node_modules")
+    .flatMap((entry) => {
+      if (!entry.isDirectory()) return [entry.name];
+      return filesOf(join(folder, entry.name)).map((file) => join(entry.name, file));
+    })
     .toSorted();
 const read = (...path: string[]): string => readFileSync(join(...path), "utf8");
 
