@@ -18,8 +18,15 @@ const curves: Record<string, string> = { ES256: "P-256", ES384: "P-384", ES512: 
 function generate(alg: string): { privateKey: KeyObject; publicKey: KeyObject } {
   const namedCurve = curves[alg];
   if (namedCurve) return generateKeyPairSync("ec", { namedCurve });
-  return alg === "EdDSA" ? generateKeyPairSync("ed25519") : generateKeyPairSync("rsa", { modulusLength: 2_048 });
+  if (alg === "EdDSA") return generateKeyPairSync("ed25519");
+  const at = turn++ % rsaPairs;
+  return (rsa[at] ??= generateKeyPairSync("rsa", { modulusLength: 2_048 }));
 }
+
+/** To generate an RSA key takes up to a second: the keys are used in turn. A test has fewer than that. */
+const rsaPairs = 4;
+const rsa: { privateKey: KeyObject; publicKey: KeyObject }[] = [];
+let turn = 0;
 
 export const toPem = (key: KeyObject): string => key.export({ type: "spki", format: "pem" }) as string;
 
