@@ -386,8 +386,9 @@ describe("secrets of the environment", () => {
   const values = Object.entries(env).filter(([name]) => !/^(SORT|PARTITION)/.test(name));
 
   async function logged(messages: { message: string; data?: object; ids?: object }[]) {
+    const { PATH, NODE_COMPILE_CACHE } = process.env;
     const child = fork("test/observability/redact/host.ts", [], {
-      env: { PATH: process.env["PATH"], ...env } as NodeJS.ProcessEnv,
+      env: { PATH, NODE_COMPILE_CACHE, ...env } as NodeJS.ProcessEnv,
       stdio: ["ignore", "ignore", "pipe", "ipc"],
     });
     onTestFinished(() => void child.kill("SIGKILL"));
