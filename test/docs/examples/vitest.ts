@@ -45,7 +45,11 @@ async function runAll({ blocks, tools }: World): Promise<Tested> {
   const cwd = tools.project({ ...Object.fromEntries(projects), "package.json": `{ "type": "module" }` });
   const names = tests.map((block) => `${toFolder(block)}/${toFileName(block)!}`);
   const reporters = ["--reporter=default", "--reporter=json", "--outputFile.json=report.json"];
-  const { stdout, stderr } = await run("npx", ["vitest", "run", "--no-isolate", "--maxWorkers=1", ...reporters, ...names], { cwd, env: tools.env }).ended;
+  const { stdout, stderr } = await run(
+    "npx",
+    ["vitest", "run", "--no-isolate", "--maxWorkers=1", ...reporters, ...names],
+    { cwd, env: tools.env },
+  ).ended;
   const report = join(cwd, "report.json");
   const { testResults = [] } = existsSync(report) ? JSON.parse(readFileSync(report, "utf8")) : {};
   return { files: testResults, output: stdout + stderr };
