@@ -9,6 +9,7 @@ import { z } from "zod";
 import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { createGates } from "../../harness/gates.ts";
 import { startServer, targets, type Target, type TestServer } from "../../harness/server.ts";
+import { oneIn } from "../../harness/size.ts";
 import { eventually, until } from "../../harness/waiting.ts";
 
 const mebibyte = 1_048_576;
@@ -71,7 +72,7 @@ async function send(transport: DefaultChatTransport<UIMessage>, messages: UIMess
   return answer!;
 }
 
-describe.each(targets)("three photos of 3 MB in one chat (%s)", (target) => {
+describe.each(oneIn(2, targets))("three photos of 3 MB in one chat (%s)", (target) => {
   const bodies: number[] = [];
   const fetchOf =
     ({ server }: Opened): typeof fetch =>
@@ -153,7 +154,7 @@ describe.each(targets)("three photos of 3 MB in one chat (%s)", (target) => {
 const limits = { bodyBytes: 100_000, chatBodyBytes: 1_000_000 };
 const text = (bytes: number) => ({ input: "x".repeat(bytes - '{"input":""}'.length) });
 
-describe.each(targets)("limits.chatBodyBytes (%s)", (target) => {
+describe.each(oneIn(2, targets))("limits.chatBodyBytes (%s)", (target) => {
   it("bounds the bodies of text, stream and chat, and no others", async () => {
     const { server } = await open(target, { server: { limits } });
     for (const [path, bytes, status] of [
