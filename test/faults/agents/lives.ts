@@ -41,10 +41,10 @@ export class Lives {
   }
 
   #spawn(): ChildProcess {
-    const { PATH, HOME } = process.env;
+    const { PATH, HOME, NODE_COMPILE_CACHE = join(this.#folder, "..", "compile-cache") } = process.env;
     const child = spawn(process.execPath, [this.#host], {
       stdio: ["pipe", "pipe", "pipe"],
-      env: { PATH, HOME, NODE_COMPILE_CACHE: join(this.#folder, "..", "compile-cache") },
+      env: { PATH, HOME, NODE_COMPILE_CACHE },
     });
     child.stdin!.on("error", () => {}); // it was killed before it read
     child.stderr!.setEncoding("utf8").on("data", (text: string) => (this.#stderr += text));

@@ -110,11 +110,10 @@ export class Lives implements Serving {
   }
 
   #spawn(): ChildProcess {
-    const { PATH, HOME } = process.env;
-    const cache = join(this.#folder, "..", "compile-cache");
+    const { PATH, HOME, NODE_COMPILE_CACHE = join(this.#folder, "..", "compile-cache") } = process.env;
     const child = spawn(process.execPath, [join(import.meta.dirname, "host.ts")], {
       stdio: ["pipe", "pipe", "pipe"],
-      env: { PATH, HOME, NODE_COMPILE_CACHE: cache },
+      env: { PATH, HOME, NODE_COMPILE_CACHE },
     });
     child.stdin!.on("error", () => {}); // it was killed before it read
     child.stderr!.setEncoding("utf8").on("data", (text: string) => (this.#stderr += text));
