@@ -87,13 +87,16 @@ async function readExecutions(): Promise<void> {
     const found: WaitingEntry[] = [];
     /** The entries that are shown, and are on none of the pages that were read. */
     const missing = new Map((waitingEntries.value ?? []).map((entry) => [entry.key, entry]));
+    let hasSkipped = false;
     let cursor: string | null = null;
     let page = 0;
     do {
       const filter = { status: "suspended", kind: "person", limit: pageSize, cursor: cursor ?? undefined };
       const { items, nextCursor }: Page<ListedExecution> = await listExecutions(filter);
       const entries = items.flatMap(toEntries);
-      found.push(...(page < pages ? entries : entries.filter(({ key }) => missing.has(key))));
+      const kept = page < pages ? entries : entries.filter(({ key }) => missing.has(key));
+      found.push(...kept);
+      hasSkipped ||= kept.length < entries.length;
       for (const { key } of entries) missing.delete(key);
       const until = items.at(-1)?.startAt ?? "";
       // Newer ones push those that are shown to later pages. What has ended is not on any page.
@@ -105,7 +108,7 @@ async function readExecutions(): Promise<void> {
     if (cursor === null) missing.clear();
     const entries = merge(waitingEntries.value ?? [], found, missing);
     const isFull = pages >= mostPages || entries.length >= mostEntries;
-    const hasOlder = cursor !== null || entries.length > mostEntries;
+    const hasOlder = cursor !== null || hasSkipped || entries.length > mostEntries;
     waitingEntries.value = entries.filter(({ key }, at) => at >= entries.length - mostEntries || touched.has(key));
     olderWaiting.value = hasOlder ? (isFull ? "elsewhere" : "page") : "none";
     waitingError.value = undefined;
