@@ -5,7 +5,7 @@ import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
-import { describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { describeServer, fewTargets, startServer, type TestServer } from "../harness/server.ts";
 import { eventually, within } from "../harness/waiting.ts";
 
 const gates = createGates();
@@ -73,7 +73,7 @@ const after = (id: string) => ({ headers: { "last-event-id": id } });
 const seqs = (frames: readonly Frame[]) => frames.flatMap(({ event: { seq } }) => (seq === undefined ? [] : [seq]));
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
-describeServer("the end of an attach stream", { config }, (server) => {
+describeServer("the end of an attach stream", { config, only: fewTargets }, (server) => {
   const resume = (id: string) => server.post(`/workflows/asks/executions/${id}/resume`, { resumeData: { ok: true } });
 
   it("has the id <seq>.end, for which a client that comes back gets 204 and nothing else", async () => {
@@ -149,7 +149,7 @@ describeServer("the end of an attach stream", { config }, (server) => {
   });
 });
 
-describeServer("a stream with until=end", { config }, (server) => {
+describeServer("a stream with until=end", { config, only: fewTargets }, (server) => {
   const resume = (id: string) => server.post(`/workflows/asks/executions/${id}/resume`, { resumeData: { ok: true } });
 
   it("stays open over suspensions, has each seq once and one result, and holds no version of the config", async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { jwtAuth, createToken } from "agentserve";
 import { chosenBackend } from "../harness/backends.ts";
-import { describeServer, type TestServer } from "../harness/server.ts";
+import { describeServer, fewTargets, type TestServer } from "../harness/server.ts";
 import { eventually, within } from "../harness/waiting.ts";
 import { begin, ends, gates, workflows } from "./executions-world.ts";
 
@@ -38,7 +38,7 @@ async function follow(server: TestServer, query = "", init: RequestInit = {}) {
   };
 }
 
-describeServer("GET /executions", { config: { workflows } }, (server) => {
+describeServer("GET /executions", { config: { workflows }, only: fewTargets }, (server) => {
   const prefix = `all-${server.target.replace(" ", "-")}`;
   beforeAll(async () => {
     for (const [number, end] of ends.entries()) {
@@ -114,7 +114,7 @@ describeServer("GET /executions", { config: { workflows } }, (server) => {
   });
 });
 
-describeServer("GET /executions/stream", { config: { workflows } }, (server) => {
+describeServer("GET /executions/stream", { config: { workflows }, only: fewTargets }, (server) => {
   const prefix = `live-${server.target.replace(" ", "-")}`;
 
   it("has each start and each transition, with the kind of a suspension", async () => {

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Answer } from "../../harness/client.ts";
 import { freePort } from "../../harness/free-port.ts";
-import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { describeServer, fewTargets, startServer, type TestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { bodyWith, headers as claimedHeaders, query as claimedQuery, resumeBody } from "./claims.ts";
 import { careless, spoil, spoilt } from "./spoiler.ts";
@@ -52,56 +52,60 @@ async function patiently(toAnswer: () => Promise<Answer>): Promise<Answer> {
 const ways = agentWays.map((way) => `/agents/witness/${way}`);
 const wayOf = (path: string): AgentWay => path.split("/").at(-1) as AgentWay;
 
-describeServer("the authenticated user", { config: { ...base, auth: jwtAuth({ secret }) } }, (server) => {
-  it.each(ways)("reaches hooks, tools and instructions of an agent: %s", async (path) => {
-    const { status } = await patiently(() => server.post(path, toBody(wayOf(path)), as("ada")));
-    expect(status).toBe(200);
-    expectSeen("ada", agentPlaces);
-  });
+describeServer(
+  "the authenticated user",
+  { config: { ...base, auth: jwtAuth({ secret }) }, only: fewTargets },
+  (server) => {
+    it.each(ways)("reaches hooks, tools and instructions of an agent: %s", async (path) => {
+      const { status } = await patiently(() => server.post(path, toBody(wayOf(path)), as("ada")));
+      expect(status).toBe(200);
+      expectSeen("ada", agentPlaces);
+    });
 
-  it("reaches the hook that hears of a failure", async () => {
-    expect((await server.post("/agents/failing/text", { input: "x" }, as("ada"))).status).toBe(502);
-    expectSeen("ada", ["instructions", "onError"]);
-  });
+    it("reaches the hook that hears of a failure", async () => {
+      expect((await server.post("/agents/failing/text", { input: "x" }, as("ada"))).status).toBe(502);
+      expectSeen("ada", ["instructions", "onError"]);
+    });
 
-  it.each(["execute", "stream"])("reaches every step of a workflow, and agents asked by it: %s", async (way) => {
-    const { status } = await server.post(`/workflows/tour/${way}`, { input: {} }, as("ada"));
-    expect(status).toBe(200);
-    expectSeen("ada", tourPlaces);
-  });
+    it.each(["execute", "stream"])("reaches every step of a workflow, and agents asked by it: %s", async (way) => {
+      const { status } = await server.post(`/workflows/tour/${way}`, { input: {} }, as("ada"));
+      expect(status).toBe(200);
+      expectSeen("ada", tourPlaces);
+    });
 
-  it("is the one who began, also after somebody else has resumed", async () => {
-    const begun = await server.post("/workflows/tour/execute", { input: { wait: true } }, as("ada"));
-    const path = `/workflows/tour/executions/${begun.body.data.executionId}`;
-    seen.splice(0);
-    const done = await server.post(`${path}/resume`, { resumeData: 1 }, as("bob"));
-    expect(done.body.data.result).toEqual({ user: userOf("ada") });
-    expect(seen[0]).toMatchObject({ where: "person", resumedBy: { user: userOf("bob"), userId: "bob" } });
-    expectSeen("ada", [...agentPlaces, "last", "person"].toSorted());
-  });
+    it("is the one who began, also after somebody else has resumed", async () => {
+      const begun = await server.post("/workflows/tour/execute", { input: { wait: true } }, as("ada"));
+      const path = `/workflows/tour/executions/${begun.body.data.executionId}`;
+      seen.splice(0);
+      const done = await server.post(`${path}/resume`, { resumeData: 1 }, as("bob"));
+      expect(done.body.data.result).toEqual({ user: userOf("ada") });
+      expect(seen[0]).toMatchObject({ where: "person", resumedBy: { user: userOf("bob"), userId: "bob" } });
+      expectSeen("ada", [...agentPlaces, "last", "person"].toSorted());
+    });
 
-  it("is not there when nobody is, and the token of a public route is no good", async () => {
-    for (const headers of [{}, bearer("no.good.token"), { authorization: "Basic YWRhOmFkYQ==" }])
-      expect((await server.get("/me", { headers, custom: true })).body).toEqual({ user: null });
-  });
+    it("is not there when nobody is, and the token of a public route is no good", async () => {
+      for (const headers of [{}, bearer("no.good.token"), { authorization: "Basic YWRhOmFkYQ==" }])
+        expect((await server.get("/me", { headers, custom: true })).body).toEqual({ user: null });
+    });
 
-  it.each(["/me", "/people/1/a/b", "/inside/me"])("reaches the custom route %s and middleware", async (path) => {
-    for (const name of ["ada", "bob", "faceless"] as const) {
-      const { body, headers } = await server.get(path, { ...as(name), custom: true });
-      expect([body.user, JSON.parse(headers.get("x-user")!)]).toEqual([userOf(name), userOf(name)]);
-    }
-    const head = await server.request(path, { method: "HEAD", ...as("ada"), custom: true });
-    expect(JSON.parse(head.headers.get("x-user")!)).toEqual(userOf("ada"));
-  });
+    it.each(["/me", "/people/1/a/b", "/inside/me"])("reaches the custom route %s and middleware", async (path) => {
+      for (const name of ["ada", "bob", "faceless"] as const) {
+        const { body, headers } = await server.get(path, { ...as(name), custom: true });
+        expect([body.user, JSON.parse(headers.get("x-user")!)]).toEqual([userOf(name), userOf(name)]);
+      }
+      const head = await server.request(path, { method: "HEAD", ...as("ada"), custom: true });
+      expect(JSON.parse(head.headers.get("x-user")!)).toEqual(userOf("ada"));
+    });
 
-  it("without an id is a user all the same", async () => {
-    await server.post("/agents/witness/text", { input: "look", options: { userId: "ada" } }, as("faceless"));
-    expectSeen("faceless", agentPlaces);
-    const { body } = await server.post("/workflows/tour/execute", { input: {} }, as("faceless"));
-    expect(body.data.result).toEqual({ user: userOf("faceless") });
-    expectSeen("faceless", tourPlaces);
-  });
-});
+    it("without an id is a user all the same", async () => {
+      await server.post("/agents/witness/text", { input: "look", options: { userId: "ada" } }, as("faceless"));
+      expectSeen("faceless", agentPlaces);
+      const { body } = await server.post("/workflows/tour/execute", { input: {} }, as("faceless"));
+      expect(body.data.result).toEqual({ user: userOf("faceless") });
+      expectSeen("faceless", tourPlaces);
+    });
+  },
+);
 
 describeServer(
   "the user of a WebSocket",
@@ -181,7 +185,7 @@ const asked = fc.oneof(
 type Asked = typeof asked extends fc.Arbitrary<infer T> ? T : never;
 
 describe.each(modes)("in %s", (_, auth, isOpen) => {
-  describeServer("what a client says about itself", { config: { ...base, auth } }, (server) => {
+  describeServer("what a client says about itself", { config: { ...base, auth }, only: fewTargets }, (server) => {
     it("never makes it that user, whatever it says and wherever", async () => {
       const answers: number[] = [];
       const property = fc.asyncProperty(asked, claimedQuery, claimedHeaders, async (one, query, headers) => {

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Config } from "agentserve";
 import type { Answer } from "../../harness/client.ts";
-import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { describeServer, fewTargets, startServer, type TestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { by, gates, open, others, relays, shown, talkers, tasks, trusting } from "./world.ts";
 
@@ -50,7 +50,7 @@ function told({ status, headers, text }: Answer, id: string): unknown {
   return { status, headers: kept, text: text.replaceAll(id, "<id>") };
 }
 
-describeServer("with ownership, an execution", { config: ownership }, (server) => {
+describeServer("with ownership, an execution", { config: ownership, only: fewTargets }, (server) => {
   const act = async ([, method, path, json]: (typeof actions)[number], workflow: string, id: string, who: Who) =>
     told(await server.request(`/workflows/${workflow}/executions/${id}${path}`, { method, json, ...by(who) }), id);
 

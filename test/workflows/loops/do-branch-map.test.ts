@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { andDoUntil, andMap, andThen, andWorkflow, defineWorkflow, type StepContext } from "agentserve";
 import { beforeEach, expect, it } from "vitest";
-import { describeServer, type TestServer } from "../../harness/server.ts";
+import { describeServer, fewTargets, type TestServer } from "../../harness/server.ts";
 
 const input = v.object({ n: v.number() });
 /** The code that has run, in order. */
@@ -180,7 +180,7 @@ async function eventsOf(server: TestServer, path: string): Promise<string[]> {
   return events.filter(({ type }) => type.startsWith("step-")).map(({ type, from }) => `${type.slice(5)} ${from}`);
 }
 
-describeServer("andDoWhile and andDoUntil", { config: { workflows } }, (server) => {
+describeServer("andDoWhile and andDoUntil", { config: { workflows }, only: fewTargets }, (server) => {
   it("run their step first, and again with its output while the condition says so", async () => {
     const { path, data } = await execute(server, "while", 1);
     expect(data.result).toEqual({ n: 3 });
@@ -238,7 +238,7 @@ describeServer("andDoWhile and andDoUntil", { config: { workflows } }, (server) 
   });
 });
 
-describeServer("andBranch", { config: { workflows } }, (server) => {
+describeServer("andBranch", { config: { workflows }, only: fewTargets }, (server) => {
   const conditions = ["branch?1", "branch?2", "branch?3"];
 
   it("runs the branches whose condition is true, once all conditions are known", async () => {
@@ -279,7 +279,7 @@ describeServer("andBranch", { config: { workflows } }, (server) => {
   });
 });
 
-describeServer("andMap", { config: { workflows } }, (server) => {
+describeServer("andMap", { config: { workflows }, only: fewTargets }, (server) => {
   it("makes an object of every source; a path that leads nowhere gives null", async () => {
     const context = { tenant: "acme", place: { region: "eu" } };
     const { data } = await execute(server, "maps", { order: { id: 7 } }, context);
