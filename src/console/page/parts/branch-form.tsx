@@ -10,7 +10,7 @@ import {
   type PendingBranch,
 } from "../executions.ts";
 import { useLoaded } from "../load.ts";
-import { toTruncatedSize } from "../steps.ts";
+import { toTruncatedSize } from "../step-list.ts";
 import { findResumeSchema, useWorkflow } from "../workflows.ts";
 import { SchemaForm } from "./form.tsx";
 import { Json } from "./json.tsx";

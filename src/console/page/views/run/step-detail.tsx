@@ -11,7 +11,7 @@ import { Text } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { toVisible } from "../../parts/visible-text.ts";
 import { go } from "../../place.ts";
-import { listSteps, stepStatuses, toTruncatedSize, type StepAttempt, type StepView } from "../../steps.ts";
+import { listSteps, stepStatuses, toTruncatedSize, type StepAttempt, type StepView } from "../../step-list.ts";
 import type { StepStore } from "./step-store.ts";
 
 interface DetailProps {

@@ -3,7 +3,7 @@ import type { ApiError } from "../../api.ts";
 import type { ExecutionRef } from "../../executions.ts";
 import { reconnects } from "../../live.ts";
 import { toApiError } from "../../session.ts";
-import { listSteps, toTruncatedSize, type StepStatus, type StepView } from "../../steps.ts";
+import { listSteps, toTruncatedSize, type StepStatus, type StepView } from "../../step-list.ts";
 import { createThrottle } from "../../throttle.ts";
 
 /** The iterations of a loop that were read, and what they contain. */

@@ -3,7 +3,7 @@ import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Duration } from "../../parts/time.tsx";
 import { useRowWindow } from "../../parts/window.ts";
-import { stepStatuses } from "../../steps.ts";
+import { stepStatuses } from "../../step-list.ts";
 import type { StepStore } from "./step-store.ts";
 import { isLoop, toRows, type StepRow, type TreeRow } from "./tree-rows.ts";
 import { StepBar, type TimeSpan } from "./waterfall.tsx";

@@ -4,7 +4,7 @@ import { useLoaded } from "../../load.ts";
 import { Empty } from "../../parts/states.tsx";
 import { Text } from "../../parts/text.tsx";
 import { place, setQuery } from "../../place.ts";
-import { listSteps, type StepView } from "../../steps.ts";
+import { listSteps, type StepView } from "../../step-list.ts";
 import { StepDetail } from "./step-detail.tsx";
 import type { StepStore } from "./step-store.ts";
 import { StepTree } from "./step-tree.tsx";

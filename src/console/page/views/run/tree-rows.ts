@@ -1,4 +1,4 @@
-import type { StepView } from "../../steps.ts";
+import type { StepView } from "../../step-list.ts";
 import type { LoopItems } from "./step-store.ts";
 
 /** A row of the tree: a step, or the place where more items of a loop are read. */

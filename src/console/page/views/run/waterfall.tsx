@@ -1,5 +1,5 @@
 import { Bar } from "../../parts/bar.tsx";
-import type { StepView } from "../../steps.ts";
+import type { StepView } from "../../step-list.ts";
 
 /** The time of an execution, in milliseconds since 1970. */
 export interface TimeSpan {
