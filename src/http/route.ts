@@ -57,6 +57,8 @@ export interface Route<Snapshot> {
    * `default` describes the errors that the author's own code throws, with any status.
    */
   readonly errors?: Readonly<Record<number, string> & { default?: string }>;
+  /** Returns what a caller gets instead of a 401. Undefined: the 401. */
+  readonly refused?: (asked: Pick<RouteRequest<Snapshot>, "request" | "snapshot">) => Promise<Page | undefined>;
   /** Validates the headers, the query and the body, then runs the handler. */
   readonly run: (asked: RouteRequest<Snapshot>) => unknown;
 }

@@ -35,6 +35,9 @@ export function pageRoutes({ version, routes, problem = () => undefined, home }:
   const kept = { known: new WeakMap<Catalog, Lists>(), unknown: new WeakMap<Catalog, Lists>() };
   const toPublicUrl = createPublicUrls();
   const read = createUiFiles();
+  const hasHome = ({ replaced }: Catalog): boolean => home !== undefined && !replaced.has("GET /console");
+  const toHome = async ({ request, snapshot }: HomeRequest): Promise<Page | undefined> =>
+    hasHome(snapshot) ? home!(request, toLink(request, snapshot)) : undefined;
   return [
     defineRoute({
       method: "GET",
@@ -43,10 +46,10 @@ export function pageRoutes({ version, routes, problem = () => undefined, home }:
       description: "HTML for a browser, which gets the console where it is on.",
       access: "public",
       responses: { 200: page("text/html") },
-      handle(asked) {
-        const { request, snapshot } = asked;
-        if (!home || snapshot.replaced.has("GET /console")) return toLanding(asked, {});
-        return home(request, toLink(request, snapshot)).then((found) => found ?? toLanding(asked, { vary: "accept" }));
+      refused: toHome, // the page of the console has no data
+      async handle(asked) {
+        const found = await toHome(asked);
+        return found ?? toLanding(asked, hasHome(asked.snapshot) ? { vary: "accept" } : {});
       },
     }),
     defineRoute({
@@ -90,9 +93,11 @@ export function pageRoutes({ version, routes, problem = () => undefined, home }:
   }
 }
 
-interface LandingRequest {
+interface HomeRequest {
   readonly request: Request;
   readonly snapshot: Catalog;
+}
+interface LandingRequest extends HomeRequest {
   readonly identity: Identity;
 }
 

@@ -151,6 +151,7 @@ export function createApp({
     const { requestId } = record;
     const id: HeaderPairs = [requestIdHeader(requestId)];
     let headers = id;
+    let match: Match<BuiltInRoute> | undefined;
     try {
       const event = toEvent(request, record);
       event.context[arrival] = incoming;
@@ -162,7 +163,7 @@ export function createApp({
       if (preflight) record.isQuiet = true;
       if (preflight) return withHeaders(preflight, id);
       if (isForeign(request, event.url)) checkOrigin(request.headers.get("origin"));
-      const match = table.find(request.method, event.url.pathname);
+      match = table.find(request.method, event.url.pathname);
       matched(event, match);
       const identity =
         gate || rate || access
@@ -172,6 +173,9 @@ export function createApp({
       if (match) return await answerBuiltIn(match, event, identity, requestId, headers);
       return withHeaders(await askCustom(event, requestId, identity), headers);
     } catch (error) {
+      const isRefusal = error instanceof ServeError && error.status === 401;
+      const shown = isRefusal && match?.route.type === "route" && (await match.route.refused?.({ request, snapshot }));
+      if (shown) return toEnvelope(shown, headers);
       return toErrorEnvelope(error, headers, (hidden) => report(hidden, requestId));
     }
   }

@@ -53,7 +53,7 @@ describe.skipIf(!findChromium())("npx agentserve init, then npx agentserve dev -
     const cwd = await init();
     const config = `import { defineConfig, jwtAuth } from "agentserve";\nexport default defineConfig({ ${options} });\nvoid jwtAuth;\n`;
     writeFileSync(join(cwd, "agents.config.ts"), config);
-    const { page, faults } = await visit(await openDev(cwd));
+    const { page, faults } = await visit((await openDev(cwd)).replace("/console#", "/#")); // also if it is private
     await page.getByRole("link", { name: "Workflows", exact: true }).click();
     await page.getByRole("link", { name: "Expense approval" }).click();
     await page.getByLabel("amount").fill("5");

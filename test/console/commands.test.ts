@@ -26,9 +26,10 @@ const command: StartCommand = {
   workflowId: `it's "odd" \u202E\\`,
   input: JSON.parse(JSON.stringify(input, (_, value: unknown) => value)) as unknown,
   context: { tenant: "a'b" },
+  userId: "o'hara",
   needsToken: false,
 };
-const body = { input: command.input, options: { context: command.context } };
+const body = { input: command.input, options: { userId: "o'hara", context: command.context } };
 
 it.each(["sh", "bash"])("a run as curl has its input in one argument, in %s", (shell) => {
   const script = `curl() { for one in "$@"; do printf '%s\\0' "$one"; done; }\n${toCurl(command)}`;

@@ -171,9 +171,29 @@ describe("the console", () => {
     const statuses = async (...paths: string[]) =>
       Promise.all(paths.map(async (path) => (await ask(path, { headers: { accept: browser } })).status));
     expect(await statuses("/console", "/console/", "/console/assets/console.css")).toEqual([200, 200, 200]);
-    expect(await statuses("/", "/console/session", "/console/api/problem", "/console/nope", "/agents")).toEqual(
+    expect(await statuses("/console/session", "/console/api/problem", "/console/nope", "/agents", "/ui")).toEqual(
       Array(5).fill(401),
     );
+  });
+
+  it("is shown at / to a browser also if / is closed, which it stays for other clients", async () => {
+    const { ask } = await openConsole({ auth: jwtAuth({ secret, defaultPrivate: true }) });
+    const shown = await ask("/", { headers: { accept: browser } });
+    expect([shown.status, isConsole(shown.text), shown.headers["vary"]]).toEqual([200, true, "accept"]);
+    const wrong = { accept: browser, authorization: "Bearer wrong" };
+    expect(isConsole((await ask("/", { headers: wrong })).text)).toBe(true);
+    for (const accept of ["*/*", "application/json"]) {
+      const { status, text } = await ask("/", { headers: { accept } });
+      expect([status, text]).toEqual([401, expect.stringContaining("Authentication required")]);
+    }
+    expect((await ask("/", { method: "POST", headers: { accept: browser } })).status).toBe(401);
+    const off = await openConsole({ auth: jwtAuth({ secret, defaultPrivate: true }) }, { mode: "start" });
+    expect((await off.ask("/", { headers: { accept: browser } })).status).toBe(401);
+    const replaced = await openConsole({
+      auth: jwtAuth({ secret, defaultPrivate: true }),
+      configureApp: (app) => void app.get("/console", () => "theirs"),
+    });
+    expect((await replaced.ask("/", { headers: { accept: browser } })).status).toBe(401);
   });
 
   it.each(["/api/ai", "/x"])(

@@ -7,14 +7,16 @@ import { toCurl, toFetch, toRuntimeCall } from "./commands.ts";
 /** The commands that start this run again with the same input. */
 export function Again({ state: { workflowId, input, context } }: { state: ExecutionState }) {
   const session = signInState.value;
-  // The user and the conversation are those of the caller.
-  const { userId: _, conversationId: __, ...own } = context;
+  const { userId, conversationId: _, ...own } = context;
+  const needsToken = session.type === "open" && session.session.auth;
   const command = {
     url: toAbsoluteUrl(path`/workflows/${workflowId}/execute`),
     workflowId,
     input,
     context: own,
-    needsToken: session.type === "open" && session.session.auth,
+    // With a token, the user is that of the token.
+    userId: needsToken || typeof userId !== "string" ? undefined : userId,
+    needsToken,
   };
   const texts = [
     ["as curl", toCurl(command)],

@@ -5,28 +5,30 @@ export interface StartCommand {
   readonly workflowId: string;
   readonly input: unknown;
   readonly context: Readonly<Record<string, unknown>>;
+  /** The user of the execution, if the request names it. */
+  readonly userId?: string | undefined;
   /** True if the server asks for a token. The command reads it from `TOKEN`. */
   readonly needsToken: boolean;
 }
 
 /** Returns a command for a POSIX shell. */
-export function toCurl({ url, input, context, needsToken }: StartCommand): string {
+export function toCurl({ url, needsToken, ...start }: StartCommand): string {
   const lines = [
     `curl -X POST ${quote(url)}`,
     `-H 'content-type: application/json'`,
     ...(needsToken ? [`-H "authorization: Bearer $TOKEN"`] : []),
-    `--data-raw ${quote(toVisibleJson(toBody(input, context)))}`,
+    `--data-raw ${quote(toVisibleJson(toBody(start)))}`,
   ];
   return lines.join(" \\\n  ");
 }
 
 /** Returns a TypeScript program for any runtime that has `fetch`. */
-export function toFetch({ url, input, context, needsToken }: StartCommand): string {
+export function toFetch({ url, needsToken, ...start }: StartCommand): string {
   const token = needsToken ? ", authorization: `Bearer ${process.env.TOKEN}`" : "";
   return `const response = await fetch(${toVisibleJson(url)}, {
   method: "POST",
   headers: { "content-type": "application/json"${token} },
-  body: JSON.stringify(${toLiteral(toBody(input, context), "  ")}),
+  body: JSON.stringify(${toLiteral(toBody(start), "  ")}),
 });
 console.log(await response.json());
 `;
@@ -40,10 +42,10 @@ export function toRuntimeCall({ workflowId, input, context }: StartCommand): str
 }
 
 const hasKeys = (value: object): boolean => Object.keys(value).length > 0;
-const toBody = (input: unknown, context: StartCommand["context"]): Record<string, unknown> => ({
-  input,
-  ...(hasKeys(context) && { options: { context } }),
-});
+function toBody({ input, context, userId }: Pick<StartCommand, "input" | "context" | "userId">) {
+  const options = { ...(userId !== undefined && { userId }), ...(hasKeys(context) && { context }) };
+  return { input, ...(hasKeys(options) && { options }) };
+}
 
 /** Quotes a text for a POSIX shell: nothing is special between single quotes, and a single quote cannot be between them. */
 const quote = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
