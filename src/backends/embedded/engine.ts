@@ -118,7 +118,7 @@ export class EmbeddedEngine implements Engine {
       });
       signal.throwIfAborted(); // it may have been closed meanwhile
       this.#countCrashes();
-      this.#space = new Space({ ...this.#options, usedBytes: () => this.#store.usedBytes() });
+      this.#space = new Space({ ...this.#options, hasBytes: (count) => this.#store.hasBytes(count) });
       const limitOf = (workflowId: string): number => this.#waiting.limitOf(workflowId);
       this.#runs = new Runs({ ...this.#options, store: this.#store, limitOf });
       this.#waiting = new WaitingExecutions({

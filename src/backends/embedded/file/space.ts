@@ -10,7 +10,8 @@ export interface SpaceOptions {
   readonly storeBytes?: number | undefined;
   /** The least free bytes of its disk. @default 0: no limit */
   readonly storeFreeBytes?: number | undefined;
-  readonly usedBytes: () => number;
+  /** Returns true if the store has this many bytes. */
+  readonly hasBytes: (count: number) => boolean;
   readonly logger: Logger;
 }
 
@@ -42,8 +43,8 @@ export class Space {
   }
 
   #findReason(): string | undefined {
-    const { path, storeBytes = 0, storeFreeBytes = 0, usedBytes } = this.#options;
-    if (storeBytes > 0 && usedBytes() >= storeBytes) return `limits.storeBytes (${storeBytes} bytes) is reached`;
+    const { path, storeBytes = 0, storeFreeBytes = 0, hasBytes } = this.#options;
+    if (storeBytes > 0 && hasBytes(storeBytes)) return `limits.storeBytes (${storeBytes} bytes) is reached`;
     if (storeFreeBytes === 0 || path === ":memory:") return undefined;
     const disk = attempt(() => statfsSync(dirname(path)));
     // A file system that does not know its size reports 0 blocks.

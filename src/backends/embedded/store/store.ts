@@ -1,5 +1,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { attempt } from "../../../core/attempt.ts";
 import { notFound, ServeError } from "../../../core/error.ts";
 import type { JsonText } from "../../../core/json.ts";
 import { toEvent, toTransitionEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
@@ -413,10 +414,16 @@ export class Store {
     return { next: isYoung ? undefined : last.number, waited };
   }
 
-  /** The bytes that are in use, with those of the write-ahead log. Pages that were freed are used again. */
-  usedBytes(): number {
+  /**
+   * Returns true if the file and its write-ahead log have this many bytes. Pages that were freed are used again. SQLite
+   * shortens a long log at the next write, which a full store refuses: so the log is emptied here if it is the reason.
+   */
+  hasBytes(count: number): boolean {
     const { pages, free, size } = this.#statements.usage.get() as { pages: number; free: number; size: number };
-    return (pages - free) * size + (this.#file?.logBytes ?? 0);
+    const left = count - (pages - free) * size;
+    const isOver = (): boolean => (this.#file?.logBytes ?? 0) >= left;
+    if (left > 0 && isOver()) attempt(() => this.#db.exec("pragma wal_checkpoint(truncate)"));
+    return isOver();
   }
 
   close(): void {
