@@ -16,6 +16,7 @@ interface Page {
   readonly items: readonly Conversation[];
   readonly nextCursor: string | null;
 }
+const pageSize = 50;
 /** The time between two reads, for conversations of other clients. */
 const readMs = 10_000;
 
@@ -61,7 +62,7 @@ export function ConversationList({ agentId, memory = true, current }: Conversati
               ))}
             </ul>
             {nextCursor !== null && (
-              <button type="button" onClick={() => setPages(pages + 1)}>
+              <button type="button" onClick={() => setPages(Math.ceil(items.length / pageSize) + 1)}>
                 More
               </button>
             )}
@@ -117,12 +118,12 @@ function Row({
   );
 }
 
-/** Reads the first pages. At most ten are shown, of 50 conversations each. */
+/** Reads the first pages. At most ten are shown. */
 async function readPages(agentId: string, count: number, signal: AbortSignal): Promise<Page> {
   const items: Conversation[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < Math.min(count, 10); page++) {
-    const query = toQuery({ userId: actingUser(), cursor, limit: 50 });
+    const query = toQuery({ userId: actingUser(), cursor, limit: pageSize });
     const { items: more, nextCursor } = await ask<Page>(path`/agents/${agentId}/conversations` + query, { signal });
     items.push(...more);
     if (nextCursor === null) return { items, nextCursor };
