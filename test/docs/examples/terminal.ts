@@ -15,7 +15,7 @@ export async function runSaves(block: Block, world: World): Promise<void> {
     if (what !== undefined) save(cwd, what, lines[at + 1]);
     await expect.poll(() => toSaid(child).length, { message: line }).toBeGreaterThan(at);
   }
-  expect(toSaid(child)).toEqual(lines.map(withoutTime));
+  await expect.poll(() => toSaid(child)).toEqual(lines.map(withoutTime)); // a line may arrive in parts
 }
 
 /** `text`: what `dev` prints after a save that it cannot load. The config that it is about stands in the code frame. */
