@@ -15,10 +15,17 @@ const hosts = "test/hosts/**";
 const isolated = [
   "test/agents/provider/*.test.ts",
   "test/engine/walk/memory.test.ts",
-  "test/faults/**/*.test.ts",
-  "test/load/**/*.test.ts",
   "test/observability/{broken-sdk,otlp,otlp-export,spans}.test.ts",
   "test/workflows/space.test.ts",
+];
+
+/** Suites that kill processes, fill disks, install packages or run every example: `npm run test:deep`. */
+const deep = [
+  "test/faults/**/*.test.ts",
+  "test/load/**/*.test.ts",
+  "test/cli/packed.test.ts",
+  "test/dev/bad-saves.test.ts",
+  "test/docs/examples.test.ts",
 ];
 
 const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
@@ -45,13 +52,14 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
     env: { TEST_SIZE: mode === "full" ? "full" : "quick" },
     projects: [
       { extends: true, test: { name: "isolated", include: isolated } },
+      { extends: true, test: { name: "deep", include: deep } },
       // A new process for each file would import every module again, which costs more than most of these tests.
       {
         extends: true,
         test: {
           name: "shared",
           include: [all],
-          exclude: [...configDefaults.exclude, ...isolated, restate, hosts],
+          exclude: [...configDefaults.exclude, ...isolated, ...deep, restate, hosts],
           isolate: false,
         },
       },
