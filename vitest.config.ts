@@ -28,6 +28,10 @@ const deep = [
   "test/docs/examples.test.ts",
 ];
 
+/** Generated tests: the same in each run of a change, new ones at full size. `SEED` repeats a run. */
+const toSeed = (mode: string): string =>
+  (process.env["SEED"] ??= mode === "full" ? String(Date.now() % 1_000_000) : "1");
+
 const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
   // Tests import `agentserve` as users do. It must be the same module instance that the server under test uses.
   resolve: {
@@ -49,7 +53,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: patienceMs, interval: 10 } },
-    env: { TEST_SIZE: mode === "full" ? "full" : "quick" },
+    env: { TEST_SIZE: mode === "full" ? "full" : "quick", SEED: toSeed(mode) },
     projects: [
       { extends: true, test: { name: "isolated", include: isolated } },
       { extends: true, test: { name: "deep", include: deep } },
