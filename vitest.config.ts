@@ -43,7 +43,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
     },
   },
   test: {
-    reporters: ["default", "./test/tally.ts"],
+    reporters: ["default", "./test/tally/tally.ts"],
     globalSetup: ["test/harness/logged.ts", "test/harness/compile-cache.ts"],
     setupFiles: ["test/harness/setup.ts"],
     // More than there are processors: many tests wait for processes that they have started, or for time to pass.

@@ -3,13 +3,7 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { beforeAll, expect, it } from "vitest";
-
-interface Report {
-  passed: number;
-  failed: number;
-  skipped: number;
-  failures: { file?: string; name: string; error: string; load: number; repeat?: string }[];
-}
+import type { Report } from "./report.ts";
 
 let code: number | null;
 let lastLines: string[];

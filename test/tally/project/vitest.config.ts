@@ -6,7 +6,7 @@ const config: ViteUserConfig = {
     root: import.meta.dirname,
     include: ["failing-test.ts", "failing-hook.ts", "unhandled-rejection.ts", "killed-worker.ts"],
     globalSetup: "failing-teardown.ts",
-    reporters: ["default", "../../tally.ts"],
+    reporters: ["default", "../tally.ts"],
   },
 };
 export default config;

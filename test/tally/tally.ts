@@ -11,20 +11,7 @@ import type {
   TestModuleState,
   Vitest,
 } from "vitest/node";
-
-/** A failed test, hook, worker or teardown. */
-interface Failure {
-  /** Path of the test file; absent for failures outside of files. */
-  readonly file?: string;
-  /** Title of the test, name of the hook, or another place. */
-  readonly name: string;
-  readonly error: string;
-  readonly durationMs?: number;
-  /** Load average of the machine at the time of the failure. */
-  readonly load: number;
-  /** Command that repeats the failed file. */
-  readonly repeat?: string;
-}
+import { toLine, type Failure, type Report } from "./report.ts";
 
 /**
  * Writes the last lines of a run: one `failed: …` line per failure, then the counts, which other tools read. The same
@@ -125,9 +112,14 @@ export default class Tally implements Reporter {
     const path = resolve(this.#vitest.config.root, process.env["TALLY"] ?? "test-results/failed.json");
     mkdirSync(dirname(path), { recursive: true });
     const seconds = Math.round((Date.now() - this.#startedAt) / 1_000);
-    writeFileSync(path, `${JSON.stringify({ passed, failed, skipped, seconds, failures: this.#failures }, null, 2)}\n`);
+    const report: Report = { passed, failed, skipped, seconds, failures: this.#failures };
+    writeFileSync(path, `${JSON.stringify(report, null, 2)}\n`);
     const repeats = new Set(this.#failures.map(({ repeat }) => repeat && `repeat: ${repeat}`));
-    const lines = [...repeats, ...this.#failures.map(toLine), `${passed} passed, ${failed} failed, ${skipped} skipped`];
+    const lines = [
+      ...repeats,
+      ...this.#failures.map((failure) => toLine(failure, "failed")),
+      `${passed} passed, ${failed} failed, ${skipped} skipped`,
+    ];
     process.stdout.write(`${lines.filter(Boolean).join("\n")}\n`);
   }
 }
@@ -137,9 +129,6 @@ const unfinished: readonly TestModuleState[] = ["queued", "pending"];
 const isFull = ({ vite }: Vitest): boolean => vite.config.mode === "full";
 
 const load = (): number => Math.round(loadavg()[0]! * 100) / 100;
-
-export const toLine = ({ file, name, error }: Pick<Failure, "file" | "name" | "error">): string =>
-  `failed: ${file === undefined ? "" : `${file} > `}${name}: ${error}`;
 
 /** The first 300 characters of the errors with their causes, on one line. */
 function toText(errors: readonly ErrorLike[]): string {
