@@ -41,3 +41,38 @@ it("admits one that is larger than the limit when it is alone", () => {
   slots.leave(small);
   expect(admitted).toEqual(["small", "huge"]);
 });
+
+it("keeps as many places in the queue for children as for all other executions", () => {
+  const slots = new Slots({ running: 1, queued: 2, bytes: 200 });
+  for (let count = 0; count < 3; count++) slots.reserve();
+  expect(() => slots.reserve()).toThrow("Too many executions are running");
+  for (let count = 0; count < 2; count++) slots.reserve(undefined, true);
+  expect(() => slots.reserve(undefined, true)).toThrow("Too many executions are running");
+});
+
+it("gives back the bytes that an execution has added while its slot was lent", () => {
+  const { slots, admitted, enter } = createSlots();
+  const lender = enter("lender", 50);
+  slots.lend(lender);
+  slots.grow(lender, 150);
+  enter("child", 0);
+  enter("large", 100);
+  expect(admitted).toEqual(["lender", "child"]);
+  slots.leave(lender);
+  expect(admitted).toEqual(["lender", "child", "large"]);
+  enter("largest", 101);
+  expect(admitted).not.toContain("largest");
+  enter("rest", 100);
+  expect(admitted).toContain("rest");
+});
+
+it("lets code that waits for its lent slot continue when its execution needs no slot any more", async () => {
+  const { slots, enter } = createSlots();
+  const lender = enter("lender", 50);
+  slots.lend(lender);
+  enter("child", 200);
+  const regained = slots.regain(lender);
+  slots.rest(lender);
+  await regained;
+  expect([slots.running, slots.queued, slots.has(lender)]).toEqual([1, 0, false]);
+});

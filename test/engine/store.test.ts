@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -10,6 +10,7 @@ import type { Change } from "../../src/engine/runs/run.ts";
 
 const steps = [["a", "andThen", 0]] as const;
 const execution = (id: string): Execution => ({ id, workflowId: "w", input: "{}", context: {}, startAt: 1, steps });
+const noChange: Omit<Change, "row"> = { at: 3, events: [], transitions: [], epoch: 0, seq: 0, starts: [], parks: [] };
 
 it("finds an execution whose definition was first written in a transaction that failed", () => {
   const store = new Store(":memory:", "normal");
@@ -21,6 +22,54 @@ it("finds an execution whose definition was first written in a transaction that 
   expect(() => store.transaction(failing)).toThrow("another job");
   store.transaction(() => store.insertExecution(1, execution("a"), [])); // the writer runs it again, alone
   expect(store.state("a")).toMatchObject({ execution: execution("a"), status: "running" });
+  store.close();
+});
+
+it("counts the stored events again when a transaction has failed", () => {
+  const store = new Store(":memory:", "normal");
+  expect(store.sentEvents.count()).toBe(0);
+  const failing = (): void => {
+    store.sentEvents.add(1, 1, { id: "e", name: "n", key: "", isFromCode: false });
+    throw new Error("another job of the batch");
+  };
+  expect(() => store.transaction(failing)).toThrow("another job");
+  expect(store.sentEvents.count()).toBe(0);
+  store.close();
+});
+
+it("removes a wait that ends in the transaction of its suspension", () => {
+  const store = new Store(":memory:", "normal");
+  store.insertExecution(1, execution("a"), []);
+  const state = store.state("a")!;
+  const wait: Transition = { at: 2, to: "suspended", reason: "nap", pending: [], wake: [{ at: 9 }] };
+  const save = (epoch: number, next: Transition): void => {
+    const row: JournalRow = { id: store.newRow(), key: `!${epoch + 1}`, kind: "command", at: 2, body: "{}" };
+    store.save(state, { ...noChange, row, transitions: [next], epoch }, () => undefined);
+  };
+  store.transaction(() => save(0, wait));
+  expect(store.waits.hasTimer(1)).toBe(true);
+  store.transaction(() => {
+    save(1, { at: 2, to: "running", isWake: true });
+    save(2, wait);
+    save(3, { at: 3, to: "running" });
+  });
+  expect([store.state("a")!.epoch, store.waits.hasTimer(1)]).toEqual([4, false]);
+  store.close();
+});
+
+it("does not cancel a child with its parent after the child was retried", () => {
+  const store = new Store(":memory:", "normal");
+  const parent = { id: "parent", cancels: true } as const;
+  store.insertExecution(1, execution("parent"), []);
+  for (const [number, id] of [
+    [2, "retried"],
+    [3, "other"],
+  ] as const)
+    store.insertExecution(number, { ...execution(id), parent }, []);
+  store.move(2, 0, { at: 2, to: "error", error: { message: "broken" } });
+  store.move(1, 0, { at: 3, to: "error", cancellation: { reason: "no" } });
+  store.move(2, 1, { at: 4, to: "running", isRetry: true });
+  expect(store.children.left()).toEqual([{ id: "other", reason: "no" }]);
   store.close();
 });
 
@@ -52,17 +101,7 @@ it("writes nothing of a fork whose original was removed after its rows were read
   store.move(1, 0, { at: 2, to: "completed", result: "1" });
   const fork: Execution = { ...execution("fork"), fork: { from: "original", stepIndex: 1 } };
   const copies = [{ row: { ...row, id: store.newRow() }, original: row.id }];
-  const change: Change = {
-    row: undefined,
-    at: 3,
-    copies,
-    events: [],
-    transitions: [],
-    epoch: 0,
-    seq: 0,
-    starts: [],
-    parks: [],
-  };
+  const change: Change = { ...noChange, row: undefined, copies };
   const state: StoredState = { number: 2, execution: fork, status: "running", epoch: 0 };
   const save = (): unknown => store.transaction(() => store.save(state, change, () => undefined));
   const expiry: Expiry = { now: 10, ended: 9, suspended: undefined, isDriven: () => false };
@@ -70,6 +109,19 @@ it("writes nothing of a fork whose original was removed after its rows were read
   expect(store.state("original")).toBeUndefined();
   expect(save).toThrow("Execution original not found");
   expect(store.state("fork")).toBeUndefined();
+  store.close();
+});
+
+it("is full at exactly its limit of bytes", () => {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-store-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, "data.db");
+  const store = new Store(path, "normal");
+  store.insertExecution(1, execution("a"), []);
+  using other = new DatabaseSync(path);
+  other.exec("pragma wal_checkpoint(truncate)");
+  const { size } = statSync(path);
+  expect([store.hasBytes(size), store.hasBytes(size + 1)]).toEqual([true, false]);
   store.close();
 });
 

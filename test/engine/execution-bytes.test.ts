@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineWorkflow, embedded, type Config } from "agentserve";
+import * as v from "valibot";
+import { expect, it, onTestFinished } from "vitest";
+import { startServer } from "../harness/server.ts";
+
+it("fails a step whose value takes an execution over limits.executionBytes, also after a restart", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "agentserve-bytes-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const workflow = defineWorkflow({ id: "w", input: v.object({ text: v.string() }) })
+    .andThen({ id: "one", execute: () => "x".repeat(3_000) })
+    .andThen({ id: "ask", execute: ({ resumeData, suspend }) => resumeData ?? suspend("?") })
+    .andThen({ id: "two", execute: () => "y".repeat(3_000) })
+    .andThen({ id: "three", retry: { attempts: 3 }, execute: () => (runs++, "z".repeat(3_000)) });
+  let runs = 0;
+  const config: Config = {
+    workflows: [workflow],
+    backend: embedded({ path: join(folder, "data.db") }),
+    server: { limits: { executionBytes: 10_000 } },
+  };
+  const first = await startServer("in process", { config });
+  const input = { text: "i".repeat(2_000) };
+  await first.post("/workflows/w/execute", { input, options: { executionId: "x" } });
+  await first.close();
+  const second = await startServer("in process", { config });
+  onTestFinished(() => second.close());
+  const answer = await second.post("/workflows/w/executions/x/resume", { resumeData: true });
+  expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
+  const { body } = await second.get("/workflows/w/executions/x/state");
+  expect(body.data).toMatchObject({
+    status: "error",
+    error: "The values of the execution take more than 10000 bytes (limits.executionBytes)",
+  });
+  const { events } = await second.get("/workflows/w/executions/x/stream");
+  const completed = events.filter(({ type }) => type === "step-complete").map(({ from }) => from);
+  expect(completed).toEqual(["one", "ask", "two"]);
+  expect(runs, "the same value would be too large again").toBe(1);
+});
+
+it("takes values of exactly limits.executionBytes, and not one byte more", async () => {
+  // The input, as it is stored, and a text with its quotes.
+  const workflow = defineWorkflow({ id: "w", input: v.object({ length: v.number() }) }).andThen({
+    id: "text",
+    execute: ({ data }) => "x".repeat(data.length - 2 - JSON.stringify(data).length),
+  });
+  const config: Config = {
+    workflows: [workflow],
+    backend: embedded({ path: ":memory:" }),
+    server: { limits: { executionBytes: 5_000 } },
+  };
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  const run = (length: number) => server.post("/workflows/w/execute", { input: { length } });
+  expect([(await run(5_000)).status, (await run(5_001)).status]).toEqual([200, 500]);
+});
