@@ -4,10 +4,9 @@ import { join } from "node:path";
 import { defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
-import { createProgram } from "../../src/engine/attempts/live-walk.ts";
-import { begin, type Runnable } from "../../src/workflows/executions.ts";
-import { createTestLogger } from "../harness/server.ts";
-import { programOptions } from "./trees/play/world.ts";
+import { begin } from "../../src/workflows/executions.ts";
+import { Book } from "./trees/play/book.ts";
+import { openWorldOn, unknownExtents } from "./trees/play/world.ts";
 
 it("keeps a cancelled execution ended, whatever is decided in the same turn of the event loop", async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-end-"));
@@ -16,20 +15,13 @@ it("keeps a cancelled execution ended, whatever is decided in the same turn of t
     id: "s",
     execute: ({ suspend, resumeData }) => (resumeData === undefined ? suspend() : new Promise(() => {})),
   });
-  const logger = createTestLogger([]);
-  const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = {
-    runningExecutions: 10,
-    queuedExecutions: 10,
-    waitingExecutions: 10,
-    sseBufferBytes: 1_000,
-    executionBytes: 67_108_864,
-    conversationBytes: 33_554_432,
-  };
-  const { engine } = embedded({ path: join(folder, "data.db") }).open({ root: "/", ...limits, logger });
-  await engine.open();
-  await engine.recover(() => runnable);
-  onTestFinished(() => engine.close({ drainMs: 0 }));
+  const { engine, runnable, close } = await openWorldOn(
+    embedded({ path: join(folder, "data.db") }),
+    unknownExtents,
+    definition,
+    new Book(),
+  );
+  onTestFinished(() => close(0));
 
   for (const second of ["suspend", "cancel"] as const) {
     const { id } = await begin(engine, runnable, {}, {}, unchecked);
@@ -56,20 +48,13 @@ it("does not time a step out at once whose time limit is longer than a timer can
     timeout: 2 ** 40,
     execute: () => new Promise((resolve) => setTimeout(() => resolve("done"), 20)),
   });
-  const logger = createTestLogger([]);
-  const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = {
-    runningExecutions: 10,
-    queuedExecutions: 10,
-    waitingExecutions: 10,
-    sseBufferBytes: 1_000,
-    executionBytes: 67_108_864,
-    conversationBytes: 33_554_432,
-  };
-  const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
-  await engine.open();
-  await engine.recover(() => runnable);
-  onTestFinished(() => engine.close({ drainMs: 0 }));
+  const { engine, runnable, close } = await openWorldOn(
+    embedded({ path: ":memory:" }),
+    unknownExtents,
+    definition,
+    new Book(),
+  );
+  onTestFinished(() => close(0));
   const { id } = await begin(engine, runnable, {}, {}, unchecked);
   expect(await engine.settled(id, 0)).toMatchObject({ status: "completed", last: { result: '"done"' } });
 });

@@ -13,9 +13,10 @@ import { createProgram } from "../../src/engine/attempts/live-walk.ts";
 import { Run } from "../../src/engine/runs/run.ts";
 import { Fibers } from "../../src/engine/walk/fibers.ts";
 import { Interpreter } from "../../src/engine/walk/interpreter.ts";
-import { begin, type Runnable } from "../../src/workflows/executions.ts";
+import { begin } from "../../src/workflows/executions.ts";
 import { createTestLogger } from "../harness/server.ts";
-import { programOptions } from "./trees/play/world.ts";
+import { Book } from "./trees/play/book.ts";
+import { openWorldOn, programOptions, unknownExtents } from "./trees/play/world.ts";
 
 const guide = readFileSync("AGENTS.md", "utf8");
 const [, block = ""] = /\*\*One durable step\*\*[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
@@ -25,25 +26,21 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
   const definition = defineWorkflow({ id: "two" })
     .andThen({ id: "first", execute: async () => 1 })
     .andThen({ id: "second", execute: async ({ data }) => data + 1 });
-  const logger = createTestLogger([]);
-  const runnable: Runnable = { ...createProgram(programOptions(definition, logger)), definition };
-  const limits = {
-    runningExecutions: 10,
-    queuedExecutions: 10,
-    waitingExecutions: 10,
-    sseBufferBytes: 1_000,
-    executionBytes: 67_108_864,
-    conversationBytes: 33_554_432,
-  };
-  const { engine } = embedded({ path: ":memory:" }).open({ root: "/", ...limits, logger });
-  await engine.open();
-  await engine.recover(() => runnable);
-  onTestFinished(() => engine.close({ drainMs: 0 }));
+  const world = await openWorldOn(
+    embedded({ path: ":memory:", retention: false }),
+    unknownExtents,
+    definition,
+    new Book(),
+  );
+  onTestFinished(() => world.close(0));
+  const { engine, runnable } = world;
 
-  // Public methods are observed as they are called, private ones by V8's counts of calls.
+  // Public methods are observed as they are called, private ones by V8's counts of calls. Both see every engine of the
+  // process, so this file has a process of its own, and this engine removes nothing meanwhile.
   const host = { ...codelessHost, readRow: () => undefined, clock: systemClock };
   const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
-  const LiveWalk = Object.getPrototypeOf(runnable.createWalk(execution, host)).constructor;
+  const program = createProgram(programOptions(definition, createTestLogger([])));
+  const LiveWalk = Object.getPrototypeOf(program.createWalk(execution, host)).constructor;
   const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Runs, Writer, Store };
   const calls: string[] = [];
   for (const [type, { prototype }] of Object.entries(classes)) {
