@@ -1,5 +1,5 @@
 import { Validator, type Schema } from "@cfworker/json-schema";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { sampleSchema } from "../../src/core/schema-sample.ts";
 
 const bounds = { maxValues: 200, maxDepth: 16, maxText: 200 };
@@ -18,17 +18,18 @@ const schemas: Record<string, unknown>[] = [
   { type: "object", properties: { next: { $ref: "#" }, "a/b": { $ref: "#/$defs/a~1b" } }, $defs: { "a/b": {} } },
 ];
 
-describe("a sample matches its schema", () => {
-  it.each(schemas.map((schema) => [JSON.stringify(schema), schema] as const))("%s", (_, schema) => {
+it.each(schemas.map((schema) => [JSON.stringify(schema), schema] as const))(
+  "samples a value that matches %s",
+  (_, schema) => {
     const validator = new Validator(schema as Schema, "2020-12");
     for (const options of [bounds, { ...bounds, text }, { ...bounds, text, optionalDepth: 4 }]) {
       const sample = sampleSchema(schema, options);
       expect(validator.validate(sample).errors, JSON.stringify(sample)).toEqual([]);
     }
-  });
-});
+  },
+);
 
-it("takes texts and numbers from the given text", () => {
+it("takes the texts and numbers of a sample from the given text", () => {
   const properties = { days: { type: "integer" }, city: { type: "string" } };
   expect(sampleSchema({ type: "object", properties }, { ...bounds, text, optionalDepth: 1 })).toEqual({
     days: 42,
@@ -36,13 +37,13 @@ it("takes texts and numbers from the given text", () => {
   });
 });
 
-it("leaves out what is not required, unless it is asked for", () => {
+it("leaves properties that are not required out of a sample, unless they are asked for", () => {
   const schema = { type: "object", properties: { a: { type: "string" }, b: { type: "string" } }, required: ["a"] };
   expect(sampleSchema(schema, bounds)).toEqual({ a: "text" });
   expect(sampleSchema(schema, { ...bounds, optionalDepth: 1 })).toEqual({ a: "text", b: "text" });
 });
 
-it("ends at its bounds, whatever a schema says", () => {
+it("ends a sample at its bounds, whatever a schema says", () => {
   const endless = { type: "object", properties: { a: { $ref: "#" }, b: { $ref: "#" } }, required: ["a", "b"] };
   expect(JSON.stringify(sampleSchema(endless, bounds)).length).toBeLessThan(10_000);
   expect(sampleSchema({ type: "string", minLength: 1e9 }, bounds)).toHaveLength(200);

@@ -8,7 +8,7 @@ const toState = (id: string, epoch = 0, userId?: string): ExecutionState => ({
   epoch,
 });
 
-it("keeps a thousand changes for a reader that does not read, and ends for one that misses a change", async () => {
+it("keeps a thousand changes for a reader that does not read, and ends when it misses one", async () => {
   const changes = new Changes();
   const { signal } = new AbortController();
   const reader = changes.open({}, signal);
@@ -21,7 +21,7 @@ it("keeps a thousand changes for a reader that does not read, and ends for one t
   expect((await ofAnn.next()).value).toMatchObject({ executionId: "hers" });
 });
 
-it("ends for a reader that leaves while it waits", async () => {
+it("ends the changes of a reader that leaves while it waits", async () => {
   const changes = new Changes();
   const leave = new AbortController();
   const next = changes.open({}, leave.signal).next();

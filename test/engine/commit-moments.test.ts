@@ -1,9 +1,6 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { andThen, defineWorkflow, type StepContext } from "agentserve";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { resume } from "../../src/workflows/resume.ts";
@@ -14,11 +11,7 @@ import { checkJournal } from "./trees/oracle/journal.ts";
 import { readFile, type Stored } from "./trees/oracle/stored.ts";
 import { Book } from "./trees/play/book.ts";
 import { openWorld } from "./trees/play/world.ts";
-
-const folder = mkdtempSync(join(tmpdir(), "agentserve-moments-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }), 60_000);
-let files = 0;
-const newFile = (): string => join(folder, `${files++}.db`);
+import { newFile } from "./new-file.ts";
 
 it("stores the event of a cancel that follows at once on a suspend", async () => {
   const book = new Book();

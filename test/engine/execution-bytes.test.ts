@@ -1,14 +1,10 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import * as v from "valibot";
 import { expect, it, onTestFinished } from "vitest";
 import { startServer } from "../harness/server.ts";
+import { newFile } from "./new-file.ts";
 
 it("fails a step whose value takes an execution over limits.executionBytes, also after a restart", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-bytes-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const workflow = defineWorkflow({ id: "w", input: v.object({ text: v.string() }) })
     .andThen({ id: "one", execute: () => "x".repeat(3_000) })
     .andThen({ id: "ask", execute: ({ resumeData, suspend }) => resumeData ?? suspend("?") })
@@ -17,7 +13,7 @@ it("fails a step whose value takes an execution over limits.executionBytes, also
   let runs = 0;
   const config: Config = {
     workflows: [workflow],
-    backend: embedded({ path: join(folder, "data.db") }),
+    backend: embedded({ path: newFile() }),
     server: { limits: { executionBytes: 10_000 } },
   };
   const first = await startServer("in process", { config });

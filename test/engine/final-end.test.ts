@@ -1,22 +1,18 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { Book } from "./trees/play/book.ts";
 import { openWorldOn, unknownExtents } from "./trees/play/world.ts";
+import { newFile } from "./new-file.ts";
 
 it("keeps a cancelled execution ended, whatever is decided in the same turn of the event loop", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-end-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const definition = defineWorkflow({ id: "ask" }).andThen({
     id: "s",
     execute: ({ suspend, resumeData }) => (resumeData === undefined ? suspend() : new Promise(() => {})),
   });
   const { engine, runnable, close } = await openWorldOn(
-    embedded({ path: join(folder, "data.db") }),
+    embedded({ path: newFile() }),
     unknownExtents,
     definition,
     new Book(),

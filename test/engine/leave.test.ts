@@ -1,14 +1,10 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { Waiters } from "../../src/engine/runs/waiters.ts";
 import { startServer } from "../harness/server.ts";
+import { newFile } from "./new-file.ts";
 
 it("aborts a step that outlasts the drain, reports no failure, and runs it again after the next start", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-leave-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const lives: { key: string; reason: string }[] = [];
   const started = Promise.withResolvers<void>();
   const workflow = defineWorkflow({ id: "slow" }).andThen({
@@ -23,7 +19,7 @@ it("aborts a step that outlasts the drain, reports no failure, and runs it again
   });
   const config: Config = {
     workflows: [workflow],
-    backend: embedded({ path: join(folder, "data.db") }),
+    backend: embedded({ path: newFile() }),
     server: { limits: { drainMs: 20 } },
   };
   const first = await startServer("in process", { config });

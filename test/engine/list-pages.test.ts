@@ -89,7 +89,7 @@ function toExpected(filter: Omit<ListFilter, "limit">): string[] {
     .map(({ id }) => id);
 }
 
-it("pages have every execution of a file that fits any filters, once and in order, also those of one moment", async () => {
+it("lists every execution that fits any filters on its pages, once and in order, also those of one moment", async () => {
   await fc.assert(
     fc.asyncProperty(filters, fc.integer({ min: 1, max: 200 }), async (filter, limit) => {
       const expected = toExpected(filter);

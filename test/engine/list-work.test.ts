@@ -1,6 +1,6 @@
 // The work of a list in rows and plans, because time depends on the machine. `node bench/lists.mjs` has the times.
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { PageNumbers } from "../../src/backends/embedded/store/page-numbers.ts";
 import { schema } from "../../src/backends/embedded/store/sql.ts";
 import type { ListFilter } from "../../src/engine/backend.ts";
@@ -65,51 +65,49 @@ async function find(filter: Omit<ListFilter, "limit">): Promise<typeof work & { 
   return { ...work, found };
 }
 
-describe("a list looks at few rows", () => {
-  it.each<[string, Omit<ListFilter, "limit">]>([
-    ["all", {}],
-    ["status", { status: ["suspended"] }],
-    ["statuses", { status: ["suspended", "error"] }],
-    ["completed", { status: ["completed"] }],
-    ["running", { status: ["running"] }],
-    ["workflow", { workflowId: "w3" }],
-    ["workflow and status", { workflowId: "w3", status: ["error"] }],
-    ["user", { userId: "ada" }],
-    ["user and status", { userId: "u8", status: ["suspended"] }],
-    ["a kind that most have", { kind: ["timer"] }],
-    ["a kind that few have", { kind: ["person"] }],
-    ["a kind that none has", { kind: ["event", "system"] }],
-    ["a kind that few of a user have", { kind: ["person"], userId: "ada" }],
-    ["cancelled", { isCancelled: true }],
-    ["not cancelled", { isCancelled: false }],
-    ["the beginning of few ids", { idPrefix: "x1999" }],
-    ["the beginning of most ids", { idPrefix: "x" }],
-    ["a time", { since: 10_000, until: 12_000 }],
-    ["a page far behind", { before: { startAt: 4_000, id: "x4000" } }],
-    ["a kind, far behind", { kind: ["person"], before: { startAt: 9_000, id: "x9000" } }],
-  ])("by %s", async (_, filter) => {
-    const { rows, plans } = await find(filter);
-    expect(rows).toBeLessThan(1_000);
-    for (const plan of plans) {
-      expect(plan).not.toMatch(/SCAN executions(?! USING)/);
-      // The order is that of the index, except among the few that run, and among those of one moment.
-      if (!/executions_running|autoindex/.test(plan)) expect(plan).not.toMatch(/TEMP B-TREE(?! FOR LAST TERM)/);
-    }
-  });
+it.each<[string, Omit<ListFilter, "limit">]>([
+  ["all", {}],
+  ["status", { status: ["suspended"] }],
+  ["statuses", { status: ["suspended", "error"] }],
+  ["completed", { status: ["completed"] }],
+  ["running", { status: ["running"] }],
+  ["workflow", { workflowId: "w3" }],
+  ["workflow and status", { workflowId: "w3", status: ["error"] }],
+  ["user", { userId: "ada" }],
+  ["user and status", { userId: "u8", status: ["suspended"] }],
+  ["a kind that most have", { kind: ["timer"] }],
+  ["a kind that few have", { kind: ["person"] }],
+  ["a kind that none has", { kind: ["event", "system"] }],
+  ["a kind that few of a user have", { kind: ["person"], userId: "ada" }],
+  ["cancelled", { isCancelled: true }],
+  ["not cancelled", { isCancelled: false }],
+  ["the beginning of few ids", { idPrefix: "x1999" }],
+  ["the beginning of most ids", { idPrefix: "x" }],
+  ["a time", { since: 10_000, until: 12_000 }],
+  ["a page far behind", { before: { startAt: 4_000, id: "x4000" } }],
+  ["a kind, far behind", { kind: ["person"], before: { startAt: 9_000, id: "x9000" } }],
+])("looks at few rows for a list by %s", async (_, filter) => {
+  const { rows, plans } = await find(filter);
+  expect(rows).toBeLessThan(1_000);
+  for (const plan of plans) {
+    expect(plan).not.toMatch(/SCAN executions(?! USING)/);
+    // The order is that of the index, except among the few that run, and among those of one moment.
+    if (!/executions_running|autoindex/.test(plan)) expect(plan).not.toMatch(/TEMP B-TREE(?! FOR LAST TERM)/);
+  }
+});
 
-  it("finds the end of a chunk in the index alone, where few rows of it fit", async () => {
-    const { plans, found } = await find({ kind: ["person"] });
-    expect(found).toHaveLength(7);
-    expect([...plans].join("\n")).toContain("USING COVERING INDEX executions_by_status");
-    const ofUser = await find({ kind: ["person"], userId: "u0" });
-    expect([...ofUser.plans].join("\n")).toContain("USING COVERING INDEX executions_by_user_and_status");
-  });
+it("finds the end of a chunk in the index alone, where few rows of it fit", async () => {
+  const { plans, found } = await find({ kind: ["person"] });
+  expect(found).toHaveLength(7);
+  expect([...plans].join("\n")).toContain("USING COVERING INDEX executions_by_status");
+  const ofUser = await find({ kind: ["person"], userId: "u0" });
+  expect([...ofUser.plans].join("\n")).toContain("USING COVERING INDEX executions_by_user_and_status");
+});
 
-  it("finds old executions by the beginning of their ids without reading all newer ones", async () => {
-    const { rows, found } = await find({ idPrefix: "schedule:" });
-    expect(found).toEqual(Array.from({ length: 51 }, (_, index) => 1_500 - index));
-    expect(rows).toBeLessThan(4_000); // of 18,500 newer ones
-    const ofStatus = await find({ idPrefix: "schedule:", status: ["suspended"], userId: "u10" });
-    expect(ofStatus.found[0]).toBe(1_460);
-  });
+it("finds old executions by the beginning of their ids without reading all newer ones", async () => {
+  const { rows, found } = await find({ idPrefix: "schedule:" });
+  expect(found).toEqual(Array.from({ length: 51 }, (_, index) => 1_500 - index));
+  expect(rows).toBeLessThan(4_000); // of 18,500 newer ones
+  const ofStatus = await find({ idPrefix: "schedule:", status: ["suspended"], userId: "u10" });
+  expect(ofStatus.found[0]).toBe(1_460);
 });

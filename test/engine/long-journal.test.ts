@@ -1,9 +1,7 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { createServer, defineWorkflow, embedded, type Server } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
+import { newFile } from "./new-file.ts";
 
 const count = 2_500;
 
@@ -40,8 +38,7 @@ it("reads a long journal a page at a time, and lets other work run between two p
 });
 
 it("continues an execution of 2,500 recorded steps after a restart, and shows every event once", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-long-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = newFile();
   let runs = 0;
   let workflow: any = defineWorkflow({ id: "long" });
   for (let index = 0; index < count; index++) {
@@ -57,8 +54,7 @@ it("continues an execution of 2,500 recorded steps after a restart, and shows ev
     id: "ask",
     execute: ({ data, suspend, resumeData }: any) => (resumeData === undefined ? suspend() : data.n),
   });
-  const open = (): Server =>
-    createServer({ workflows: [workflow], backend: embedded({ path: join(folder, "data.db") }) });
+  const open = (): Server => createServer({ workflows: [workflow], backend: embedded({ path: file }) });
 
   const first = open();
   const started = await send(first, "/workflows/long/execute", { input: { n: 0 }, options: { executionId: "x" } });

@@ -47,7 +47,7 @@ it("shows live events to a reader that listened before the start, though the exe
   expect(seen).toEqual(["workflow-start", "noise", "workflow-complete"]);
 });
 
-it("ends with the execution for a reader who claims to have read further", async () => {
+it("ends the events with the execution for a reader that claims to have read further", async () => {
   const readers = new Readers(10 * size);
   const reader = readers.open("e", new AbortController().signal);
   let isRunning = true;

@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
@@ -9,15 +6,14 @@ import { Runs } from "../../src/backends/embedded/runs.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { createTestLogger, startServer } from "../harness/server.ts";
+import { newFile } from "./new-file.ts";
 
 const patience = { timeout: patienceMs };
 const later = { headers: { prefer: "respond-async" } };
 
 /** A file with executions that a process left running. One runs at a time. */
 async function leaveRunning(...ids: string[]) {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-left-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "data.db");
+  const file = newFile();
   const begun: string[] = [];
   const workflow = defineWorkflow({ id: "w" }).andThen({
     id: "hangs",

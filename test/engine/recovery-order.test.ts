@@ -1,19 +1,15 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
+import { newFile } from "./new-file.ts";
 
 const count = 1_200;
 const patience = { timeout: patienceMs };
 
 function fileConfig(workflows: any[], limits: object = {}): Config {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-recovery-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return { workflows, backend: embedded({ path: join(folder, "data.db") }), server: { limits } };
+  return { workflows, backend: embedded({ path: newFile() }), server: { limits } };
 }
 
 /** A workflow of many recorded steps and a last one that hangs in the first life of the process. */

@@ -39,7 +39,7 @@ async function pass(ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += minute) await vi.advanceTimersByTimeAsync(minute);
 }
 
-it("follows the clock, once a minute", async () => {
+it("sweeps expired executions by the clock, once a minute", async () => {
   await pass(3 * minute);
   expect(swept).toEqual([0, minute, 2 * minute, 3 * minute]);
 });
@@ -47,7 +47,7 @@ it("follows the clock, once a minute", async () => {
 it.each([
   ["forward", 30 * day],
   ["backward", -30 * day],
-])("counts a jump of the clock %s only after an hour, and sweeps on meanwhile", async (_, ms) => {
+])("removes executions after a jump of the clock %s only an hour later, and sweeps on meanwhile", async (_, ms) => {
   jump(ms);
   await pass(hour);
   expect(swept.length).toBe(61);
@@ -56,7 +56,7 @@ it.each([
   expect(swept.at(-1)).toBe(ms + hour + 2 * minute);
 });
 
-it("ignores a clock that was wrong for less than an hour", async () => {
+it("removes nothing by a clock that was wrong for less than an hour", async () => {
   jump(30 * day);
   await pass(30 * minute);
   jump(-30 * day);

@@ -33,7 +33,7 @@ it("lets small executions pass a large one that has no room yet, but not for eve
   expect(admitted).toContain("after");
 });
 
-it("admits one that is larger than the limit when it is alone", () => {
+it("admits an execution that is larger than the byte limit when it is alone", () => {
   const { slots, admitted, enter } = createSlots();
   const small = enter("small", 1);
   enter("huge", 1_000);

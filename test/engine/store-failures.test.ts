@@ -1,17 +1,13 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { andThen, andWaitFor, defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 import { serve } from "../workflows/waits/serve.ts";
+import { newFile } from "./new-file.ts";
 
 function fileConfig(workflow: any, limits: object = {}): Config {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-failures-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return { workflows: [workflow], backend: embedded({ path: join(folder, "data.db") }), server: { limits } };
+  return { workflows: [workflow], backend: embedded({ path: newFile() }), server: { limits } };
 }
 
 it("writes nothing more of an execution after a result that can never be written", async () => {

@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store, type Expiry, type StoredState } from "../../src/backends/embedded/store/store.ts";
 import type { Execution, Transition } from "../../src/engine/execution.ts";
 import type { JournalRow } from "../../src/engine/runs/journal-row.ts";
 import type { Change } from "../../src/engine/runs/run.ts";
+import { newFile } from "./new-file.ts";
 
 const steps = [["a", "andThen", 0]] as const;
 const execution = (id: string): Execution => ({ id, workflowId: "w", input: "{}", context: {}, startAt: 1, steps });
@@ -112,10 +111,8 @@ it("writes nothing of a fork whose original was removed after its rows were read
   store.close();
 });
 
-it("is full at exactly its limit of bytes", () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-store-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "data.db");
+it("counts a store as full at exactly its limit of bytes", () => {
+  const path = newFile();
   const store = new Store(path, "normal");
   store.insertExecution(1, execution("a"), []);
   using other = new DatabaseSync(path);
@@ -130,11 +127,9 @@ it.each([
   ["normal", 1],
   ["full", 2],
 ] as const)("hands durability %s on to the connection that writes", (durability, synchronous) => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-store-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const prepare = vi.spyOn(DatabaseSync.prototype, "prepare");
   onTestFinished(() => prepare.mockRestore());
-  const store = new Store(join(folder, "data.db"), durability);
+  const store = new Store(newFile(), durability);
   const connection = prepare.mock.contexts[0] as DatabaseSync; // of a method of that class
   expect(connection.prepare("pragma synchronous").get()).toEqual({ synchronous });
   expect(connection.prepare("pragma journal_mode").get()).toEqual({ journal_mode: "wal" });

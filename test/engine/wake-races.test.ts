@@ -12,18 +12,17 @@ import { bySize } from "../harness/size.ts";
 import { Book } from "./trees/play/book.ts";
 import { FastClock } from "./trees/play/clock.ts";
 import { openWorld } from "./trees/play/world.ts";
+import { newFile } from "./new-file.ts";
 
 const moments = Array.from({ length: bySize(25, 100) }, (_, turns) => turns);
 
 it("ends a sleep or cancels the execution, when both happen at once, and complains about nothing", async () => {
   const clock = new FastClock();
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-wake-races-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const definition = defineWorkflow({ id: "sleeps" })
     .andSleep({ id: "nap", duration: "1h" })
     .andThen({ id: "end", execute: () => "done" });
   const book = new Book(clock);
-  const { engine, runnable, complaints, close } = await openWorld(join(folder, "data.db"), definition, book, { clock });
+  const { engine, runnable, complaints, close } = await openWorld(newFile(), definition, book, { clock });
   const ends = { completed: 0, error: 0 };
   for (const turns of moments) {
     const id = `at-${turns}`;
@@ -69,8 +68,6 @@ it("cancels an execution that the server suspends at the same time, because its 
 
 it("records nothing after a cancel that comes at once with a resume and the end of another wait", async () => {
   const clock = new FastClock();
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-wake-races-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const definition = defineWorkflow({ id: "asks" }).andAll({
     id: "both",
     steps: [
@@ -79,7 +76,7 @@ it("records nothing after a cancel that comes at once with a resume and the end 
     ],
   });
   const book = new Book(clock);
-  const { engine, runnable, complaints, close } = await openWorld(join(folder, "data.db"), definition, book, { clock });
+  const { engine, runnable, complaints, close } = await openWorld(newFile(), definition, book, { clock });
   let cancelled = 0;
   for (const turns of moments) {
     const id = `at-${turns}`;
@@ -105,9 +102,7 @@ it("records nothing after a cancel that comes at once with a resume and the end 
 
 it("starts no attempt after a suspend was answered, when its retry delay ends at the same time", async () => {
   const clock = new FastClock();
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-wake-races-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "data.db");
+  const file = newFile();
   const attempts = new Map<string, number>();
   const definition = defineWorkflow({ id: "retries" }).andThen({
     id: "fails",
@@ -142,9 +137,7 @@ it("starts no attempt after a suspend was answered, when its retry delay ends at
 
 it("gives the place in a group back when an execution is cancelled during its retry delay", async () => {
   const clock = new FastClock();
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-wake-races-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "data.db");
+  const file = newFile();
   const definition = defineWorkflow({ id: "one", concurrency: { limit: 1 } }).andThen({
     id: "fails",
     retry: { attempts: 2, delay: 3_600_000 },

@@ -45,7 +45,7 @@ function setUp() {
   return { stored, sizes, said, disk, writer, write };
 }
 
-it("commits what arrives in one turn together, in order", async () => {
+it("commits the jobs of one turn of the event loop together, in order", async () => {
   const { stored, sizes, write } = setUp();
   await Promise.all(["a", "b", "c"].map((text) => write(text)));
   await write("d");
@@ -62,7 +62,7 @@ it("lets a job that fails fail alone", async () => {
   expect(stored).toEqual(["a", "c"]);
 });
 
-it("commits what is left when it is closed, and refuses what comes later", async () => {
+it("commits the jobs that are left when the writer is closed, and refuses later ones", async () => {
   const { stored, writer, write } = setUp();
   const last = write("a");
   writer.close();
@@ -71,7 +71,7 @@ it("commits what is left when it is closed, and refuses what comes later", async
   expect(stored).toEqual(["a"]);
 });
 
-it("keeps what must be written while the store fails, and writes it in order once it can", async () => {
+it("keeps jobs while the store fails, and writes them in order once it can", async () => {
   const { stored, said, disk, writer, write } = setUp();
   disk.fails = true;
   const kept = [write("a"), write("b")];
@@ -138,7 +138,7 @@ it("finds out by the next request that the store can be written again, when noth
   expect([stored, said]).toEqual([["b"], ["fault", "mended"]]);
 });
 
-it("leaves what cannot be written at the end to the next start", async () => {
+it("leaves jobs that cannot be written at the end to the next start", async () => {
   const { stored, disk, writer, write } = setUp();
   disk.fails = true;
   const lost = write("a");

@@ -34,9 +34,17 @@ it(
   timeout,
 );
 
-it("does so without loops and waits", () => checkTrees(plainTree, bySize(5, 700), false), timeout);
+it(
+  "runs any tree without loops and waits to a legal end, and goes on from any row of its journal",
+  () => checkTrees(plainTree, bySize(5, 700), false),
+  timeout,
+);
 
-it("does so when executions are cancelled, too", () => checkTrees(tree, bySize(3, 400), true), timeout);
+it(
+  "runs any tree to a legal end when executions are cancelled, and goes on from any row of its journal",
+  () => checkTrees(tree, bySize(3, 400), true),
+  timeout,
+);
 
 async function checkTrees(trees: fc.Arbitrary<Tree>, numRuns: number, cancels: boolean): Promise<void> {
   const tally = noTally();

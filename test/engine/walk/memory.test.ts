@@ -1,11 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { createServer, defineWorkflow, embedded, type Server } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
+import { newFile } from "../new-file.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -29,8 +27,7 @@ it("costs a walk less than 1 MB of heap to carry 20 values of 3 MB, live and aft
 
 /** The heap in the last step of an execution: when all values were just made, and when they were replayed from the file. */
 async function measure(bytes: number): Promise<{ live: number; replayed: number }> {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-memory-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = newFile();
   const heaps: number[] = [];
   // Each value is a text of its own; a step reads the one before it.
   let workflow: any = defineWorkflow({ id: "values" });
@@ -50,8 +47,7 @@ async function measure(bytes: number): Promise<{ live: number; replayed: number 
         return getStepData("value7").text.length;
       },
     });
-  const open = (): Server =>
-    createServer({ workflows: [workflow], backend: embedded({ path: join(folder, "data.db") }) });
+  const open = (): Server => createServer({ workflows: [workflow], backend: embedded({ path: file }) });
 
   const first = open();
   const id = { executionId: "x" };
