@@ -135,6 +135,17 @@ it("takes the same time to leave a group, however many executions wait in others
   expect([admitted, slots.running, slots.queued]).toEqual([150_001, 1, 0]);
 });
 
+it("keeps the order of two executions that are being written, when places become free meanwhile", () => {
+  const slots = new Slots({ running: 9, queued: 9, bytes: 10 }, { waiting: 9, limitOf: () => 2 });
+  slots.open();
+  const group = { workflowId: "w", key: "k" };
+  const inside = Array.from({ length: 2 }, (): Admissible => ({ admit() {} }));
+  for (const run of inside) slots.enter(run, 1, group);
+  expect(slots.reserve(group).isWaiting).toBe(true);
+  for (const run of inside) slots.leave(run);
+  expect(slots.reserve(group).isWaiting, "one place is free, and one is before it").toBe(true);
+});
+
 it("refuses a reservation beyond the limit of waiting executions, and gives it back when one is released", () => {
   const slots = new Slots({ running: 1, queued: 0, bytes: 10 }, { waiting: 2, limitOf: () => 1 });
   slots.open();

@@ -47,6 +47,23 @@ it("shows live events to a reader that listened before the start, though the exe
   expect(seen).toEqual(["workflow-start", "noise", "workflow-complete"]);
 });
 
+it("reads the events from the store that were published before a reader listened", async () => {
+  const readers = new Readers(10 * size);
+  const reader = readers.open("e", new AbortController().signal);
+  const stored = [toEvent("e", 1, 0, { type: "workflow-start" })];
+  const read = ({ seq, row }: { seq: number; row: number }): EventPage => {
+    return { events: stored.slice(seq), last: { seq: stored.length, row } };
+  };
+  const events = readEvents({ read, isOpen: () => true }, reader, 0);
+  const seqs = [(await events.next()).value!.seq];
+  const second = events.next();
+  await new Promise((resolve) => setImmediate(resolve)); // it waits for a live event
+  stored.push(...[2, 3].map((seq) => toEvent("e", seq, 0, { type: "step-start", from: "s" })));
+  readers.publish("e", stored[2]!);
+  seqs.push((await second).value!.seq, (await events.next()).value!.seq);
+  expect(seqs).toEqual([1, 2, 3]);
+});
+
 it("ends the events with the execution for a reader that claims to have read further", async () => {
   const readers = new Readers(10 * size);
   const reader = readers.open("e", new AbortController().signal);

@@ -13,6 +13,7 @@ const start = 1_800_000_000_000;
 let stop = (): void => {};
 /** The times before which ended executions were removed, relative to the start. */
 let swept: number[] = [];
+let isFailing = false;
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: start });
   swept = [];
@@ -24,7 +25,9 @@ beforeEach(() => {
   const conversations = { hidden: () => undefined };
   const others = { removeBefore: () => 0 };
   const store = { sweep, conversations, sentEvents: others, usage: others } as unknown as Store;
-  const writer = { write: ({ work, done }: any) => done(work()) } as Writer;
+  isFailing = false;
+  const write = ({ work, done, fail }: any): void => (isFailing ? fail(new Error("unreadable")) : done(work()));
+  const writer = { write } as Writer;
   stop = startRetention(
     { endedMs: 7 * day, suspendedMs: undefined, conversationsMs: undefined, eventsMs: 86_400_000 },
     { store, writer, clock: systemClock, isDriven: () => false, isBusy: () => false, onRemoved: () => {} },
@@ -42,6 +45,25 @@ async function pass(ms: number): Promise<void> {
 it("sweeps expired executions by the clock, once a minute", async () => {
   await pass(3 * minute);
   expect(swept).toEqual([0, minute, 2 * minute, 3 * minute]);
+});
+
+it("sweeps again a minute after a sweep that failed", async () => {
+  isFailing = true;
+  await pass(minute);
+  isFailing = false;
+  await pass(minute);
+  expect(swept).toEqual([0, 2 * minute]);
+});
+
+it("keeps a suspended execution that has expired while this process drives it", () => {
+  const store = new Store(":memory:", "normal");
+  const execution: Execution = { id: "e", workflowId: "w", input: "{}", context: {}, startAt: start, steps: [] };
+  store.insertExecution(1, execution, []);
+  store.move(1, 0, { at: start, to: "suspended", reason: "ask", pending: [] });
+  const expiry = { now: start + 2 * day, ended: undefined, suspended: start + day };
+  expect(store.sweep(0, { ...expiry, isDriven: () => true }, 1).waited).toEqual([]);
+  expect(store.sweep(0, { ...expiry, isDriven: () => false }, 1).waited).toEqual(["e"]);
+  store.close();
 });
 
 it.each([
