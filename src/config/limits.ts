@@ -55,7 +55,7 @@ export const defaultLimits = {
   schemaBytes: 65_536,
   /** The deepest nesting of such a schema. Exceeded: 400. @default 32 */
   schemaDepth: 32,
-  /** The time limit to check such a schema, or a value against it. Exceeded: 400. @default 250 */
+  /** The limit of CPU time to check such a schema, or a value against it. Exceeded: 400. @default 250 */
   schemaMs: 250,
   /** The largest value of a step, as JSON. Exceeded: the step fails. @default 4194304 */
   stepValueBytes: 4_194_304,

@@ -8,12 +8,14 @@ export interface CheckTask {
   readonly value?: string | undefined;
   /** The time limit in milliseconds of CPU time. */
   readonly ms: number;
+  /** The time in milliseconds in which the check must get that much CPU time. */
+  readonly wallMs: number;
 }
 /** A problem of the schema, or the type of its root and a mismatch of the value. */
 type SchemaVerdict =
   | { readonly problem: string }
   | { readonly root: "object" | "array"; readonly mismatch?: string | undefined };
-/** The result of a worker. `busy` means that the machine had too little CPU time for the check. */
+/** The result of a worker. `slow` means that the check used up its CPU time, `busy` that it did not get that much. */
 export type CheckResult = SchemaVerdict | { readonly unfinished: "slow" | "busy" };
 
 export interface SchemaChecker {
@@ -22,7 +24,7 @@ export interface SchemaChecker {
   close(): Promise<void>;
 }
 export interface CheckerOptions {
-  /** The time limit of one check, in milliseconds. */
+  /** The time limit of one check, in milliseconds of CPU time. */
   readonly schemaMs: number;
 }
 
@@ -33,6 +35,8 @@ const maxSlow = 2;
  * The time in milliseconds after which a check counts as slow. It then waits behind all checks that have not run yet.
  */
 const quickMs = 20;
+/** Wall-clock time of a check per CPU time, at most. With less of a processor, the machine is too busy. */
+const maxStretch = 16;
 const maxWaiting = 256;
 /** The time for which a check may wait for a worker that is up, before each of its two tries. */
 const patienceMs = 900;
@@ -124,28 +128,38 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions, idleMs: number
     stopIdleTimer(worker);
     workers.set(worker, job);
     clearTimeout(job.timer);
-    // The worker enforces the limit itself, except while a regular expression is compiled: nothing can interrupt that.
-    const timer = setTimeout(() => worker.kill("SIGKILL"), schemaMs * 4);
+    let isGivenUp = false;
+    const giveUp = (): void => {
+      isGivenUp = true;
+      worker.kill("SIGKILL");
+    };
+    // The worker measures its CPU time and ends the check. One that does not answer by then is no evidence of a slow schema:
+    // it was stopped, or starved while it compiled a regular expression, which nothing can interrupt.
+    const timer = setTimeout(giveUp, schemaMs * (maxStretch + 4));
     const end = (checked: CheckResult): void => {
       clearTimeout(timer);
       worker.off("message", onMessage).off("exit", onExit);
       hold(worker, false);
-      if (!("unfinished" in checked) || job.isSlow) return job.resolve(checked);
+      if (!("unfinished" in checked) || job.isSlow || closed) return job.resolve(checked);
       job.isSlow = true;
       waitingSlow.push(job);
-      limitWait(job, patienceMs);
+      limitWait(job, isUp() ? patienceMs : startMs);
     };
     const onMessage = (checked: CheckResult): void => {
       rest(worker);
       end(checked);
       next();
     };
-    const onExit = (): void => end({ problem: "validation takes too much time or memory" });
+    const onExit = (): void => {
+      end(isGivenUp || closed ? { unfinished: "busy" } : { problem: "validation takes too much memory" });
+      next();
+    };
     hold(worker, true);
     worker.on("message", onMessage).on("exit", onExit);
     const { schema, value, isSlow } = job;
-    const task: CheckTask = { schema, value, ms: isSlow ? schemaMs : quickMs };
-    worker.send(task, (error) => error && worker.kill("SIGKILL"));
+    const ms = isSlow ? schemaMs : quickMs;
+    const task: CheckTask = { schema, value, ms, wallMs: ms * maxStretch };
+    worker.send(task, (error) => error && giveUp());
   }
 
   function start(): void {

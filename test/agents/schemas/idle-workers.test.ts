@@ -2,9 +2,9 @@ import type { ChildProcess } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
 import { createSchemaChecker, type SchemaChecker } from "../../../src/agents/schemas/schema-checker.ts";
-import { ServeError } from "../../../src/core/error.ts";
-import { neverMs, patienceMs } from "../../harness/patience.ts";
+import { neverMs } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
+import { untilServed } from "./until-served.ts";
 
 const schema = JSON.stringify({ type: "object", properties: { n: { type: "number" } } });
 
@@ -37,22 +37,10 @@ function open(idleMs: number, onKill = (): void => {}): Opened {
     expect(workers.filter(isAlive)).toEqual([]);
   });
   return {
-    check: (...asked) => untilDone(() => checker.check(...asked)),
+    check: (...asked) => untilServed(() => checker.check(...asked)),
     workers,
     alive: () => workers.filter(isAlive).length,
   };
-}
-
-/** Checks again when it was refused: starting a process may take longer than a check waits for it. */
-async function untilDone<T>(check: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + patienceMs;
-  for (;;) {
-    try {
-      return await check();
-    } catch (error) {
-      if (!(error instanceof ServeError) || error.status !== 503 || performance.now() > deadline) throw error;
-    }
-  }
 }
 
 /** Asks the system, not Node. Signal 0 is never sent, and fails if there is no such process. */
