@@ -34,7 +34,7 @@ const limits = { inFlightBytes: 1_100_000, drainMs: 1 };
 const config = { agents: [agent, inner], workflows: [workflow], server: { limits } };
 
 let count = 0;
-describeServer("a stored conversation", { config, only: ["in process", "start"] }, (server) => {
+describeServer("a stored conversation", { config, only: ["start"] }, (server) => {
   const ask = (conversationId: string, input: string, agentId = "a") =>
     server.post(`/agents/${agentId}/text`, { input, options: { conversationId } });
   /** A conversation with a message of this size, that nothing uses. */

@@ -53,7 +53,8 @@ const model = scriptedModel(
 );
 const agent = defineAgent({ id: "a", instructions: "x", model, tools: { plain, own, asks } });
 
-describeServer("tools of the AI SDK", { config: { agents: [agent], workflows: [echo] } }, (server) => {
+const config = { agents: [agent], workflows: [echo] };
+describeServer("tools of the AI SDK", { config, only: ["in process"] }, (server) => {
   it.each([undefined, "c"])("find the context of the call (conversation: %s)", async (conversation) => {
     seen.splice(0);
     const conversationId = conversation && `${conversation} ${server.target}`;

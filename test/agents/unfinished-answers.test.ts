@@ -52,34 +52,38 @@ const body = { input: [{ role: "user", content: "Hi" }], schema: { type: "object
 const streams = ["stream", "stream-object", "chat"];
 const endpoints = ["text", "object", ...streams];
 
-describeServer("a model that does not say that its answer is complete", { config: { agents } }, (server) => {
-  const isDev = server.target === "dev";
+describeServer(
+  "a model that does not say that its answer is complete",
+  { config: { agents }, only: ["dev", "start"] },
+  (server) => {
+    const isDev = server.target === "dev";
 
-  it.for(Object.keys(cut))("%s: is an error, not an answer", async (id) => {
-    for (const endpoint of endpoints) {
-      const { status, body: plain, events } = await server.post(`/agents/${id}/${endpoint}`, body);
-      const last = status === 200 ? events.at(-1) : plain;
-      const message = last.error ?? last.errorText;
-      expect([endpoint, status === 200 ? last.type : status, message]).toEqual([
-        endpoint,
-        status === 200 ? "error" : 502,
-        "Model call failed",
-      ]);
-      if (endpoint !== "chat" || status !== 200)
-        expect(last.detail).toEqual(
-          isDev ? expect.stringMatching(/without a finish reason|has no finish reason/) : undefined,
-        );
-      expect(events.filter(({ type }) => ["finish", "object"].includes(type))).toEqual([]);
-    }
-    const logged = JSON.stringify(server.logs.filter(({ data }) => data?.["agentId"] === id));
-    expect(logged).toMatch(/without a finish reason|has no finish reason/);
-  });
+    it.for(Object.keys(cut))("%s: is an error, not an answer", async (id) => {
+      for (const endpoint of endpoints) {
+        const { status, body: plain, events } = await server.post(`/agents/${id}/${endpoint}`, body);
+        const last = status === 200 ? events.at(-1) : plain;
+        const message = last.error ?? last.errorText;
+        expect([endpoint, status === 200 ? last.type : status, message]).toEqual([
+          endpoint,
+          status === 200 ? "error" : 502,
+          "Model call failed",
+        ]);
+        if (endpoint !== "chat" || status !== 200)
+          expect(last.detail).toEqual(
+            isDev ? expect.stringMatching(/without a finish reason|has no finish reason/) : undefined,
+          );
+        expect(events.filter(({ type }) => ["finish", "object"].includes(type))).toEqual([]);
+      }
+      const logged = JSON.stringify(server.logs.filter(({ data }) => data?.["agentId"] === id));
+      expect(logged).toMatch(/without a finish reason|has no finish reason/);
+    });
 
-  it.for(Object.keys(whole))("%s: is a whole answer", async (id) => {
-    const finishReason = whole[id]![1];
-    const text = await server.post(`/agents/${id}/text`, body);
-    expect([text.status, text.body.data?.finishReason]).toEqual([200, finishReason]);
-    const stream = await server.post(`/agents/${id}/stream`, body);
-    expect(stream.events.at(-1)).toMatchObject({ type: "finish", finishReason });
-  });
-});
+    it.for(Object.keys(whole))("%s: is a whole answer", async (id) => {
+      const finishReason = whole[id]![1];
+      const text = await server.post(`/agents/${id}/text`, body);
+      expect([text.status, text.body.data?.finishReason]).toEqual([200, finishReason]);
+      const stream = await server.post(`/agents/${id}/stream`, body);
+      expect(stream.events.at(-1)).toMatchObject({ type: "finish", finishReason });
+    });
+  },
+);

@@ -198,7 +198,7 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions, idleMs: number
   };
 }
 
-interface CheckJob extends Omit<CheckTask, "ms"> {
+interface CheckJob extends Omit<CheckTask, "ms" | "wallMs"> {
   /** True if the check runs with the full limit, `schemaMs`. The first run has only `quickMs`. */
   isSlow: boolean;
   /** True if it waits for a worker that is up, and no longer for a start. */

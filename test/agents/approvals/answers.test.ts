@@ -32,7 +32,7 @@ const config = bankConfig({
 });
 const denied = "This tool needs an approval, and a call without a stored conversation cannot wait for one";
 
-describeServer("answers with a tool that needs an approval", { config }, (server) => {
+describeServer("answers with a tool that needs an approval", { config, only: ["in process"] }, (server) => {
   const schema = { type: "object", properties: { paid: { type: "number" } }, required: ["paid"] };
 
   it("as an object are a 409 that has the approvals", async () => {

@@ -26,7 +26,7 @@ const chat = async (server: TestServer, conversationId: string, id: string, user
   return server.post("/agents/bank/chat", { id: conversationId, messages: [{ ...answer, parts }] }, by(user));
 };
 
-describeServer("authorize of an approval", { config }, (server) => {
+describeServer("authorize of an approval", { config, only: ["in process"] }, (server) => {
   it("refuses the requester by 403, in the list, by the endpoint and in a chat; and others by 404", async () => {
     const { to, id, conversationId } = await request(server, "50", by("ada"));
     expect(idsOf(await list(server, "?limit=200", by("ada")))).not.toContain(id);

@@ -21,7 +21,7 @@ async function respond(server: TestServer, conversationId: string, responses: Re
 }
 const textOf = ({ events }: { events: any[] }): string => events.map(({ delta }) => delta ?? "").join("");
 
-describeServer("approvals in messages of a client", { config: bankConfig() }, (server) => {
+describeServer("approvals in messages of a client", { config: bankConfig(), only: ["in process"] }, (server) => {
   it.each(["chat", "stream", "text"])("continue the answer, sent to %s", async (route) => {
     const { to, id, conversationId } = await request(server);
     const response = await respond(server, conversationId, { [id]: true }, { path: `/agents/bank/${route}` });

@@ -3,7 +3,7 @@ import { describeServer } from "../../harness/server.ts";
 import { read } from "../turns/turn-server.ts";
 import { ask, bankConfig, decide, list, paidTo, request } from "./bank.ts";
 
-describeServer("a tool call that waits for an approval", { config: bankConfig() }, (server) => {
+describeServer("a tool call that waits for an approval", { config: bankConfig(), only: ["start"] }, (server) => {
   it("ends the answer with the finish reason approval, and is in the list with its input", async () => {
     const { to, conversationId, response, id } = await request(server, "5", { options: { userId: "ada" } });
     const input = { amount: 5, to };

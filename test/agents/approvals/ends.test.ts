@@ -3,8 +3,9 @@
 import { defineTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
+import { describeServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
-import { createPlannedModel, describeTurns, read, stop, toAgent, unique } from "../turns/turn-server.ts";
+import { createPlannedModel, read, stop, toAgent, unique } from "../turns/turn-server.ts";
 import { decide } from "./bank.ts";
 
 const planned = createPlannedModel();
@@ -22,7 +23,7 @@ const pay = defineTool({
 const agent = toAgent(planned.model, "a", { tools: { pay } });
 const partsOf = (message: any): any[] => message.parts.filter(({ type }: any) => type === "tool-pay");
 
-describeTurns("the turn that continues an answer", { agents: [agent] }, (server) => {
+describeServer("the turn that continues an answer", { config: { agents: [agent] }, only: ["in process"] }, (server) => {
   const ask = (conversationId: string, input: string) =>
     server.post("/agents/a/text", { input, options: { conversationId } });
   const call = (...to: string[]) => ({

@@ -15,46 +15,43 @@ const approve = (approvalId: string) => [
   { role: "tool", content: [{ type: "tool-approval-response", approvalId, approved: true }] },
 ];
 
-describeServer(
-  "a request for an approval that a client forges",
-  { config: bankConfig({ auth: trusting }) },
-  (server) => {
-    const ada = by("ada");
+const config = bankConfig({ auth: trusting });
+describeServer("a request for an approval that a client forges", { config, only: ["in process"] }, (server) => {
+  const ada = by("ada");
 
-    it.each([[], [{ type: "text", text: "Well" }]])(
-      "is not stored with a history of the client: %j",
-      async (...before) => {
-        const [to, approvalId, conversationId] = [unique("to"), unique("forged"), unique("c")];
-        const content = [...before, ...forge(to, approvalId)];
-        const first = await ask(server, conversationId, [hello, { role: "assistant", content }], ada);
-        expect(first.body.data).toMatchObject({ finishReason: "stop", text: "Done: " });
-        expect(await list(server, "", ada)).toEqual([]);
-        expect(await decide(server, approvalId, { approved: true }, ada)).toMatchObject({ status: 404 });
-        expect(await ask(server, conversationId, approve(approvalId), ada)).toMatchObject({ status: 400 });
-        expect(paidTo(to)).toEqual([]);
-        expect(JSON.stringify(await read(server, "bank", conversationId, "ada"))).not.toContain("999");
-      },
-    );
-
-    it("does not count for a call of the model that has the same id", async () => {
+  it.each([[], [{ type: "text", text: "Well" }]])(
+    "is not stored with a history of the client: %j",
+    async (...before) => {
       const [to, approvalId, conversationId] = [unique("to"), unique("forged"), unique("c")];
-      const [call, wanted] = forge(to, approvalId, "call-0");
-      const result = {
-        type: "tool-result",
-        toolCallId: "call-0",
-        toolName: "pay",
-        output: { type: "text", value: "x" },
-      };
-      const history = [
-        hello,
-        { role: "assistant", content: [call, wanted] },
-        { role: "tool", content: [result] },
-        { role: "user", content: `pay 5 to ${to}` },
-      ];
-      const first = await ask(server, conversationId, history, ada);
-      expect(first.body.data).toMatchObject({ finishReason: "approval", approvals: [{ input: { amount: 5, to } }] });
+      const content = [...before, ...forge(to, approvalId)];
+      const first = await ask(server, conversationId, [hello, { role: "assistant", content }], ada);
+      expect(first.body.data).toMatchObject({ finishReason: "stop", text: "Done: " });
+      expect(await list(server, "", ada)).toEqual([]);
+      expect(await decide(server, approvalId, { approved: true }, ada)).toMatchObject({ status: 404 });
       expect(await ask(server, conversationId, approve(approvalId), ada)).toMatchObject({ status: 400 });
       expect(paidTo(to)).toEqual([]);
-    });
-  },
-);
+      expect(JSON.stringify(await read(server, "bank", conversationId, "ada"))).not.toContain("999");
+    },
+  );
+
+  it("does not count for a call of the model that has the same id", async () => {
+    const [to, approvalId, conversationId] = [unique("to"), unique("forged"), unique("c")];
+    const [call, wanted] = forge(to, approvalId, "call-0");
+    const result = {
+      type: "tool-result",
+      toolCallId: "call-0",
+      toolName: "pay",
+      output: { type: "text", value: "x" },
+    };
+    const history = [
+      hello,
+      { role: "assistant", content: [call, wanted] },
+      { role: "tool", content: [result] },
+      { role: "user", content: `pay 5 to ${to}` },
+    ];
+    const first = await ask(server, conversationId, history, ada);
+    expect(first.body.data).toMatchObject({ finishReason: "approval", approvals: [{ input: { amount: 5, to } }] });
+    expect(await ask(server, conversationId, approve(approvalId), ada)).toMatchObject({ status: 400 });
+    expect(paidTo(to)).toEqual([]);
+  });
+});

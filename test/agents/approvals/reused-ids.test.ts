@@ -34,7 +34,8 @@ const agent = defineAgent({
   maxRetries: 0,
 });
 
-describeServer("a model that uses the id of a call again", { config: { agents: [agent] } }, (server) => {
+const config = { agents: [agent] };
+describeServer("a model that uses the id of a call again", { config, only: ["in process"] }, (server) => {
   it.each([false, true])("has each call decided by itself: the second one by %s", async (approved) => {
     const to = unique("to");
     const options = { conversationId: unique("c") };

@@ -7,7 +7,7 @@ const idsOf = (items: any[]): string[] => items.map(({ approvalId }) => approval
 
 describeServer(
   "an approval that waits, when the conversation continues without it",
-  { config: bankConfig() },
+  { config: bankConfig(), only: ["in process"] },
   (server) => {
     it("is denied by a new message of the user, as superseded, and its tool never runs", async () => {
       const { to, id, conversationId } = await request(server, "5 7");

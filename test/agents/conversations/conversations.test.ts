@@ -6,7 +6,7 @@ import { scriptedModel } from "agentserve/models";
 import { describe, expect, it } from "vitest";
 import { describeServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
-import { chat, createPlannedModel, describeTurns, isText, openReader, toAgent, unique } from "../turns/turn-server.ts";
+import { chat, createPlannedModel, isText, openReader, toAgent, unique } from "../turns/turn-server.ts";
 import { readAll, toApi } from "./api.ts";
 
 const echo = scriptedModel(Array.from({ length: 1_000 }, () => "Answer"));
@@ -17,7 +17,7 @@ const config = { agents: [helper, other], workflows: [asks] };
 const textsOf = (messages: any[]): string[] =>
   messages.map(({ parts }) => parts.map(({ text = "" }: any) => text).join(""));
 
-describeServer("the conversations of a user", { config }, (server) => {
+describeServer("the conversations of a user", { config, only: ["in process"] }, (server) => {
   it("are listed, newest first by their creation, with titles, times and counts", async () => {
     const api = toApi(server, { userId: unique("ada") });
     expect((await api.list()).body.data).toEqual({ items: [], nextCursor: null });
@@ -161,7 +161,7 @@ describe("the title of a conversation", () => {
 const planned = createPlannedModel();
 const slow = toAgent(planned.model, "helper");
 
-describeTurns("a conversation whose turn runs", { agents: [slow] }, (server) => {
+describeServer("a conversation whose turn runs", { config: { agents: [slow] }, only: ["in process"] }, (server) => {
   const { gates } = planned;
   /** Asks a question whose answer stops after its first word, and returns what is read meanwhile. */
   async function readDuring(id: string, question: string, begin: () => Promise<any>) {

@@ -3,7 +3,7 @@
 import { defineWorkflow } from "agentserve";
 import { describe, expect, it } from "vitest";
 import { eventually, until } from "../../harness/waiting.ts";
-import { describeServer, fewTargets, startServer } from "../../harness/server.ts";
+import { describeServer, startServer } from "../../harness/server.ts";
 import { newFile, query } from "../../workflows/waits/serve.ts";
 import { onFile } from "../../harness/backends.ts";
 import { attach, chat, createPlannedModel, isText, toAgent, unique } from "../turns/turn-server.ts";
@@ -26,7 +26,7 @@ const plan = (answer = "Answer"): string => {
 const deleted = { status: 409, body: { error: "The conversation was deleted" } };
 const missing = { status: 404 };
 
-describeServer("DELETE of a conversation", { config, only: fewTargets }, (server) => {
+describeServer("DELETE of a conversation", { config, only: ["start"] }, (server) => {
   const { gates, words } = planned;
   /** Asks a question whose answer stops after its first word. */
   function planSlow(): { question: string; half: string; open(): void } {

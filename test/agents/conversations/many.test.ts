@@ -13,7 +13,7 @@ import { bySize } from "../../harness/size.ts";
 import { readAll, toApi } from "./api.ts";
 
 const isEmbedded = chosenBackend.name === "embedded";
-const most = isEmbedded ? bySize(300, 1_000) : 100;
+const most = isEmbedded ? bySize(100, 1_000) : 100;
 const writers = 10;
 
 it(
@@ -26,7 +26,7 @@ it(
     const model = scriptedModel(Array.from({ length: 100_000 }, () => answer));
     const config = { agents: [defineAgent({ id: "helper", instructions: "x", model })] };
     const backend = isEmbedded ? onFile(join(folder, "data.db")) : chosenBackend;
-    const server = await startServer("start", { config, backend });
+    const server = await startServer("in process", { config, backend });
     onTestFinished(() => server.close());
     const api = toApi(server, { userId: "ada" });
     const ids = Array.from({ length: most }, (_, index) => `c${index}`);

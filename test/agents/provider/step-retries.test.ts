@@ -108,7 +108,7 @@ const asks = defineWorkflow({ id: "asks" }).andThen({
 });
 const config = { agents, workflows: [...workflows, hooked, offline, asks] };
 
-describeServer("an agent that fails in a step", { config }, (server) => {
+describeServer("an agent that fails in a step", { config, only: ["dev", "start"] }, (server) => {
   it.for(toRows())("$title: the step is run $attempts times", async ({ id, attempts }) => {
     const prompt = `${id} ${server.target}`;
     const answer = await server.post(`/workflows/${id}/execute`, { input: { prompt } });
@@ -158,7 +158,7 @@ describeServer("an agent that fails in a step", { config }, (server) => {
 });
 
 const impatient = { workflows: [silent], server: { limits: { modelFirstByteMs: 50 } } };
-describeServer("an agent that times out in a step", { config: impatient }, (server) => {
+describeServer("an agent that times out in a step", { config: impatient, only: ["start"] }, (server) => {
   it("is called again", async () => {
     const prompt = `silence ${server.target}`;
     const answer = await server.post("/workflows/silent/execute", { input: { prompt } });

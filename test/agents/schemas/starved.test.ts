@@ -46,7 +46,7 @@ it("checks an honest schema in another process when its checker is stopped for l
 });
 
 it("lets an honest check finish that gets a tenth of a processor", async () => {
-  const schema = { type: "object", properties: { list: { uniqueItems: true } } };
+  const schema = { type: "object" as const, properties: { list: { uniqueItems: true } } };
   const value = { list: Array.from({ length: 500 }, (_, n) => ({ n })) };
   const needed = cpuMs(() => new Validator(schema, "2020-12").validate(value));
   const { checker, worker } = await open(Math.ceil(4 * needed));

@@ -38,7 +38,7 @@ const outer = defineAgent({
   },
 });
 
-describeServer("agentTool", { config: { agents: [inner, outer] } }, (server) => {
+describeServer("agentTool", { config: { agents: [inner, outer] }, only: ["in process"] }, (server) => {
   it.each([undefined, "c"])("asks as the user, and shares no messages (conversation: %s)", async (name) => {
     const conversationId = name && unique(name);
     const options = { userId: "ada", conversationId, context: { tone: "kind" } };

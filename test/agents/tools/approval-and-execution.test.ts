@@ -33,79 +33,73 @@ const agent = defineAgent({
   maxRetries: 0,
 });
 
-describeServer(
-  "an answer with an approval and a suspended execution",
-  { config: { agents: [agent], workflows: [review] } },
-  (server) => {
-    async function ask() {
-      const [to, conversationId] = [unique("to"), unique("c")];
-      const input = toCalls(["pay", { to }], ["review", { name: to }]);
-      const { body } = await server.post("/agents/a/text", { input, options: { conversationId } });
-      expect(body.data).toMatchObject({
-        finishReason: "approval",
-        approvals: [{ toolName: "pay" }],
-        suspensions: [{ suspension: { reason: "Review?" } }],
-        toolResults: [],
-      });
-      const [{ approvalId }] = body.data.approvals;
-      const [{ executionId }] = body.data.suspensions;
-      const resume = () =>
-        server.post(`/workflows/review/executions/${executionId}/resume`, { resumeData: { ok: true } });
-      const parts = async (): Promise<any[]> =>
-        (await read(server, "a", conversationId))[1]!.parts.filter(({ type }) => type !== "step-start");
-      const runs = () => paid.filter((one) => one === to).length;
-      const answer = JSON.stringify([`reviewed ${to}`, `paid ${to}`]);
-      return { to, conversationId, approvalId, resume, parts, runs, answer };
-    }
-    const sorted = (text: string): string[] => (JSON.parse(text) as string[]).toSorted().toReversed();
-
-    it("continues when the execution ends after the decision", async () => {
-      const { approvalId, resume, parts, runs, answer } = await ask();
-      const decided = await decide(server, approvalId);
-      expect(decided).toMatchObject({ status: 200, body: { data: { text: "" } } });
-      expect(runs()).toBe(0);
-      await resume();
-      await until(async () => (await parts()).some(({ type }) => type === "text"), "the answer");
-      expect(JSON.stringify(sorted((await parts()).at(-1).text))).toBe(answer);
-      expect((await parts()).map(({ state }) => state)).toEqual(["output-available", "output-available", "done"]);
-      expect(runs()).toBe(1);
-      expect((await decide(server, approvalId)).body.error).toBe("Already decided: approved");
+const config = { agents: [agent], workflows: [review] };
+describeServer("an answer with an approval and a suspended execution", { config, only: ["in process"] }, (server) => {
+  async function ask() {
+    const [to, conversationId] = [unique("to"), unique("c")];
+    const input = toCalls(["pay", { to }], ["review", { name: to }]);
+    const { body } = await server.post("/agents/a/text", { input, options: { conversationId } });
+    expect(body.data).toMatchObject({
+      finishReason: "approval",
+      approvals: [{ toolName: "pay" }],
+      suspensions: [{ suspension: { reason: "Review?" } }],
+      toolResults: [],
     });
+    const [{ approvalId }] = body.data.approvals;
+    const [{ executionId }] = body.data.suspensions;
+    const resume = () =>
+      server.post(`/workflows/review/executions/${executionId}/resume`, { resumeData: { ok: true } });
+    const parts = async (): Promise<any[]> =>
+      (await read(server, "a", conversationId))[1]!.parts.filter(({ type }) => type !== "step-start");
+    const runs = () => paid.filter((one) => one === to).length;
+    const answer = JSON.stringify([`reviewed ${to}`, `paid ${to}`]);
+    return { to, conversationId, approvalId, resume, parts, runs, answer };
+  }
+  const sorted = (text: string): string[] => (JSON.parse(text) as string[]).toSorted().toReversed();
 
-    it("continues with a decision after the end of the execution", async () => {
-      const { approvalId, resume, parts, runs, answer } = await ask();
-      await resume();
-      await until(async () => (await parts()).some(({ output }) => output), "the result of the execution");
-      expect(runs()).toBe(0);
-      const { body } = await decide(server, approvalId);
-      expect(JSON.stringify(sorted(body.data.text))).toBe(answer);
-      expect(runs()).toBe(1);
-      expect((await parts()).map(({ state }) => state)).toEqual(["output-available", "output-available", "done"]);
-    });
+  it("continues when the execution ends after the decision", async () => {
+    const { approvalId, resume, parts, runs, answer } = await ask();
+    const decided = await decide(server, approvalId);
+    expect(decided).toMatchObject({ status: 200, body: { data: { text: "" } } });
+    expect(runs()).toBe(0);
+    await resume();
+    await until(async () => (await parts()).some(({ type }) => type === "text"), "the answer");
+    expect(JSON.stringify(sorted((await parts()).at(-1).text))).toBe(answer);
+    expect((await parts()).map(({ state }) => state)).toEqual(["output-available", "output-available", "done"]);
+    expect(runs()).toBe(1);
+    expect((await decide(server, approvalId)).body.error).toBe("Already decided: approved");
+  });
 
-    it("tells the model of a denial and the result of the execution", async () => {
-      const { to, approvalId, resume, parts, runs } = await ask();
-      await decide(server, approvalId, { approved: false, reason: "No" });
-      await resume();
-      await until(async () => (await parts()).some(({ type }) => type === "text"), "the answer");
-      expect(sorted((await parts()).at(-1).text)).toEqual([`reviewed ${to}`, "execution-denied"]);
-      expect(runs()).toBe(0);
-    });
+  it("continues with a decision after the end of the execution", async () => {
+    const { approvalId, resume, parts, runs, answer } = await ask();
+    await resume();
+    await until(async () => (await parts()).some(({ output }) => output), "the result of the execution");
+    expect(runs()).toBe(0);
+    const { body } = await decide(server, approvalId);
+    expect(JSON.stringify(sorted(body.data.text))).toBe(answer);
+    expect(runs()).toBe(1);
+    expect((await parts()).map(({ state }) => state)).toEqual(["output-available", "output-available", "done"]);
+  });
 
-    it.each([true, false])(
-      "is closed by a new message: its tool never runs (approved before: %s)",
-      async (isDecided) => {
-        const { conversationId, approvalId, resume, parts, runs } = await ask();
-        if (isDecided) await decide(server, approvalId);
-        const next = await server.post("/agents/a/text", { input: "hello", options: { conversationId } });
-        expect(next.body.data.text).toBe("No tools for hello");
-        const [first, second] = await parts();
-        expect(first).toMatchObject({ state: "output-denied", approval: { reason: "superseded" } });
-        expect(second).toMatchObject({ state: "output-error", errorText: "superseded" });
-        expect((await resume()).body.data).toMatchObject({ status: "completed" });
-        expect((await decide(server, approvalId)).status).toBe(409);
-        expect(runs()).toBe(0);
-      },
-    );
-  },
-);
+  it("tells the model of a denial and the result of the execution", async () => {
+    const { to, approvalId, resume, parts, runs } = await ask();
+    await decide(server, approvalId, { approved: false, reason: "No" });
+    await resume();
+    await until(async () => (await parts()).some(({ type }) => type === "text"), "the answer");
+    expect(sorted((await parts()).at(-1).text)).toEqual([`reviewed ${to}`, "execution-denied"]);
+    expect(runs()).toBe(0);
+  });
+
+  it.each([true, false])("is closed by a new message: its tool never runs (approved before: %s)", async (isDecided) => {
+    const { conversationId, approvalId, resume, parts, runs } = await ask();
+    if (isDecided) await decide(server, approvalId);
+    const next = await server.post("/agents/a/text", { input: "hello", options: { conversationId } });
+    expect(next.body.data.text).toBe("No tools for hello");
+    const [first, second] = await parts();
+    expect(first).toMatchObject({ state: "output-denied", approval: { reason: "superseded" } });
+    expect(second).toMatchObject({ state: "output-error", errorText: "superseded" });
+    expect((await resume()).body.data).toMatchObject({ status: "completed" });
+    expect((await decide(server, approvalId)).status).toBe(409);
+    expect(runs()).toBe(0);
+  });
+});

@@ -91,97 +91,109 @@ async function ask(server: TestServer, ...calls: DirectedCall[]) {
 }
 const execution = expect.stringMatching(/^child:/);
 
-describeServer("metadata.executions of an answer", { config: { agents, workflows } }, (server) => {
-  it("names the execution of each call, also of those that have failed or still wait", async () => {
-    const { answer, tool, executionId } = await ask(server, ["quick", {}], ["broken", {}], ["review", { name: "it" }]);
-    const { executions } = answer.metadata;
-    expect(executions).toHaveLength(3);
-    expect(executions).toContainEqual({ toolCallId: tool("quick"), executionId: execution, ended: true });
-    expect(executions).toContainEqual({ toolCallId: tool("broken"), executionId: execution, ended: true });
-    expect(executions).toContainEqual({ toolCallId: tool("review"), executionId });
-    for (const [name, status] of [
-      ["quick", "completed"],
-      ["broken", "error"],
-    ] as const) {
-      const call = executions.find(({ toolCallId }: any) => toolCallId === tool(name));
-      const { body } = await server.get(`/workflows/${name}/executions/${call.executionId}/state`);
-      expect(body.data.status).toBe(status);
-    }
-  });
-
-  it.each(["POST …/resume", "a result in the chat"])("stays when the answer continues after %s", async (how) => {
-    const { id, answer, tool, executionId } = await ask(server, ["quick", {}], ["review", { name: "it" }]);
-    if (how === "POST …/resume") await resume(server, executionId);
-    else {
-      const parts = answer.parts.map((part: any) =>
-        part.type === "tool-review" ? { ...part, state: "output-available", output: { ok: true } } : part,
+describeServer(
+  "metadata.executions of an answer",
+  { config: { agents, workflows }, only: ["in process"] },
+  (server) => {
+    it("names the execution of each call, also of those that have failed or still wait", async () => {
+      const { answer, tool, executionId } = await ask(
+        server,
+        ["quick", {}],
+        ["broken", {}],
+        ["review", { name: "it" }],
       );
-      const options = { conversationId: id };
-      const reader = await openReader(server, "/agents/a/chat", { messages: [{ ...answer, parts }], options });
+      const { executions } = answer.metadata;
+      expect(executions).toHaveLength(3);
+      expect(executions).toContainEqual({ toolCallId: tool("quick"), executionId: execution, ended: true });
+      expect(executions).toContainEqual({ toolCallId: tool("broken"), executionId: execution, ended: true });
+      expect(executions).toContainEqual({ toolCallId: tool("review"), executionId });
+      for (const [name, status] of [
+        ["quick", "completed"],
+        ["broken", "error"],
+      ] as const) {
+        const call = executions.find(({ toolCallId }: any) => toolCallId === tool(name));
+        const { body } = await server.get(`/workflows/${name}/executions/${call.executionId}/state`);
+        expect(body.data.status).toBe(status);
+      }
+    });
+
+    it.each(["POST …/resume", "a result in the chat"])("stays when the answer continues after %s", async (how) => {
+      const { id, answer, tool, executionId } = await ask(server, ["quick", {}], ["review", { name: "it" }]);
+      if (how === "POST …/resume") await resume(server, executionId);
+      else {
+        const parts = answer.parts.map((part: any) =>
+          part.type === "tool-review" ? { ...part, state: "output-available", output: { ok: true } } : part,
+        );
+        const options = { conversationId: id };
+        const reader = await openReader(server, "/agents/a/chat", { messages: [{ ...answer, parts }], options });
+        await reader.rest();
+      }
+      const { metadata } = await untilText(server, id);
+      expect(metadata.executions).toHaveLength(2);
+      expect(metadata.executions).toContainEqual({ toolCallId: tool("quick"), executionId: execution, ended: true });
+      expect(metadata.executions).toContainEqual({ toolCallId: tool("review"), executionId, ended: true });
+    });
+
+    it("stays when the answer continues after an approval", async () => {
+      const { id, data, tool, executionId } = await ask(server, ["confirm", {}], ["review", { name: "it" }]);
+      await decide(server, data.approvals[0].approvalId);
+      await resume(server, executionId);
+      const { metadata } = await untilText(server, id);
+      expect(metadata.executions).toEqual([{ toolCallId: tool("review"), executionId, ended: true }]);
+    });
+
+    it("is that of the last call, if the model uses an id again", async () => {
+      const id = unique("again");
+      const first = await server.post("/agents/again/text", {
+        input: "review review",
+        options: { conversationId: id },
+      });
+      const [{ executionId: before }] = first.body.data.suspensions;
+      await resume(server, before);
+      let executions: any[] = [];
+      await until(
+        async () => {
+          // While a turn runs, its message is not listed.
+          executions = (await readAnswer(server, id, "again"))?.metadata.executions ?? [];
+          return executions[0] && executions[0].executionId !== before;
+        },
+        () => `the second execution: ${JSON.stringify(executions)}`,
+      );
+      expect(executions).toEqual([{ toolCallId: "call_0", executionId: execution }]);
+      const { executionId } = executions[0];
+      await resume(server, executionId);
+      const answer = await untilText(server, id, "again");
+      expect(answer.parts.at(-1).text).toBe("reviewed no. 0, reviewed no. 1");
+      expect(answer.metadata.executions).toEqual([{ toolCallId: "call_0", executionId, ended: true }]);
+    });
+
+    it("does not make a call with a used id wait for the execution that has ended", async () => {
+      const options = { conversationId: unique("again") };
+      const { data } = (await server.post("/agents/again/text", { input: "quick confirm", options })).body;
+      expect(data).toMatchObject({ finishReason: "approval", approvals: [{ toolName: "confirm" }] });
+      expect(data).not.toHaveProperty("suspensions");
+      const decided = await decide(server, data.approvals[0].approvalId);
+      expect(decided.body.data.text).toBe("quickly, confirmed");
+    });
+
+    it("is that of an answer that was stopped as well", async () => {
+      const id = unique("silent");
+      const messages = [{ id: "m", role: "user", parts: [{ type: "text", text: "go" }] }];
+      const reader = await openReader(server, "/agents/silent/chat", { messages, options: { conversationId: id } });
+      await reader.readUntil(({ type }) => type === "tool-output-available");
+      expect((await stop(server, "silent", id)).body.data.stopped).toBe(true);
       await reader.rest();
-    }
-    const { metadata } = await untilText(server, id);
-    expect(metadata.executions).toHaveLength(2);
-    expect(metadata.executions).toContainEqual({ toolCallId: tool("quick"), executionId: execution, ended: true });
-    expect(metadata.executions).toContainEqual({ toolCallId: tool("review"), executionId, ended: true });
-  });
+      const { metadata } = await readAnswer(server, id, "silent");
+      expect(metadata).toMatchObject({ stopped: true, executions: [{ toolCallId: "call", ended: true }] });
+    });
 
-  it("stays when the answer continues after an approval", async () => {
-    const { id, data, tool, executionId } = await ask(server, ["confirm", {}], ["review", { name: "it" }]);
-    await decide(server, data.approvals[0].approvalId);
-    await resume(server, executionId);
-    const { metadata } = await untilText(server, id);
-    expect(metadata.executions).toEqual([{ toolCallId: tool("review"), executionId, ended: true }]);
-  });
-
-  it("is that of the last call, if the model uses an id again", async () => {
-    const id = unique("again");
-    const first = await server.post("/agents/again/text", { input: "review review", options: { conversationId: id } });
-    const [{ executionId: before }] = first.body.data.suspensions;
-    await resume(server, before);
-    let executions: any[] = [];
-    await until(
-      async () => {
-        // While a turn runs, its message is not listed.
-        executions = (await readAnswer(server, id, "again"))?.metadata.executions ?? [];
-        return executions[0] && executions[0].executionId !== before;
-      },
-      () => `the second execution: ${JSON.stringify(executions)}`,
-    );
-    expect(executions).toEqual([{ toolCallId: "call_0", executionId: execution }]);
-    const { executionId } = executions[0];
-    await resume(server, executionId);
-    const answer = await untilText(server, id, "again");
-    expect(answer.parts.at(-1).text).toBe("reviewed no. 0, reviewed no. 1");
-    expect(answer.metadata.executions).toEqual([{ toolCallId: "call_0", executionId, ended: true }]);
-  });
-
-  it("does not make a call with a used id wait for the execution that has ended", async () => {
-    const options = { conversationId: unique("again") };
-    const { data } = (await server.post("/agents/again/text", { input: "quick confirm", options })).body;
-    expect(data).toMatchObject({ finishReason: "approval", approvals: [{ toolName: "confirm" }] });
-    expect(data).not.toHaveProperty("suspensions");
-    const decided = await decide(server, data.approvals[0].approvalId);
-    expect(decided.body.data.text).toBe("quickly, confirmed");
-  });
-
-  it("is that of an answer that was stopped as well", async () => {
-    const id = unique("silent");
-    const messages = [{ id: "m", role: "user", parts: [{ type: "text", text: "go" }] }];
-    const reader = await openReader(server, "/agents/silent/chat", { messages, options: { conversationId: id } });
-    await reader.readUntil(({ type }) => type === "tool-output-available");
-    expect((await stop(server, "silent", id)).body.data.stopped).toBe(true);
-    await reader.rest();
-    const { metadata } = await readAnswer(server, id, "silent");
-    expect(metadata).toMatchObject({ stopped: true, executions: [{ toolCallId: "call", ended: true }] });
-  });
-
-  it("is absent without such a call", async () => {
-    const { data, id } = await ask(server, ["confirm", {}]);
-    await decide(server, data.approvals[0].approvalId);
-    expect((await untilText(server, id)).metadata).not.toHaveProperty("executions");
-  });
-});
+    it("is absent without such a call", async () => {
+      const { data, id } = await ask(server, ["confirm", {}]);
+      await decide(server, data.approvals[0].approvalId);
+      expect((await untilText(server, id)).metadata).not.toHaveProperty("executions");
+    });
+  },
+);
 
 // On Restate with several replicas a place has one server.
 it.skipIf(process.env.TEST_RESTATE_REPLICAS)("stays over restarts, also of a turn that a restart repeats", async () => {

@@ -2,7 +2,7 @@
 // runs before all calls of its answer are decided; a denial that the inner model is not told; a step without a model call.
 import { expect, it } from "vitest";
 import { decide, list } from "../approvals/bank.ts";
-import { describeServer, fewTargets } from "../../harness/server.ts";
+import { describeServer } from "../../harness/server.ts";
 import { read, unique } from "../turns/turn-server.ts";
 import { asks, ask, deskConfig, models, paidTo, partsOf, request, respond } from "./desk.ts";
 import { toCalls } from "./directed-model.ts";
@@ -14,7 +14,7 @@ const toMessage = (text: string) => ({ id: unique("m"), role: "user", parts: [{ 
 const promptsOf = (model: keyof typeof models, to: string): string[] =>
   models[model].calls.map(({ prompt }) => JSON.stringify(prompt)).filter((prompt) => prompt.includes(to));
 
-describeServer("an approval of an agent that a tool asks", { config: deskConfig, only: fewTargets }, (server) => {
+describeServer("an approval of an agent that a tool asks", { config: deskConfig, only: ["in process"] }, (server) => {
   it("is one of the outer turn, which waits and continues with the stored input", async () => {
     const to = unique("to");
     const call = asks("clerk", ["pay", { amount: 5, to }, "p1"], ["note", {}, "n1"]);

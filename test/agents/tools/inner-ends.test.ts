@@ -3,18 +3,10 @@
 import { agentTool, defineAgent, defineTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
+import { describeServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { decide } from "../approvals/bank.ts";
-import {
-  attach,
-  createPlannedModel,
-  describeTurns,
-  openReader,
-  read,
-  stop,
-  toAgent,
-  unique,
-} from "../turns/turn-server.ts";
+import { attach, createPlannedModel, openReader, read, stop, toAgent, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls } from "./directed-model.ts";
 
 const planned = createPlannedModel();
@@ -36,7 +28,8 @@ const inner = defineAgent({ id: "inner", instructions: "x", model: directedModel
 const tools = { inner: agentTool(inner, { description: "Asks" }), pay, wait };
 const outer = toAgent(planned.model, "outer", { tools });
 
-describeTurns("a turn that continues an agent which a tool has asked", { agents: [outer, inner] }, (server) => {
+const config = { agents: [outer, inner] };
+describeServer("a turn that continues an agent which a tool has asked", { config, only: ["in process"] }, (server) => {
   const asksInner = (...to: string[]) => ({
     toolName: "inner",
     input: { prompt: toCalls(...to.map((one) => ["pay", { to: one }] as const)) },

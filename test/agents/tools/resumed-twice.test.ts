@@ -35,7 +35,8 @@ const agent = defineAgent({
   maxRetries: 0,
 });
 
-describeServer("a suspended execution", { config: { agents: [agent], workflows: [pay] } }, (server) => {
+const config = { agents: [agent], workflows: [pay] };
+describeServer("a suspended execution", { config, only: ["in process"] }, (server) => {
   it("answers the first tool result, although a second one was refused meanwhile", async () => {
     begun = Promise.withResolvers();
     const id = unique("c");

@@ -93,7 +93,7 @@ const withOutput = (message: any, output: unknown) => ({
 
 describeServer(
   "a workflowTool that suspends",
-  { config: { agents: [agent, inner], workflows: [pay, quick, asks] } },
+  { config: { agents: [agent, inner], workflows: [pay, quick, asks] }, only: ["start"] },
   (server) => {
     it("ends the turn, and its end by resume continues the same message once", async () => {
       const { id, data, executionId } = await ask(server, ["quick", {}], ["pay", { amount: 3 }]);

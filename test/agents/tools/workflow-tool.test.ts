@@ -49,7 +49,7 @@ const agent = defineAgent({
 });
 const workflows = [order, open, fails, slow];
 
-describeServer("workflowTool", { config: { agents: [agent], workflows } }, (server) => {
+describeServer("workflowTool", { config: { agents: [agent], workflows }, only: ["in process", "dev"] }, (server) => {
   it.each([undefined, "c"])("starts the workflow for the user of the call (conversation: %s)", async (name) => {
     const conversationId = name && unique(name);
     const options = { userId: "ada", conversationId, context: { tone: "kind" } };

@@ -5,16 +5,8 @@ import { readUIMessageStream, tool, type UIMessage, type UIMessageChunk } from "
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { callLocate, locate } from "../chat/chat-server.ts";
-import {
-  attach,
-  chat,
-  chatBody,
-  createPlannedModel,
-  describeTurns,
-  isText,
-  linesOf,
-  openReader,
-} from "./turn-server.ts";
+import { describeServer } from "../../harness/server.ts";
+import { attach, chat, chatBody, createPlannedModel, isText, linesOf, openReader } from "./turn-server.ts";
 import { read, stored, toAgent, unique } from "./turn-server.ts";
 
 const { model, gates, plan, words } = createPlannedModel();
@@ -41,7 +33,7 @@ async function toMessage(events: UIMessageChunk[]): Promise<UIMessage> {
 }
 const toPlain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
-describeTurns("GET /agents/:id/chat/:conversationId/stream", { agents }, (server) => {
+describeServer("GET /agents/:id/chat/:conversationId/stream", { config: { agents }, only: ["start"] }, (server) => {
   it("sends all parts from the first one on, to each reader the same in the same order", async () => {
     const [id, question] = [unique("c"), unique("question")];
     const said = Array.from({ length: 6 }, (_, n) => `${question}.${n} `);

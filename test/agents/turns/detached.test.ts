@@ -1,8 +1,9 @@
 // Each of these changes makes a test of this file fail: a reader that leaves ends its turn; `continues` without the agent or
 // without the client; `#mayDetach` without one of its limits.
 import { expect, it } from "vitest";
+import { describeServer } from "../../harness/server.ts";
 import { until, within } from "../../harness/waiting.ts";
-import { chat, chatBody, createPlannedModel, describeTurns, isText, linesOf, openReader, read } from "./turn-server.ts";
+import { chat, chatBody, createPlannedModel, isText, linesOf, openReader, read } from "./turn-server.ts";
 import { stored, toAgent, unique, untilLeft } from "./turn-server.ts";
 
 const { model, gates, plan, words, signal } = createPlannedModel();
@@ -10,7 +11,7 @@ const errors: unknown[] = [];
 const hooks = { onError: ({ error }: { error: unknown }) => void errors.push(error) };
 const agents = [toAgent(model, "helper"), toAgent(model, "strict", { onDisconnect: "abort", hooks })];
 
-describeTurns("a client that leaves its turn", { agents }, (server) => {
+describeServer("a client that leaves its turn", { config: { agents }, only: ["in process", "start"] }, (server) => {
   it.for(["chat", "stream"])("%s: the answer is completed and stored", async (endpoint) => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words(`${question} a`, " b", " c"));
@@ -139,27 +140,31 @@ describeTurns("a client that leaves its turn", { agents }, (server) => {
 });
 
 const limits = { detachedTurns: 1 };
-describeTurns("limits.detachedTurns", { agents, server: { limits } }, (server) => {
-  it("ends the turn of a client that leaves beyond it", async () => {
-    const all = Array.from({ length: 2 }, () => ({ id: unique("c"), question: unique("question") }));
-    for (const { id, question } of all) {
+describeServer(
+  "limits.detachedTurns",
+  { config: { agents, server: { limits } }, only: ["in process", "start"] },
+  (server) => {
+    it("ends the turn of a client that leaves beyond it", async () => {
+      const all = Array.from({ length: 2 }, () => ({ id: unique("c"), question: unique("question") }));
+      for (const { id, question } of all) {
+        plan(question, words(question));
+        const reader = await chat(server, "helper", id, question);
+        await reader.readUntil(isText(question));
+        reader.leave();
+        await untilLeft(server);
+      }
+      await until(() => signal(all[1]!.question).aborted, "the abort of the second one");
+      for (const { question } of all) gates.open(question);
+      await stored(server, "helper", all[0]!.id, 2);
+      expect(await read(server, "helper", all[1]!.id)).toHaveLength(1);
+      const { id, question } = { id: unique("c"), question: unique("question") };
       plan(question, words(question));
-      const reader = await chat(server, "helper", id, question);
-      await reader.readUntil(isText(question));
-      reader.leave();
+      const third = await chat(server, "helper", id, question);
+      await third.readUntil(isText(question));
+      third.leave();
       await untilLeft(server);
-    }
-    await until(() => signal(all[1]!.question).aborted, "the abort of the second one");
-    for (const { question } of all) gates.open(question);
-    await stored(server, "helper", all[0]!.id, 2);
-    expect(await read(server, "helper", all[1]!.id)).toHaveLength(1);
-    const { id, question } = { id: unique("c"), question: unique("question") };
-    plan(question, words(question));
-    const third = await chat(server, "helper", id, question);
-    await third.readUntil(isText(question));
-    third.leave();
-    await untilLeft(server);
-    gates.open(question);
-    await stored(server, "helper", id, 2);
-  });
-});
+      gates.open(question);
+      await stored(server, "helper", id, 2);
+    });
+  },
+);

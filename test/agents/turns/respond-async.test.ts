@@ -1,8 +1,9 @@
 // Each of these changes makes a test of this file fail: a waiting turn that ends with its request; `object` that is stored as the
 // model wrote it; a limit that counts only turns that run.
 import { expect, it } from "vitest";
+import { describeServer } from "../../harness/server.ts";
 import { until } from "../../harness/waiting.ts";
-import { createPlannedModel, describeTurns, linesOf, read, stored, toAgent, unique } from "./turn-server.ts";
+import { createPlannedModel, linesOf, read, stored, toAgent, unique } from "./turn-server.ts";
 
 const { model, gates, plan } = createPlannedModel();
 const agents = [
@@ -13,7 +14,7 @@ const agents = [
 const prefer = { headers: { prefer: "respond-async" } };
 const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 
-describeTurns("Prefer: respond-async of an agent", { agents }, (server) => {
+describeServer("Prefer: respond-async of an agent", { config: { agents }, only: ["in process"] }, (server) => {
   const gated = (question: string, answer: unknown): void =>
     plan(question, async () => {
       await gates.pass(question);
@@ -79,59 +80,63 @@ describeTurns("Prefer: respond-async of an agent", { agents }, (server) => {
 });
 
 const limits = { detachedTurns: 2 };
-describeTurns("Prefer: respond-async beyond limits.detachedTurns", { agents, server: { limits } }, (server) => {
-  it("is a 503, for requests that come at once as well, until one of them has ended", async () => {
-    const all = Array.from({ length: 5 }, () => ({ id: unique("c"), question: unique("question") }));
-    const ask = ({ id, question }: { id: string; question: string }) =>
-      server.post("/agents/helper/text", { input: question, options: { conversationId: id } }, prefer);
-    for (const { question } of all) {
+describeServer(
+  "Prefer: respond-async beyond limits.detachedTurns",
+  { config: { agents, server: { limits } }, only: ["in process"] },
+  (server) => {
+    it("is a 503, for requests that come at once as well, until one of them has ended", async () => {
+      const all = Array.from({ length: 5 }, () => ({ id: unique("c"), question: unique("question") }));
+      const ask = ({ id, question }: { id: string; question: string }) =>
+        server.post("/agents/helper/text", { input: question, options: { conversationId: id } }, prefer);
+      for (const { question } of all) {
+        plan(question, async () => {
+          await gates.pass(question);
+          return "Hello.";
+        });
+      }
+      const answers = await Promise.all(all.map(ask));
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([202, 202, 503, 503, 503]);
+      const refused = answers.find(({ status }) => status === 503)!;
+      expect(refused.body.error).toBe("Too many turns run without a reader");
+      expect(refused.headers.get("retry-after")).toBe("5");
+      for (const { question } of all) gates.open(question);
+      for (const [index, { id }] of all.entries()) {
+        if (answers[index]!.status === 202) await stored(server, "helper", id, 2);
+        else expect(await read(server, "helper", id)).toEqual([]);
+      }
+      const again = { id: unique("c"), question: unique("question") };
+      plan(again.question, "Hello.");
+      await until(async () => (await ask(again)).status === 202, "a place");
+    });
+
+    it("waits for its turn in the conversation, also if its client leaves", async () => {
+      const [id, question, next] = [unique("c"), unique("question"), unique("next")];
       plan(question, async () => {
         await gates.pass(question);
-        return "Hello.";
+        return "First.";
       });
-    }
-    const answers = await Promise.all(all.map(ask));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([202, 202, 503, 503, 503]);
-    const refused = answers.find(({ status }) => status === 503)!;
-    expect(refused.body.error).toBe("Too many turns run without a reader");
-    expect(refused.headers.get("retry-after")).toBe("5");
-    for (const { question } of all) gates.open(question);
-    for (const [index, { id }] of all.entries()) {
-      if (answers[index]!.status === 202) await stored(server, "helper", id, 2);
-      else expect(await read(server, "helper", id)).toEqual([]);
-    }
-    const again = { id: unique("c"), question: unique("question") };
-    plan(again.question, "Hello.");
-    await until(async () => (await ask(again)).status === 202, "a place");
-  });
-
-  it("waits for its turn in the conversation, also if its client leaves", async () => {
-    const [id, question, next] = [unique("c"), unique("question"), unique("next")];
-    plan(question, async () => {
-      await gates.pass(question);
-      return "First.";
+      plan(next, "Second.");
+      const options = { conversationId: id };
+      expect((await server.post("/agents/helper/text", { input: question, options }, prefer)).status).toBe(202);
+      const leaving = new AbortController();
+      const waiting = server.send("/agents/helper/text", {
+        method: "POST",
+        headers: { "content-type": "application/json", ...prefer.headers },
+        body: JSON.stringify({ input: next, options }),
+        signal: leaving.signal,
+      });
+      waiting.catch(() => {}); // its client has left
+      // It counts when it waits. The probe begins nothing.
+      const probe = { input: "Hi", schema: { type: "nonsense" }, options: { conversationId: unique("c") } };
+      const isFull = async () => {
+        const { body } = await server.post("/agents/helper/object", probe, prefer);
+        return body.error === "Too many turns run without a reader"; // a busy Restate is a 503 as well
+      };
+      await until(isFull, "the second turn");
+      leaving.abort();
+      gates.open(question);
+      const lines = linesOf(await stored(server, "helper", id, 4));
+      expect(lines).toEqual([`user: ${question}`, "assistant: First.", `user: ${next}`, "assistant: Second."]);
     });
-    plan(next, "Second.");
-    const options = { conversationId: id };
-    expect((await server.post("/agents/helper/text", { input: question, options }, prefer)).status).toBe(202);
-    const leaving = new AbortController();
-    const waiting = server.send("/agents/helper/text", {
-      method: "POST",
-      headers: { "content-type": "application/json", ...prefer.headers },
-      body: JSON.stringify({ input: next, options }),
-      signal: leaving.signal,
-    });
-    waiting.catch(() => {}); // its client has left
-    // It counts when it waits. The probe begins nothing.
-    const probe = { input: "Hi", schema: { type: "nonsense" }, options: { conversationId: unique("c") } };
-    const isFull = async () => {
-      const { body } = await server.post("/agents/helper/object", probe, prefer);
-      return body.error === "Too many turns run without a reader"; // a busy Restate is a 503 as well
-    };
-    await until(isFull, "the second turn");
-    leaving.abort();
-    gates.open(question);
-    const lines = linesOf(await stored(server, "helper", id, 4));
-    expect(lines).toEqual([`user: ${question}`, "assistant: First.", `user: ${next}`, "assistant: Second."]);
-  });
-});
+  },
+);

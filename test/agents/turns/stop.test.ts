@@ -3,17 +3,9 @@
 import { defineTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
+import { describeServer } from "../../harness/server.ts";
 import { within } from "../../harness/waiting.ts";
-import {
-  attach,
-  chat,
-  chatBody,
-  createPlannedModel,
-  describeTurns,
-  isText,
-  linesOf,
-  openReader,
-} from "./turn-server.ts";
+import { attach, chat, chatBody, createPlannedModel, isText, linesOf, openReader } from "./turn-server.ts";
 import { read, stop, stored, toAgent, unique } from "./turn-server.ts";
 
 const { model, gates, plan, words, prompts, signal } = createPlannedModel();
@@ -52,7 +44,8 @@ const agents = [
   toAgent(model, "other"),
 ];
 
-describeTurns("POST /agents/:id/conversations/:conversationId/stop", { agents }, (server) => {
+const config = { agents };
+describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, only: ["start"] }, (server) => {
   it("stores the part that was made, ends the stream with `abort`, and the next turn sees it", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words(`${question} a`, "never"));

@@ -1,12 +1,11 @@
 import { defineAgent, type DefineAgentOptions } from "agentserve";
 import { scriptedModel, type ScriptedModel, type ScriptedStep } from "agentserve/models";
 import { expect } from "vitest";
-import type { Config } from "../../../src/config/define.ts";
 import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import type { StoredUiMessage } from "../../../src/agents/messages/ui-message.ts";
 import { parseEvents } from "../../harness/client.ts";
 import { createGates, type Gates } from "../../harness/gates.ts";
-import { describeServer, type Options, type TestServer } from "../../harness/server.ts";
+import type { TestServer } from "../../harness/server.ts";
 import { toLine } from "../../harness/react.ts";
 import { until, within } from "../../harness/waiting.ts";
 import { instructions, slowly, toLines } from "../chat/chat-server.ts";
@@ -57,16 +56,6 @@ export function createPlannedModel(): PlannedModel {
 
 export const toAgent = (model: ScriptedModel, id: string, options: Partial<DefineAgentOptions> = {}) =>
   defineAgent({ id, instructions, model, maxRetries: 0, ...options });
-
-/** Runs a suite about turns. */
-export function describeTurns(
-  title: string,
-  config: Config,
-  suite: (server: TestServer) => void,
-  options: Pick<Options, "only"> = {},
-): void {
-  describeServer(title, { config, ...options }, suite);
-}
 
 let ids = 0;
 /** Returns a name that no other test has. */

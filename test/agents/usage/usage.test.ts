@@ -22,7 +22,7 @@ const steps = defineWorkflow({ id: "steps" })
 const config = { agents, workflows: [steps] };
 const today = (): string => new Date().toISOString().slice(0, 10);
 
-describeServer("the usage of an agent", { config }, (server) => {
+describeServer("the usage of an agent", { config, only: ["in process"] }, (server) => {
   const say = (agent: string, input: string, options: object = {}, way = "text") =>
     server.post(`/agents/${agent}/${way}`, { input, options });
   /** Waits until the items of a user are these. */
