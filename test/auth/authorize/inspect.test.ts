@@ -16,7 +16,7 @@ const identities = {
 } satisfies Record<string, Omit<Identity, "ownership">>;
 type Who = keyof typeof identities;
 
-// NEXT, "`steps`: access", and "Without a provider, `dev` shows step values to everybody".
+// docs/workflows.md, "See what happened".
 const rules: [rule: string, who: Who[], how: { isDev?: boolean; ownership?: boolean; authorize?: boolean }][] = [
   ["dev", ["no provider", "owner", "other"], { isDev: true }],
   ["start", ["owner"], {}],
@@ -28,7 +28,7 @@ const rules: [rule: string, who: Who[], how: { isDev?: boolean; ownership?: bool
   ["start, authorize allows", ["anonymous", "owner", "other"], { authorize: true }],
 ];
 
-it.each(rules)("shows the values of steps to those that NEXT names: %s", async (_, who, how) => {
+it.each(rules)("shows the values of steps under the rule %s only to %j", async (_, who, how) => {
   const { isDev = false, ownership = false, authorize } = how;
   const authorizer = createAuthorizer({
     authorize: authorize === undefined ? undefined : ({ action }) => authorize && action === "execution.inspect",

@@ -21,7 +21,7 @@ const at = "/workflows/asks/executions/{suspended}";
 const input = { input: {} };
 
 /**
- * NEXT, section 5, "Actions". A new route with an action is one line here, and the test fails without it. A stream that does
+ * docs/auth.md, "The actions". A new route with an action is one line here, and the test fails without it. A stream that does
  * not end is asked for by HEAD.
  */
 export const rows: readonly Row[] = [
@@ -69,7 +69,7 @@ export const rows: readonly Row[] = [
 export const callers = ["owner", "other", "anonymous"] as const;
 export type Caller = (typeof callers)[number];
 
-/** An `authorize`, and what follows from it by NEXT, section 5. */
+/** An `authorize`, and what follows from it by docs/auth.md, "The answers". */
 export interface Rule {
   readonly name: string;
   /** Whether this `authorize` allows the action. Undefined: there is none, and `ownership` decides. */
@@ -98,20 +98,20 @@ export interface Expected {
 }
 
 export function expected({ allows }: Rule, { name, action, access, status }: Row, caller: Caller): Expected {
-  // "It is asked after authentication".
+  // It is asked after authentication.
   if (access === "closed" && caller === "anonymous") return { status: 401, error: "Authentication required" };
   const isAllowed = allows(action, caller);
-  // "Lists ask `execution.read` for each row, skipping refused ones".
+  // A refused execution or schedule is left out of a list.
   if (name.endsWith(" /executions/stream")) return { status: 200 };
   if (name.endsWith("/executions")) return { status: 200, isListed: isAllowed ?? caller === "owner" };
   if (name.endsWith(" /schedules")) return { status: 200, isListed: isAllowed ?? true };
-  // "per (agent, caller's user)": the conversation of another user is not found, whatever `authorize` says.
+  // The conversation of another user is not found, whatever `authorize` says.
   if (name.endsWith("/conversations")) return { status: 200, isListed: caller === "owner" && (isAllowed ?? true) };
   if (action.startsWith("conversation.")) {
     if (caller !== "owner") return { status: 404, error: "Conversation <id> not found" };
     return (isAllowed ?? true) ? { status } : forbidden;
   }
-  // "By default only the conversation's own user may decide; `approval.decide` may allow others, and may forbid the requester".
+  // Without `authorize`, only the user of the conversation decides. It may allow others, and refuse that user.
   if (action === "approval.decide") {
     const mayDecide = isAllowed ?? caller === "owner";
     if (name.startsWith("GET")) return { status: 200, isListed: mayDecide };
@@ -121,7 +121,7 @@ export function expected({ allows }: Rule, { name, action, access, status }: Row
   if (isAllowed === undefined) return isAboutExecution && caller !== "owner" ? unknown : { status };
   if (isAllowed) return { status };
   if (!isAboutExecution) return forbidden;
-  // "404 unless the caller owns it or `execution.read` is allowed, then 403 `Forbidden`".
+  // 404, or 403 if the caller started the execution or may read it.
   return caller === "owner" || allows("execution.read", caller) ? forbidden : unknown;
 }
 const forbidden: Expected = { status: 403, error: "Forbidden" };

@@ -1,4 +1,4 @@
-/** In opt-in mode. `socket`: an endpoint of SPEC's rule 2, unauthenticated in both modes. `file`: public in both modes. */
+/** In opt-in mode. `socket`: a WebSocket under `/ws`, open in both modes. `file`: a file of the console, open in both modes. */
 type Access = "closed" | "open" | "socket" | "file";
 
 export interface Route {
@@ -18,9 +18,12 @@ const row = (name: string, access: Access, status: number | number[], runs: numb
   runs,
 });
 
-/** `{running}` and `{suspended}` are executions of the case's own, `{ended}` is one for all. */
+/**
+ * The table of docs/auth.md, "Open and close routes", by hand. `{running}` and `{suspended}` are executions of the case's own,
+ * `{ended}` is one for all.
+ */
 export const routes: readonly Route[] = [
-  // SPEC: "Default protected execution endpoints".
+  // Calls of agents and workflows.
   row("POST /agents/helper/text", "closed", 200, 1),
   row("POST /agents/helper/text | broken body", "closed", 400),
   row("POST /agents/nobody/text", "closed", 404),
@@ -32,9 +35,8 @@ export const routes: readonly Route[] = [
   row("POST /workflows/quick/execute | wrong input", "closed", 400),
   row("POST /workflows/nope/execute", "closed", 404),
   row("POST /workflows/quick/stream", "closed", 200, 1),
-  // DESIGN: "`chat` is protected", and what is ours beyond the spec.
   row("POST /agents/helper/chat", "closed", 200, 1),
-  // NEXT, section 6. `quiet` is a conversation in which nothing runs.
+  // Conversations, usage and approvals. In the conversation `quiet`, nothing runs.
   row("POST /agents/helper/text | respond-async", "closed", 202, 1),
   row("POST /agents/helper/text | respond-async without a conversation", "closed", 400),
   row("POST /agents/helper/object | respond-async without a conversation", "closed", 400),
@@ -56,7 +58,6 @@ export const routes: readonly Route[] = [
   row("PATCH /agents/helper/conversations/quiet", "closed", 404),
   row("DELETE /agents/helper/conversations/quiet", "closed", 404),
   row("POST /agents/helper/conversations/quiet", "open", 405),
-  // NEXT, section 8.
   row("GET /agents/helper/conversations/quiet/turns/t/steps", "closed", 404),
   row("HEAD /agents/helper/conversations/quiet/turns/t/steps", "closed", 404),
   row("GET /agents/nobody/conversations/quiet/turns/t/steps", "closed", 404),
@@ -74,7 +75,7 @@ export const routes: readonly Route[] = [
   row("GET /approvals/unknown", "open", 405),
   row("GET /workflows/rare/executions", "closed", 200),
   row("HEAD /workflows/rare/executions", "closed", 200),
-  // NEXT, section 4. A GET of the stream does not end: executions.test.ts has it.
+  // Executions. A GET of `/executions/stream` does not end: test/workflows/executions.test.ts has it.
   row("GET /executions", "closed", 200),
   row("HEAD /executions", "closed", 200),
   row("GET /executions?status=nope", "closed", 400),
@@ -82,11 +83,9 @@ export const routes: readonly Route[] = [
   row("POST /executions", "open", 405),
   row("GET /workflows/rare/executions/{ended}/stream", "closed", 200),
   row("HEAD /workflows/rare/executions/{ended}/stream", "closed", 200),
-  // NEXT: "`steps` is protected".
   row("GET /workflows/rare/executions/{ended}/steps", "closed", 200),
   row("HEAD /workflows/rare/executions/{ended}/steps", "closed", 200),
   row("GET /workflows/rare/executions/unknown/steps", "closed", 404),
-  // NEXT: every route that is not in SPEC is protected.
   row("POST /workflows/asks/executions/{suspended}/retry", "closed", 409),
   row("POST /workflows/asks/executions/unknown/retry", "closed", 404),
   row("POST /workflows/waits/executions/{running}/fork", "closed", 409),
@@ -107,14 +106,14 @@ export const routes: readonly Route[] = [
   row("POST /schedules/unknown/pause", "closed", 404),
   row("POST /schedules/nightly/resume", "closed", 200),
   row("POST /schedules/unknown/resume", "closed", 404),
-  // SPEC, rule 1, and "every other route".
+  // The id of an execution is the key to these.
   row("POST /workflows/waits/executions/{running}/suspend", "open", 200),
   row("POST /workflows/asks/executions/{suspended}/resume", "open", 200, 1),
   row("POST /workflows/asks/executions/{suspended}/resume | respond-async", "open", 202, 1),
   row("POST /workflows/asks/executions/unknown/resume", "open", 404),
   row("GET /workflows/rare/executions/{ended}/state", "open", 200),
   row("HEAD /workflows/rare/executions/{ended}/state", "open", 200),
-  // SPEC: "Default public endpoints in opt-in mode".
+  // Lists, pages and logs.
   row("GET /agents", "open", 200),
   row("HEAD /agents", "open", 200),
   row("GET /agents/helper", "open", 200),
@@ -132,7 +131,7 @@ export const routes: readonly Route[] = [
   row("GET /ui", "open", 200),
   row("HEAD /ui", "open", 200),
   row("GET /ui?file=page.js", "open", 200),
-  // NEXT, section 8: the files of the console hold no data, and everything else that it asks for is protected.
+  // The files of the console hold no data. Everything else that it asks for is closed.
   row("GET /console", "file", 200),
   row("HEAD /console", "file", 200),
   row("POST /console", "open", 405),
@@ -150,7 +149,7 @@ export const routes: readonly Route[] = [
   row("GET /matrix/open/7", "open", 200, 1),
   row("HEAD /matrix/open/7", "open", 200, 1),
   row("PATCH /matrix/open/7", "open", 200, 1),
-  // Wrong methods. Only the method that the spec lists is protected.
+  // Wrong methods. Only the method of the table is closed.
   row("GET /agents/helper/text", "open", 405),
   row("HEAD /agents/helper/chat", "open", 405),
   row("PUT /workflows/quick/execute", "open", 405),
@@ -161,7 +160,7 @@ export const routes: readonly Route[] = [
   row("POST /", "open", 405),
   row("DELETE /ui", "open", 405),
   row("POST /matrix/closed/7", "open", 405),
-  // SPEC, rule 2.
+  // WebSockets under `/ws`.
   row("GET /ws", "socket", 426),
   row("HEAD /ws", "socket", 426),
   row("UPGRADE /ws", "socket", 101),

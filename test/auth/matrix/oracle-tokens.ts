@@ -57,18 +57,18 @@ export const tokens: readonly Token[] = [
   bearer("signature cut off", ["Bearer <signature cut off>"], "invalid"),
   bearer("garbage", ["Bearer <garbage>"], "invalid"),
   bearer("garbage with dots", ["Bearer <garbage with dots>"], "invalid"),
-  // NEXT, section 6: `exp` is required of an issuer's token, and its key is found by `kid` among the issuer's.
+  // docs/auth.md, "Use an identity provider": an issuer's token must have an `exp`, and a signature by a key of the issuer.
   bearer("no expiry", ["Bearer <no expiry>"], "valid", "invalid"),
   bearer("another kid", ["Bearer <another kid>"], "valid", "invalid"),
   bearer("its own key in the header", ["Bearer <its own key in the header>"], "invalid"),
-  // DESIGN: "No token, another scheme, or an empty one: `Authentication required`."
+  // docs/auth.md, "Errors": no token, another scheme, or an empty token.
   bearer("empty, with a space", ["Bearer "], "none"),
   bearer("empty", ["Bearer"], "none"),
   bearer("empty header", [""], "none"),
   bearer("Basic", ["Basic <valid>"], "none"),
   bearer("Bearerx", ["Bearerx <valid>"], "none"),
   bearer("no scheme", ["<valid>"], "none"),
-  // DESIGN: "Two Authorization headers: `Invalid token: …`."
+  // docs/auth.md, "Errors": more than one Authorization header.
   bearer("doubled", ["Bearer <valid>", "Bearer <valid>"], "invalid"),
   bearer("doubled: garbage first", ["Bearer <garbage>", "Bearer <valid>"], "invalid"),
   bearer("doubled: garbage last", ["Bearer <valid>", "Bearer <garbage>"], "invalid"),
@@ -122,8 +122,8 @@ export const tokens: readonly Token[] = [
 ];
 
 /**
- * NEXT, section 6: "Issuer down: 503 for a well-formed token, 401 for none or a malformed one." These are well-formed, and
- * nothing but their signature decides about them.
+ * docs/auth.md, "When the issuer is down": 503 for a token that is well-formed and has not expired. Nothing but their
+ * signature decides about these.
  */
 export const undecided: readonly string[] = [
   "valid",

@@ -3,9 +3,9 @@ import type { Route } from "./oracle-routes.ts";
 import { surelyExpired, undecided, type Token, type Verdict } from "./oracle-tokens.ts";
 
 /**
- * Who may call what, by SPEC (Authentication, Cross-origin settings, Custom routes, Errors) and DESIGN (section 3: Auth,
- * CORS). Written by hand from them, not from the code: nothing here matches a pattern. What an entry of `publicRoutes` or
- * `protect` opens or closes is written out beside it, in the tables `matrix-oracle-modes.ts`, `-routes.ts`, `-tokens.ts`.
+ * Who may call what, by docs/auth.md: "Open and close routes", "Errors", "Use your own CORS middleware". Written by hand from
+ * there, not from the code: nothing here matches a pattern. What an entry of `publicRoutes` or `protect` opens or closes is
+ * written out beside it, in the tables `oracle-modes.ts`, `oracle-routes.ts` and `oracle-tokens.ts`.
  */
 export function expected(mode: Mode, route: Route, token: Token): Expected {
   const { status, runs } = route;
@@ -32,7 +32,7 @@ function toVerdict(mode: Mode, token: Token, isHandshake: boolean): Verdict {
   return token.oidc ?? verdict;
 }
 
-/** "`publicRoutes` opens, in both modes; else `protect`, a protected row or opt-out mode closes; else open." */
+/** The order of docs/auth.md, "Open and close routes": `publicRoutes`, then `protect`, then the table. */
 function isClosed({ publicRoutes = {}, protect = {}, defaultPrivate, webSockets }: Mode, route: Route): boolean {
   if (Object.values(publicRoutes).flat().includes(route.name)) return false;
   if (route.access === "file") return false; // an entry of the default `publicRoutes`
@@ -51,7 +51,7 @@ export type Expected =
       readonly who: string | null;
     };
 
-/** SPEC, Errors; a ServeError of the provider keeps its status and message. */
+/** docs/auth.md, "Errors". A ServeError of the provider keeps its status and message. */
 const refusals: Record<Exclude<Verdict, "valid">, { status: number; error: RegExp }> = {
   none: { status: 401, error: /^Authentication required$/ },
   expired: { status: 401, error: /^Token expired$/ },

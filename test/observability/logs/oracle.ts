@@ -1,4 +1,4 @@
-// What DESIGN says of the filters of the log, once more and by hand: nothing of `src/observability` is used here.
+// The filters of docs/observability.md, "Read the log over HTTP", by hand: nothing of `src/observability` is used here.
 import fc from "fast-check";
 
 export const levels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
