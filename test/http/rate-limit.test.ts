@@ -191,4 +191,17 @@ describe("a window counter", () => {
     counter.count("e");
     expect(counter.size).toBe(1);
   });
+
+  it("forgets keys whose window is over, also behind a key that has a new window", () => {
+    let time = 0;
+    const counter = createWindowCounter({ limit: 1, windowMs: 1_000, now: () => time });
+    counter.count("a");
+    time = 500;
+    counter.count("b");
+    time = 1_000;
+    counter.count("a");
+    time = 1_500;
+    counter.count("c");
+    expect(counter.size).toBe(2);
+  });
 });

@@ -9,7 +9,8 @@ import { describeServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { eventually } from "../harness/waiting.ts";
 
-const config = { server: { limits: { sseStreams: 2, sseStallMs: 300 } } };
+// A reader that has disconnected is noticed by its connection, not by the time that it does not read.
+const config = { server: { limits: { sseStreams: 2, sseStallMs: neverMs } } };
 
 describeServer("an event stream", { config, rows: testRows }, (server) => {
   const read = async (path: string, signal?: AbortSignal) => {
@@ -77,7 +78,8 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
   });
 });
 
-describeServer("a reader who never reads", { config, rows: testRows, only: ["dev", "start"] }, (server) => {
+const stalling = { server: { limits: { sseStallMs: 300 } } };
+describeServer("a reader who never reads", { config: stalling, rows: testRows, only: ["dev", "start"] }, (server) => {
   it("stops the generator, and is cut after sseStallMs", async () => {
     const { made, returned } = seen;
     const { port } = new URL((await server.send("/workflows", {})).url);
@@ -136,6 +138,26 @@ describe("createStreams", () => {
     vi.advanceTimersByTime(20_000);
     expect(await comment).toBe(":\n\n");
     streams.close();
+  });
+
+  it("keeps a slow reader that takes each event within sseStallMs, and cuts it once it takes none", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, heartbeatMs: neverMs, report: () => {} });
+    async function* endless() {
+      for (let n = 0; ; n++) yield n;
+    }
+    const response = toWebResponse(await streams.open(new EventStream(endless), new AbortController().signal));
+    const reader = response.body!.getReader();
+    for (let n = 0; n < 5; n++) {
+      expect(decoder.decode((await reader.read()).value)).toBe(`data: ${n}\n\n`);
+      await new Promise((resolve) => setImmediate(resolve)); // the next event is made, and waits for the reader
+      vi.advanceTimersByTime(800);
+      expect(streams.size).toBe(1);
+    }
+    vi.advanceTimersByTime(800);
+    expect(streams.size).toBe(0);
+    await expect(reader.read()).rejects.toThrow("The reader stalled");
   });
 
   const never = new AbortController().signal;
@@ -207,7 +229,7 @@ describe("createStreams", () => {
           expect(frame).toBe(`${id}data: ${JSON.stringify(sent[index])}`);
         }
       }),
-      { numRuns: bySize(300, 10_000) },
+      { numRuns: bySize(50, 10_000) },
     );
   });
 

@@ -1,6 +1,8 @@
 import { once } from "node:events";
 import { connect } from "node:net";
+import * as v from "valibot";
 import { expect, it, onTestFinished } from "vitest";
+import { defineRoute } from "../../src/http/route.ts";
 import { defineWorkflow } from "../../src/workflows/define.ts";
 import { createGates } from "../harness/gates.ts";
 import { describeServer, type TestServer } from "../harness/server.ts";
@@ -17,6 +19,22 @@ const workflow = defineWorkflow({ id: "wait" }).andThen({
 });
 // A body counts five times its size: two bodies of 100 kB fit, and a third does not.
 const config = { workflows: [workflow], server: { limits: { inFlightBytes: 1_100_000 } } };
+const disconnected = createGates();
+/** A handler that continues after its client has disconnected. */
+const persistent = defineRoute({
+  method: "POST",
+  path: "/test/persistent",
+  summary: "Waits for a gate",
+  access: "public",
+  body: v.object({ input: v.looseObject({ gate: v.string() }) }),
+  responses: { 200: v.null() },
+  async handle({ body, request }) {
+    const { gate } = body.input;
+    request.signal.addEventListener("abort", () => disconnected.open(gate));
+    await gates.pass(gate);
+    return null;
+  },
+});
 let count = 0;
 const input = (gate: string, bytes = 100_000, more = {}) => ({ input: { gate, pad: "x".repeat(bytes), ...more } });
 const execute = "/workflows/wait/execute";
@@ -69,6 +87,26 @@ describeServer("the bytes in flight", { config }, (server) => {
     const { body } = await server.post(execute, input(gate, 200_000, { suspends: true }));
     expect(body.data.status).toBe("suspended");
     await eventually(async () => expect((await server.post(execute, input(gate, 200_000))).status).toBe(200));
+  });
+});
+
+describeServer("the bytes of a client that disconnects", { config, rows: [persistent], only: ["start"] }, (server) => {
+  it("stay reserved until the handler that uses them has ended", async () => {
+    const gate = "persistent";
+    const leave = new AbortController();
+    const asked = server.send("/test/persistent", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(input(gate, 200_000)),
+      signal: leave.signal,
+    });
+    await gates.reached(gate);
+    leave.abort();
+    await expect(asked).rejects.toThrow();
+    await disconnected.pass(gate);
+    expect((await server.post(execute, input(gate), later)).status).toBe(503);
+    gates.open(gate);
+    await eventually(async () => expect((await server.post(execute, input(gate), later)).status).toBe(202));
   });
 });
 

@@ -3,6 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
+import { defineWorkflow } from "../../src/workflows/define.ts";
+import { createGates } from "../harness/gates.ts";
+import { startServer } from "../harness/server.ts";
 
 function open() {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-close-"));
@@ -27,4 +30,16 @@ it("does not listen once it is closed", async () => {
   const { server } = open();
   await server.close();
   expect(() => server.listen()).toThrow("This server is closed");
+});
+
+it("answers the request in progress before it closes the connection", async () => {
+  const gates = createGates();
+  const waits = defineWorkflow({ id: "waits" }).andThen({ id: "gate", execute: () => gates.pass("open") });
+  const server = await startServer("start", { config: { workflows: [waits] } });
+  const answer = server.post("/workflows/waits/execute", { input: {} });
+  await gates.reached("open");
+  const closed = server.close();
+  gates.open("open");
+  expect((await answer).status).toBe(200);
+  await closed;
 });
