@@ -1,135 +1,32 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createToken, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { toLogger } from "../../../src/core/log.ts";
 import { runInScope } from "../../../src/core/scope.ts";
 import { createLogs, type LogsOptions } from "../../../src/observability/logs.ts";
 import { toHost } from "../../../src/observability/log-output.ts";
-import { cpuMs } from "../../harness/cpu.ts";
-import { bySize } from "../../harness/size.ts";
 import { startServer } from "../../harness/server.ts";
 
 const create = (output: LogsOptions["output"] = () => {}, limits = { logRecords: 1_000, logBytes: 10_000_000 }) =>
   createLogs({ ...limits, output });
 const lastOf = ({ ring }: ReturnType<typeof create>) => JSON.parse(ring.get(ring.next - 1)!.text);
 
-describe("whatever is logged", () => {
-  const words = [
-    "authorization: abc",
-    '?token=abc" x',
-    '<a href="/x?key=1">',
-    "Bearer abcdefghij",
-    '"password":"x',
-    "\\",
-    '"',
-    "]",
-    "}",
-  ];
-  const text = fc
-    .array(fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom(...words)), { maxLength: 6 })
-    .map((parts) => parts.join(""));
-
-  it("is JSON afterwards, and has the same keys", () => {
-    const logs = create();
-    const data = fc.dictionary(
-      text.filter((key) => key !== "error" && key !== "__proto__"),
-      fc.oneof(text, fc.jsonValue()),
-      { maxKeys: 4 },
-    );
-    const claim = fc.property(text, data, (message, sent) => {
-      logs.logger.info(message, sent);
-      const record = lastOf(logs);
-      expect(Object.keys(record.data ?? {})).toEqual(Object.keys(JSON.parse(JSON.stringify(sent))));
-    });
-    fc.assert(claim, { numRuns: bySize(500, 20_000) });
-  });
-
-  it.each<[string, () => unknown]>([
-    ["an error that is its own cause", () => Object.assign(new Error("x"), { cause: undefined as unknown })],
-    [
-      "an error whose stack cannot be read",
-      () =>
-        Object.defineProperty(new Error("x"), "stack", {
-          get: () => {
-            throw new Error("no");
-          },
-        }),
-    ],
-    [
-      "a getter that throws",
-      () => ({
-        get a() {
-          throw new Error("no");
-        },
-      }),
-    ],
-    [
-      "a cycle",
-      () => {
-        const value: Record<string, unknown> = {};
-        value["self"] = value;
-        return value;
-      },
-    ],
-    ["a BigInt", () => 1n],
-    ["a symbol", () => Symbol("x")],
-    ["an object without a prototype", () => Object.create(null)],
-  ])("may be %s", (_, make) => {
-    const value = make();
-    if (value instanceof Error && "cause" in value) value.cause = value;
-    const logs = create();
-    logs.logger.error("Odd", { error: value });
-    logs.logger.error("Odd", { value });
-    logs.logger.error(Object.create(null) as never);
-    expect(logs.ring.next).toBeGreaterThanOrEqual(3);
-  });
-
-  it("does not fail whoever logs when the host's logger does, at once or later", async () => {
-    for (const fail of [
-      () => {
-        throw new Error("no");
-      },
-      async () => {
-        throw new Error("later");
-      },
-    ]) {
-      const logs = create(toHost({ info: fail, warn: fail, error: fail }));
-      logs.logger.error('with "?token=x" in it');
-      expect(lastOf(logs).message).toBe('with "?token=[redacted]" in it');
-    }
-  });
-
-  it("is looked through in linear time", () => {
-    const logs = create();
-    const prefixes = [
-      "-eyJa",
-      "eyJa.",
-      '"token":"',
-      "Bearer ",
-      "Basic aaaaaa",
-      "?token=",
-      "sk-",
-      "authorization: ",
-      "authorization:",
-      '\\"',
-      '"-',
-      "password",
-      " ",
-      "\\",
-      "cookie=",
-    ];
-    for (const prefix of prefixes) {
-      const long = prefix.repeat(Math.ceil(16_000 / prefix.length));
-      const took = cpuMs(() => {
-        for (let n = 0; n < 10; n++) logs.logger.info(long, { long, [long]: long });
-      });
-      expect(took, prefix).toBeLessThan(1_000);
-    }
-  });
+it("does not throw to a caller when the logger of the host throws or rejects", async () => {
+  for (const fail of [
+    () => {
+      throw new Error("no");
+    },
+    async () => {
+      throw new Error("later");
+    },
+  ]) {
+    const logs = create(toHost({ info: fail, warn: fail, error: fail }));
+    logs.logger.error('with "?token=x" in it');
+    expect(lastOf(logs).message).toBe('with "?token=[redacted]" in it');
+  }
 });
 
 describe("what a record belongs to", () => {
-  it("is said by the server, not by what a client sent", async () => {
+  it("takes the ids of a record from its scope, not from the data of a client", async () => {
     const config: Config = {
       auth: jwtAuth({ secret: "a secret of at least thirty-two bytes" }),
       configureApp: (app) =>
@@ -152,7 +49,7 @@ describe("what a record belongs to", () => {
     await server.close();
   });
 
-  it("is not whoever happens to be written beside it", async () => {
+  it("gives each record the user of its own execution, while others run", async () => {
     const secret = "a secret of at least thirty-two bytes";
     const noisy = defineWorkflow({ id: "noisy" })
       .andThen({ id: "one", execute: ({ logger, context }) => logger.info("One", { who: context.get("userId") }) })
@@ -174,13 +71,13 @@ describe("what a record belongs to", () => {
     await server.close();
   });
 
-  it("has no more than 256 letters", () => {
+  it("cuts the ids of a record after 256 letters", () => {
     const logs = create();
     runInScope({ conversationId: "c".repeat(100_000) }, () => logs.logger.info("Long"));
     expect(lastOf(logs).conversationId).toHaveLength(256);
   });
 
-  it("is known for the parts of a stream, too", async () => {
+  it("gives the records of a stream the id of its request", async () => {
     const { defineAgent } = await import("agentserve");
     const { echoModel } = await import("agentserve/models");
     const agent = defineAgent({
@@ -198,7 +95,7 @@ describe("what a record belongs to", () => {
 });
 
 describe("a reader", () => {
-  it("costs whoever logs nothing until the turn is over", () => {
+  it("wakes the readers of the log once, after the turn of the event loop", () => {
     const logs = create();
     let woken = 0;
     for (let n = 0; n < 1_000; n++) logs.listen(() => woken++);
@@ -209,7 +106,7 @@ describe("a reader", () => {
     );
   });
 
-  it("gets at most two megabytes at once over HTTP, and the newest", async () => {
+  it("answers GET /api/logs with at most two megabytes, the newest records", async () => {
     const config: Config = {
       configureApp: (app) =>
         void app.get("/fill", ({ context: { logger } }) => {

@@ -30,45 +30,13 @@ function expectHidden(message: string, data?: Data): void {
 
 describe("a field whose name says that nobody may read it", () => {
   const names = [
-    "authorization",
-    "Authorization",
-    "AUTHORIZATION",
-    "proxy-authorization",
-    "cookie",
-    "Set-Cookie",
-    "password",
-    "passWord",
-    "passwd",
-    "userPassword",
-    "secret",
-    "clientSecret",
-    "client_secret",
-    "jwt-secret",
-    "apiKey",
-    "apikey",
-    "API_KEY",
-    "x-api-key",
-    "X-API-Key",
-    "OPENAI_API_KEY",
-    "token",
-    "accessToken",
-    "access_token",
-    "refresh-token",
-    "idToken",
-    "X-Auth-Token",
-    "secretKey",
-    "secret_key",
-    "privateKey",
-    "private_key",
-    "secretAccessKey",
-    "AWS_SECRET_ACCESS_KEY",
-    "passphrase",
-    "tokens",
-    "apiKeys",
-    "secrets",
-    "user.password",
-  ];
-  it.each(names)("%s", (name) => {
+    "authorization Authorization AUTHORIZATION proxy-authorization cookie Set-Cookie password passWord",
+    "passwd userPassword secret clientSecret client_secret jwt-secret apiKey apikey API_KEY x-api-key",
+    "X-API-Key OPENAI_API_KEY token accessToken access_token refresh-token idToken X-Auth-Token secretKey",
+    "secret_key privateKey private_key secretAccessKey AWS_SECRET_ACCESS_KEY passphrase tokens apiKeys",
+    "secrets user.password",
+  ].flatMap((line) => line.split(" "));
+  it.each(names)("hides the value of a field with the name %s", (name) => {
     expectHidden("Here", { [name]: secret });
     expectHidden("Here", { request: { list: [{ [name]: secret, other: 1 }] } });
     expectHidden("Here", { [name]: [`a ${secret}`, secret] });
@@ -85,7 +53,7 @@ describe("a field whose name says that nobody may read it", () => {
     ["a text with backslashes", `a\\" ${secret} \\`],
     ["a text over lines", `a\n${secret}`],
     ["an empty text before", ["", secret]],
-  ])("hides a value that is %s", (_, password) => {
+  ])("hides the value of a field password that is %s", (_, password) => {
     expectHidden("Here", { password });
     const { data } = parsed("Here", { before: "a", password, after: "b" });
     expect([data.before, data.after]).toEqual(["a", "b"]);
@@ -98,12 +66,12 @@ describe("a field whose name says that nobody may read it", () => {
     ["rawHeaders", ["Host", "a", "X-Api-Key", secret, "Cookie", `session=${secret}`]],
   ])("hides headers given as %s", (_, headers) => expectHidden("Here", { headers }));
 
-  it("hides it in a record that is too long to be kept whole", () => {
+  it("hides a password in a record that is too long to be kept whole", () => {
     expectHidden("Here", { password: secret, long: "x".repeat(20_000) });
     expectHidden("Here", { headers: { authorization: secret }, long: "x".repeat(20_000) });
   });
 
-  it.each([4, 10, 15])("hides what is cut in its middle, after %i letters", (letters) => {
+  it.each([4, 10, 15])("hides a token that is cut after %i letters", (letters) => {
     const head = "x".repeat(16_384 - "Bearer ".length - letters);
     expect(record(`${head}Bearer ${secret}`)).not.toContain(secret.slice(0, letters));
   });
@@ -148,7 +116,7 @@ describe("a text that holds what nobody may read", () => {
     ["JSON with a list", JSON.stringify({ "set-cookie": [`a=${secret}`] })],
     ["what inspect() shows", `options: ${inspect({ password: secret, n: 1 })}`],
     ["an assignment", `OPENAI_API_KEY=${secret}`],
-  ])("%s", (_, text) => {
+  ])("hides a secret in a text with %s", (_, text) => {
     expectHidden(text);
     expectHidden("Here", { text });
     expectHidden("Here", { deep: [{ list: [text] }] });
@@ -174,7 +142,7 @@ describe("a text that holds what nobody may read", () => {
     ["Groq", "gsk_Ab12Cd34Ef56Gh78Ij90Kl12"],
     ["Hugging Face", "hf_Ab12Cd34Ef56Gh78Ij90Kl12"],
     ["a private key", "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----"],
-  ])("a key by its look: %s", (_, key) => {
+  ])("hides a key that is known by its form: %s", (_, key) => {
     const part = JSON.stringify(key.split(/\s/).find((word) => /\d|[A-Z]{3}Ev|==?$|^[A-Za-z]{16}$/.test(word)) ?? key);
     for (const text of [
       record(`with ${key} it failed`),
@@ -187,7 +155,7 @@ describe("a text that holds what nobody may read", () => {
     }
   });
 
-  it("hides it where the message names it and the data has it", () => {
+  it("hides a secret that the message names and the data has", () => {
     expectHidden("Authorization:", { value: `Bearer ${secret}` });
     expectHidden("Bearer", { token: secret });
     expectHidden("token", { error: { token: secret } });
@@ -196,7 +164,7 @@ describe("a text that holds what nobody may read", () => {
     expectHidden("Here", { error: new AggregateError([new Error(`Bearer ${secret}`)], "all of them") });
   });
 
-  it("hides it from the host's own logger, too", () => {
+  it("hides a secret from the host's own logger", () => {
     const got: unknown[] = [];
     const take = (...args: unknown[]) => void got.push(args);
     const output = toHost({ info: take, warn: take, error: take });
@@ -220,12 +188,12 @@ describe("what anybody may read", () => {
     "a skill-assessment-for-beginners and a ghostwriter-for-newsletters",
     "https://a.test/x?keyword=abc&tokenizer=bpe&monkey=1",
     "Basic understanding, Bearer bonds",
-  ])("stays as it is: %s", (text) => {
+  ])("leaves ordinary text as it is: %s", (text) => {
     const got = parsed(text, { text, list: [text], error: text });
     expect([got.message, got.data, got.error]).toEqual([text, { text, list: [text] }, text]);
   });
 
-  it("stays as it is: usage, settings and ordinary fields", () => {
+  it("leaves token counts, settings and ordinary fields as they are", () => {
     const data = {
       usage: { inputTokens: 3, outputTokens: 2, totalTokens: 5, reasoningTokens: 0, cachedInputTokens: 0 },
       maxOutputTokens: 100,
@@ -249,7 +217,7 @@ describe("what anybody may read", () => {
     "pkg:install-and-build.everything",
     "sketches_of_the_old_harbour",
     "rk.2026:11:15.run-1",
-  ])("stays as it is: the id %s", (id) => {
+  ])("leaves the id %s as it is", (id) => {
     const ids = { agentId: id, workflowId: id, executionId: id, stepId: id, userId: id, conversationId: id };
     expect(runInScope(ids, () => parsed("Ran"))).toMatchObject(ids);
   });
@@ -274,7 +242,7 @@ describe("a record after all that", () => {
     ),
   }));
 
-  it("is JSON still, whatever was in it, and the rest of it is untouched", () => {
+  it("writes valid JSON whatever is redacted, and leaves the other fields as they are", () => {
     fc.assert(
       fc.property(text, value, text, (message, inner, error) => {
         const data = { before: "kept", inner, after: ["kept"], error };
@@ -292,7 +260,7 @@ describe("a record after all that", () => {
     );
   });
 
-  it("is the very same, where there was nothing to hide", () => {
+  it("writes data without secrets as it is", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 4 }), (inner) => {
         expect(parsed("Here", { inner }).data).toEqual(JSON.parse(JSON.stringify({ inner })));
@@ -337,7 +305,7 @@ describe("a record after all that", () => {
     ["an error whose stack throws", { error: Object.defineProperty(new Error("bare"), "stack", { get: fail }) }],
     ["functions and symbols", { f: () => 1, s: Symbol("s"), error: Symbol("e") }],
     ["an id that is no text", { userId: 5, agentId: null, executionId: {} }],
-  ])("is written for %s; whoever logs never fails", (_, data) => {
+  ])("writes a record for %s, and the logger does not throw", (_, data) => {
     expect(parsed("Here", data)).toMatchObject({ seq: 1, message: "Here" });
   });
 });
@@ -346,7 +314,7 @@ describe("redaction takes time in proportion to the length", () => {
   const words = ["eyJ", "eyJabcd.", "Bearer ", "Basic ", "authorization:", "authorization: ", "sk-", "AIza", "?token="];
   const more = ["token", '"token":', '"token":"', '"token":["', "password", "&key=", "Basic aaaaaa", "Bearer\t", "ghp"];
   const seams = ["", "-", " ", ".", '"', "\\", "=", "/", "a", "\n"];
-  it("for 16 KB of anything that it looks for", () => {
+  it("redacts 16 KB of each pattern in time proportional to the length", () => {
     const most = 60; // milliseconds of work; in proportion to its square it takes hundreds
     const slow: string[] = [];
     for (const word of [...words, ...more]) {
@@ -406,7 +374,7 @@ describe("secrets of the environment", () => {
     return { text, stderr };
   }
 
-  it("reach no record and no terminal, wherever they stand", async () => {
+  it("keeps secrets of the environment out of records and of the terminal", async () => {
     const messages = values.flatMap(([, value]) => [
       { message: `with ${value} in it` },
       { message: "Here", data: { value, list: [`<${value}>`] } },
@@ -423,24 +391,24 @@ describe("secrets of the environment", () => {
     expect(seen.map(([name]) => name)).toEqual([]);
   });
 
-  it("are no names of fields either", async () => {
+  it("redacts secrets of the environment in the names of fields", async () => {
     const { text } = await logged(values.map(([, value]) => ({ message: "Here", data: { calls: { [value]: 3 } } })));
     const seen = values.filter(([, value]) => text.includes(JSON.stringify(value).slice(1, -1)));
     expect(seen.map(([name]) => name)).toEqual([]);
   });
 
-  it("leave nothing of a key that begins like another one", async () => {
+  it("redacts the whole of a secret that begins like another one", async () => {
     const { text } = await logged([{ message: `with ${env.LONG_API_KEY} in it` }]);
     expect(text).not.toContain("-and-more");
   });
 
-  it("are found in JSON inside of a text", async () => {
+  it("redacts secrets of the environment in JSON inside of a text", async () => {
     const { text } = await logged(values.map(([, value]) => ({ message: JSON.stringify({ value }) })));
     const seen = values.filter(([, value]) => text.includes(JSON.stringify(JSON.stringify(value)).slice(3, -3)));
     expect(seen.map(([name]) => name)).toEqual([]);
   });
 
-  it("do not take the names of a record's own fields, if they are ordinary words", async () => {
+  it("keeps the fields of a record whose names are values of the environment", async () => {
     const { text } = await logged([{ message: "Here", ids: { executionId: "e1" } }]);
     const found = JSON.parse(text).data.find((one: { message: string }) => one.message === "Here");
     expect(found).toMatchObject({ timestamp: expect.any(String), executionId: "e1" });
