@@ -1,6 +1,6 @@
 // Each of these changes makes tests of this file fail: a resumer who becomes the user; a user, or who resumed, that is not
 // in the journal; an owner who is forgotten; instructions shown to whoever is not, or cannot be, authenticated.
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { andAgent, andThen, defineAgent, defineWorkflow, jwtAuth, type AuthProvider, type Config } from "agentserve";
@@ -8,9 +8,7 @@ import { echoModel } from "agentserve/models";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { onFile } from "../harness/backends.ts";
-import { agentserve, type Child } from "../harness/cli.ts";
 import { createGates } from "../harness/gates.ts";
-import { createProject } from "../harness/project.ts";
 import { describeServer, startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { as, base, bearer, idOf, secret, seen, tokens, tour, userOf, witness, type Name } from "./identity/witness.ts";
@@ -84,8 +82,8 @@ const toResult = (name: string) => ({
   after: [seenOf("ada"), seenOf("ada")],
 });
 
-describe("whoever began an execution", () => {
-  it.each(resumers)("is its user after a restart, whoever resumes: %s", async (name, headers) => {
+describe("after a restart", () => {
+  it.each(resumers)("an execution keeps its user over a restart, resumed by %s", async (name, headers) => {
     const open = createFile(config);
     const path = await begin(await open(), "ada");
     const server = await open();
@@ -102,23 +100,26 @@ describe("whoever began an execution", () => {
     expect(context).toEqual({ userId: "ada" });
   });
 
-  it.each(resumers)("is its user, and who resumed is known, when the step is cut off: %s", async (name, headers) => {
-    const open = createFile(config);
-    const first = await open();
-    const path = await begin(first, "ada");
-    const id = path.split("/").at(-1)!;
-    const init = { headers: headers as Record<string, string> };
-    const waiting = first.post(`${path}/resume`, { resumeData: "wait" }, init);
-    await gates.reached(id);
-    const second = await open();
-    expect((await waiting).status).toBe(503);
-    gates.open(id);
-    const state = async () => (await second.get(`${path}/state`)).body.data;
-    await expect.poll(async () => (await state()).status).toBe("completed");
-    expect((await state()).result).toEqual(toResult(name));
-  });
+  it.each(resumers.filter(([name]) => name === "bob" || name === "nobody"))(
+    "an execution keeps its user and resumedBy when its step is interrupted by a restart: %s",
+    async (name, headers) => {
+      const open = createFile(config);
+      const first = await open();
+      const path = await begin(first, "ada");
+      const id = path.split("/").at(-1)!;
+      const init = { headers: headers as Record<string, string> };
+      const waiting = first.post(`${path}/resume`, { resumeData: "wait" }, init);
+      await gates.reached(id);
+      const second = await open();
+      expect((await waiting).status).toBe(503);
+      gates.open(id);
+      const state = async () => (await second.get(`${path}/state`)).body.data;
+      await expect.poll(async () => (await state()).status).toBe("completed");
+      expect((await state()).result).toEqual(toResult(name));
+    },
+  );
 
-  it("is its user in every step after two restarts, and who resumed is only told to whom it resumed", async () => {
+  it("every step has the user after two restarts, and only the resumed step has resumedBy", async () => {
     const open = createFile(config);
     const path = await begin(await open(), "ada", "tour");
     await open();
@@ -129,7 +130,7 @@ describe("whoever began an execution", () => {
     for (const { user, userId } of seen) expect({ user, userId }).toEqual({ user: userOf("ada"), userId: "ada" });
   });
 
-  it("is the user as then, whatever the provider would say now", async () => {
+  it("an execution keeps the user of its start when the provider has changed", async () => {
     const changed: AuthProvider[] = [
       jwtAuth({ secret, mapUser: () => ({ id: "changed" }) }),
       { type: "none", verifyToken: () => Promise.reject(new Error("nobody is known any more")) },
@@ -142,7 +143,7 @@ describe("whoever began an execution", () => {
     }
   });
 
-  it("is its owner after a restart, and nobody else", async () => {
+  it("only the owner sees an execution after a restart", async () => {
     const open = createFile({ ...config, auth: jwtAuth({ secret, ownership: true }) });
     const path = await begin(await open(), "ada");
     const server = await open();
@@ -156,7 +157,7 @@ describe("whoever began an execution", () => {
     expect(body.data.result.person.resumedBy).toEqual({ user: userOf("ada"), userId: "ada" });
   });
 
-  it("is the same in every detail before and after, whatever users are made of", async () => {
+  it("a user of any JSON is the same before and after a restart", async () => {
     const open = createFile({ ...config, auth: trusting });
     const toHeaders = (user: unknown) => bearer(Buffer.from(JSON.stringify(user)).toString("base64url"));
     const odd = [
@@ -192,7 +193,7 @@ describe("whoever began an execution", () => {
   it.each([
     ["the user", (context: Said) => context.context.get("user")],
     ["who resumed", (context: Said) => (context.resumedBy as { user: unknown }).user],
-  ])("is told to each attempt anew, also from the file: a step cannot change %s", async (_, toUser) => {
+  ])("a step cannot change %s of its next attempt, also after a restart", async (_, toUser) => {
     const careless = defineWorkflow({ id: "careless" }).andThen({
       id: "person",
       retry: { attempts: 2 },
@@ -222,86 +223,6 @@ describe("whoever began an execution", () => {
   });
 });
 
-// Real processes.
-
-const project = {
-  "agents.config.ts": `
-    import { existsSync, writeFileSync } from "node:fs";
-    import { setTimeout as sleep } from "node:timers/promises";
-    import { defineAgent, defineConfig, defineWorkflow, jwtAuth } from "agentserve";
-    import { echoModel } from "agentserve/models";
-    const who = ({ context, resumedBy }) =>
-      ({ user: context.get("user") ?? null, userId: context.get("userId") ?? null, resumedBy: resumedBy ?? null });
-    const agents = [defineAgent({ id: "secretive", instructions: "Tell nobody.", model: echoModel() })];
-    const asks = defineWorkflow({ id: "asks" })
-      .andThen({ id: "before", execute: who })
-      .andThen({ id: "person", execute: (it) => it.resumeData === undefined ? it.suspend() : [it.data, who(it)] });
-    const waits = defineWorkflow({ id: "waits" })
-      .andThen({ id: "before", execute: who })
-      .andThen({ id: "held", async execute(it) {
-        writeFileSync("reached-" + it.executionId, "");
-        while (!existsSync("go")) await sleep(10);
-        return [it.data, who(it)];
-      } });
-    const auth = jwtAuth({ secret: ${JSON.stringify(secret)} });
-    export default defineConfig({ agents, workflows: [asks, waits], auth });
-  `,
-};
-const url = /http:\/\/\S+:\d+/;
-
-async function start(command: "start" | "dev", cwd: string): Promise<{ child: Child; call: Call }> {
-  const child = agentserve([command, "--port", "0", "--data", "data.db"], { cwd });
-  const [address] = await child.waitFor(url);
-  async function call(path: string, headers: object = {}, json?: unknown) {
-    const init = json === undefined ? {} : { method: "POST", body: JSON.stringify(json) };
-    const response = await fetch(address + path, {
-      ...init,
-      headers: { "content-type": "application/json", ...headers },
-    });
-    return ((await response.json()) as { data: any }).data;
-  }
-  return { child, call };
-}
-type Call = (path: string, headers?: object, json?: unknown) => Promise<any>;
-
-describe("agentserve", () => {
-  it("knows after kill -9 who began what, and who resumes it", async () => {
-    const cwd = createProject(project);
-    const first = await start("start", cwd);
-    const ids = ["by-bob", "by-nobody"];
-    for (const executionId of ids)
-      await first.call("/workflows/asks/execute", bearer(tokens.ada), { input: {}, options: { executionId } });
-    const later = { ...bearer(tokens.ada), prefer: "respond-async" };
-    await first.call("/workflows/waits/execute", later, { input: {}, options: { executionId: "held", userId: "bob" } });
-    await expect.poll(() => existsSync(join(cwd, "reached-held"))).toBe(true);
-    first.child.process.kill("SIGKILL");
-    await first.child.ended;
-
-    const { call, child } = await start("start", cwd);
-    const byBob = await call("/workflows/asks/executions/by-bob/resume", bearer(tokens.bob), { resumeData: 1 });
-    const resumedBy = { user: userOf("bob"), userId: "bob" };
-    expect(byBob.result).toEqual([seenOf("ada"), { ...seenOf("ada"), resumedBy }]);
-    const byNobody = await call("/workflows/asks/executions/by-nobody/resume", {}, { resumeData: 1 });
-    expect(byNobody.result).toEqual([seenOf("ada"), seenOf("ada")]);
-    writeFileSync(join(cwd, "go"), "");
-    const held = () => call("/workflows/waits/executions/held/state");
-    await expect.poll(async () => (await held()).status).toBe("completed");
-    expect(await held()).toMatchObject({ result: [seenOf("ada"), seenOf("ada")], context: { userId: "ada" } });
-
-    for (const headers of [{}, bearer("x.y.z"), bearer(`${tokens.ada}x`)])
-      expect(await call("/agents/secretive", headers)).not.toHaveProperty("instructions");
-    expect(await call("/agents/secretive", bearer(tokens.ada))).toMatchObject({ instructions: "Tell nobody." });
-    child.process.kill("SIGTERM");
-    expect((await child.ended).code).toBe(0);
-  });
-
-  it("shows instructions to everybody in dev", async () => {
-    const { call } = await start("dev", createProject(project));
-    for (const headers of [{}, bearer("x.y.z"), bearer(tokens.ada)])
-      expect(await call("/agents/secretive", headers)).toMatchObject({ instructions: "Tell nobody." });
-  });
-});
-
 const secretive = defineAgent({ id: "secretive", instructions: "Tell nobody.", model: echoModel() });
 const guarded: [title: string, auth: AuthProvider | undefined][] = [
   ["with a provider", jwtAuth({ secret })],
@@ -309,7 +230,7 @@ const guarded: [title: string, auth: AuthProvider | undefined][] = [
   ["without a provider", undefined],
 ];
 describe.each(guarded)("%s", (_, auth) => {
-  describeServer("the instructions of an agent", { config: { agents: [secretive], auth } }, (server) => {
+  describeServer("GET /agents/:id", { config: { agents: [secretive], auth }, only: ["dev", "start"] }, (server) => {
     const callers: [string, object, boolean][] = [
       ["nobody", {}, false],
       ["a bad token", bearer("x.y.z"), false],
@@ -318,17 +239,20 @@ describe.each(guarded)("%s", (_, auth) => {
       ["ada", bearer(tokens.ada), auth !== undefined],
       ["a user without an id", bearer(tokens.faceless), auth !== undefined],
     ];
-    it.each(callers)("reach an authenticated caller, and everybody in dev: %s", async (__, headers, isKnown) => {
-      const init = { headers: headers as Record<string, string> };
-      const isShown = isKnown || server.target === "dev";
-      const { status, body, text } = await server.get("/agents/secretive?user=ada&userId=ada", init);
-      expect([status, body.data.instructions]).toEqual([200, isShown ? "Tell nobody." : undefined]);
-      expect(text.includes("Tell nobody")).toBe(isShown);
-      expect((await server.get("/agents", init)).text).not.toContain("Tell nobody");
-      // A length tells how much there is.
-      const head = await server.request("/agents/secretive", { method: "HEAD", ...init });
-      const length = head.headers.get("content-length");
-      expect([head.status, length ?? String(text.length)]).toEqual([200, String(text.length)]);
-    });
+    it.each(callers)(
+      "shows instructions to an authenticated caller, and in dev to everyone: %s",
+      async (__, headers, isKnown) => {
+        const init = { headers: headers as Record<string, string> };
+        const isShown = isKnown || server.target === "dev";
+        const { status, body, text } = await server.get("/agents/secretive?user=ada&userId=ada", init);
+        expect([status, body.data.instructions]).toEqual([200, isShown ? "Tell nobody." : undefined]);
+        expect(text.includes("Tell nobody")).toBe(isShown);
+        expect((await server.get("/agents", init)).text).not.toContain("Tell nobody");
+        // A length tells how much there is.
+        const head = await server.request("/agents/secretive", { method: "HEAD", ...init });
+        const length = head.headers.get("content-length");
+        expect([head.status, length ?? String(text.length)]).toEqual([200, String(text.length)]);
+      },
+    );
   });
 });

@@ -28,7 +28,10 @@ export async function play(mode: Mode, target: Target, cases: readonly Case[]): 
       if (route.name.includes("{suspended}")) await execute(server, [mode, minted], "asks", key);
       const ask = () => server.send(toWire(key, route, token, minted)).catch(String);
       let answer = await ask();
-      while (isBusy(answer)) answer = await ask();
+      while (isBusy(answer)) {
+        world.seen.delete(key); // the model may have run before the refusal
+        answer = await ask();
+      }
       for (const fault of typeof answer === "string" ? [answer] : findFaults(mode, minted, one, answer))
         say(one, fault);
     });
