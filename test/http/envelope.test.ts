@@ -81,7 +81,7 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     ["a stream that fails before its first event", "/test/events/failing", {}, 500, "Internal server error"],
     ["a socket asked without an upgrade", "/ws", {}, 426, "Upgrade required"],
   ];
-  it.each(cases)("holds the answer to %s", async (_, path, init, status, error) => {
+  it.each(cases)("answers in the envelope: %s", async (_, path, init, status, error) => {
     const answer = await server.request(path, init);
     expect([answer.status, answer.body]).toEqual([status, { success: false, error }]);
     expect(answer.headers.get("content-type")).toBe("application/json");
@@ -89,20 +89,20 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     expect(answer.headers.get("x-request-id")).toMatch(/./);
   });
 
-  it("takes an empty body for {}, whatever its type says", async () => {
+  it("reads an empty body of any type as {}", async () => {
     for (const init of [{}, { body: "" }, { body: "", headers: { "content-type": "text/plain" } }]) {
       expect((await server.request("/test/echo", { method: "POST", ...init })).body.data).toEqual({ n: null });
     }
   });
 
-  it("takes a body exactly at its limits", async () => {
+  it("accepts a body exactly at its limits of bytes and depth", async () => {
     const body = JSON.stringify({ n: 1 }).padEnd(1_000);
     expect((await server.request("/test/echo", { method: "POST", body, headers: json })).status).toBe(200);
     expect((await server.request("/test/echo", { method: "POST", body: `${body} `, headers: json })).status).toBe(413);
     expect((await server.request("/test/echo", { method: "POST", body: deep(5), headers: json })).status).toBe(200);
   });
 
-  it("bounds a body whose length nobody declared", async () => {
+  it("refuses a large body of undeclared length with 413", async () => {
     let sent = 0;
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -125,12 +125,12 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     },
   );
 
-  it("names the methods that a path has", async () => {
+  it("names the methods of a path in a 405", async () => {
     expect((await server.request("/workflows", { method: "DELETE" })).headers.get("allow")).toBe("GET, HEAD");
     expect((await server.request("/test/echo", { method: "HEAD" })).headers.get("allow")).toBe("POST");
   });
 
-  it("keeps what was thrown to the log, once, with the id that the caller has", async () => {
+  it("logs a thrown error once, with the request id, and hides it from the caller", async () => {
     server.logs.length = 0;
     const { headers, text } = await server.get("/test/boom");
     expect(text).not.toContain("detail");
@@ -143,7 +143,7 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     ]);
   });
 
-  it("ignores unknown keys and logs each of them once", async () => {
+  it("ignores unknown keys of a body, and logs each of them once", async () => {
     server.logs.length = 0;
     for (let i = 0; i < 3; i++)
       await server.post("/test/echo", { n: 1, colour: 2, options: { shape: 1, context: { any: 1 } } });
@@ -160,7 +160,7 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     expect([status, headers.get("x-execution-id"), body.data]).toEqual([202, "e1", { later: true }]);
   });
 
-  it("takes the names of built-in properties for names like any other", async () => {
+  it("accepts names of built-in properties as parameters and keys", async () => {
     expect((await server.get("/test/items/a?constructor=1&__proto__=2&toString=3")).status).toBe(200);
     server.logs.length = 0;
     expect(
@@ -174,7 +174,7 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     ).toEqual({ n: null });
   });
 
-  it("decodes parameters and checks queries", async () => {
+  it("decodes path parameters and validates queries", async () => {
     expect((await server.get("/test/items/a%20b%2Fc?limit=3")).body.data).toEqual({ id: "a b/c", limit: 3 });
   });
 
@@ -188,9 +188,13 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
 });
 
 describeServer("the connection", { config, rows: testRows, only: ["dev", "start"] }, (server) => {
-  it("stays usable after a 413", async () => {
-    const body = "x".repeat(200_000);
-    const requests = `POST /test/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}GET /workflows HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`;
+  const large = "x".repeat(200_000);
+  it.each([
+    ["declared", `Content-Length: ${large.length}\r\n\r\n${large}`],
+    ["not declared", `Transfer-Encoding: chunked\r\n\r\n30d40\r\n${large}\r\n0\r\n\r\n`],
+  ])("answers the next request of a connection after a 413 for a body whose length is %s", async (_, rest) => {
+    const first = `POST /test/echo HTTP/1.1\r\nHost: localhost\r\n${rest}`;
+    const requests = `${first}GET /workflows HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`;
     const { port } = new URL((await server.send("/workflows", {})).url);
     const answer = await new Promise<string>((resolve) => {
       let got = "";
@@ -200,7 +204,7 @@ describeServer("the connection", { config, rows: testRows, only: ["dev", "start"
     expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(["HTTP/1.1 413", "HTTP/1.1 200"]);
   });
 
-  it("answers in the envelope to what is hardly HTTP", async () => {
+  it("answers in the envelope to requests that Node cannot parse", async () => {
     const envelope = /\r\n\r\n\{"success":false,"error":"[^"]+"\}$/;
     for (const path of ["/./x", "/%2e/x", "/\\x", "//x", "/workflows/./x", "*", "http://x/nope"]) {
       for (const host of ["x:99999", "256.1.1.1", "a b", "", "[::g]", "evil.test"]) {
@@ -238,7 +242,7 @@ const slow = {
   only: ["start" as const],
 };
 describeServer("bytes that are no request", { rows: testRows, only: ["dev", "start"] }, (server) => {
-  it("are never answered inside a response that has begun", async () => {
+  it("cuts a connection with bytes that are not a request while a response is being sent", async () => {
     const { port } = new URL((await server.send("/workflows", {})).url);
     const socket = connect(Number(port), "127.0.0.1").on("error", () => {});
     let got = "";
@@ -252,14 +256,14 @@ describeServer("bytes that are no request", { rows: testRows, only: ["dev", "sta
 });
 
 describeServer("a body's unknown keys", { rows: testRows, only: ["in process"] }, (server) => {
-  it("may be called like built-in properties", async () => {
+  it("reports unknown keys with the names of built-in properties", async () => {
     await server.request("/test/echo", { method: "POST", body: '{"toString":1,"__proto__":{"n":1}}', headers: json });
     expect(server.logs.map(({ data }) => data?.["key"])).toEqual(["toString", "__proto__"]);
   });
 });
 
 describeServer("a client that would rather speak HTTP/2", { only: ["dev", "start"] }, (server) => {
-  it("is answered as usual", async () => {
+  it("answers a client that asks for HTTP/2 as usual", async () => {
     const answer = await server.raw(
       "GET /workflows HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
     );
@@ -271,7 +275,7 @@ describeServer("slow senders", slow, (server) => {
   it.each([
     ["headers", "GET /workflows HTTP/1.1\r\nHost: local"],
     ["body", "POST /test/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc"],
-  ])("hear 408 in the envelope: %s", async (_, bytes) => {
+  ])("answers a slow sender with 408 in the envelope: %s", async (_, bytes) => {
     const answer = await server.raw(bytes);
     expect(answer).toContain('{"success":false,"error":"Request timeout"}');
   });
@@ -283,7 +287,7 @@ describeServer("the test client", { rows: testRows, only: ["in process"] }, (ser
     ["media", /as text\/plain, which \/doc does not list/],
     ["field", /not what \/doc says:\n.*b/s],
     ["type", /not what \/doc says:\n.*a/s],
-  ])("fails on an undocumented %s", async (what, message) => {
+  ])("the test client fails on an undocumented %s", async (what, message) => {
     await expect(server.get(`/test/undocumented/${what}`)).rejects.toThrow(message);
     await server.get("/test/undocumented/nothing");
   });

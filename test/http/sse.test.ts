@@ -18,7 +18,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     return response.body!.pipeThrough(new TextDecoderStream()).getReader();
   };
 
-  it("is exactly one data line and an empty line per event", async () => {
+  it("sends one data line and an empty line per event, with the headers of a stream", async () => {
     const { text, headers, events } = await server.get("/test/events/three");
     expect(text).toBe([0, 1, 2].map((n) => `data: {"type":"tick","n":${n}}\n\n`).join(""));
     expect(events).toHaveLength(3);
@@ -29,7 +29,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     expect(headers.get("access-control-expose-headers")).toContain("x-execution-id");
   });
 
-  it("has its first event on the wire before there is a second", async () => {
+  it("sends the first event before there is a second", async () => {
     const returned = seen.returned;
     const reader = await read("/test/events/silent");
     expect((await reader.read()).value).toBe('data: {"type":"tick","n":0}\n\n');
@@ -37,7 +37,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     await eventually(() => expect(seen.returned).toBe(returned + 1));
   });
 
-  it("ends, and the log says why, when its generator throws later", async () => {
+  it("ends a stream whose generator throws after the first event, and logs the error", async () => {
     server.logs.length = 0;
     const reader = await read("/test/events/breaking");
     expect((await reader.read()).value).toContain("tick");
@@ -45,7 +45,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     expect(server.logs).toMatchObject([{ level: "error", data: { error: new Error("after the first event") } }]);
   });
 
-  it("is refused beyond the limit, and allowed again when one has ended", async () => {
+  it("refuses streams beyond limits.sseStreams, and opens new ones when others have ended", async () => {
     const first = await read("/test/events/silent");
     const second = await read("/test/events/silent");
     const third = await server.get("/test/events/three");
@@ -59,14 +59,14 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
     await second.cancel();
   });
 
-  it("gives up its place when its reader leaves, also if its generator ignores that", async () => {
+  it("frees the place of a disconnected reader, also if the generator ignores the signal", async () => {
     const readers = [await read("/test/events/deaf"), await read("/test/events/deaf")];
     expect((await server.get("/test/events/three")).status).toBe(503);
     for (const reader of readers) await reader.cancel();
     await eventually(async () => expect((await server.get("/test/events/three")).status).toBe(200));
   });
 
-  it("tells a generator that waits for its first event when the reader has left", async () => {
+  it("aborts a generator that waits for its first event when the reader disconnects", async () => {
     if (server.target === "in process") return; // there, whoever aborts never called
     const returned = seen.returned;
     const leave = new AbortController();
@@ -80,7 +80,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
 
 const stalling = { server: { limits: { sseStallMs: 300 } } };
 describeServer("a reader who never reads", { config: stalling, rows: testRows, only: ["dev", "start"] }, (server) => {
-  it("stops the generator, and is cut after sseStallMs", async () => {
+  it("stops the generator of a reader that does not read, and cuts it after sseStallMs", async () => {
     const { made, returned } = seen;
     const { port } = new URL((await server.send("/workflows", {})).url);
     const socket = connect(Number(port), "127.0.0.1");
@@ -99,7 +99,7 @@ describeServer("a reader who never reads", { config: stalling, rows: testRows, o
 describe("createStreams", () => {
   const decoder = new TextDecoder();
 
-  it("sends a comment into silence", async () => {
+  it("sends a comment on a silent stream", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, heartbeatMs: 30, report: () => {} });
     async function* silent(signal: AbortSignal) {
       yield 1;
@@ -117,7 +117,7 @@ describe("createStreams", () => {
   it.each([
     ["backward", -3_600_000],
     ["forward", 3_600_000],
-  ])("sends comments, and cuts nobody, when the clock jumps %s", async (_, ms) => {
+  ])("sends comments, and cuts no reader, when the clock jumps %s", async (_, ms) => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "Date", "performance"] });
     onTestFinished(() => void vi.useRealTimers());
     const streams = createStreams({ sseStreams: 1, sseStallMs: 600_000, heartbeatMs: 15_000, report: () => {} });
@@ -166,7 +166,7 @@ describe("createStreams", () => {
     yield 1;
   }
 
-  it("counts those that wait for their first event, until their reader leaves", async () => {
+  it("counts streams that wait for their first event, until their reader disconnects", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
     const gone = new AbortController();
     async function* deaf() {
@@ -181,7 +181,7 @@ describe("createStreams", () => {
     await expect(next).rejects.toMatchObject({ message: "Server is shutting down" });
   });
 
-  it("tells a generator whose reader left before it began", async () => {
+  it("aborts a generator whose reader disconnected before it began", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
     let told = false;
     async function* asks(signal: AbortSignal) {
@@ -193,7 +193,7 @@ describe("createStreams", () => {
     streams.close();
   });
 
-  it("ends with a last frame, where one is wanted", async () => {
+  it("ends a stream with the last frame of its options", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
     async function* two() {
       yield 1;
@@ -204,7 +204,7 @@ describe("createStreams", () => {
     streams.close();
   });
 
-  it("writes one id line and one data line per event, whatever the event holds", async () => {
+  it("writes one id line and one data line per event, whatever the event contains", async () => {
     const text = fc.oneof(
       fc.constantFrom("\n\ndata: 1\n\n", "\r", "\r\nid: 9\r\n\r\n", "\u2028", "\u0085", "\ud800", "\0", "event: x\n"),
       fc.string({ unit: "binary" }),
@@ -233,7 +233,7 @@ describe("createStreams", () => {
     );
   });
 
-  it("lets those that end by themselves end when it closes, before and after their first event", async () => {
+  it("lets draining streams end by themselves when it closes, before and after their first event", async () => {
     const streams = createStreams({ sseStreams: 3, sseStallMs: 1_000, report: () => {} });
     const go = Promise.withResolvers<void>();
     async function* early() {
@@ -260,7 +260,7 @@ describe("createStreams", () => {
     });
   });
 
-  it("lets others have their turn while a generator has always more", async () => {
+  it("yields to the event loop while a generator always has more", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
     let made = 0;
     async function* eager() {
@@ -279,7 +279,7 @@ describe("createStreams", () => {
     streams.close();
   });
 
-  it("answers a first event that cannot be written with an error, not with an empty stream", async () => {
+  it("rejects a stream whose first event cannot be written", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
     async function* big() {
       yield 1n;
@@ -288,7 +288,7 @@ describe("createStreams", () => {
     streams.close();
   });
 
-  it("refuses, once closed, what was still waiting for its first event", async () => {
+  it("refuses streams that still wait for their first event when it closes", async () => {
     const streams = createStreams({ sseStreams: 1, sseStallMs: 1_000, report: () => {} });
     async function* late(signal: AbortSignal) {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));

@@ -23,12 +23,14 @@ const config: Config = {
         },
       }),
     );
+    const rejects = () => Promise.reject(new Error("from a hook"));
+    app.get("/rejects", defineWebSocketHandler({ message: rejects }));
     app.get("/plain", () => "plain");
   },
 };
 
 describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
-  it("greets, then sends every message back: JSON parsed, other text as a string", async () => {
+  it("/ws sends every message back: JSON parsed, other text as a string", async () => {
     const socket = await server.socket("/ws");
     expect(await socket.next()).toEqual({
       type: "CONNECTION_TEST",
@@ -51,13 +53,13 @@ describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
     await socket.closed;
   });
 
-  it("closes with 1009 on a message over the limit", async () => {
+  it("closes a WebSocket with 1009 on a message over the limit", async () => {
     const socket = await server.socket("/ws");
     socket.send("x".repeat(1_001));
     expect(await socket.closed).toBe(1009);
   });
 
-  it("cuts a client who asks without reading the answers", async () => {
+  it("cuts a WebSocket client that sends without reading", async () => {
     const socket = await server.socket("/ws");
     socket.ws.pause();
     const text = "x".repeat(900);
@@ -74,12 +76,12 @@ describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
     ["a route that is no socket", "/workflows", {}, 404, "Not found"],
     ["a custom route that is no socket", "/plain", {}, 400, "Not a WebSocket route"],
     ["an origin that cors does not allow", "/ws", { origin: "http://foe.test" }, 403, "Origin not allowed"],
-  ])("refuses %s in the envelope", async (_, path, headers, status, error) => {
+  ])("refuses an upgrade in the envelope: %s", async (_, path, headers, status, error) => {
     const refused = server.socket(path, { headers });
     await expect(refused).rejects.toMatchObject({ status, body: JSON.stringify({ success: false, error }) });
   });
 
-  it("allows its own origin, those of cors, and callers without one", async () => {
+  it("opens a WebSocket for its own origin, those of cors, and clients without one", async () => {
     const { origin } = new URL((await server.send("/workflows", {})).url);
     for (const headers of [{ origin }, { origin: "http://friend.test" }, {} as Record<string, string>]) {
       const socket = await server.socket("/ws", { headers });
@@ -88,18 +90,25 @@ describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
     }
   });
 
-  it("serves the host's own sockets, and survives a hook of theirs that throws", async () => {
+  it("serves the host's own sockets", async () => {
     const own = await server.socket("/own");
     expect(await own.next()).toBe("own");
     own.close();
     await own.closed;
-    const throwing = await server.socket("/throws");
-    throwing.send("x");
-    expect(await throwing.closed).toBe(1011);
-    expect(server.logs.at(-1)).toMatchObject({ level: "error", data: { error: new Error("from a hook") } });
   });
 
-  it("refuses more than the limit, and no more once they have left", async () => {
+  it.each(["throws", "rejects"])(
+    "closes a host's socket with 1011 if its hook %s, and logs the error",
+    async (path) => {
+      server.logs.length = 0;
+      const failing = await server.socket(`/${path}`);
+      failing.send("x");
+      expect(await failing.closed).toBe(1011);
+      expect(server.logs).toMatchObject([{ level: "error", data: { error: new Error("from a hook") } }]);
+    },
+  );
+
+  it("refuses more WebSockets than limits.sockets, and accepts new ones once others have closed", async () => {
     const open = await Promise.all([1, 2, 3].map(() => server.socket("/ws")));
     await expect(server.socket("/ws")).rejects.toMatchObject({ status: 503 });
     for (const socket of open) socket.ws.terminate();
@@ -116,7 +125,7 @@ describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
 });
 
 describeServer("a socket row", { rows: testRows, only: ["start"] }, (server) => {
-  it("checks its query, and says what is wrong with it before it closes", async () => {
+  it("sends the error of an invalid query before it closes the WebSocket", async () => {
     const socket = await server.socket("/test/socket?level=warn");
     expect(await socket.next()).toEqual({ level: "warn" });
     const refused = await server.socket("/test/socket?level=loud");
@@ -138,7 +147,7 @@ describeServer(
       socket.on("error", () => {}).write(bytes);
       return socket;
     };
-    it("is closed on both sides, whatever the client does with its own", async () => {
+    it("closes the connection of a refused upgrade, although the client keeps its side open", async () => {
       const sockets = await Promise.all(Array.from({ length: 20 }, () => open(bad)));
       await Promise.all(sockets.map((socket) => once(socket.resume(), "end")));
       const lost = sockets.map((socket) => new Promise((resolve) => socket.on("close", resolve)));
@@ -147,7 +156,7 @@ describeServer(
       await Promise.all(lost);
       clearInterval(timer);
     });
-    it("survives a client that resets in the middle of the handshake", async () => {
+    it("survives a client that resets during the handshake", async () => {
       for (let i = 0; i < 20; i++) {
         const socket = await open(
           bad.replace(
@@ -197,7 +206,7 @@ const pushing: Config = {
   },
 };
 describeServer("a host's sockets", { config: pushing, only: ["dev", "start"] }, (server) => {
-  it("are cut when their reader stops, though nobody asked anything", async () => {
+  it("cuts the host's WebSocket whose client does not read what is pushed", async () => {
     const socket = await server.socket("/push");
     const raw = (socket.ws as unknown as { _socket: import("node:net").Socket })._socket;
     raw.pause();
@@ -205,7 +214,7 @@ describeServer("a host's sockets", { config: pushing, only: ["dev", "start"] }, 
     await eventually(() => expect(pushed.cut).toBe(cut + 1));
     raw.destroy();
   });
-  it("are refused with the reason that the host gave", async () => {
+  it("refuses an upgrade with the response of the host's hook", async () => {
     await expect(server.socket("/locked")).rejects.toMatchObject({
       status: 401,
       body: '{"success":false,"error":"who are you?"}',
@@ -219,14 +228,14 @@ describeServer("a host's sockets", { config: pushing, only: ["dev", "start"] }, 
       data: { error: new Error("a detail that nobody may see") },
     });
   });
-  it("are not for an origin that the cors function answers with another", async () => {
+  it("refuses a WebSocket of an origin for which the cors function returns another one", async () => {
     await expect(server.socket("/ws", { headers: { origin: "http://evil.test" } })).rejects.toMatchObject({
       status: 403,
     });
     const allowed = await server.socket("/ws", { headers: { origin: "http://a.good.test" } });
     allowed.close();
   });
-  it("are for the server's own origin behind a proxy that ends TLS", async () => {
+  it("opens a WebSocket of its own origin behind a proxy that terminates TLS", async () => {
     const { host } = new URL((await server.send("/workflows", {})).url);
     const socket = await server.socket("/ws", { headers: { origin: `https://${host}` } });
     socket.close();
@@ -248,7 +257,7 @@ describeServer(
   "a client that resets while its upgrade is being decided",
   { config: slow, only: ["start"] },
   (server) => {
-    it("ends nothing but itself", async () => {
+    it("survives a client that resets while its upgrade is decided", async () => {
       const uncaught = vi.fn();
       process.on("uncaughtException", uncaught);
       const { port } = new URL((await server.send("/workflows", {})).url);
@@ -277,12 +286,12 @@ describeServer("dev", { only: ["dev"], config: { server: { allowedHosts: ["my.te
     ["evil.test", 403],
     ["localhost.evil.test", 403],
     ["evillocalhost", 403],
-  ])("answers under the host name %s with %i", async (host, status) => {
+  ])("dev answers a request for the host name %s with %i", async (host, status) => {
     expect(await server.raw(`GET /workflows HTTP/1.1\r\nHost: ${host}\r\n\r\n`)).toMatch(
       new RegExp(`^HTTP/1.1 ${status} `),
     );
   });
-  it("opens no socket under another name", async () => {
+  it("dev opens no WebSocket for another host name", async () => {
     await expect(server.socket("/ws", { headers: { host: "evil.test" } })).rejects.toMatchObject({ status: 403 });
   });
 });
