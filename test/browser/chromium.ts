@@ -1,18 +1,19 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** Where Chromium is: in `CHROMIUM_PATH`, else on the PATH under one of its names; undefined where there is none. */
-export function findChromium(): string | undefined {
+/** The path of Chromium: `CHROMIUM_PATH`, else the first one on the PATH under one of its names. */
+export function findChromium(): string {
   const { CHROMIUM_PATH: named, PATH = "" } = process.env;
-  if (named) return named; // a wrong one fails the tests: whoever set it does not want them skipped
+  if (named) return named;
   const names = ["chromium", "chromium-browser", "google-chrome"];
-  return names.flatMap((name) => PATH.split(delimiter).map((folder) => join(folder, name))).find(isExecutable);
+  const found = names.flatMap((name) => PATH.split(delimiter).map((folder) => join(folder, name))).find(isExecutable);
+  if (!found) throw new Error("Chromium is not installed: apt-get install chromium, or set CHROMIUM_PATH");
+  return found;
 }
 
-/** Called by Vitest, once, before any test. */
+/** Called by Vitest before any test: without Chromium the run fails with one message. */
 export function setup(): void {
-  if (findChromium()) return;
-  console.warn("Browser tests skipped: no Chromium here. `apt-get install chromium`, or set CHROMIUM_PATH.");
+  findChromium();
 }
 
 function isExecutable(file: string): boolean {

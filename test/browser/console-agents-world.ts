@@ -6,7 +6,6 @@ import * as v from "valibot";
 import { afterAll, beforeAll, describe } from "vitest";
 import { createGates, type Gates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
-import { findChromium } from "./chromium.ts";
 import { openChat, type ChatTab } from "./console-chat-tab.ts";
 
 /** The gates of the test that runs. */
@@ -118,9 +117,9 @@ export interface AgentsWorld {
   begin(agentId?: string): Promise<ChatTab>;
 }
 
-/** Runs a suite in Chromium against one server, or skips it where there is no Chromium. */
+/** Runs a suite in Chromium against one server. */
 export function describeAgents(title: string, suite: (world: AgentsWorld) => void): void {
-  describe.skipIf(!findChromium())(`${title} (dev)`, () => {
+  describe(`${title} (dev)`, () => {
     let server: TestServer;
     beforeAll(async () => {
       server = await startServer("dev", { config });

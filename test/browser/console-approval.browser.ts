@@ -2,7 +2,6 @@ import { defineWorkflow } from "agentserve";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { openConsole } from "../console/world.ts";
-import { findChromium } from "./chromium.ts";
 import { expectAccessible, openPage, tabTo } from "./console-page.ts";
 
 const approval = defineWorkflow({
@@ -15,7 +14,7 @@ const approval = defineWorkflow({
   execute: async ({ data, resumeData, suspend }) => resumeData ?? suspend(`Approve ${data.amount} for ${data.reason}?`),
 });
 
-describe.skipIf(!findChromium())("an approval, from its start to its end, in the console", () => {
+describe("an approval, from its start to its end, in the console", () => {
   it("works by mouse", async () => {
     const { url, ask } = await openConsole({ workflows: [approval] });
     const { page, faults } = await openPage(`${url}/console`);

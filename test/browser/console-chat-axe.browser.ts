@@ -5,7 +5,6 @@ import * as v from "valibot";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startServer } from "../harness/server.ts";
 import { findSerious } from "./axe.ts";
-import { findChromium } from "./chromium.ts";
 import { openChat } from "./console-chat-tab.ts";
 
 const refund = defineWorkflow({
@@ -63,7 +62,7 @@ const toConfig = (): Config => ({
   ],
 });
 
-describe.skipIf(!findChromium())("axe-core in the view Agents", () => {
+describe("axe-core in the view Agents", () => {
   it.each(["light", "dark"] as const)("finds nothing serious, %s", async (colorScheme) => {
     const server = await startServer("dev", { config: toConfig() });
     onTestFinished(() => server.close());

@@ -4,7 +4,6 @@ import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startServer } from "../harness/server.ts";
-import { findChromium } from "./chromium.ts";
 import { openChat, type ChatTab } from "./console-chat-tab.ts";
 import { expectNoProblems } from "./console-page.ts";
 
@@ -75,7 +74,7 @@ const config: Config = {
   ],
 };
 
-describe.skipIf(!findChromium())("hostile texts in the view Agents", () => {
+describe("hostile texts in the view Agents", () => {
   it("are shown as texts, and nothing in them runs", async () => {
     const server = await startServer("dev", { config });
     onTestFinished(() => server.close());

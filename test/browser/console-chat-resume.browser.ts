@@ -5,7 +5,6 @@ import { agentserve } from "../harness/cli.ts";
 import { freePort } from "../harness/free-port.ts";
 import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { describeAgents } from "./console-agents-world.ts";
 import { openChat } from "./console-chat-tab.ts";
 import { expectNoProblems } from "./console-page.ts";
@@ -81,7 +80,7 @@ const project = {
   `,
 };
 
-describe.skipIf(!findChromium())("a server that is killed in the middle of an answer", () => {
+describe("a server that is killed in the middle of an answer", () => {
   it.each([
     ["a text", words, words],
     ["a text after a tool", "read it", `read: ${words}`],

@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import { agentserve, bin, run, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { openPage } from "./console-page.ts";
 import { createHostileTexts } from "./hostile-texts.ts";
 
@@ -24,7 +23,7 @@ const chunk = <T>(values: readonly T[], size: number): T[][] =>
 // 2,000 texts in each place where a user, a model or a developer can write one, served by `dev` in a terminal. Each of these
 // changes makes a test of this file fail: a text is set as HTML; the descriptions and choices of a form are shown as they
 // are; an escape is written to the log as it is.
-describe.skipIf(!findChromium())("hostile texts", { timeout: 900_000 }, () => {
+describe("hostile texts", { timeout: 900_000 }, () => {
   it("as names, purposes, descriptions, instructions, fields and tools are shown as texts", async () => {
     const { show, expectHarmless } = await serve();
     await show("/workflows", texts.map(plain));

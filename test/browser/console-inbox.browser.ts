@@ -5,7 +5,6 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { openConsole, type ConsoleServer } from "../console/world.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { expectAccessible, openPage, tabTo } from "./console-page.ts";
 
 const approval = defineWorkflow({
@@ -45,7 +44,7 @@ const pay = defineTool({
 const payer = defineAgent({ id: "payer", instructions: "", model: echoModel(), tools: { pay } });
 const config: Config = { workflows: [approval, parent, long], agents: [payer] };
 
-describe.skipIf(!findChromium())("the inbox of the console", () => {
+describe("the inbox of the console", () => {
   it("shows a run that waits, the server's message at a field, and ends the run, by mouse", async () => {
     const server = await openConsole(config);
     const { page, faults } = await openPage(`${server.url}/console`);

@@ -3,7 +3,6 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { openConsole } from "../console/world.ts";
 import { bySize } from "../harness/size.ts";
-import { findChromium } from "./chromium.ts";
 import { openPage } from "./console-page.ts";
 
 const count = bySize(2_000, 10_000);
@@ -14,7 +13,7 @@ const loop = defineWorkflow({ id: "loop", input: v.object({ count: v.number() })
   step: andThen({ id: "check", execute: ({ data }) => ({ item: data, isChecked: true }) }),
 });
 
-describe.skipIf(!findChromium())("a run with many items in the console", () => {
+describe("a run with many items in the console", () => {
   it(`scrolls through ${count} items with few rows in the document`, { timeout: 600_000 }, async () => {
     const server = await openConsole({ workflows: [loop] });
     const json = { input: { count }, options: { executionId: "run-1" } };

@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { openPage } from "./console-page.ts";
 
 const toWorkflow = (line: string): string => `
@@ -36,7 +35,7 @@ export const patient = defineWorkflow({ id: "patient" })
   .andThen({ id: "last", execute: () => "done" });
 `;
 
-describe.skipIf(!findChromium())("a run in the console of agentserve dev", () => {
+describe("a run in the console of agentserve dev", () => {
   it("shows the line that failed, and is completed by Retry once the file is fixed", { timeout: 180_000 }, async () => {
     const folder = createProject({
       "agents.config.ts": `export { default } from "./config.ts";`,

@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import { openConsole, type ConsoleServer } from "../console/world.ts";
 import { createGates } from "../harness/gates.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { expectAccessible, openPage } from "./console-page.ts";
 
 const gates = createGates();
@@ -63,7 +62,7 @@ const loop = defineWorkflow({ id: "loop", input: v.object({ count: v.number() })
 });
 const config: Config = { workflows: [gated, both, pair, loop] };
 
-describe.skipIf(!findChromium())("a run in the console", () => {
+describe("a run in the console", () => {
   it("follows the steps while it runs, and keeps what is selected and open", async () => {
     const server = await openConsole(config);
     await begin(server, "gated", "run-1", { gate: "follow" });

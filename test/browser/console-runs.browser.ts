@@ -4,7 +4,6 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { openConsole, type ConsoleServer } from "../console/world.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { expectAccessible, openPage } from "./console-page.ts";
 
 const quick = defineWorkflow({ id: "quick" }).andThen({ id: "only", execute: () => "done" });
@@ -27,7 +26,7 @@ const fails = defineWorkflow({ id: "fails", input: v.object({ key: v.string() })
 });
 const config: Config = { workflows: [quick, asks, fails, sleeps] };
 
-describe.skipIf(!findChromium())("the runs of the console", () => {
+describe("the runs of the console", () => {
   it("are listed newest first, 50 on a page, with the filter and the page in the address", async () => {
     const server = await openConsole(config);
     for (let n = 10; n < 65; n++) await start(server, "quick", `quick-${n}`);

@@ -4,14 +4,13 @@ import { embedded } from "../../src/backends/embedded/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { createTestLogger } from "../harness/server.ts";
-import { findChromium } from "./chromium.ts";
 import { openPage } from "./console-page.ts";
 import { secret, token } from "./fixtures.ts";
 
 const work = defineWorkflow({ id: "work", name: "Work" }).andThen({ id: "only", execute: () => 1 });
 const auth = jwtAuth({ secret, defaultPrivate: true });
 
-describe.skipIf(!findChromium())("signing in to the console", () => {
+describe("signing in to the console", () => {
   it("asks for a token, says what is wrong with it, and works with a right one", async () => {
     const { url } = await serve({ auth, console: true }, "start");
     const { page, faults } = await openPage(`${url}/console#/workflows`);

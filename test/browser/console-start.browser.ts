@@ -10,10 +10,9 @@ import { agentserve } from "../harness/cli.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { createProject } from "../harness/project.ts";
 import { eventually } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { launchOnce } from "./stage.ts";
 
-describe.skipIf(!findChromium())("npx agentserve init, then npx agentserve dev --open", () => {
+describe("npx agentserve init, then npx agentserve dev --open", () => {
   let browser: Browser;
   beforeAll(async () => void (browser = await launchOnce()));
 

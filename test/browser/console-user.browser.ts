@@ -5,7 +5,6 @@ import { describe, expect, it } from "vitest";
 import { openConsole, type ConsoleServer } from "../console/world.ts";
 import { createGates } from "../harness/gates.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { openChat } from "./console-chat-tab.ts";
 import { expectAccessible, expectNoProblems, openPage } from "./console-page.ts";
 import { secret, token } from "./fixtures.ts";
@@ -29,7 +28,7 @@ const config: Config = {
   workflows: [defineWorkflow({ id: "greet", name: "Greet" }).andThen({ id: "only", execute: () => "hello" })],
 };
 
-describe.skipIf(!findChromium())("the user of a console without an authentication provider", () => {
+describe("the user of a console without an authentication provider", () => {
   it("is empty at first, and leads to the approvals and conversations of a user", async () => {
     const server = await openConsole(config);
     await pay(server, 5, { userId: "ada", conversationId: "talk" });

@@ -11,7 +11,6 @@ import { toProject } from "../../src/config/load.ts";
 import { openServer } from "../../src/server/create.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { expectAccessible, openPage } from "./console-page.ts";
 
 const folder = process.env["SCREENSHOTS"] ?? join(tmpdir(), "agentserve-screenshots");
@@ -77,7 +76,7 @@ const odd = defineWorkflow({ id: "odd", name: hostile, purpose: hostile }).andTh
   },
 });
 
-describe.skipIf(!findChromium())("the views of the console", () => {
+describe("the views of the console", () => {
   it.each(["light", "dark"] as const)(
     "are readable by everyone, and fit 360 and 1280 pixels (%s)",
     async (colorScheme) => {

@@ -12,7 +12,6 @@ import { toProject } from "../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { launchOnce } from "./stage.ts";
 import { openTab } from "./tab.ts";
 
@@ -56,7 +55,7 @@ async function listen(page: Page, path: string): Promise<{ heard(): Promise<Hear
 }
 const closed = 2; // EventSource.CLOSED
 
-describe.skipIf(!findChromium())("an EventSource", () => {
+describe("an EventSource", () => {
   /** The paths of the streams that the browser has asked for. */
   function countStreams(): string[] {
     const arrived: string[] = [];

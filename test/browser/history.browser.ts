@@ -12,7 +12,6 @@ import { createFormat4Conversation, toConversationConfig } from "../faults/migra
 import { startServer } from "../harness/server.ts";
 import { bundleChatPage } from "./bundle-chat-page.ts";
 import { createChatTab, toComparable, type ChatTab } from "./chat-tab.ts";
-import { findChromium } from "./chromium.ts";
 import { launchOnce } from "./stage.ts";
 
 const png = "data:image/png;base64,iVBORw0KGgo=";
@@ -38,7 +37,7 @@ const rich: readonly ScriptedStep[] = [
 ];
 
 /** A page that has its messages from `GET /agents/:id/conversations/:conversationId`. */
-describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat of ai %s with a stored conversation", (version) => {
+describe.each(["5", "6", "7"])("useChat of ai %s with a stored conversation", (version) => {
   let script = "";
   beforeAll(async () => {
     script = await bundleChatPage(version);

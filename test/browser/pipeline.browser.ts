@@ -2,10 +2,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
-import { findChromium } from "./chromium.ts";
 import { launchOnce } from "./stage.ts";
 
-describe.skipIf(!findChromium())("the page of the template pipeline", () => {
+describe("the page of the template pipeline", () => {
   it("starts a document, counts its pages, asks, survives a restart, and publishes", { timeout: 120_000 }, async () => {
     const folder = createProject({});
     expect((await agentserve(["init", "--template", "pipeline"], { cwd: folder }).ended).code).toBe(0);

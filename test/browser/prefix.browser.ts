@@ -1,27 +1,16 @@
-import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
-import { connect, createServer as createPort, type AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { chromium, type Browser, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import type { AddressInfo } from "node:net";
+import type { Page } from "playwright-core";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { defineWorkflow, type Config } from "agentserve";
-import { toBlocks } from "../docs/examples/blocks.ts";
 import { openSocket, startServer } from "../harness/server.ts";
-import { eventually } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
+import { startNginx } from "../hosts/nginx/start-nginx.ts";
+import { launchOnce } from "./stage.ts";
 
 const hello = defineWorkflow({ id: "hello" }).andThen({ id: "greet", execute: () => "Hello" });
 
-describe.skipIf(!findChromium())("behind a proxy, in Chromium", () => {
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: findChromium()!, args: ["--no-sandbox", "--no-proxy-server"] });
-  });
-  afterAll(() => browser?.close());
-
+describe("behind a proxy, in Chromium", () => {
   it("calls the operations of /ui under the prefix that the proxy removes, without a header from it", async () => {
     const { url } = await serve({});
     await expectCalls(`${await proxy(url)}/ai`);
@@ -46,9 +35,9 @@ describe.skipIf(!findChromium())("behind a proxy, in Chromium", () => {
     await page.waitForURL(`${url}/`);
   });
 
-  it.skipIf(!hasNginx())("works behind nginx, configured as documented (skipped without nginx)", async () => {
+  it("works behind nginx, configured as documented", async () => {
     const { url } = await serve({ server: { trustedProxies: ["loopback"] } });
-    const base = `${await startNginx(new URL(url).host)}/ai`;
+    const base = `${await startNginx("location", [Number(new URL(url).port)])}/ai`;
     await expectCalls(base);
     const page = await open(`${base}/`);
     expect(await page.locator("#workflow-hello pre").first().textContent()).toContain(
@@ -73,7 +62,7 @@ describe.skipIf(!findChromium())("behind a proxy, in Chromium", () => {
   }
 
   async function open(url: string): Promise<Page> {
-    const page = await browser.newPage();
+    const page = await (await launchOnce()).newPage();
     onTestFinished(() => page.close());
     await page.goto(url);
     return page;
@@ -104,50 +93,4 @@ async function proxy(target: string): Promise<string> {
     server.closeAllConnections();
   });
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-function hasNginx(): boolean {
-  try {
-    return execFileSync("nginx", ["-v"], { stdio: "ignore" }) !== undefined;
-  } catch {
-    return false;
-  }
-}
-
-/** Runs nginx with the example of docs/deployment.md. Returns its URL. */
-async function startNginx(target: string): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-nginx-"));
-  const [block] = toBlocks("docs/deployment.md", readFileSync("docs/deployment.md", "utf8")).filter(
-    ({ language, text }) => language === "nginx" && text.startsWith("location "),
-  );
-  const port = await findPort();
-  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
-    (name) => `${name}_temp_path ${folder}/${name};`,
-  );
-  const config = `daemon off; pid ${folder}/pid; error_log stderr;
-events {}
-http { access_log off; ${paths.join(" ")}
-server { listen 127.0.0.1:${port}; ${block!.text.replace("127.0.0.1:3141", target)} } }\n`;
-  writeFileSync(join(folder, "nginx.conf"), config);
-  const nginx = spawn("nginx", ["-c", join(folder, "nginx.conf"), "-p", folder], { stdio: "ignore" });
-  onTestFinished(async () => {
-    const ended = once(nginx, "close");
-    nginx.kill("SIGTERM");
-    await ended;
-    rmSync(folder, { recursive: true });
-  });
-  await eventually(async () => {
-    const socket = connect(port, "127.0.0.1");
-    await once(socket, "connect").finally(() => socket.destroy());
-  });
-  return `http://127.0.0.1:${port}`;
-}
-
-async function findPort(): Promise<number> {
-  const probe = createPort().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, "close");
-  return port;
 }

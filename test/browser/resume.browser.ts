@@ -10,7 +10,6 @@ import { startServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { bundleChatPage } from "./bundle-chat-page.ts";
 import { createChatTab, toComparable, type ChatTab } from "./chat-tab.ts";
-import { findChromium } from "./chromium.ts";
 import { launchOnce } from "./stage.ts";
 
 const reloads = bySize(5, 20);
@@ -42,7 +41,7 @@ const pay = tool({ description: "Pays", inputSchema: z.object({}), needsApproval
 const toHtml = (version: string): string =>
   `<!doctype html><title>a chat</title><body><script type="module" src="/pages/${version}.js"></script>`;
 
-describe.skipIf(!findChromium()).each(["5", "6", "7"])("useChat({ resume: true }) of ai %s", (version) => {
+describe.each(["5", "6", "7"])("useChat({ resume: true }) of ai %s", (version) => {
   let script = "";
   beforeAll(async () => {
     script = await bundleChatPage(version);

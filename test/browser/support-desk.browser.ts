@@ -7,13 +7,12 @@ import { agentserve, run } from "../harness/cli.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
-import { findChromium } from "./chromium.ts";
 import { launchOnce } from "./stage.ts";
 
 /** Answered word by word, for longer than the test takes: the demo model repeats what it does not understand. */
 const long = Array.from({ length: 3_000 }, (_, index) => `w${index}`).join(" ");
 
-describe.skipIf(!findChromium())("the template support-desk, built and started", () => {
+describe("the template support-desk, built and started", () => {
   it(
     "answers a customer, waits for a manager, resumes, stops, and keeps the history",
     { timeout: 240_000 },

@@ -9,8 +9,8 @@ const binaries = JSON.parse(readFileSync(new URL("package-lock.json", folder), "
 ].optionalDependencies;
 const binary = `@restatedev/restate-server-${process.platform}-${process.arch}`;
 if (!(binary in binaries)) {
-  console.log(`skipped: there is no restate-server for ${process.platform} on ${process.arch}`);
-  process.exit(0);
+  console.error(`The tests cannot run: npm has no restate-server for ${process.platform} on ${process.arch}`);
+  process.exit(1);
 }
 if (!existsSync(new URL(`node_modules/${binary}/bin/restate-server`, folder))) run("npm", ["ci"], folder);
 run(

@@ -1,13 +1,10 @@
-import { spawnSync } from "node:child_process";
-import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { agentserve, run, type Child } from "../../harness/cli.ts";
+import { agentserve, type Child } from "../../harness/cli.ts";
+import { freePort } from "../../harness/free-port.ts";
 import { createProject } from "../../harness/project.ts";
 import { bySize } from "../../harness/size.ts";
+import { startNginx } from "./start-nginx.ts";
 
 const files = {
   "agents.config.ts": `export default { server: { cors: false } };\n`,
@@ -20,44 +17,9 @@ export const slow = defineWorkflow({ id: "slow" })
 `,
 };
 
-async function findPorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  for (const server of servers) server.close();
-  return ports;
-}
-
-/** nginx in front of both ports, as docs/deployment.md has it. A port that refuses the connection is skipped. */
-function startNginx(folder: string, port: number, [first = 0, second = 0]: readonly number[]): void {
-  const [, block = ""] = /```nginx\n(upstream my_app [^]*?)```/.exec(readFileSync("docs/deployment.md", "utf8"))!;
-  const documented = block
-    .replace("127.0.0.1:3141", `127.0.0.1:${first}`)
-    .replace("127.0.0.1:3142", `127.0.0.1:${second}`)
-    .replace("server {\n", `server {\n  listen 127.0.0.1:${port};\n`);
-  const prefix = join(folder, "nginx");
-  mkdirSync(prefix);
-  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${name};`);
-  writeFileSync(
-    join(prefix, "nginx.conf"),
-    `daemon off; pid nginx.pid; error_log error.log; worker_processes 1;
-events { worker_connections 256; }
-http {
-  access_log off;
-  ${paths.join(" ")}
-  ${documented}
-}
-`,
-  );
-  run("nginx", ["-p", prefix, "-c", join(prefix, "nginx.conf")]);
-}
-
-const hasNginx = spawnSync("nginx", ["-v"]).status === 0;
-if (!hasNginx) console.log("skipped: nginx is not installed (apt-get install nginx)");
-
-it.runIf(hasNginx)("rolling deploys of two processes on one file: no request fails", async () => {
+it("fails no request during rolling deploys of two processes on one file behind nginx", async () => {
   const folder = createProject(files);
-  const [front = 0, ...ports] = await findPorts(3);
+  const ports = [await freePort(), await freePort()];
   const serve = (port: number): Child => agentserve(["start", "--port", String(port)], { cwd: folder });
   const statusOf = (port: number, path: string) =>
     fetch(`http://127.0.0.1:${port}${path}`).then(
@@ -66,11 +28,9 @@ it.runIf(hasNginx)("rolling deploys of two processes on one file: no request fai
     );
   let current = serve(ports[0]!);
   await expect.poll(() => statusOf(ports[0]!, "/ready")).toBe(200);
-  startNginx(folder, front, ports);
-  await expect.poll(() => statusOf(front, "/ready")).toBe(200);
+  const url = await startNginx("upstream", ports);
 
   const headers = { "content-type": "application/json" };
-  const url = `http://127.0.0.1:${front}`;
   const probes = [
     () => fetch(`${url}/workflows`),
     () => fetch(`${url}/workflows/quick/execute`, { method: "POST", headers, body: `{"input":{}}` }),
