@@ -62,20 +62,20 @@ describe("a generated client runs against a server", () => {
     return JSON.parse(stdout);
   }
 
-  it("openapi-typescript and openapi-fetch", async () => {
+  it("runs a client of openapi-typescript and openapi-fetch against a server", async () => {
     const { code, stderr } = await workshop.run(...readCommand("openapi-typescript", `${server.url}/doc`));
     expect(code, stderr).toBe(0);
     expect(await runProgram("openapi-typescript")).toEqual({ ...summary, firstSeq: 3 });
   });
 
-  it("Hey API, and reads event streams", async () => {
+  it("runs a client of Hey API against a server, with event streams", async () => {
     const { code, stderr } = await workshop.run(...readCommand("openapi-ts", `${server.url}/doc`));
     expect(code, stderr).toBe(0);
     const streamed = expect.stringContaining("Hello");
     expect(await runProgram("openapi-ts")).toEqual({ ...summary, firstSeq: 3, streamed });
   });
 
-  it("orval, with a base URL", async () => {
+  it("runs a client of orval against a server, with a base URL", async () => {
     const output = { target: "client.ts", client: "fetch", baseUrl: server.url };
     const settings = { api: { input: `${server.url}/doc`, output } };
     workshop.write("orval.config.mjs", `export default ${JSON.stringify(settings)};\n`);
