@@ -44,7 +44,7 @@ export function describeHost(title: string, program: HostProgram): void {
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
     const start = () => startProgram(folder, program);
 
-    it("serves the landing page, /doc, and a route of configureApp", async () => {
+    it("serves the landing page, /doc and a route of configureApp inside of a host", async () => {
       const { ask, origin } = await start();
       const landing = await ask("");
       const html = await landing.text();
@@ -60,7 +60,7 @@ export function describeHost(title: string, program: HostProgram): void {
       expect([own.headers.get("x-own"), await own.text()]).toEqual(["1", "own"]);
     });
 
-    it("answers errors in the envelope", async () => {
+    it("answers errors in the envelope inside of a host", async () => {
       const { ask } = await start();
       const read = async (path: string, init?: RequestInit) => {
         const response = await ask(path, init);
@@ -81,7 +81,7 @@ export function describeHost(title: string, program: HostProgram): void {
       expect(await read("/workflows/approval/execute", large)).toEqual([413, error("Request body too large")]);
     });
 
-    it("sends events as they happen", async () => {
+    it("sends events as they happen inside of a host", async () => {
       const { ask } = await start();
       const response = await ask("/workflows/gated/stream", post({ input: {} }));
       const events = readEvents(response);
@@ -90,7 +90,7 @@ export function describeHost(title: string, program: HostProgram): void {
       await events.until("workflow-result");
     });
 
-    it("aborts the call of an agent whose client leaves", async () => {
+    it("aborts an agent call when its client disconnects from the host", async () => {
       const { ask } = await start();
       const leaving = new AbortController();
       const response = await ask("/agents/endless/stream", { ...post({ input: "Hi" }), signal: leaving.signal });
@@ -99,7 +99,7 @@ export function describeHost(title: string, program: HostProgram): void {
       await eventually(async () => expect(await (await ask("/aborted")).json()).toEqual({ aborted: 1 }));
     });
 
-    it("closes on SIGTERM, and continues its executions in the next process", async () => {
+    it("closes with its host on SIGTERM, and continues executions in the next process", async () => {
       const data = join(folder, `${crypto.randomUUID()}.db`);
       const first = await startOn(data);
       const executed = await first.ask(
@@ -116,7 +116,7 @@ export function describeHost(title: string, program: HostProgram): void {
       expect(await resumed.json()).toMatchObject({ data: { status: "completed", result: { ok: true } } });
     });
 
-    it("survives a request that no URL can hold", async () => {
+    it("survives a request to the host that no URL can hold", async () => {
       const { ask, port } = await start();
       const asked = Promise.withResolvers<unknown>();
       request({ port, path: `/./${program.basePath}/doc`, headers: { host: "x:99999" } }, (response) =>

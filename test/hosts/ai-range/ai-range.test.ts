@@ -18,7 +18,7 @@ const copiesOf = (name: string, folder: string): string[] =>
   globSync(`{node_modules,node_modules/**/node_modules}/${name}/package.json`, { cwd: folder });
 
 describe.each(trees)("beside the ai of a project: %s", (tree) => {
-  it("is installed without a second copy of ai, and without a conflict", () => {
+  it("installs agentserve without a second copy of ai, and without a conflict", () => {
     const folder = installHost(`ai-range/${tree}`, { agentserve: true });
     expect(copiesOf("ai", folder)).toEqual(["node_modules/ai/package.json"]);
     const ours = createRequire(join(folder, "node_modules/agentserve/dist/index.mjs")).resolve("ai");
@@ -29,7 +29,7 @@ describe.each(trees)("beside the ai of a project: %s", (tree) => {
   });
 });
 
-it.each(trees)("has the types of the project's models and tools: %s", (tree) => {
+it.each(trees)("compiles models and tools of the project with our types: ai %s", (tree) => {
   const folder = installHost(`ai-range/${tree}`, { agentserve: true });
   const file = join(folder, "types.ts");
   onTestFinished(() => rmSync(file));
@@ -53,7 +53,7 @@ it.each(trees)("has the types of the project's models and tools: %s", (tree) => 
   });
 });
 
-it.each(trees)("passes the agent suites: %s", { timeout: 1_800_000 }, async (tree) => {
+it.each(trees)("passes the agent suites with ai %s", { timeout: 1_800_000 }, async (tree) => {
   installHost(`ai-range/${tree}`);
   const child = run("npx", ["vitest", "run", "--config", "vitest.ai.config.ts"], {
     env: { ...process.env, AI_RANGE: tree },
@@ -102,7 +102,7 @@ describe("without ai", () => {
     return { post, stop };
   }
 
-  it("serves workflows; an agent's call is a 502, and the start, the log and doctor name npm install ai", async () => {
+  it("serves workflows without ai; an agent's call is a 502, and start, log and doctor name npm install ai", async () => {
     const folder = createFolder();
     install(folder, "--legacy-peer-deps", pack(folder)); // as a package manager that does not install peers
     expect(copiesOf("ai", folder)).toEqual([]);

@@ -44,7 +44,7 @@ describe("the OpenTelemetry set-up of docs/observability.md, from an empty folde
       encoding: "utf8",
     });
 
-  it("installs without a conflict and without a warning about peers", () => {
+  it("installs the OpenTelemetry SDK without a conflict and without a warning about peers", () => {
     const tarball = pack(folder);
     expect(npm("install", tarball)).toMatchObject({ status: 0 });
     expect(installation).toMatch(/^npm install [\w@/ -]+\n$/);
