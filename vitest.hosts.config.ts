@@ -5,6 +5,6 @@ import base from "./vitest.config.ts";
 const config: typeof base = (env) => {
   const { test: { projects: _, ...test } = {}, ...rest }: ViteUserConfig = base(env);
   const include = ["test/hosts/*/*.test.ts"];
-  return { ...rest, test: { ...test, include, maxWorkers: 1, testTimeout: 600_000, hookTimeout: 600_000 } };
+  return { ...rest, test: { ...test, include, maxWorkers: 1, testTimeout: 1_800_000, hookTimeout: 1_800_000 } };
 };
 export default config;

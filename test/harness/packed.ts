@@ -20,4 +20,4 @@ export const npx = (args: string[], cwd: string): string => execute("npx", args,
 
 /** Returns the output of a command; throws with it when the command fails. */
 export const execute = (command: string, args: string[], cwd: string): string =>
-  execFileSync(command, args, { cwd, env: userEnv, encoding: "utf8", stdio: "pipe", timeout: 240_000 });
+  execFileSync(command, args, { cwd, env: userEnv, encoding: "utf8", stdio: "pipe", timeout: 1_800_000 });

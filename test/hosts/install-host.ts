@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { install, npm, pack } from "../harness/packed.ts";
@@ -11,9 +11,9 @@ export function installHost(name: string, options: { agentserve?: boolean } = {}
   const folder = join(import.meta.dirname, name);
   if (!isInstalled(folder)) npm(["ci", "--prefer-offline", "--no-audit", "--no-fund"], folder);
   if (!options.agentserve) return folder;
-  const tarball = pack(tmpdir());
-  install(folder, "--no-save", "--no-package-lock", tarball);
-  rmSync(tarball);
+  const packed = mkdtempSync(join(tmpdir(), "agentserve-packed-")); // another run may pack at the same time
+  install(folder, "--no-save", "--no-package-lock", pack(packed));
+  rmSync(packed, { recursive: true });
   return folder;
 }
 

@@ -53,7 +53,7 @@ it.each(trees)("compiles models and tools of the project with our types: ai %s",
   });
 });
 
-it.each(trees)("passes the agent suites with ai %s", { timeout: 1_800_000 }, async (tree) => {
+it.each(trees)("passes the agent suites with ai %s", async (tree) => {
   installHost(`ai-range/${tree}`);
   const child = run("npx", ["vitest", "run", "--config", "vitest.ai.config.ts"], {
     env: { ...process.env, AI_RANGE: tree },
