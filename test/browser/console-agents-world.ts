@@ -1,4 +1,4 @@
-import type { LanguageModelV4 } from "@ai-sdk/provider";
+import type { LanguageModelV4, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { defineAgent, defineTool, defineWorkflow, workflowTool, type Config } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import { tool } from "ai";
@@ -75,6 +75,28 @@ const tools = {
   refund: workflowTool(refund),
 };
 
+/** An answer with every kind of part. */
+const everyPart: LanguageModelV4StreamPart[] = [
+  { type: "stream-start", warnings: [] },
+  { type: "reasoning-start", id: "r" },
+  { type: "reasoning-delta", id: "r", delta: "Let me think." },
+  { type: "reasoning-end", id: "r" },
+  { type: "source", sourceType: "url", id: "s1", url: "https://example.com/a", title: "An example" },
+  { type: "file", mediaType: "text/plain", data: { type: "data", data: btoa("notes") } },
+  { type: "file", mediaType: "image/gif", data: { type: "data", data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=" } },
+  { type: "text-start", id: "t" },
+  { type: "text-delta", id: "t", delta: "Hello" },
+  { type: "text-end", id: "t" },
+  {
+    type: "finish",
+    finishReason: { unified: "stop", raw: "stop" },
+    usage: {
+      inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: 1, text: 1, reasoning: 0 },
+    },
+  },
+];
+
 /** The number of calls that the model of the agent `weak` fails. */
 let failures = 0;
 export const config: Config = {
@@ -90,6 +112,7 @@ export const config: Config = {
       tools,
     }),
     defineAgent({ id: "parrot", instructions: "", model: echoModel() }),
+    defineAgent({ id: "rich", instructions: "", model: scriptedModel([everyPart]) }),
     defineAgent({
       id: "weak",
       instructions: "",

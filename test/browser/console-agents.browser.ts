@@ -3,7 +3,7 @@ import { startServer } from "../harness/server.ts";
 import { until } from "../harness/waiting.ts";
 import { config, describeAgents } from "./console-agents-world.ts";
 import { openChat } from "./console-chat-tab.ts";
-import { expectNoProblems } from "./console-page.ts";
+import { expectAccessible, expectNoProblems } from "./console-page.ts";
 
 describeAgents("the agents of the console", (world) => {
   it("lists the agents, and shows the instructions, the tools and the usage of one", async () => {
@@ -73,7 +73,39 @@ describeAgents("the agents of the console", (world) => {
     expectNoProblems(tab);
   });
 
-  it("only shows, where the console is read-only", async () => {
+  it("shows agents, answers, forms, errors and dialogs that are accessible in each view", async () => {
+    const tab = await world.visit();
+    const { page } = tab;
+    await page.getByRole("link", { name: "Helper" }).waitFor();
+    await expectAccessible(page, "agents");
+    await tab.begin("rich");
+    await expectAccessible(page, "chat-empty");
+    await tab.say("hello");
+    await tab.isReady();
+    await expectAccessible(page, "chat-parts");
+    await tab.begin("weak");
+    world.failModel(1);
+    await tab.say("fail");
+    await page.getByRole("alert").waitFor();
+    await expectAccessible(page, "chat-error");
+    await tab.begin("helper");
+    await tab.say('pay {"amount":7}');
+    await page.getByLabel("Reason").waitFor();
+    await expectAccessible(page, "chat-approval");
+    await tab.begin("helper");
+    await tab.say('refund {"order":"o1"}');
+    await page.getByLabel("amount").waitFor();
+    await expectAccessible(page, "chat-form");
+    await tab.click(/^Delete/);
+    await page.getByRole("dialog").waitFor();
+    await expectAccessible(page, "chat-dialog");
+    await page.keyboard.press("Escape");
+    await page.getByRole("link", { name: "Helper" }).click();
+    await page.getByText(/input tokens/).waitFor();
+    await expectAccessible(page, "agent");
+  });
+
+  it("only shows agents where the console is read-only", async () => {
     const other = await startServer("start", { config: { ...config, console: { readOnly: true } } });
     onTestFinished(() => other.close());
     await other.post("/agents/helper/text", { input: 'pay {"amount":7}', options: { conversationId: "c1" } });

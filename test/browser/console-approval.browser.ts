@@ -15,7 +15,7 @@ const approval = defineWorkflow({
 });
 
 describe("an approval, from its start to its end, in the console", () => {
-  it("works by mouse", async () => {
+  it("starts a run, answers it in the inbox and shows its end, by mouse", async () => {
     const { url, ask } = await openConsole({ workflows: [approval] });
     const { page, faults } = await openPage(`${url}/console`);
     await page.getByText("Nothing waits for a person").waitFor();
@@ -37,7 +37,7 @@ describe("an approval, from its start to its end, in the console", () => {
     await entry.getByLabel("limit").fill("5000");
     await entry.getByRole("button", { name: "Send answer" }).click();
     await entry.getByText("at most 1000").waitFor();
-    await expectAccessible(page);
+    await expectAccessible(page, "inbox-refused");
     await entry.getByLabel("limit").fill("950");
     await entry.getByRole("button", { name: "Send answer" }).click();
     await page.getByRole("link", { name: "Show the run" }).click();
@@ -47,7 +47,7 @@ describe("an approval, from its start to its end, in the console", () => {
     expect(faults).toEqual([]);
   });
 
-  it("keeps the focus on the button when the server refuses the whole form", async () => {
+  it("keeps the focus on the Run button when the server refuses the whole form", async () => {
     const text = defineWorkflow({ id: "text", input: v.string() }).andThen({ id: "only", execute: () => 1 });
     const { url } = await openConsole({ workflows: [text] });
     const { page, faults } = await openPage(`${url}/console#/workflows/text`);
@@ -57,7 +57,7 @@ describe("an approval, from its start to its end, in the console", () => {
     expect(faults).toEqual([]);
   });
 
-  it("works by keyboard alone", async () => {
+  it("starts a run, answers it in the inbox and shows its end, by keyboard alone", async () => {
     const { url, ask } = await openConsole({ workflows: [approval] });
     const { page, faults } = await openPage(`${url}/console`);
     await page.getByText("Nothing waits for a person").waitFor();

@@ -2,11 +2,12 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { agentserve, bin, run, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
+import { bySize } from "../harness/size.ts";
 import { until } from "../harness/waiting.ts";
 import { openPage } from "./console-page.ts";
 import { createHostileTexts } from "./hostile-texts.ts";
 
-const texts = createHostileTexts(2_000);
+const texts = createHostileTexts(bySize(500, 2_000));
 const config = readFileSync(new URL("hostile-project/agents.config.ts", import.meta.url), "utf8");
 const hidden = /(?![\t\n])[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu;
 /** A text as the page shows it: characters that cannot be seen are written out. */
@@ -20,11 +21,11 @@ const ids = texts.map((text) => text.slice(-200).toWellFormed());
 const chunk = <T>(values: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(values.length / size) }, (_, n) => values.slice(n * size, (n + 1) * size));
 
-// 2,000 texts in each place where a user, a model or a developer can write one, served by `dev` in a terminal. Each of these
+// Up to 2,000 texts in each place where a user, a model or a developer can write one, served by `dev` in a terminal. Each of these
 // changes makes a test of this file fail: a text is set as HTML; the descriptions and choices of a form are shown as they
 // are; an escape is written to the log as it is.
 describe("hostile texts", { timeout: 900_000 }, () => {
-  it("as names, purposes, descriptions, instructions, fields and tools are shown as texts", async () => {
+  it("shows hostile names, purposes, descriptions, instructions, fields and tools as texts", async () => {
     const { show, expectHarmless } = await serve();
     await show("/workflows", texts.map(plain));
     await show("/workflows/steps", texts.map(plain)); // fields of its form, and its steps
@@ -34,14 +35,14 @@ describe("hostile texts", { timeout: 900_000 }, () => {
     await expectHarmless();
   });
 
-  it("as inputs, outputs, events and log records are shown as texts", async () => {
+  it("shows hostile inputs, outputs, events and log records as texts", async () => {
     const { page, go, post, show, expectHarmless } = await serve();
     const input = Object.fromEntries(texts.map((text) => [text, text]));
     await post("/workflows/values/execute", { input, options: { executionId: "values-1", userId: texts[0] } });
     await go("/runs/values/values-1?tab=events");
     await page.getByRole("button", { name: /workflow-suspended/ }).waitFor(); // the page reads the stream
     await post("/workflows/values/executions/values-1/resume", { resumeData: { texts } });
-    await page.getByRole("group", { name: /^20\d\d events$/ }).waitFor();
+    await page.getByRole("group", { name: new RegExp(`^${texts.length / 100}\\d\\d events$`) }).waitFor();
     const events = await page.evaluate(scrollThrough, ".tree");
     expect(texts.filter((text) => !events.includes(plain(text)))).toEqual([]);
     await show("/runs/values/values-1?step=emit", texts.flatMap(both));
@@ -57,7 +58,7 @@ describe("hostile texts", { timeout: 900_000 }, () => {
     await expectHarmless();
   });
 
-  it("as errors and reasons of runs are shown as texts", async () => {
+  it("shows hostile errors, reasons and spans of runs as texts", async () => {
     const { page, post, go, show, read, expectHarmless } = await serve();
     await sendAll(texts, (text) => post("/workflows/fails/execute", { input: { text } }));
     await go("/runs");
@@ -85,10 +86,22 @@ describe("hostile texts", { timeout: 900_000 }, () => {
       await show("/inbox", some.map(plain));
       await sendAll(some, (text) => post(`/workflows/asks/executions/${toId(text)}/cancel`, { reason: text }));
     }
+    await go("/traces");
+    const traces = page.getByText("POST /workflows/:id/execute");
+    // Only those after its socket is open are shown.
+    while ((await traces.count()) === 0) await post("/workflows/fails/execute", { input: { text: texts[1] } });
+    await traces.last().click();
+    await page.getByText("step fail").last().click();
+    await until(async () => (await read()).includes(quoted(texts[1]!)), "the error of a span");
+    for (const place of [`/runs/${encodeURIComponent(ids[1]!)}/e`, `/workflows/${encodeURIComponent(ids[1]!)}`]) {
+      await go(place);
+      await page.getByRole("alert").first().waitFor();
+      await read();
+    }
     await expectHarmless();
   });
 
-  it("as ids, titles and words of conversations, and in calls of tools, are shown as texts", async () => {
+  it("shows hostile ids, titles and words of conversations and hostile tool calls as texts", async () => {
     const { page, go, read, send, post, show, expectHarmless } = await serve();
     const byAgent = [...chunk(ids, 500).entries()]; // a page shows the newest 500 conversations
     for (const [n, some] of byAgent) {

@@ -1,7 +1,10 @@
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { AxeResults } from "axe-core";
 import type { BrowserContext, Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
-import { findSerious } from "./axe.ts";
+import { eventually } from "../harness/waiting.ts";
 import { launchOnce } from "./stage.ts";
 
 export interface ConsolePage {
@@ -13,17 +16,14 @@ export interface ConsolePage {
   readonly refusals: string[];
 }
 export interface PageOptions {
-  readonly colorScheme?: "light" | "dark";
-  readonly width?: number;
   /** Opens the tab in a profile that exists. @default a new one */
   readonly context?: BrowserContext;
 }
 
-/** Opens a place of the console in a new tab. */
+/** Opens a page of the server in a new tab. */
 export async function openPage(url: string, options: PageOptions = {}): Promise<ConsolePage> {
-  const { colorScheme = "light", width = 1280 } = options;
   const browser = await launchOnce();
-  const context = options.context ?? (await browser.newContext({ colorScheme, viewport: { width, height: 800 } }));
+  const context = options.context ?? (await browser.newContext({ viewport: { width: 1280, height: 800 } }));
   context.setDefaultTimeout(patienceMs);
   if (!options.context) onTestFinished(() => context.close());
   const page = await context.newPage();
@@ -53,10 +53,45 @@ export function expectNoProblems({ faults, refusals }: Pick<ConsolePage, "faults
   expect({ faults, refusals }).toEqual({ faults: [], refusals: [] });
 }
 
-/** Nothing serious is found by axe-core, and nothing is wider than the window. */
-export async function expectAccessible(page: Page): Promise<void> {
-  expect(await findSerious(page)).toEqual([]);
-  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+interface View {
+  readonly colorScheme: "light" | "dark";
+  readonly width: number;
+}
+
+/** Shows a page in light and dark, on a phone and on a desktop. Takes screenshots into the folder that SCREENSHOTS names. */
+export async function inEachView(page: Page, name: string, look?: (view: View) => Promise<void>): Promise<void> {
+  const folder = process.env["SCREENSHOTS"];
+  for (const colorScheme of ["light", "dark"] as const) {
+    for (const width of [360, 1280]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 800 });
+      await look?.({ colorScheme, width });
+      if (folder) await page.screenshot({ path: join(folder, `${name}-${colorScheme}-${width}.png`) });
+    }
+  }
+}
+
+/** In each view axe-core finds nothing serious, and nothing is wider than the window. */
+export const expectAccessible = (page: Page, name: string): Promise<void> =>
+  inEachView(page, name, ({ colorScheme, width }) =>
+    eventually(async () => {
+      expect(await findSerious(page), `${name}, ${colorScheme}, ${width}`).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+    }),
+  );
+
+const axe = readFileSync(resolve("node_modules/axe-core/axe.min.js"), "utf8");
+
+/** Returns what axe-core finds serious or critical on a page, one line each. */
+async function findSerious(page: Page): Promise<string[]> {
+  // A script element would be refused by the policy of the page.
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
+  const { violations } = await page.evaluate(() =>
+    (window as unknown as { axe: { run(): Promise<AxeResults> } }).axe.run(),
+  );
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)} ${node.failureSummary ?? ""}`));
 }
 
 /** Presses Tab until an element with this name has the focus. */

@@ -29,7 +29,7 @@ const config: Config = {
 };
 
 describe("the user of a console without an authentication provider", () => {
-  it("is empty at first, and leads to the approvals and conversations of a user", async () => {
+  it("shows the approvals and conversations of the user that is entered, of nobody at first", async () => {
     const server = await openConsole(config);
     await pay(server, 5, { userId: "ada", conversationId: "talk" });
     await pay(server, 7, { conversationId: "other" });
@@ -43,7 +43,7 @@ describe("the user of a console without an authentication provider", () => {
     await user.press("Enter");
     await calls.getByText("of ada").waitFor();
     await until(async () => (await calls.count()) === 1, "only the calls of Ada");
-    await expectAccessible(page);
+    await expectAccessible(page, "inbox-of-user");
     await page.reload();
     expect(await user.inputValue()).toBe("ada");
     await calls.getByRole("button", { name: "Approve" }).click();
@@ -63,7 +63,7 @@ describe("the user of a console without an authentication provider", () => {
     expect(faults).toEqual([]);
   });
 
-  it("owns what the page starts: runs, and conversations that are read, continued, renamed and deleted", async () => {
+  it("starts runs and conversations as the user that is entered, and continues, renames and deletes them", async () => {
     const server = await openConsole(config);
     const tab = await openChat(`${server.url}/console#/workflows/greet`);
     const { page } = tab;
@@ -103,7 +103,7 @@ describe("the user of a console without an authentication provider", () => {
     expectNoProblems(tab);
   });
 
-  it("does not exist under a provider: the user is that of the token", async () => {
+  it("has no user field under a provider: the user is that of the token", async () => {
     const server = await openConsole({ ...config, auth: jwtAuth({ secret }) });
     const { page, faults } = await openPage(`${server.url}/console`);
     const asked: string[] = [];

@@ -7,103 +7,100 @@ import { agentserve, run } from "../harness/cli.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
+import { inEachView } from "./console-page.ts";
 import { launchOnce } from "./stage.ts";
 
 /** Answered word by word, for longer than the test takes: the demo model repeats what it does not understand. */
 const long = Array.from({ length: 3_000 }, (_, index) => `w${index}`).join(" ");
 
 describe("the template support-desk, built and started", () => {
-  it(
-    "answers a customer, waits for a manager, resumes, stops, and keeps the history",
-    { timeout: 240_000 },
-    async () => {
-      const folder = createProject({});
-      expect((await agentserve(["init", "--template", "support-desk"], { cwd: folder }).ended).code).toBe(0);
-      const built = await run(process.execPath, [resolve("node_modules/vite/bin/vite.js"), "build"], { cwd: folder })
-        .ended;
-      expect(built.code, built.stderr).toBe(0);
-      const server = agentserve(["start", "--port", "0", "--data", join(folder, "data.db")], { cwd: folder });
-      const [url] = await server.waitFor(/http:\/\/[\w.]+:\d+/);
-      const problems: string[] = [];
-      const visit = async (user: string): Promise<Visitor> => {
-        const context = await (await launchOnce()).newContext({ viewport: { width: 1280, height: 800 } });
-        onTestFinished(() => context.close());
-        context.setDefaultTimeout(patienceMs);
-        const page = await context.newPage();
-        page.on("pageerror", ({ message }) => problems.push(message));
-        page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));
-        await page.goto(`${url}/desk`);
-        await page.getByRole("button", { name: user }).click();
-        return createVisitor(page, problems);
-      };
+  it("serves a customer and a manager by the template support-desk: refunds, reloads, stops, history", async () => {
+    const folder = createProject({});
+    expect((await agentserve(["init", "--template", "support-desk"], { cwd: folder }).ended).code).toBe(0);
+    const built = await run(process.execPath, [resolve("node_modules/vite/bin/vite.js"), "build"], { cwd: folder })
+      .ended;
+    expect(built.code, built.stderr).toBe(0);
+    const server = agentserve(["start", "--port", "0", "--data", join(folder, "data.db")], { cwd: folder });
+    const [url] = await server.waitFor(/http:\/\/[\w.]+:\d+/);
+    const problems: string[] = [];
+    const visit = async (user: string): Promise<Visitor> => {
+      const context = await (await launchOnce()).newContext({ viewport: { width: 1280, height: 800 } });
+      onTestFinished(() => context.close());
+      context.setDefaultTimeout(patienceMs);
+      const page = await context.newPage();
+      page.on("pageerror", ({ message }) => problems.push(message));
+      page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));
+      await page.goto(`${url}/desk`);
+      await page.getByRole("button", { name: user }).click();
+      return createVisitor(page, problems);
+    };
 
-      const ada = await visit("Ada, a customer");
-      await ada.ask("Where is my order 1002?");
-      await ada.sees("Look up an order: done", "item notebook, price 12, status on its way.");
-      await ada.ask("How can I return something?");
-      await ada.sees("Search the help pages: done", "drop the parcel.");
+    const ada = await visit("Ada, a customer");
+    await ada.ask("Where is my order 1002?");
+    await ada.sees("Look up an order: done", "item notebook, price 12, status on its way.");
+    await ada.ask("How can I return something?");
+    await ada.sees("Search the help pages: done", "drop the parcel.");
 
-      // The page is reloaded in the middle of an answer, which continues.
-      await ada.click("New conversation");
-      await ada.ask(long);
-      await ada.sees("w5 ");
-      await ada.page.reload();
-      await ada.sees("w0 w1 w2 w3 w4 w5 ");
-      const seen = (await ada.lastAnswer()).length;
-      await until(async () => (await ada.lastAnswer()).length > seen, "more words after the reload");
-      await ada.click("Stop");
-      await ada.sees("Stopped");
-      const stopped = await ada.lastAnswer();
-      expect(stopped).not.toContain("w2999");
-      await ada.page.reload();
-      await ada.sees("Stopped");
-      expect(await ada.lastAnswer()).toBe(stopped);
+    // The page is reloaded in the middle of an answer, which continues.
+    await ada.click("New conversation");
+    await ada.ask(long);
+    await ada.sees("w5 ");
+    await ada.page.reload();
+    await ada.sees("w0 w1 w2 w3 w4 w5 ");
+    const seen = (await ada.lastAnswer()).length;
+    await until(async () => (await ada.lastAnswer()).length > seen, "more words after the reload");
+    await ada.click("Stop");
+    await ada.sees("Stopped");
+    const stopped = await ada.lastAnswer();
+    expect(stopped).not.toContain("w2999");
+    await ada.page.reload();
+    await ada.sees("Stopped");
+    expect(await ada.lastAnswer()).toBe(stopped);
 
-      await ada.click("New conversation");
-      await ada.ask("I want a refund of 40 € for order 1001");
-      await ada.sees("Refund: waits for a manager");
-      await ada.page.reload();
-      await ada.sees("Refund: waits for a manager");
+    await ada.click("New conversation");
+    await ada.ask("I want a refund of 40 € for order 1001");
+    await ada.sees("Refund: waits for a manager");
+    await ada.page.reload();
+    await ada.sees("Refund: waits for a manager");
 
-      const grace = await visit("Grace, a manager");
-      await grace.page.getByRole("article", { name: "Refund for ada" }).getByText("40", { exact: true }).waitFor();
-      await shoot([ada, grace]);
-      await grace.click("Approve");
-      await grace.page.getByText("Nothing waits for a decision.").waitFor();
-      await ada.sees("Refund: approved by a manager, done", "item desk lamp, refunded 40.");
+    const grace = await visit("Grace, a manager");
+    await grace.page.getByRole("article", { name: "Refund for ada" }).getByText("40", { exact: true }).waitFor();
+    for (const [name, { page }] of Object.entries({ ada, grace })) await inEachView(page, `support-desk-${name}`);
+    await grace.click("Approve");
+    await grace.page.getByText("Nothing waits for a decision.").waitFor();
+    await ada.sees("Refund: approved by a manager, done", "item desk lamp, refunded 40.");
 
-      await ada.ask("I want a refund of 30 € for order 1001");
-      await ada.sees("Refund: waits for a manager");
-      await grace.page.getByLabel("Reason").fill("used");
-      await grace.click("Decline");
-      await ada.sees("Refund: declined: used", "A manager has declined it: used.");
-      await ada.page.reload();
-      await ada.sees("Refund: declined: used", "A manager has declined it: used.");
-      await ada.page.getByText("Refund: approved by a manager, done").waitFor();
+    await ada.ask("I want a refund of 30 € for order 1001");
+    await ada.sees("Refund: waits for a manager");
+    await grace.page.getByLabel("Reason").fill("used");
+    await grace.click("Decline");
+    await ada.sees("Refund: declined: used", "A manager has declined it: used.");
+    await ada.page.reload();
+    await ada.sees("Refund: declined: used", "A manager has declined it: used.");
+    await ada.page.getByText("Refund: approved by a manager, done").waitFor();
 
-      // A new message withdraws the request.
-      await ada.ask("I want a refund of 25 € for order 1001");
-      await ada.sees("Refund: waits for a manager");
-      await grace.page.getByRole("article", { name: "Refund for ada" }).waitFor();
-      await ada.ask("How can I return something?");
-      await ada.sees("drop the parcel.");
-      await grace.page.getByText("Nothing waits for a decision.").waitFor();
-      await ada.page.getByText("Refund: withdrawn").waitFor();
-      await ada.page.reload();
-      await ada.page.getByText("Refund: withdrawn").waitFor();
+    // A new message withdraws the request.
+    await ada.ask("I want a refund of 25 € for order 1001");
+    await ada.sees("Refund: waits for a manager");
+    await grace.page.getByRole("article", { name: "Refund for ada" }).waitFor();
+    await ada.ask("How can I return something?");
+    await ada.sees("drop the parcel.");
+    await grace.page.getByText("Nothing waits for a decision.").waitFor();
+    await ada.page.getByText("Refund: withdrawn").waitFor();
+    await ada.page.reload();
+    await ada.page.getByText("Refund: withdrawn").waitFor();
 
-      // Earlier conversations are in the list, and one of them is deleted.
-      await ada.click("Where is my order 1002?");
-      await ada.sees("drop the parcel.");
-      await ada.click("Delete Where is my order 1002?");
-      await ada.page.getByText("How can we help?").waitFor();
-      expect(await ada.page.getByRole("navigation").getByRole("listitem").count()).toBe(2);
+    // Earlier conversations are in the list, and one of them is deleted.
+    await ada.click("Where is my order 1002?");
+    await ada.sees("drop the parcel.");
+    await ada.click("Delete Where is my order 1002?");
+    await ada.page.getByText("How can we help?").waitFor();
+    expect(await ada.page.getByRole("navigation").getByRole("listitem").count()).toBe(2);
 
-      expect(problems).toEqual([]);
-      server.process.kill("SIGTERM");
-      expect(await server.ended).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/error|warning/) });
-    },
-  );
+    expect(problems).toEqual([]);
+    server.process.kill("SIGTERM");
+    expect(await server.ended).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/error|warning/) });
+  });
 });
 
 interface Visitor {
@@ -136,17 +133,4 @@ function createVisitor(page: Page, problems: readonly string[]): Visitor {
     },
     lastAnswer,
   };
-}
-
-/** Takes screenshots of both pages, wide and narrow, light and dark, into the folder that SCREENSHOTS names. */
-async function shoot(visitors: readonly Visitor[]): Promise<void> {
-  const folder = process.env["SCREENSHOTS"];
-  if (!folder) return;
-  for (const [index, { page }] of visitors.entries())
-    for (const width of [360, 1280])
-      for (const colorScheme of ["light", "dark"] as const) {
-        await page.emulateMedia({ colorScheme });
-        await page.setViewportSize({ width, height: 800 });
-        await page.screenshot({ path: join(folder, `support-desk-${index}-${width}-${colorScheme}.png`) });
-      }
 }
