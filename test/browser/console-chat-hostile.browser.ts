@@ -75,7 +75,7 @@ const config: Config = {
 };
 
 describe("hostile texts in the view Agents", () => {
-  it("are shown as texts, and nothing in them runs", async () => {
+  it("shows hostile texts in the view Agents as texts, and runs nothing in them", async () => {
     const server = await startServer("dev", { config });
     onTestFinished(() => server.close());
     const tab = await openChat(`${server.url}/console#/agents`);

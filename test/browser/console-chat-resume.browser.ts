@@ -10,7 +10,7 @@ import { openChat } from "./console-chat-tab.ts";
 import { expectNoProblems } from "./console-page.ts";
 
 describeAgents("an answer in the chat of the console", (world) => {
-  it("continues the same answer after reloads in the middle of it", async () => {
+  it("continues the same answer in the chat after reloads in the middle of it", async () => {
     const tab = await world.begin();
     await tab.say("alpha hold1 beta hold2 gamma");
     for (const [index, seen] of ["alpha", "alpha hold1 beta"].entries()) {
@@ -25,7 +25,7 @@ describeAgents("an answer in the chat of the console", (world) => {
     expectNoProblems(tab);
   });
 
-  it("shows two tabs the same", async () => {
+  it("shows the same answer in two tabs", async () => {
     const first = await world.begin();
     await first.say("hello");
     await first.isReady();
@@ -85,8 +85,7 @@ describe("a server that is killed in the middle of an answer", () => {
     ["a text", words, words],
     ["a text after a tool", "read it", `read: ${words}`],
   ])(
-    "is waited for by the page, which shows %s once, without a reload",
-    { timeout: 240_000 },
+    "waits for a server that is killed in the middle of an answer, and shows %s once, without a reload",
     async (_, question, answer) => {
       const folder = createProject(project);
       const port = String(await freePort());

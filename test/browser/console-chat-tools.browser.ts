@@ -25,7 +25,7 @@ describeAgents("tools in the chat of the console", (world) => {
     expectNoProblems(tab);
   });
 
-  it("asks for an approval, and continues the answer after it", async () => {
+  it("asks for an approval of a tool call, and continues the answer after it", async () => {
     const tab = await world.begin();
     await tab.say('pay {"amount":7}');
     await tab.sees("waits for approval");

@@ -20,7 +20,7 @@ describeAgents("the chat of the console", (world) => {
     expectNoProblems(tab);
   });
 
-  it("begins a new line with Shift+Enter", async () => {
+  it("begins a new line of a message with Shift+Enter", async () => {
     const tab = await world.begin();
     await tab.composer.fill("one");
     await tab.composer.press("Shift+Enter");
@@ -149,7 +149,7 @@ describeAgents("the chat of the console", (world) => {
     expect(await alert.count()).toBe(0);
   });
 
-  it("does not move the page of a user who has scrolled up", async () => {
+  it("does not move the chat of a user who has scrolled up", async () => {
     const tab = await world.begin();
     const lines = Array.from({ length: 60 }, (_, index) => `line ${index}`).join("\n");
     await tab.say(lines);

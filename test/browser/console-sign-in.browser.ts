@@ -11,7 +11,7 @@ const work = defineWorkflow({ id: "work", name: "Work" }).andThen({ id: "only", 
 const auth = jwtAuth({ secret, defaultPrivate: true });
 
 describe("signing in to the console", () => {
-  it("asks for a token, says what is wrong with it, and works with a right one", async () => {
+  it("asks for a token, says what is wrong with it, and signs in with a valid one", async () => {
     const { url } = await serve({ auth, console: true }, "start");
     const { page, faults } = await openPage(`${url}/console#/workflows`);
     await page.getByLabel("Token").fill("nonsense");
@@ -28,7 +28,7 @@ describe("signing in to the console", () => {
     expect(faults).toEqual([]);
   });
 
-  it("is asked for again when the server was started again, and the page continues where it was", async () => {
+  it("asks for a token again after a restart of the server, and continues where the page was", async () => {
     const first = await serve({ auth });
     const { page, faults } = await openPage(`${first.url}/console#t=${first.server.sessions!.link}`);
     await page.getByRole("link", { name: "Workflows" }).click();
@@ -43,7 +43,7 @@ describe("signing in to the console", () => {
     expect(faults).toEqual([]);
   });
 
-  it("tells a user who may not use it", async () => {
+  it("tells a user without console.view that the console is not allowed", async () => {
     const { url } = await serve({ auth, console: true, authorize: ({ action }) => action !== "console.view" }, "start");
     const { page } = await openPage(`${url}/console`);
     await page.getByLabel("Token").fill(token);
@@ -53,7 +53,7 @@ describe("signing in to the console", () => {
     await page.getByLabel("Token").waitFor();
   });
 
-  it("lets a user without console.act look, and not act", async () => {
+  it("lets a user without console.act look at the console, and not act", async () => {
     const { url } = await serve({ auth, console: true, authorize: ({ action }) => action !== "console.act" }, "start");
     const { page } = await openPage(`${url}/console#/workflows/work`);
     await page.getByLabel("Token").fill(token);

@@ -46,7 +46,7 @@ const unasked: Record<string, Init> = {
 };
 
 describeStage("a provider that reads a cookie", config, (stage) => {
-  it("knows the user of an allowed page that sends credentials, and of no other", async () => {
+  it("knows the user of an allowed page that sends its cookie, and of no other", async () => {
     const tab = await signIn(stage);
     const read = await tab.read(stage.server + run, post(input, {}));
     expect(read).toMatchObject({ status: 200, body: { data: { result: { by: "ada" } } } });
@@ -57,7 +57,7 @@ describeStage("a provider that reads a cookie", config, (stage) => {
     expect(without).toMatchObject({ status: 401, body: { error: "Authentication required" } });
   });
 
-  it("lets an EventSource with credentials attach to an execution, and none without", async () => {
+  it("lets an EventSource with credentials attach to an execution, and none without credentials", async () => {
     const tab = await signIn(stage);
     const read = await tab.read(stage.server + run, post(input, {}));
     const id = (read as { headers: Record<string, string> }).headers["x-execution-id"];

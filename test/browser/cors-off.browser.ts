@@ -34,7 +34,7 @@ const errors: Failing[] = [
 ];
 
 describeStage("cors: false with the host's own middleware", hosted, (stage) => {
-  it("lets the host's friend run a protected workflow, after a preflight", async () => {
+  it("lets the page that the host's own CORS allows run a protected workflow, after a preflight", async () => {
     const tab = await stage.visit(stage.friend);
     expect(await tab.read(stage.server + run, greeting)).toMatchObject({
       status: 200,
@@ -44,7 +44,7 @@ describeStage("cors: false with the host's own middleware", hosted, (stage) => {
     expect(stage.methods()).toEqual(["OPTIONS", "POST"]);
   });
 
-  it("lets the host's friend read a stream while it comes", async () => {
+  it("lets the page that the host's own CORS allows read a stream while it arrives", async () => {
     const tab = await stage.visit(stage.friend);
     const gate = `off ${stage.target}`;
     const stream = await tab.stream(`${stage.server}/workflows/gated/stream`, post({ input: { gate } }));
@@ -53,12 +53,12 @@ describeStage("cors: false with the host's own middleware", hosted, (stage) => {
     await stream.until('"workflow-result"');
   });
 
-  it("lets the host's friend read every error: status, message, and what the headers say", async () => {
+  it("lets the page that the host's own CORS allows read status, message and headers of every error", async () => {
     const tab = await stage.visit(stage.friend);
     await expectReadable(tab, stage.server, errors);
   });
 
-  it("shows a stranger nothing, and runs nothing for it", async () => {
+  it("shows nothing to a page that the host's own CORS does not allow, and runs nothing for it", async () => {
     const tab = await stage.visit(stage.stranger);
     greeted.length = 0;
     expect(await tab.read(`${stage.server}/workflows`)).toEqual({ blocked: "MissingAllowOriginHeader" });
@@ -72,7 +72,7 @@ describeStage(
   "cors: false alone",
   () => off,
   (stage) => {
-    it("shows no other origin anything, and runs nothing for it", async () => {
+    it("shows nothing to another origin with cors: false, and runs nothing for it", async () => {
       const tab = await stage.visit(stage.friend);
       greeted.length = 0;
       expect(await tab.read(`${stage.server}/workflows`)).toEqual({ blocked: "MissingAllowOriginHeader" });
@@ -81,7 +81,7 @@ describeStage(
       expect(greeted).toEqual([]);
     });
 
-    it("shows a page of the server's own origin everything, without a preflight", async () => {
+    it("runs a workflow for a page of its own origin with cors: false, without a preflight", async () => {
       const tab = await stage.visit(`${stage.server}/doc`);
       stage.arrived.length = 0;
       expect(await tab.read(run, greeting)).toMatchObject({ type: "basic", status: 200 });

@@ -65,7 +65,7 @@ const errors: Failing[] = [
 ];
 
 describeStage("cors with a named origin", named, (stage) => {
-  it("lets its page run a protected workflow, after one preflight without a token", async () => {
+  it("lets a page of the named origin run a protected workflow, after one preflight without a token", async () => {
     const tab = await stage.visit(stage.friend);
     const read = await tab.read(stage.server + run, greeting);
     expect(read).toMatchObject({
@@ -79,7 +79,7 @@ describeStage("cors with a named origin", named, (stage) => {
     expect([preflight!.headers.authorization, request!.headers.authorization]).toEqual([undefined, `Bearer ${token}`]);
   });
 
-  it("shows its page the ids of request and execution, what the config exposes, and no other header", async () => {
+  it("shows a page of the named origin the ids of request and execution, what the config exposes, and no other header", async () => {
     const tab = await stage.visit(stage.friend);
     const done = await tab.read(stage.server + run, greeting);
     const { executionId } = (done as { body: { data: { executionId: string } } }).body.data;
@@ -90,7 +90,7 @@ describeStage("cors with a named origin", named, (stage) => {
     expect(read).not.toHaveProperty("headers.x-hidden");
   });
 
-  it("lets its page read a stream while it comes", async () => {
+  it("lets a page of the named origin read a stream while it arrives", async () => {
     const tab = await stage.visit(stage.friend);
     const gate = `cors ${stage.target}`;
     const stream = await tab.stream(`${stage.server}/workflows/gated/stream`, post({ input: { gate } }));
@@ -99,36 +99,36 @@ describeStage("cors with a named origin", named, (stage) => {
     expect(await stream.until('"workflow-result"')).toContain('"step-complete"');
   });
 
-  it("lets a page of the server's own origin do the same, without a preflight", async () => {
+  it("lets a page of the server's own origin run a protected workflow, without a preflight", async () => {
     const tab = await stage.visit(`${stage.server}/doc`);
     stage.arrived.length = 0;
     expect(await tab.read(run, greeting)).toMatchObject({ type: "basic", status: 200 });
     expect(stage.methods()).toEqual(["POST"]);
   });
 
-  it("lets its page follow a redirect of the host's", async () => {
+  it("lets a page of the named origin follow a redirect of the host", async () => {
     const tab = await stage.visit(stage.friend);
     const read = await tab.read(`${stage.server}/moved`, { credentials: "include" });
     expect(read).toMatchObject({ status: 200, body: { success: true } });
   });
 
-  it("lets its page read every error: status, message, and what the headers say", async () => {
+  it("lets a page of the named origin read status, message and headers of every error", async () => {
     const tab = await stage.visit(stage.friend);
     await expectReadable(tab, stage.server, errors);
   });
 
-  it("lets its page read what the host's own error handler says", async () => {
+  it("lets a page of the named origin read the answer of the host's error handler", async () => {
     const tab = await stage.visit(stage.friend);
     expect(await tab.read(`${stage.server}/teapot`)).toMatchObject({ status: 418, body: "short and stout" });
   });
 
-  it("lets its page ask once and send twice", async () => {
+  it("lets a page of the named origin send twice after one preflight", async () => {
     const tab = await stage.visit(stage.friend);
     for (const _ of [1, 2]) await tab.read(stage.server + run, greeting);
     expect(stage.methods()).toEqual(["OPTIONS", "POST", "POST"]);
   });
 
-  it("lets its page send no header that the config does not name", async () => {
+  it("lets a page of the named origin send no header that the config does not name", async () => {
     const tab = await stage.visit(stage.friend);
     const read = await tab.read(`${stage.server}/workflows`, { headers: { "x-other": "1" } });
     expect(read).toEqual({ blocked: "HeaderDisallowedByPreflightResponse" });
@@ -161,7 +161,7 @@ describeStage("cors with a named origin", named, (stage) => {
     );
   });
 
-  it("is not spoilt for its page by what the browser kept of a stranger's request", async () => {
+  it("answers the named origin although the browser cached a stranger's request", async () => {
     const tab = await stage.visit(stage.stranger);
     await tab.read(`${stage.server}/kept`, { mode: "no-cors" });
     await tab.page.goto(stage.friend);
@@ -189,7 +189,7 @@ const closed = (friend: string): Config => ({
 });
 
 describeStage("a preflight", closed, (stage) => {
-  it("is answered without asking the provider, where all is private", async () => {
+  it("answers a preflight without asking the provider, where all is private", async () => {
     const tab = await stage.visit(stage.friend);
     asked.length = 0;
     const headers = { authorization: "ada" };
@@ -198,7 +198,7 @@ describeStage("a preflight", closed, (stage) => {
     expect(asked).toEqual(["GET"]);
   });
 
-  it("comes before every request when maxAge is 0", async () => {
+  it("gets a preflight before every request when maxAge is 0", async () => {
     const tab = await stage.visit(stage.friend);
     for (const _ of [1, 2]) await tab.read(`${stage.server}/workflows`, { headers: { authorization: "ada" } });
     expect(stage.methods()).toEqual(["OPTIONS", "GET", "OPTIONS", "GET"]);
@@ -209,7 +209,7 @@ describeStage(
   "cors omitted",
   () => ({ workflows, auth: jwtAuth({ secret }) }),
   (stage) => {
-    it("lets a page of any origin send a token, and read answers and errors", async () => {
+    it("lets a page of any origin send a token and read answers and errors if cors is omitted", async () => {
       const tab = await stage.visit(stage.stranger);
       const url = stage.server + run;
       const read = await tab.read(url, { ...greeting, credentials: "omit" });
@@ -218,7 +218,7 @@ describeStage(
       expect(refused).toMatchObject({ status: 401, body: { error: "Authentication required" } });
     });
 
-    it("lets no page send cookies and read the answer", async () => {
+    it("lets no page send cookies and read the answer if cors is omitted", async () => {
       const tab = await stage.visit(stage.friend);
       greeted.length = 0;
       expect(await tab.read(`${stage.server}/workflows`, { credentials: "include" })).toEqual({

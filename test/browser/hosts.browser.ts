@@ -13,7 +13,7 @@ describeStage("the name that a page calls the server by", config, (stage) => {
   const isOpen = (name: string): boolean => stage.target === "start" || name !== "evil.test";
 
   it.each(["127.0.0.1", "app.localhost", "allowed.test", "evil.test"])(
-    "is anything in start; in dev an address, localhost or in allowedHosts: %s",
+    "serves a page under any name in start, in dev under addresses, localhost and allowedHosts: %s",
     async (name) => {
       const own = stage.server.replace("127.0.0.1", name);
       const tab = await stage.visit(`${own}/workflows`);

@@ -16,12 +16,12 @@ describe("behind a proxy, in Chromium", () => {
     await expectCalls(`${await proxy(url)}/ai`);
   });
 
-  it("calls them under the base path", async () => {
+  it("calls the operations of /ui under the base path", async () => {
     const { url } = await serve({ server: { basePath: "/api/ai" } });
     await expectCalls(url);
   });
 
-  it("calls them under both", async () => {
+  it("calls the operations of /ui under the base path and the prefix of a proxy", async () => {
     const { url } = await serve({ server: { basePath: "/v1" } });
     await expectCalls(`${await proxy(new URL(url).origin)}/ai/v1`);
   });
@@ -35,7 +35,7 @@ describe("behind a proxy, in Chromium", () => {
     await page.waitForURL(`${url}/`);
   });
 
-  it("works behind nginx, configured as documented", async () => {
+  it("serves /ui, the landing page and sockets behind nginx, configured as documented", async () => {
     const { url } = await serve({ server: { trustedProxies: ["loopback"] } });
     const base = `${await startNginx("location", [Number(new URL(url).port)])}/ai`;
     await expectCalls(base);

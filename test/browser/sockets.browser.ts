@@ -56,22 +56,22 @@ const closed = (friend: string): Config => ({
 });
 
 describeStage("a socket with auth.webSockets", closed, (stage) => {
-  it("opens for a token among the protocols, and answers with the other one", async () => {
+  it("opens a socket for a token among the protocols, and answers with the other protocol", async () => {
     const tab = await stage.visit(stage.friend);
     expect(await tab.talk(ws(stage), ["bearer", token])).toEqual(opened("bearer"));
   });
-  it("of the host's opens for a token among the protocols, and answers with what the host chose", async () => {
+  it("opens a socket of the host for a token among the protocols, and answers with the host's choice", async () => {
     const tab = await stage.visit(stage.friend);
     expect(await tab.talk(ws(stage, "/own"), ["bearer", token])).toEqual({ protocol: "bearer", heard: [1, 2] });
     const choosing = await tab.talk(ws(stage, "/choosing"), ["mine", "bearer", token]);
     expect(choosing).toEqual({ protocol: "mine", heard: [1, 2] });
     expect(await tab.talk(ws(stage, "/own"))).toEqual(unknown);
   });
-  it("opens for a token in the query", async () => {
+  it("opens a socket for a token in the query", async () => {
     const tab = await stage.visit(stage.friend);
     expect(await tab.talk(ws(stage, `/ws?token=${token}`))).toEqual(opened(""));
   });
-  it("opens for nobody without a token that is good", async () => {
+  it("opens no socket without a valid token", async () => {
     const tab = await stage.visit(stage.friend);
     const forged = await createToken({ sub: "ada" }, `${secret}!`);
     expect(await tab.talk(ws(stage))).toEqual(unknown);
@@ -79,7 +79,7 @@ describeStage("a socket with auth.webSockets", closed, (stage) => {
     expect(await tab.talk(ws(stage), ["bearer", forged])).toEqual(unknown);
     expect(await tab.talk(ws(stage, `/ws?token=${forged}`))).toEqual(unknown);
   });
-  it("opens for no page of another origin, whatever its token", async () => {
+  it("opens no socket for a page of another origin, whatever its token", async () => {
     const tab = await stage.visit(stage.stranger);
     expect(await tab.talk(ws(stage), ["bearer", token])).toEqual(refused(403));
     expect(await tab.talk(ws(stage, `/ws?token=${token}`))).toEqual(refused(403));
@@ -90,7 +90,7 @@ describeStage(
   "a socket that needs no token",
   () => ({ auth: jwtAuth({ secret }) }),
   (stage) => {
-    it("opens all the same for a page that brings one, good or not", async () => {
+    it("opens a socket that needs no token for a page with any token", async () => {
       const tab = await stage.visit(stage.friend);
       expect(await tab.talk(ws(stage), ["bearer", token])).toEqual(opened("bearer"));
       expect(await tab.talk(ws(stage), ["bearer", "x"])).toEqual(opened("bearer"));
