@@ -60,8 +60,9 @@ it("reads the events from the store that were published before a reader listened
   await new Promise((resolve) => setImmediate(resolve)); // it waits for a live event
   stored.push(...[2, 3].map((seq) => toEvent("e", seq, 0, { type: "step-start", from: "s" })));
   readers.publish("e", stored[2]!);
-  seqs.push((await second).value!.seq, (await events.next()).value!.seq);
-  expect(seqs).toEqual([1, 2, 3]);
+  seqs.push((await second).value!.seq);
+  expect(seqs).toEqual([1, 2]);
+  expect((await events.next()).value!.seq).toBe(3);
 });
 
 it("ends the events with the execution for a reader that claims to have read further", async () => {

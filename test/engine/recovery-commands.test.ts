@@ -12,10 +12,11 @@ const patience = { timeout: patienceMs };
 const later = { headers: { prefer: "respond-async" } };
 
 /** A file with executions that a process left running. One runs at a time. */
-async function leaveRunning(...ids: string[]) {
+const leaveRunning = (...ids: string[]) => leave({}, ids);
+async function leave(options: { concurrency?: { limit: number } }, ids: string[]) {
   const file = newFile();
   const begun: string[] = [];
-  const workflow = defineWorkflow({ id: "w" }).andThen({
+  const workflow = defineWorkflow({ id: "w", ...options }).andThen({
     id: "hangs",
     execute({ executionId }) {
       begun.push(executionId);
@@ -101,6 +102,15 @@ it("starts a suspect in its turn when a cancel of it could not be written", asyn
   changes.resolve();
   await vi.waitFor(() => expect(begun).toEqual(["a", "b"]), patience);
   expect(isolated).toHaveBeenCalledTimes(2);
+});
+
+it("keeps the place of a suspect in its group until its turn comes", async () => {
+  const { begun, config, write } = await leave({ concurrency: { limit: 1 } }, ["a", "b"]);
+  write(crashed(2, "a"));
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  await vi.waitFor(() => expect(begun).not.toEqual([]), patience);
+  expect(begun).toEqual(["a"]);
 });
 
 it("leaves the suspects that wait to the next start when the server closes", async () => {

@@ -28,7 +28,7 @@ it("counts the stored events again when a transaction has failed", () => {
   const store = new Store(":memory:", "normal");
   expect(store.sentEvents.count()).toBe(0);
   const failing = (): void => {
-    store.sentEvents.add(1, 1, { id: "e", name: "n", key: "", isFromCode: false });
+    store.sentEvents.add(1, 1, { id: "e", name: "n", key: "", isFromCode: false, data: "1" });
     throw new Error("another job of the batch");
   };
   expect(() => store.transaction(failing)).toThrow("another job");

@@ -1,11 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 import { andSleep, andThen, defineWorkflow } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { resume } from "../../src/workflows/resume.ts";
 import { bySize } from "../harness/size.ts";
@@ -15,21 +13,28 @@ import { openWorld } from "./trees/play/world.ts";
 import { newFile } from "./new-file.ts";
 
 const moments = Array.from({ length: bySize(25, 100) }, (_, turns) => turns);
+/** Takes so many turns of the event loop, or of the microtask queue. */
+async function take(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await (turns % 2 ? setImmediate() : null);
+}
+
+/** An engine whose time the test moves. */
+async function open(definition: WorkflowDefinition, file = newFile(), clock = new FastClock()) {
+  return { ...(await openWorld(file, definition, new Book(clock), { clock })), clock };
+}
 
 it("ends a sleep or cancels the execution, when both happen at once, and complains about nothing", async () => {
-  const clock = new FastClock();
   const definition = defineWorkflow({ id: "sleeps" })
     .andSleep({ id: "nap", duration: "1h" })
     .andThen({ id: "end", execute: () => "done" });
-  const book = new Book(clock);
-  const { engine, runnable, complaints, close } = await openWorld(newFile(), definition, book, { clock });
+  const { engine, runnable, complaints, close, clock } = await open(definition);
   const ends = { completed: 0, error: 0 };
   for (const turns of moments) {
     const id = `at-${turns}`;
     await begin(engine, runnable, {}, { executionId: id }, unchecked);
     expect(await engine.settled(id, 0)).toMatchObject({ status: "suspended" });
     clock.skip(3_600_000);
-    for (let turn = 0; turn < turns; turn++) await (turns % 2 ? setImmediate() : null);
+    await take(turns);
     await setImmediate();
     const cancelled = await engine.cancel(id, "no more");
     for (let state = await engine.state(id); ; state = await engine.state(id)) {
@@ -45,29 +50,25 @@ it("ends a sleep or cancels the execution, when both happen at once, and complai
 });
 
 it("cancels an execution that the server suspends at the same time, because its workflow has changed", async () => {
-  const clock = new FastClock();
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-wake-races-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const before = defineWorkflow({ id: "sleeps" }).andSleep({ id: "nap", duration: "1h" });
   const after = defineWorkflow({ id: "sleeps" }).andSleep({ id: "another", duration: "1h" });
-  const book = new Book(clock);
   for (const turns of moments) {
     const id = `at-${turns}`;
-    const file = join(folder, `${id}.db`);
-    const first = await openWorld(file, before, book, { clock });
+    const file = newFile();
+    const clock = new FastClock();
+    const first = await open(before, file, clock);
     await begin(first.engine, first.runnable, {}, { executionId: id }, unchecked);
     await first.engine.settled(id, 0);
     await first.close(1_000);
-    const { engine, close } = await openWorld(file, after, book, { clock });
+    const { engine, close } = await open(after, file, clock);
     clock.skip(3_600_000);
-    for (let turn = 0; turn < turns; turn++) await (turns % 2 ? setImmediate() : null);
+    await take(turns);
     expect(await engine.cancel(id, "no more"), id).toMatchObject({ status: "error" });
     await close(1_000);
   }
 });
 
 it("records nothing after a cancel that comes at once with a resume and the end of another wait", async () => {
-  const clock = new FastClock();
   const definition = defineWorkflow({ id: "asks" }).andAll({
     id: "both",
     steps: [
@@ -75,8 +76,7 @@ it("records nothing after a cancel that comes at once with a resume and the end 
       andThen({ id: "ask", execute: ({ suspend, resumeData }) => resumeData ?? suspend("ask") }),
     ],
   });
-  const book = new Book(clock);
-  const { engine, runnable, complaints, close } = await openWorld(newFile(), definition, book, { clock });
+  const { engine, runnable, complaints, close, clock } = await open(definition);
   let cancelled = 0;
   for (const turns of moments) {
     const id = `at-${turns}`;
@@ -86,7 +86,7 @@ it("records nothing after a cancel that comes at once with a resume and the end 
     const resumed = resume(engine, runnable, state, { resumeData: 1 }).catch(() => undefined);
     const answer = engine.cancel(id, "no more");
     clock.skip(3_600_000);
-    for (let turn = 0; turn < turns; turn++) await (turns % 2 ? setImmediate() : null);
+    await take(turns);
     await resumed;
     if (await answer) cancelled++;
     for (let turn = 0; turn < 30; turn++) await setImmediate();
@@ -101,8 +101,6 @@ it("records nothing after a cancel that comes at once with a resume and the end 
 });
 
 it("starts no attempt after a suspend was answered, when its retry delay ends at the same time", async () => {
-  const clock = new FastClock();
-  const file = newFile();
   const attempts = new Map<string, number>();
   const definition = defineWorkflow({ id: "retries" }).andThen({
     id: "fails",
@@ -112,14 +110,14 @@ it("starts no attempt after a suspend was answered, when its retry delay ends at
       throw new Error("once more");
     },
   });
-  const book = new Book(clock);
-  const { engine, runnable, complaints, close } = await openWorld(file, definition, book, { clock });
+  const file = newFile();
+  const { engine, runnable, complaints, close, clock } = await open(definition, file);
   for (const turns of moments) {
     const id = `at-${turns}`;
     await begin(engine, runnable, {}, { executionId: id }, unchecked);
     while (!isResting(file)) await setImmediate();
     clock.skip(3_600_000);
-    for (let turn = 0; turn < turns; turn++) await (turns % 2 ? setImmediate() : null);
+    await take(turns);
     await setImmediate();
     const answered = await engine.suspend(id, "outside");
     const begun = attempts.get(id);
@@ -136,8 +134,6 @@ it("starts no attempt after a suspend was answered, when its retry delay ends at
 });
 
 it("gives the place in a group back when an execution is cancelled during its retry delay", async () => {
-  const clock = new FastClock();
-  const file = newFile();
   const definition = defineWorkflow({ id: "one", concurrency: { limit: 1 } }).andThen({
     id: "fails",
     retry: { attempts: 2, delay: 3_600_000 },
@@ -146,8 +142,8 @@ it("gives the place in a group back when an execution is cancelled during its re
       return "done";
     },
   });
-  const world = await openWorld(file, definition, new Book(clock), { clock });
-  const { engine, runnable, close } = world;
+  const file = newFile();
+  const { engine, runnable, close } = await open(definition, file);
   await begin(engine, runnable, {}, { executionId: "first" }, unchecked);
   while (!isResting(file)) await setImmediate();
   await begin(engine, runnable, {}, { executionId: "second" }, unchecked);

@@ -103,8 +103,8 @@ it("keeps the order when one job fails for good and the store fails for the next
   expect([good.length, stored]).toEqual([4, []]);
   disk.busyAt = "";
   await vi.advanceTimersByTimeAsync(100);
-  await Promise.all(good);
   expect(stored).toEqual(["a", "b", "c", "after"]);
+  await Promise.all(good);
 });
 
 it("tells nobody of a store that is busy for less than a second", async () => {
