@@ -6,7 +6,7 @@ const suites = ["test/{workflows,agents,auth,observability,runtime}/**/*.test.ts
 /** Tests with a limit on time, or with processes that take all of a machine: they run after the others, one file at a time. */
 const timed = ["test/restate/{cluster,kill,outage,sleepers,suspended}.test.ts"];
 /** Suites of the engine, at a reduced size. */
-const engine = ["test/faults/code-changes.test.ts", "test/engine/model/*.test.ts", "test/restate/engine/*.test.ts"];
+const engine = ["test/faults/code-changes.test.ts", "test/restate/engine/*.test.ts"];
 /** Suites that are also run on three replicas behind a proxy that sends each request to the next one. */
 const replicated = [
   "test/workflows/{spec,races,streams,attach,retry,fork,steps/steps}.test.ts",

@@ -1,3 +1,6 @@
+// Any shape of workflow, played by requests at random moments, and again from any row of its journal. The oracle knows the
+// tree and the rows, not the engine. It finds faults that need a shape and a moment: a resume that answers a step which still
+// waits, a step that starts before its commit. Answers to requests have tests of their own in `test/workflows`.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -19,8 +19,8 @@ import { beginStep, settle } from "./settle.ts";
 
 /**
  * An execution as it follows from the tree and the rows, without the engine: which steps have begun, what each branch waits
- * for, and when that is over. Written by hand from NEXT, sections 2 and 3; it pulls what follows out of the runs so far, where
- * the engine pushes results through generators.
+ * for, and when that is over. Written by hand from docs/workflows.md and docs/durability.md: it pulls what follows out of the
+ * runs so far, where the engine pushes results through generators.
  */
 export class Model {
   /** The last run of each step, by path, in the order of begin. */
