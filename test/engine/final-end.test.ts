@@ -1,9 +1,9 @@
-import { defineWorkflow, embedded } from "agentserve";
+import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { Book } from "./trees/play/book.ts";
-import { openWorldOn, unknownExtents } from "./trees/play/world.ts";
+import { openWorld } from "./trees/play/world.ts";
 import { newFile } from "./new-file.ts";
 
 it("keeps a cancelled execution ended, whatever is decided in the same turn of the event loop", async () => {
@@ -11,12 +11,7 @@ it("keeps a cancelled execution ended, whatever is decided in the same turn of t
     id: "s",
     execute: ({ suspend, resumeData }) => (resumeData === undefined ? suspend() : new Promise(() => {})),
   });
-  const { engine, runnable, close } = await openWorldOn(
-    embedded({ path: newFile() }),
-    unknownExtents,
-    definition,
-    new Book(),
-  );
+  const { engine, runnable, close } = await openWorld(newFile(), definition, new Book());
   onTestFinished(() => close(0));
 
   for (const second of ["suspend", "cancel"] as const) {
@@ -44,12 +39,7 @@ it("does not time a step out at once whose time limit is longer than a timer can
     timeout: 2 ** 40,
     execute: () => new Promise((resolve) => setTimeout(() => resolve("done"), 20)),
   });
-  const { engine, runnable, close } = await openWorldOn(
-    embedded({ path: ":memory:" }),
-    unknownExtents,
-    definition,
-    new Book(),
-  );
+  const { engine, runnable, close } = await openWorld(newFile(), definition, new Book());
   onTestFinished(() => close(0));
   const { id } = await begin(engine, runnable, {}, {}, unchecked);
   expect(await engine.settled(id, 0)).toMatchObject({ status: "completed", last: { result: '"done"' } });

@@ -1,25 +1,7 @@
-/** What happened to the executions of all trees. */
-export interface Tally {
-  completed: number;
-  error: number;
-  cancelled: number;
-  suspensions: number;
-  external: number;
-  wentBack: number;
-  retried: number;
-  forked: number;
-  twoAtOnce: number;
-  /** Waits that a test has ended: by time, by an event, by a resume that skips them. */
-  timed: number;
-  sent: number;
-  skipped: number;
-  /** Files that were cut and played to the end. */
-  crashes: number;
-  rows: number;
-  events: number;
-}
+/** Counts of what happened to the executions of all trees. */
+export type Tally = ReturnType<typeof noTally>;
 
-export const noTally = (): Tally => ({
+export const noTally = () => ({
   completed: 0,
   error: 0,
   cancelled: 0,
@@ -29,9 +11,11 @@ export const noTally = (): Tally => ({
   retried: 0,
   forked: 0,
   twoAtOnce: 0,
+  /** Waits that a test has ended: by time, by an event, by a resume that skips them. */
   timed: 0,
   sent: 0,
   skipped: 0,
+  /** Files that were cut and played to the end. */
   crashes: 0,
   rows: 0,
   events: 0,
