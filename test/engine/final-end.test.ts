@@ -33,6 +33,19 @@ it("keeps a cancelled execution ended, whatever is decided in the same turn of t
   }
 });
 
+it("refuses a resume that was checked against an earlier suspension", async () => {
+  const definition = defineWorkflow({ id: "ask" }).andThen({ id: "s", execute: ({ suspend }) => suspend() });
+  const { engine, runnable, close } = await openWorld(newFile(), definition, new Book());
+  onTestFinished(() => close(0));
+  const { id } = await begin(engine, runnable, {}, {}, unchecked);
+  const { epoch } = await engine.settled(id, 0);
+  expect(await engine.resume(id, epoch, { data: "1" }, runnable)).toMatchObject({ epoch: epoch + 1 });
+  const again = await engine.settled(id, epoch + 1);
+  expect(again).toMatchObject({ status: "suspended", epoch: epoch + 2 });
+  expect(await engine.resume(id, epoch, { data: "2" }, runnable)).toBe(false);
+  expect(await engine.state(id)).toMatchObject({ status: "suspended", epoch: again.epoch });
+});
+
 it("does not time a step out at once whose time limit is longer than a timer can be", async () => {
   const definition = defineWorkflow({ id: "patient" }).andThen({
     id: "s",
