@@ -28,24 +28,25 @@ const newFile = (): string => join(folder, `${files++}.db`);
 const shortRows = bySize(5, 12);
 const someCuts = bySize(1, 2);
 
-const timeout = bySize(300_000, 1_800_000);
+/** A safety net: it does not depend on the size, because a busy machine may take many times as long. */
+const timeout = 1_800_000;
 const limit = { interruptAfterTimeLimit: timeout - 20_000, markInterruptAsFailure: true };
 
 it(
   "runs any tree to a legal end, and goes on from any row of its journal: same events, same result, nothing twice",
-  () => checkTrees(tree, bySize(5, 1_000), false),
+  () => checkTrees(tree, bySize(3, 1_000), false),
   timeout,
 );
 
 it(
   "runs any tree without loops and waits to a legal end, and goes on from any row of its journal",
-  () => checkTrees(plainTree, bySize(5, 700), false),
+  () => checkTrees(plainTree, bySize(3, 700), false),
   timeout,
 );
 
 it(
   "runs any tree to a legal end when executions are cancelled, and goes on from any row of its journal",
-  () => checkTrees(tree, bySize(3, 400), true),
+  () => checkTrees(tree, bySize(2, 400), true),
   timeout,
 );
 
