@@ -11,22 +11,11 @@ import { Interpreter } from "../../src/engine/walk/interpreter.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { programOptions } from "./trees/play/world.ts";
 
-const wait = (key: string): Omit<JournalRow, "id" | "at"> => ({
-  key,
-  kind: "value",
-  body: JSON.stringify({ ms: 3_600_000, inlineMs: 0 }),
-});
+type Row = Omit<JournalRow, "id" | "at">;
+const value = (key: string, of: unknown): Row => ({ key, kind: "value", body: JSON.stringify(of) });
+const wait = (key: string): Row => value(key, { ms: 3_600_000, inlineMs: 0 });
 /** The end of a wait; `isJoined` if the next row ends another one at the same moment. */
-const wake = (key: string, isJoined?: true): Omit<JournalRow, "id" | "at"> => ({
-  key,
-  kind: "wake",
-  body: JSON.stringify({ isJoined }),
-});
-const value = (key: string, of: unknown): Omit<JournalRow, "id" | "at"> => ({
-  key,
-  kind: "value",
-  body: JSON.stringify(of),
-});
+const wake = (key: string, isJoined?: true): Row => ({ key, kind: "wake", body: JSON.stringify({ isJoined }) });
 
 const toExecution = ({ steps }: WorkflowDefinition, fork?: Execution["fork"]): Execution => ({
   id: fork ? "fork" : "original",
@@ -39,7 +28,7 @@ const toExecution = ({ steps }: WorkflowDefinition, fork?: Execution["fork"]): E
 });
 
 /** Forks an execution with these rows from its second step. */
-function plan(workflow: WorkflowDefinition, rows: readonly Omit<JournalRow, "id" | "at">[]): Promise<ForkSource> {
+function plan(workflow: WorkflowDefinition, rows: readonly Row[]): Promise<ForkSource> {
   const { createWalk } = createProgram(programOptions(workflow, createTestLogger([])));
   const journal = rows.map((row, index) => ({ ...row, id: index + 1, at: 1_000 + index }));
   const copied = toCopiedRows(listSteps(workflow.steps), journal, 1);
@@ -47,7 +36,7 @@ function plan(workflow: WorkflowDefinition, rows: readonly Omit<JournalRow, "id"
 }
 
 /** The output of a step of the original, by its rows. */
-function outputOf(workflow: WorkflowDefinition, rows: readonly Omit<JournalRow, "id" | "at">[], path: string): unknown {
+function outputOf(workflow: WorkflowDefinition, rows: readonly Row[], path: string): unknown {
   const walk = new Interpreter(workflow, toCodeTable(workflow), toExecution(workflow));
   walk.next();
   for (const [index, row] of rows.entries()) {
@@ -88,7 +77,7 @@ it("copies the last wait of a step that asked several times, though others ended
   const workflow = defineWorkflow({ id: "w" })
     .andAll({ id: "all", steps: [nap("a"), andThen({ id: "ask", execute: ({ suspend }) => suspend("ask") })] })
     .andThen(end);
-  const ask = (key: string): Omit<JournalRow, "id" | "at"> => ({
+  const ask = (key: string): Row => ({
     key,
     kind: "suspended",
     body: JSON.stringify({ reason: "ask", due: { at: 5_000, isElapsed: true } }),
@@ -117,5 +106,4 @@ it("has the winner that the original has, whatever is around the waits that ende
   expect(outputOf(workflow, fork.map(unjoined), "race")).toEqual('["in"]');
 });
 
-const unjoined = (row: Omit<JournalRow, "id" | "at">): Omit<JournalRow, "id" | "at"> =>
-  row.kind === "wake" ? { ...row, body: "{}" } : row;
+const unjoined = (row: Row): Row => (row.kind === "wake" ? { ...row, body: "{}" } : row);

@@ -1,7 +1,7 @@
 import { codelessHost } from "../../src/engine/attempts/walk.ts";
 import { readFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
-import { defineWorkflow, embedded } from "agentserve";
+import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { Runs } from "../../src/backends/embedded/runs.ts";
@@ -16,7 +16,8 @@ import { Interpreter } from "../../src/engine/walk/interpreter.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { Book } from "./trees/play/book.ts";
-import { openWorldOn, programOptions, unknownExtents } from "./trees/play/world.ts";
+import { openWorld, programOptions } from "./trees/play/world.ts";
+import { newFile } from "./new-file.ts";
 
 const guide = readFileSync("AGENTS.md", "utf8");
 const [, block = ""] = /\*\*One durable step\*\*[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
@@ -26,14 +27,8 @@ it("documents in AGENTS.md the functions that a durable step goes through, in th
   const definition = defineWorkflow({ id: "two" })
     .andThen({ id: "first", execute: async () => 1 })
     .andThen({ id: "second", execute: async ({ data }) => data + 1 });
-  const world = await openWorldOn(
-    embedded({ path: ":memory:", retention: false }),
-    unknownExtents,
-    definition,
-    new Book(),
-  );
-  onTestFinished(() => world.close(0));
-  const { engine, runnable } = world;
+  const { engine, runnable, close } = await openWorld(newFile(), definition, new Book());
+  onTestFinished(() => close(0));
 
   // Public methods are observed as they are called, private ones by V8's counts of calls. Both see every engine of the
   // process, so this file has a process of its own, and this engine removes nothing meanwhile.

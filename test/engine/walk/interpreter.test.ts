@@ -16,19 +16,8 @@ const noCode = {
 };
 
 it("maps 1,000 generated journals to the same decisions as a plain function of data, and runs no code", () => {
-  const seen = {
-    journals: 0,
-    inputs: 0,
-    starts: 0,
-    aborts: 0,
-    suspended: 0,
-    completed: 0,
-    error: 0,
-    references: 0,
-    wakes: 0,
-    loops: 0,
-  };
-  let example: string | undefined;
+  const ends = { suspended: 0, completed: 0, error: 0 };
+  const seen = { journals: 0, inputs: 0, starts: 0, aborts: 0, references: 0, wakes: 0, loops: 0, ...ends };
   fc.assert(
     fc.property(tree, fc.nat(), (nodes, seed) => {
       const workflow = toWorkflow("tree", nodes, noCode);
@@ -52,24 +41,18 @@ it("maps 1,000 generated journals to the same decisions as a plain function of d
       seen.inputs += journal.length;
       seen.wakes += journal.filter((input) => "wake" in input).length;
       seen.loops += journal.filter((input) => "key" in input && "loop" in input.result).length;
-      for (const [index, decision] of decisions.entries()) {
-        const { starts, aborts, transition } = decision;
+      for (const { starts, aborts, transition } of decisions) {
         seen.starts += starts.length;
         seen.aborts += aborts.length;
         if (transition && transition.to !== "running") seen[transition.to]++;
         if (starts.some(({ data }) => typeof data === "object")) seen.references++;
-        if (index === 0 || starts.length === 0 || aborts.length === 0) continue;
-        const text = JSON.stringify({ input: journal[index - 1], decision }, null, 1);
-        if (example === undefined || text.length < example.length) example = text;
       }
     }),
     { numRuns: 1_000 },
   );
-  console.log("one input and its decision:", example);
   console.log("interpreted", JSON.stringify(seen));
   expect(seen.journals).toBeGreaterThanOrEqual(1_000);
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(0);
-  expect(example).toBeDefined();
 });
 
 const plain = <T>(value: T): T => JSON.parse(JSON.stringify(value));
