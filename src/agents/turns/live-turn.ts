@@ -78,9 +78,9 @@ export class LiveTurn implements TurnListener {
   /** Stops the turn. Resolves when that is durable: from then on, a crash does not let the turn continue. */
   async stop(): Promise<void> {
     this.interrupt("stopped");
-    const saved = this.#recording.promise.then((records) => records.saveStop());
-    // A turn that has ended takes no record.
-    const stored = Promise.race([saved.catch(() => this.#ended.promise), this.#ended.promise]);
+    // A turn that ends before its first record has none. One that has ended takes no record any more.
+    const records = Promise.race([this.#recording.promise, this.#ended.promise]);
+    const stored = records.then((found) => found?.saveStop().catch(() => this.#ended.promise));
     await within(storeMs, stored, {
       onLate: () => {
         throw busy("The turn was stopped, but storage cannot be written", 1);

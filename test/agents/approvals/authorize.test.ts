@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { describeServer, type TestServer } from "../../harness/server.ts";
 import { by, toPlain, trusting } from "../../auth/authorize/world.ts";
 import { read } from "../turns/turn-server.ts";
-import { bankConfig, decide, list, paidTo, request } from "./bank.ts";
+import { bankConfig, createBank, decide, list, paidTo, request } from "./bank.ts";
 
 const asked: AuthorizeRequest[] = [];
 const config = bankConfig({
@@ -80,5 +80,29 @@ describeServer("authorize of an approval", { config, only: ["in process"] }, (se
       { id: "ada" },
       { id: "ada" },
     ]);
+  });
+});
+
+const publicRoutes = ["POST /agents/*", "POST /approvals/*"];
+const ownOnly = bankConfig({
+  auth: { ...trusting, publicRoutes },
+  authorize: ({ approval }) => approval?.isOwn ?? true,
+});
+describeServer("authorize that allows own approvals", { config: ownOnly, only: ["in process"] }, (server) => {
+  it("is not told that a caller without an id owns an approval of one without an id", async () => {
+    const { to, id } = await request(server, "5", by(undefined));
+    expect((await decide(server, id)).status).toBe(404);
+    expect(paidTo(to)).toEqual([]);
+  });
+});
+
+const guarded = createBank({ id: "guarded", authorize: () => true });
+const partly = { agents: [createBank(), guarded], auth: trusting };
+describeServer("an agent without authorize beside one with it", { config: partly, only: ["in process"] }, (server) => {
+  it("lets only the user of the conversation decide an approval", async () => {
+    const { to, id } = await request(server, "5", by("ada"));
+    expect((await decide(server, id, { approved: true }, by("bob"))).status).toBe(404);
+    expect(paidTo(to)).toEqual([]);
+    expect((await decide(server, id, { approved: true }, by("ada"))).status).toBe(200);
   });
 });
