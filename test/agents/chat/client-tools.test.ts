@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { callLocate, callWeather, locate, open, shown, user, weather } from "./chat-server.ts";
 
 describe("a tool of the client's own", () => {
-  it("is answered by the client, and all of it is remembered", async () => {
+  it("a client tool is answered by the client, and all of it is remembered", async () => {
     const { chat, prompts } = await open([callLocate, "You are in Rome.", "Bye."], { tools: { locate } });
     await chat.sendMessage({ text: "Where am I?" });
     await chat.addToolOutput({ tool: "locate", toolCallId: "l1", output: { city: "Rome" } });
@@ -17,7 +17,7 @@ describe("a tool of the client's own", () => {
     expect(prompts().slice(1)).toEqual([located, [...located, "assistant: You are in Rome.", "user: Thanks"]]);
   });
 
-  it("is answered by what it returned and nothing else: text and input that the client changes are ignored", async () => {
+  it("a client tool is answered by what it returned and nothing else: text and input that the client changes are ignored", async () => {
     const both = { toolCalls: [...callWeather("Rome").toolCalls, ...callLocate.toolCalls] };
     const { chat, prompts } = await open([both, "Bye."], { tools: { locate, weather } });
     await chat.sendMessage({ text: "Is it clear here?" });
@@ -36,7 +36,7 @@ describe("a tool of the client's own", () => {
     ]);
   });
 
-  it("that fails at the client is told to the model as an error", async () => {
+  it("a client tool that fails at the client is told to the model as an error", async () => {
     const { chat, prompts } = await open([callLocate, "No idea."], { tools: { locate } });
     await chat.sendMessage({ text: "Where am I?" });
     await chat.addToolOutput({ state: "output-error", tool: "locate", toolCallId: "l1", errorText: "no GPS" });
@@ -44,7 +44,7 @@ describe("a tool of the client's own", () => {
     expect(prompts()[1]!.at(-1)).toBe('tool: [locate → "no GPS"]');
   });
 
-  it("can be called a second time within an answer, which is one message for the client and asked for again whole", async () => {
+  it("a client tool can be called a second time within an answer, which is one message for the client and asked for again whole", async () => {
     const again: ScriptedStep = { toolCalls: [{ toolName: "locate", input: {}, toolCallId: "l2" }] };
     const script = [callLocate, again, "You moved.", "New."];
     const { chat, prompts } = await open(script, { tools: { locate } });
@@ -69,7 +69,7 @@ describe("a tool of the client's own", () => {
   it.each([
     ["of an agent without memory", { memory: false }, "c1"],
     ["that the server does not know", {}, "c2"],
-  ])("continues in the same message in a chat %s", async (_, options, id) => {
+  ])("a client tool continues in the same message in a chat %s", async (_, options, id) => {
     const { server, api, prompts } = await open([callLocate, "You are in Rome.", "Bye."], {
       tools: { locate },
       ...options,
@@ -90,7 +90,7 @@ describe("a tool of the client's own", () => {
     expect(prompts().slice(1)).toEqual([located, [...located, "assistant: You are in Rome.", "user: Thanks"]]);
   });
 
-  it("cannot be answered by results for calls that were never made: 400", async () => {
+  it("a client tool cannot be answered by results for calls that were never made: 400", async () => {
     const { chat, server, model } = await open([callLocate, "Bye."], { tools: { locate, weather } });
     await chat.sendMessage({ text: "Where am I?" });
     const part = (toolCallId: string, toolName: string) => ({
@@ -125,7 +125,7 @@ describe("a tool of the client's own", () => {
     expect(model.calls).toHaveLength(1);
   });
 
-  it("cannot be answered a second time: 400", async () => {
+  it("a client tool cannot be answered a second time: 400", async () => {
     const { chat, model } = await open([callLocate, "You are in Rome.", "Bye."], { tools: { locate } });
     await chat.sendMessage({ text: "Where am I?" });
     await chat.addToolOutput({ tool: "locate", toolCallId: "l1", output: "Rome" });
@@ -136,7 +136,7 @@ describe("a tool of the client's own", () => {
     expect(model.calls).toHaveLength(2);
   });
 
-  it("that stays unanswered does not stop the user's next message; the model is not given the open call", async () => {
+  it("a client tool that stays unanswered does not stop the user's next message; the model is not given the open call", async () => {
     const { chat, prompts } = await open([callLocate, "Never mind.", "Bye."], { tools: { locate } });
     await chat.sendMessage({ text: "Where am I?" });
     await chat.sendMessage({ text: "Forget it" });

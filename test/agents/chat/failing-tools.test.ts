@@ -16,7 +16,7 @@ describe("a tool of the server's that fails", () => {
     expect(prompts()[1]!.at(-1)).toContain("no station");
   });
 
-  it("is shown once as wrong, if the model calls it with a wrong input", async () => {
+  it("a failing server tool is shown once as wrong, if the model calls it with a wrong input", async () => {
     const wrong = { toolCalls: [{ toolName: "weather", input: { town: "Rome" } }] };
     const { server } = await open([wrong, "I do not know."], { tools: { weather } });
     const body = { input: [{ id: "m", role: "user", parts: [{ type: "text", text: "Weather?" }] }] };

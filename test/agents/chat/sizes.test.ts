@@ -8,8 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { createGates } from "../../harness/gates.ts";
-import { startServer, targets, type Target, type TestServer } from "../../harness/server.ts";
-import { oneIn } from "../../harness/size.ts";
+import { startServer, type Target, type TestServer } from "../../harness/server.ts";
 import { eventually, until } from "../../harness/waiting.ts";
 
 const mebibyte = 1_048_576;
@@ -72,7 +71,7 @@ async function send(transport: DefaultChatTransport<UIMessage>, messages: UIMess
   return answer!;
 }
 
-describe.each(oneIn(2, targets))("three photos of 3 MB in one chat (%s)", (target) => {
+describe("three photos of 3 MB in one chat", () => {
   const bodies: number[] = [];
   const fetchOf =
     ({ server }: Opened): typeof fetch =>
@@ -115,14 +114,14 @@ describe.each(oneIn(2, targets))("three photos of 3 MB in one chat (%s)", (targe
   const urlOf = (part: UIMessage["parts"][number] | undefined): string => (part?.type === "file" ? part.url : "");
 
   it("reach the model, where the client sends the whole chat each time", async () => {
-    const opened = await open(target);
+    const opened = await open("start");
     bodies.length = 0;
     await chat(opened, new DefaultChatTransport({ fetch: fetchOf(opened) }));
     expect(bodies[2]).toBeGreaterThan(3 * photoBytes);
   });
 
   it("reach the model, where the client sends only the last message", async () => {
-    const opened = await open(target);
+    const opened = await open("start");
     bodies.length = 0;
     const transport = new DefaultChatTransport<UIMessage>({
       fetch: fetchOf(opened),
@@ -136,7 +135,7 @@ describe.each(oneIn(2, targets))("three photos of 3 MB in one chat (%s)", (targe
 
   // Each message is stored twice: 24 MB, of 30 MB that Restate takes.
   it("reach the model and are stored, where one message has them all", async () => {
-    const opened = await open(target);
+    const opened = await open("start");
     const files = Array.from({ length: 3 }, () => toMessage(photo(), 0).parts[0]!);
     const message: UIMessage = { id: "all", role: "user", parts: files };
     await send(new DefaultChatTransport({ fetch: fetchOf(opened) }), [message]);
@@ -154,9 +153,9 @@ describe.each(oneIn(2, targets))("three photos of 3 MB in one chat (%s)", (targe
 const limits = { bodyBytes: 100_000, chatBodyBytes: 1_000_000 };
 const text = (bytes: number) => ({ input: "x".repeat(bytes - '{"input":""}'.length) });
 
-describe.each(oneIn(2, targets))("limits.chatBodyBytes (%s)", (target) => {
+describe("limits.chatBodyBytes", () => {
   it("bounds the bodies of text, stream and chat, and no others", async () => {
-    const { server } = await open(target, { server: { limits } });
+    const { server } = await open("start", { server: { limits } });
     for (const [path, bytes, status] of [
       ["text", 1_000_000, 200],
       ["text", 1_000_001, 413],
@@ -174,14 +173,14 @@ describe.each(oneIn(2, targets))("limits.chatBodyBytes (%s)", (target) => {
   });
 
   it("applies inside the host's middleware as well, with cors: false", async () => {
-    const { server } = await open(target, { server: { limits, cors: false } });
+    const { server } = await open("start", { server: { limits, cors: false } });
     expect((await server.post("/agents/a/text", text(1_000_000))).status).toBe(200);
     expect((await server.post("/agents/a/text", text(1_000_001))).status).toBe(413);
     expect((await server.post("/agents/a/object", text(100_001))).status).toBe(413);
   });
 
   it("is for long strings: the rest of a body is bounded by bodyBytes", async () => {
-    const { server } = await open(target, { server: { limits } });
+    const { server } = await open("start", { server: { limits } });
     const wide = Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`key ${n}`, n]));
     const { status, body } = await server.post("/agents/a/text", { input: "hi", options: { context: wide } });
     expect([status, body.error]).toEqual([
@@ -197,7 +196,7 @@ describe.each(oneIn(2, targets))("limits.chatBodyBytes (%s)", (target) => {
     const gates = createGates();
     const wait = async () => (await gates.pass("answer"), "ok");
     const config = { server: { limits: { ...limits, inFlightBytes: 7_600_000 } } };
-    const { server } = await open(target, config, [wait, wait, ...many]);
+    const { server } = await open("start", config, [wait, wait, ...many]);
     const first = server.post("/agents/a/text", text(1_000_000));
     await gates.reached("answer");
     const second = server.post("/agents/a/text", text(500_000));

@@ -114,7 +114,7 @@ const approvalOf = ({ messages }: { messages: readonly UIMessage[] }): string =>
 const png = "data:image/png;base64,iVBORw0KGgo=";
 
 describe("the stored messages of a conversation", () => {
-  it("are those that the client of the AI SDK has: reasoning, tools, sources and files", async () => {
+  it("stored messages are those that the client of the AI SDK has: reasoning, tools, sources and files", async () => {
     const { server, chat } = await open([...rich, "Bye."], { tools });
     await chat.sendMessage({
       role: "user",
@@ -134,7 +134,7 @@ describe("the stored messages of a conversation", () => {
     await expectEqual(server, chat);
   });
 
-  it("are the same, whichever endpoint the answer came from", async () => {
+  it("stored messages are the same, whichever endpoint the answer came from", async () => {
     const script = Array.from({ length: 3 }, () => rich).flat();
     const { server, chat } = await open(script, { tools });
     await chat.sendMessage({ text: "Weather?" });
@@ -152,7 +152,7 @@ describe("the stored messages of a conversation", () => {
     expect(text[0]).toEqual([["user", { type: "text", text: "Weather?" }]]);
   });
 
-  it("have the input of a tool that the model did not finish, as the client has", async () => {
+  it("stored messages have the input of a tool that the model did not finish, as the client has", async () => {
     const cut: LanguageModelV4StreamPart[] = [
       { type: "stream-start", warnings: [] },
       { type: "tool-input-start", id: "w1", toolName: "weather" },
@@ -166,7 +166,7 @@ describe("the stored messages of a conversation", () => {
     expect((await read(server, chat.id))[1]!.parts.at(-1)).toMatchObject({ state: "input-streaming" });
   });
 
-  it("grow where the client's own tool is answered: one message, with the time of its begin", async () => {
+  it("stored messages grow where the client's own tool is answered: one message, with the time of its begin", async () => {
     const again: ScriptedStep = { toolCalls: [{ toolName: "locate", input: {}, toolCallId: "l2" }] };
     const { server, chat } = await open([callLocate, again, "You moved.", "Bye."], { tools });
     await chat.sendMessage({ text: "Do I move?" });
@@ -185,7 +185,7 @@ describe("the stored messages of a conversation", () => {
     await expectEqual(server, chat);
   });
 
-  it("keep what the model said, whatever the client says that was", async () => {
+  it("stored messages keep what the model said, whatever the client says that was", async () => {
     const { server, chat } = await open([{ text: "One moment.", ...callLocate }, "Rome."], { tools });
     await chat.sendMessage({ text: "Where am I?" });
     const [asked, answer] = chat.messages;
@@ -206,7 +206,7 @@ describe("the stored messages of a conversation", () => {
   it.each([
     ["approved", true],
     ["denied", false],
-  ])("grow where a tool is %s", async (_, approved) => {
+  ])("stored messages grow where a tool is %s", async (_, approved) => {
     const { server, chat } = await open([callPay, "Done.", "Bye."], { tools });
     await chat.sendMessage({ text: "Pay 5" });
     await expectEqual(server, chat);
@@ -222,7 +222,7 @@ describe("the stored messages of a conversation", () => {
   it.each([
     ["approved", true],
     ["denied", false],
-  ])("have the result of a tool that is %s over POST /agents/:id/text", async (_, approved) => {
+  ])("stored messages have the result of a tool that is %s over POST /agents/:id/text", async (_, approved) => {
     const { server } = await open([callPay, "Done."], { tools });
     const options = { conversationId: "c" };
     await server.post("/agents/helper/text", { input: "Pay 5", options });
@@ -238,7 +238,7 @@ describe("the stored messages of a conversation", () => {
     expect(answer!.parts).toContainEqual(expect.objectContaining({ type: "tool-pay", ...state }));
   });
 
-  it("are kept where the SDK cannot build one: the result of a call that nobody made", async () => {
+  it("stored messages are kept where the SDK cannot build one: the result of a call that nobody made", async () => {
     const lost: LanguageModelV4StreamPart[] = [
       { type: "stream-start", warnings: [] },
       { type: "tool-result", toolCallId: "x9", toolName: "search", result: { hits: 1 } },
@@ -257,7 +257,7 @@ describe("the stored messages of a conversation", () => {
     expect(server.logs).toContainEqual(expect.objectContaining({ level: "warn", message }));
   });
 
-  it("are replaced by a new answer and by an edited message, as at the client", async () => {
+  it("stored messages are replaced by a new answer and by an edited message, as at the client", async () => {
     const { server, chat } = await open(["One.", "Two.", "Three.", "Four."]);
     await chat.sendMessage({ text: "First" });
     await chat.sendMessage({ text: "Second" });
@@ -268,7 +268,7 @@ describe("the stored messages of a conversation", () => {
     expect(chat.messages).toHaveLength(2);
   });
 
-  it("begin with the client's own history where nothing was stored, and continue its last message", async () => {
+  it("stored messages begin with the client's own history where nothing was stored, and continue its last message", async () => {
     const { server, api } = await open(["You are in Rome."], { tools });
     const part = { type: "tool-locate", toolCallId: "l1", state: "output-available", input: {}, output: "Rome" };
     const answered = { id: "a1", role: "assistant", parts: [{ type: "step-start" }, part] } as UIMessage;
@@ -281,7 +281,7 @@ describe("the stored messages of a conversation", () => {
     expect(chat.messages.at(-1)!.id).toBe("a1");
   });
 
-  it("are made from messages for a model: a call and its result are one message", async () => {
+  it("stored messages are made from messages for a model: a call and its result are one message", async () => {
     const { server } = await open(["Mild.", "Rome."], { tools });
     const call = { type: "tool-call", toolCallId: "w1", toolName: "weather", input: { city: "Rome" } };
     const output = { type: "json", value: { sky: "clear" } };
@@ -311,7 +311,7 @@ describe("the stored messages of a conversation", () => {
     expect(messages[1]!.parts[2]).toMatchObject({ state: "output-available", output: { sky: "clear" } });
   });
 
-  it("continue where results of the client's tools come as messages for a model", async () => {
+  it("stored messages continue where results of the client's tools come as messages for a model", async () => {
     const { server, prompts } = await open([callLocate, "Rome."], { tools });
     const options = { conversationId: "c" };
     await server.post("/agents/helper/text", { input: "Where am I?", options });
@@ -329,7 +329,7 @@ describe("the stored messages of a conversation", () => {
     expect(prompts()[1]).toEqual(["user: Where am I?", "assistant: [locate {}]", 'tool: [locate → "Rome"]']);
   });
 
-  it.each(["object", "stream-object"])("have the JSON of an object as text: %s", async (endpoint) => {
+  it.each(["object", "stream-object"])("stored messages have the JSON of an object as text: %s", async (endpoint) => {
     const { server } = await open(['{ "elements": [1,  2] }']);
     const schema = { type: "array", items: { type: "number" } };
     const { status } = await server.post(`/agents/helper/${endpoint}`, {
@@ -342,7 +342,7 @@ describe("the stored messages of a conversation", () => {
     expect(answer!.parts).toMatchObject([{ type: "step-start" }, { type: "text", text: "[1,2]" }]);
   });
 
-  it("have times, and answers the tokens", async () => {
+  it("stored messages have times, and answers the tokens", async () => {
     const { server, chat } = await open([{ text: "Hello.", usage: { inputTokens: 5, outputTokens: 3 } }]);
     const before = Date.now();
     await chat.sendMessage({ text: "Hi" });
@@ -354,7 +354,7 @@ describe("the stored messages of a conversation", () => {
     expect(answer!.metadata!.usage).toMatchObject({ inputTokens: 5, outputTokens: 3, totalTokens: 8 });
   });
 
-  it("are read in pages, the last ones first", async () => {
+  it("stored messages are read in pages, the last ones first", async () => {
     const { server, chat } = await open(["1", "2", "3"]);
     for (const text of ["a", "b", "c"]) await chat.sendMessage({ text });
     const ids = chat.messages.map(({ id }) => id);

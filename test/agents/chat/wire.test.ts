@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { open, say, slowly, sockets, textOf, user } from "./chat-server.ts";
 
 describe.each(["in process", ...sockets] as const)("the wire of POST /agents/:id/chat (%s)", (target) => {
-  it("is the UI message stream: its header, data frames of JSON, and [DONE] at the end", async () => {
+  it("POST /agents/:id/chat is the UI message stream: its header, data frames of JSON, and [DONE] at the end", async () => {
     const { server } = await open(["Hello Ada."], {}, target);
     const { status, headers, text, events } = await say(server, "c1", "Hi");
     expect([status, headers.get("x-vercel-ai-ui-message-stream")]).toEqual([200, "v1"]);

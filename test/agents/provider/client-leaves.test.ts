@@ -10,7 +10,7 @@ describeAgents("a client that leaves", { only: ["in process", "dev", "start"] },
     ...streams.map((endpoint) => ({ endpoint, id: "mid-silent", when: "in the middle of the answer" })),
     ...streams.map((endpoint) => ({ endpoint, id: "mid-dripping", when: "while the model says nothing" })),
   ];
-  it.for(rows)("$endpoint: ends the request to the provider, $when", async ({ endpoint, id }) => {
+  it.for(rows)("$endpoint: a client that leaves ends the request to the provider, $when", async ({ endpoint, id }) => {
     const prompt = newPrompt();
     const client = visit(server, endpoint, id, prompt);
     const exchange = await within(provider.reached(prompt));
@@ -31,7 +31,7 @@ describeAgents("a client that leaves", { only: ["in process", "dev", "start"] },
     expect(provider.asked(prompt)).toHaveLength(1);
   });
 
-  it("is nothing that the log calls an error", () => {
+  it("a client that leaves is no error in the log", () => {
     expect(server.logs.filter(({ level }) => level === "error")).toEqual([]);
   });
 });

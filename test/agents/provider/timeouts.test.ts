@@ -1,12 +1,11 @@
 import { beforeAll, it } from "vitest";
 import type { Answer } from "../../harness/client.ts";
-import { bySize } from "../../harness/size.ts";
 import { describeAgents, expectTrouble, newPrompt, on } from "./provider-suite.ts";
 import { neverBegins, stops, type Trouble } from "./troubles.ts";
 
 /** All of them are asked at once, so that they wait together. The limits are long enough for a healthy part on a busy machine. */
 function describeTimeouts(title: string, limits: Record<string, number>, rows: Record<string, Trouble>): void {
-  describeAgents(title, { limits, only: bySize(0, 1) ? ["dev", "start"] : ["start"] }, (server, ask) => {
+  describeAgents(title, { limits, only: ["start"] }, (server, ask) => {
     const waited = new Map<string, { prompt: string; answer: Promise<Answer> }>();
     beforeAll(async () => {
       await ask("object", "healthy"); // loads what the first call loads

@@ -83,7 +83,7 @@ describeServer("GET /agents/:id/chat/:conversationId/stream", { config: { agents
     }
   });
 
-  it("also of a turn that began with `stream`, before its first part", async () => {
+  it("attaches to a turn that began with `stream`, before its first part", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, async () => {
       await gates.pass(question);
@@ -102,7 +102,7 @@ describeServer("GET /agents/:id/chat/:conversationId/stream", { config: { agents
     else expect(reader.status).toBe(204);
   });
 
-  it("is a 204 where nothing runs, for another user, and for another agent", async () => {
+  it("answers an attach with 204 where nothing runs, for another user and for another agent", async () => {
     const [id, question] = [unique("c"), unique("question")];
     expect((await server.get(`/agents/helper/chat/${id}/stream`)).status).toBe(204);
     plan(question, words(question));

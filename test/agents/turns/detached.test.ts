@@ -12,7 +12,7 @@ const hooks = { onError: ({ error }: { error: unknown }) => void errors.push(err
 const agents = [toAgent(model, "helper"), toAgent(model, "strict", { onDisconnect: "abort", hooks })];
 
 describeServer("a client that leaves its turn", { config: { agents }, only: ["in process", "start"] }, (server) => {
-  it.for(["chat", "stream"])("%s: the answer is completed and stored", async (endpoint) => {
+  it.for(["chat", "stream"])("%s: completes and stores an answer whose client has left", async (endpoint) => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words(`${question} a`, " b", " c"));
     const reader = await openReader(server, `/agents/helper/${endpoint}`, {
@@ -48,7 +48,7 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     );
   }
 
-  it("text: the answer is completed and stored, before the first word as well", async () => {
+  it("text: completes and stores an answer whose client left before the first word", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, async () => {
       await gates.pass(question);
@@ -78,7 +78,7 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     expect(lines).toEqual([`user: ${question}`, `user: ${next}`, "assistant: Hello."]);
   });
 
-  it.for(["text", "stream"])("%s: has not left if it has the whole answer", async (endpoint) => {
+  it.for(["text", "stream"])("%s: a client that has the whole answer has not left its turn", async (endpoint) => {
     const before = errors.length;
     const [id, question] = [unique("c"), unique("question")];
     plan(question, "Hello.");
@@ -134,7 +134,7 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     expect(await read(server, "helper", all[5]!.id, "ada")).toHaveLength(1);
   });
 
-  it("is no error in the log", () => {
+  it("a client that leaves its turn is no error in the log", () => {
     expect(server.logs.filter(({ level }) => level === "error")).toEqual([]);
   });
 });

@@ -30,7 +30,7 @@ it("shows a turn in no list and under no id, counts it nowhere and logs no execu
   expect([...server.logs, ...server.activity].filter(({ message }) => message.startsWith("Execution"))).toEqual([]);
 });
 
-it("is not on the stream of executions", async () => {
+it("a turn is not on the stream of executions", async () => {
   const workflow = defineWorkflow({ id: "w" }).andThen({ id: "end", execute: () => "done" });
   const { server, ask } = await live(newFile(), { script: ["answer"], workflows: [workflow] });
   const leaving = new AbortController();
@@ -45,7 +45,7 @@ it("is not on the stream of executions", async () => {
   leaving.abort();
 });
 
-it("counts no turn that a process has left", async () => {
+it("a turn counts no turn that a process has left", async () => {
   const file = newFile();
   const never = held("never");
   const { begin, close } = await live(file, { script: [never.step] });
@@ -73,7 +73,7 @@ export default defineConfig({ backend: embedded({ path: ${JSON.stringify(file)} 
   expect(stdout).not.toMatch(/\d (running|execution)/);
 });
 
-it("takes no slot", async () => {
+it("a turn takes no slot", async () => {
   const gates = createGates();
   const waits = defineWorkflow({ id: "waits" }).andThen({ id: "wait", execute: () => gates.pass("step") });
   const ends = defineWorkflow({ id: "ends" }).andThen({ id: "end", execute: () => "done" });

@@ -38,7 +38,7 @@ describeServer("Prefer: respond-async of an agent", { config: { agents }, only: 
     },
   );
 
-  it("object: the answer is stored as its JSON", async () => {
+  it("respond-async of an object stores the answer as JSON", async () => {
     const [id, question] = [unique("c"), unique("question")];
     gated(question, ' { "city" :\n "Rome" } ');
     const body = { input: question, schema, options: { conversationId: id } };
@@ -50,7 +50,7 @@ describeServer("Prefer: respond-async of an agent", { config: { agents }, only: 
     expect(messages[1]!.id).toBe(answer.data.messageId);
   });
 
-  it("can be stopped by the id of its answer", async () => {
+  it("a respond-async turn can be stopped by the id of its answer", async () => {
     const [id, question] = [unique("c"), unique("question")];
     gated(question, "Never.");
     const body = { input: question, options: { conversationId: id } };
@@ -61,7 +61,7 @@ describeServer("Prefer: respond-async of an agent", { config: { agents }, only: 
     gates.open(question);
   });
 
-  it("needs a conversation that is stored", async () => {
+  it("respond-async needs a stored conversation", async () => {
     for (const [path, body] of [
       ["helper/text", { input: "Hi" }],
       ["helper/object", { input: "Hi", schema }],
@@ -84,7 +84,7 @@ describeServer(
   "Prefer: respond-async beyond limits.detachedTurns",
   { config: { agents, server: { limits } }, only: ["in process"] },
   (server) => {
-    it("is a 503, for requests that come at once as well, until one of them has ended", async () => {
+    it("respond-async beyond limits.detachedTurns is a 503, for requests that come at once as well, until one of them has ended", async () => {
       const all = Array.from({ length: 5 }, () => ({ id: unique("c"), question: unique("question") }));
       const ask = ({ id, question }: { id: string; question: string }) =>
         server.post("/agents/helper/text", { input: question, options: { conversationId: id } }, prefer);
@@ -109,7 +109,7 @@ describeServer(
       await until(async () => (await ask(again)).status === 202, "a place");
     });
 
-    it("waits for its turn in the conversation, also if its client leaves", async () => {
+    it("a respond-async request waits for its turn in the conversation, also if its client leaves", async () => {
       const [id, question, next] = [unique("c"), unique("question"), unique("next")];
       plan(question, async () => {
         await gates.pass(question);

@@ -99,7 +99,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     expect(shown).toBe('tool: [quick → "done"] [deaf → "Stopped"] [tidy → "tidied"]');
   });
 
-  it("answers a `text` that waits with 409, and a `stream` ends", async () => {
+  it("a stop answers a waiting `text` with 409 and ends a `stream`", async () => {
     const [id, question, second] = [unique("c"), unique("question"), unique("question")];
     for (const one of [question, second]) plan(one, words(one));
     const options = { conversationId: id };
@@ -121,7 +121,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     ]);
   });
 
-  it("before the first word stores no answer", async () => {
+  it("a stop before the first word stores no answer", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words("", "never"));
     const reader = await chat(server, "helper", id, question);
@@ -131,7 +131,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     expect(linesOf(await read(server, "helper", id))).toEqual([`user: ${question}`]);
   });
 
-  it("before the first part stores no answer, and the conversation continues", async () => {
+  it("a stop before the first part stores no answer, and the conversation continues", async () => {
     const [id, question, next] = [unique("c"), unique("question"), unique("next")];
     plan(question, async () => {
       await gates.pass(question);
@@ -153,7 +153,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     gates.open(question);
   });
 
-  it("takes the id of the user's message or of the answer, and is a 409 for any other", async () => {
+  it("a stop takes the id of the user's message or of the answer, and is a 409 for any other", async () => {
     const [id, question] = [unique("c"), unique("question")];
     for (const which of ["question", "answer"]) {
       const asked = `${question}-${which}`;
@@ -202,7 +202,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     expect(linesOf(await stored(server, "helper", id, 4)).slice(2)).toEqual([`user: ${next}`, "assistant: Hello."]);
   });
 
-  it("of a message that is regenerated replaces it by the part that was made", async () => {
+  it("a stop of a message that is regenerated replaces it by the part that was made", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, "Whole answer.", words(question, "never"));
     const [start] = await (await chat(server, "helper", id, question)).rest();
@@ -216,7 +216,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     gates.open(question);
   });
 
-  it("is no error in the log", () => {
+  it("a stop is no error in the log", () => {
     expect(server.logs.filter(({ level }) => level === "error")).toEqual([]);
   });
 });
