@@ -88,7 +88,7 @@ const forgetful = defineAgent({ id: "forgetful", memory: false, ...common });
 // Schemas are not what is tested here: on a busy machine 250 ms may be too short for one.
 const agents = { agents: [talker, other, forgetful], server: { limits: { schemaMs: 10_000 } } };
 
-// The oracle: a plain list of messages, as the design says.
+// The oracle: a plain list of messages, by the rules of docs/agents.md.
 
 /** A message, and the id by which the client knows it. */
 interface Entry {
@@ -326,7 +326,7 @@ describe("a conversation", () => {
   const counts = new Map<string, number>();
   const count = (what: string): void => void counts.set(what, (counts.get(what) ?? 0) + 1);
 
-  it("shows the model what the design says, whatever clients do", { timeout: 600_000 }, async () => {
+  it("shows the model the messages of the oracle, whatever clients do", { timeout: 600_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { minLength: 4, maxLength: 20, size: "max" }), async (commands) => {
         const world = new World(server);
@@ -435,7 +435,7 @@ describe("turns that wait for another of the same conversation", () => {
     return { server, first, answering };
   }
 
-  it("are 32 at the most: the next is 503, and the others are answered one after the other", async () => {
+  it("at most 32 turns wait in a conversation: the next is 503, the others are answered in order", async () => {
     const { server, first, answering } = await setUp();
     const turns = Array.from({ length: 33 }, (_, index) => toTurn("line", { way: ways[index % 5]! }));
     const answers = turns.map((turn) => server.post(pathOf(turn), toBody(turn)));
@@ -461,7 +461,7 @@ describe("turns that wait for another of the same conversation", () => {
     }
   });
 
-  it("leave the line with their clients: the place is free, and nobody is asked", async () => {
+  it("a waiting turn leaves the line with its client, and its model is not asked", async () => {
     const { server, first, answering } = await setUp();
     const turns = Array.from({ length: 33 }, (_, index) => toTurn("line", { way: ways[index % 3]! }));
     const sent = turns.map((turn) => {
@@ -496,7 +496,7 @@ describe("turns that wait for another of the same conversation", () => {
 });
 
 describe("steps of one execution that ask in its conversation", () => {
-  it("wait for each other, however many they are", async () => {
+  it("steps of one execution wait for each other in its conversation, however many they are", async () => {
     const agent = defineAgent({ id: "talker", ...common, providerOptions: { test: { name: "branch", what: "ok" } } });
     const steps = Array.from({ length: 40 }, (_, index) => andAgent({ id: `s${index}`, agent, prompt: `s${index}` }));
     const workflow = defineWorkflow({ id: "many" }).andAll({ id: "all", steps });

@@ -56,7 +56,7 @@ describeServer("a stored conversation", { config, only: ["start"] }, (server) =>
   const untilFree = (): Promise<void> =>
     eventually(async () => expect((await ask(`${server.target} ${++count}`, "x".repeat(1_000_000))).status).toBe(200));
 
-  it("is a part of the bytes in flight until its call has ended", async () => {
+  it("a conversation is a part of the bytes in flight until its call has ended", async () => {
     const [one, two, three] = [await createConversation(), await createConversation(), await createConversation()];
     await untilFree();
     const waiting = [await hold(one!), await hold(two!)];
@@ -73,14 +73,14 @@ describeServer("a stored conversation", { config, only: ["start"] }, (server) =>
     expect((await waiting[1]!.reply).status).toBe(200);
   });
 
-  it("of any size is admitted while there is no other, also beside the body of its own request", async () => {
+  it("a conversation of any size is admitted while there is no other, also beside the body of its own request", async () => {
     const large = await createConversation(1_500_000);
     await untilFree();
     await eventually(async () => expect((await ask(large, "short")).status).toBe(200));
     await eventually(async () => expect((await ask(large, "x".repeat(50_000))).status).toBe(200));
   });
 
-  it("is waited for by a step, which is not refused", async () => {
+  it("a conversation is waited for by a step, which is not refused", async () => {
     const [one, two] = [await createConversation(), await createConversation(150_000)];
     await untilFree();
     const { reply } = await hold(one);
@@ -97,7 +97,7 @@ describeServer("a stored conversation", { config, only: ["start"] }, (server) =>
     );
   });
 
-  it("that is deleted while a step waits for its place leaves the step with an error that says so", async () => {
+  it("a conversation that is deleted while a step waits for its place leaves the step with an error that says so", async () => {
     const [one, two] = [await createConversation(), await createConversation(150_000)];
     await untilFree();
     const { reply } = await hold(one);
@@ -115,7 +115,7 @@ describeServer("a stored conversation", { config, only: ["start"] }, (server) =>
     expect(server.logs.filter(({ data }) => String(data?.["error"]).includes("TypeError"))).toEqual([]);
   });
 
-  it("is not waited for by a call that a tool makes, whose own call uses all bytes", async () => {
+  it("a conversation is not waited for by a call that a tool makes, whose own call uses all bytes", async () => {
     const [outer, own] = [await createConversation(300_000), await createConversation(300_000, "inner")];
     await untilFree();
     const begun = await execute(server, { input: { prompt: `nest ${own}` }, options: { conversationId: outer } });

@@ -46,7 +46,7 @@ const support = defineAgent({
 });
 
 describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), id: "bare" })] } }, (server) => {
-  it("are listed", async () => {
+  it("lists agents with their tools and models", async () => {
     const { body } = await server.get("/agents");
     expect(body.data).toEqual([
       {
@@ -66,7 +66,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     ]);
   });
 
-  it("are shown with the schemas of their tools, and with their instructions only in dev", async () => {
+  it("shows agents with the schemas of their tools, and with their instructions only in dev", async () => {
     const { data } = (await server.get("/agents/support")).body;
     expect(data).toMatchObject({ id: "support", maxSteps: 3, memory: true, status: "idle" });
     expect(data.tools[0].inputSchema).toMatchObject({ type: "object", required: ["city"] });
@@ -74,7 +74,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     expect(data.instructions).toBe(server.target === "dev" ? instructions : undefined);
   });
 
-  it("that nobody knows are 404 on every endpoint", async () => {
+  it("answers 404 for an unknown agent on every endpoint", async () => {
     const error = { success: false, error: "Agent nobody not found" };
     expect(await server.get("/agents/nobody")).toMatchObject({ status: 404, body: error });
     for (const what of ["text", "object", "stream", "stream-object", "chat"]) {
@@ -83,7 +83,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     }
   });
 
-  it("answer text", async () => {
+  it("answers POST /agents/:id/text with text and usage", async () => {
     const { status, body } = await server.post("/agents/support/text", { input: "hello there" });
     expect({ status, body }).toEqual({
       status: 200,
@@ -101,7 +101,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     });
   });
 
-  it("call the tool that the prompt names", async () => {
+  it("echoModel calls the tool that the prompt names", async () => {
     const { data } = (await server.post("/agents/support/text", { input: "What is the weather in Berlin?" })).body;
     const made = { toolCallId: expect.any(String), toolName: "weather", input: { city: "Berlin" } };
     expect(data).toMatchObject({ steps: 2, finishReason: "stop", text: 'weather: {"city":"Berlin","sky":"blue"}' });
@@ -109,7 +109,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     expect(data.toolResults).toEqual([{ ...made, output: { city: "Berlin", sky: "blue" } }]);
   });
 
-  it("fill a schema, as a whole and in parts", async () => {
+  it("object and stream-object fill the schema of a client", async () => {
     const schema = {
       type: "object",
       properties: { title: { type: "string" }, n: { type: "integer" } },
@@ -133,7 +133,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     });
   });
 
-  it("stream word by word", async () => {
+  it("POST /agents/:id/stream sends a text word by word", async () => {
     const { events } = await server.post("/agents/support/stream", { input: "one two three" });
     expect(events.filter(({ type }) => type === "text-delta").map(({ delta }) => delta)).toEqual([
       "one ",
@@ -151,7 +151,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     ]);
   });
 
-  it("chat, with the body of the spec and with that of useChat", async () => {
+  it("POST /agents/:id/chat takes its own body and that of useChat", async () => {
     const message = { id: "m1", role: "user", parts: [{ type: "text", text: "good day" }] };
     for (const body of [{ input: [message] }, { id: "c", messages: [message], trigger: "submit-message" }]) {
       const { headers, events, text } = await server.post("/agents/bare/chat", body);
@@ -186,7 +186,7 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     ],
   ];
   for (const [what, body, error] of wrong) {
-    it(`refuse ${what}`, async () => {
+    it(`POST /agents/:id/text refuses ${what}`, async () => {
       const answer = await server.post("/agents/support/text", body);
       expect(answer.status).toBe(400);
       expect(answer.body.error).toMatch(/^Invalid request body: /);
@@ -362,7 +362,7 @@ it("hands tools the context of the call", async () => {
   await server.close();
 });
 
-it("fetches no URL that a client sends", async () => {
+it("an agent fetches no URL that a client sends", async () => {
   const image = (url: string) => ({ role: "user", parts: [{ type: "file", mediaType: "image/png", url }] });
   for (const endpoint of ["text", "stream", "chat"]) {
     const { server, model } = await play(["seen", "seen"]);
@@ -415,7 +415,7 @@ it("ends a stream that has begun with an error event", async () => {
   }
 });
 
-it("refuses what the SDK refuses with 400", async () => {
+it("answers 400 for settings that the AI SDK refuses", async () => {
   const { server, model } = await play(["x"]);
   const { status, body } = await server.post("/agents/a/text", { input: "x", options: { maxOutputTokens: -1 } });
   expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid request: .*maxOutputTokens/)]);
@@ -423,7 +423,7 @@ it("refuses what the SDK refuses with 400", async () => {
   await server.close();
 });
 
-it("has the status running while it answers", async () => {
+it("an agent has the status running while it answers", async () => {
   const answering = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
   const { server } = await play([

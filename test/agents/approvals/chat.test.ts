@@ -22,7 +22,7 @@ async function respond(server: TestServer, conversationId: string, responses: Re
 const textOf = ({ events }: { events: any[] }): string => events.map(({ delta }) => delta ?? "").join("");
 
 describeServer("approvals in messages of a client", { config: bankConfig(), only: ["in process"] }, (server) => {
-  it.each(["chat", "stream", "text"])("continue the answer, sent to %s", async (route) => {
+  it.each(["chat", "stream", "text"])("approvals in client messages continue the answer, sent to %s", async (route) => {
     const { to, id, conversationId } = await request(server);
     const response = await respond(server, conversationId, { [id]: true }, { path: `/agents/bank/${route}` });
     expect(response.status).toBe(200);
@@ -32,7 +32,7 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     expect(await decide(server, id)).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
   });
 
-  it("begin nothing if they were decided before: 409", async () => {
+  it("approvals in client messages begin nothing if they were decided before: 409", async () => {
     const { to, id, conversationId } = await request(server, "5 7");
     await decide(server, id, { approved: false });
     const refused = await respond(server, conversationId, { [id]: true });
@@ -40,14 +40,14 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     expect(paidTo(to)).toEqual([]);
   });
 
-  it("have a reason of at most 1,000 characters", async () => {
+  it("approvals in client messages have a reason of at most 1,000 characters", async () => {
     const { id, conversationId } = await request(server);
     const refused = await respond(server, conversationId, { [id]: false }, { reason: "x".repeat(1_001) });
     expect(refused).toMatchObject({ status: 400, body: { error: expect.stringContaining("1000 characters") } });
     expect((await respond(server, conversationId, { [id]: false }, { reason: "x".repeat(1_000) })).status).toBe(200);
   });
 
-  it("leave the others waiting if only some are decided, and the client may send those again", async () => {
+  it("approvals in client messages leave the others waiting if only some are decided, and the client may send those again", async () => {
     const { to, approvals, conversationId } = await request(server, "5 7");
     const [one, two] = approvals.map(({ approvalId }) => approvalId);
     const first = await respond(server, conversationId, { [one]: true });
@@ -59,7 +59,7 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     expect(paidTo(to)).toHaveLength(2);
   });
 
-  it("and decisions of others lead to one answer", async () => {
+  it("approvals in client messages and decisions of others lead to one answer", async () => {
     const { to, approvals, conversationId } = await request(server, "5 7");
     const [one, two] = approvals.map(({ approvalId }) => approvalId);
     await decide(server, one, { approved: false, reason: "No" });
@@ -68,7 +68,7 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     expect(paidTo(to)).toHaveLength(1);
   });
 
-  it("wait for the results of the client's own tools, and these wait for them", async () => {
+  it("approvals in client messages wait for the results of the client's own tools, and these wait for them", async () => {
     const { to, id, conversationId } = await request(server, "5", { options: {} });
     expect(id).toBeDefined();
     const mixed = await server.post("/agents/bank/text", {

@@ -4,7 +4,7 @@ import { read } from "../turns/turn-server.ts";
 import { ask, bankConfig, decide, list, paidTo, request } from "./bank.ts";
 
 describeServer("a tool call that waits for an approval", { config: bankConfig(), only: ["start"] }, (server) => {
-  it("ends the answer with the finish reason approval, and is in the list with its input", async () => {
+  it("an approval ends the answer with the finish reason approval, and is in the list with its input", async () => {
     const { to, conversationId, response, id } = await request(server, "5", { options: { userId: "ada" } });
     const input = { amount: 5, to };
     expect(response).toMatchObject({ status: 200, body: { data: { finishReason: "approval" } } });
@@ -25,7 +25,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect(paidTo(to)).toEqual([]);
   });
 
-  it("runs the tool with that input when it is approved, for the user of the conversation", async () => {
+  it("an approval runs the tool with that input when it is approved, for the user of the conversation", async () => {
     const { to, id, conversationId } = await request(server, "5", { options: { userId: "ada" } });
     const { status, body } = await decide(server, id, { approved: true }, {}, "?userId=ada");
     expect(status).toBe(200);
@@ -40,7 +40,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect((await list(server, "?userId=ada&limit=200")).map(({ approvalId }) => approvalId)).not.toContain(id);
   });
 
-  it("does not run the tool when it is denied, and the model is told the reason", async () => {
+  it("an approval does not run the tool when it is denied, and the model is told the reason", async () => {
     const { to, id, conversationId } = await request(server);
     const { status, body } = await decide(server, id, { approved: false, reason: "Too much" });
     expect([status, body.data.text]).toEqual([200, "Done: execution-denied"]);
@@ -50,7 +50,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect(paidTo(to)).toEqual([]);
   });
 
-  it("is decided once: the second decision gets a 409 that says the first", async () => {
+  it("an approval is decided once: the second decision gets a 409 that says the first", async () => {
     const { to, id } = await request(server);
     const answers = await Promise.all([
       decide(server, id, { approved: true }),
@@ -67,7 +67,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect(paidTo(other.to)).toEqual([]);
   });
 
-  it("is one of two: the answer is continued when both are decided", async () => {
+  it("an approval is one of two: the answer is continued when both are decided", async () => {
     const { to, approvals, conversationId } = await request(server, "5 7");
     expect(approvals.map(({ input }) => input.amount)).toEqual([5, 7]);
     const [one, two] = approvals.map(({ approvalId }) => approvalId);
@@ -87,7 +87,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect(paidTo(to).map(({ input }) => input.amount)).toEqual([5]);
   });
 
-  it("is one of two: respond-async says 202 for the last decision only", async () => {
+  it("an approval is one of two: respond-async says 202 for the last decision only", async () => {
     const { approvals, conversationId } = await request(server, "5 7");
     const init = { headers: { prefer: "respond-async" } };
     const [first, last] = [
@@ -100,7 +100,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect(last.body.data.messageId).toBe(answer!.id);
   });
 
-  it("of an unknown id, or of another user, is not found: 404", async () => {
+  it("an approval of an unknown id, or of another user, is not found: 404", async () => {
     const { to, id } = await request(server, "5", { options: { userId: "ada" } });
     for (const [unknown, query] of [
       ["0123456789abcdef0123456789abcdef", ""],
@@ -118,14 +118,14 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     [{}, "approved"],
     [{ approved: "yes" }, "approved"],
     [{ approved: true, reason: "x".repeat(1_001) }, "reason"],
-  ])("is not decided by a body that is wrong: 400", async (body, where) => {
+  ])("an approval is not decided by a body that is wrong: 400", async (body, where) => {
     const { id } = await request(server);
     const { status, body: answer } = await decide(server, id, body);
     expect([status, answer.error]).toEqual([400, expect.stringContaining(where)]);
     expect((await decide(server, id, { approved: true, reason: "x".repeat(1_000) })).status).toBe(200);
   });
 
-  it("is listed oldest first, in pages", async () => {
+  it("an approval is listed oldest first, in pages", async () => {
     const userId = `pages-${server.target}-${Date.now()}`;
     const ids: string[] = [];
     for (const amount of ["2", "3", "4"]) ids.push((await request(server, amount, { options: { userId } })).id);
@@ -138,13 +138,13 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect((await server.get("/approvals?cursor=%21")).status).toBe(400);
   });
 
-  it("is not asked for where needsApproval says no", async () => {
+  it("an approval is not asked for where needsApproval says no", async () => {
     const { to, response } = await request(server, "1");
     expect(response.body.data).toMatchObject({ text: "Done: paid 1", finishReason: "stop" });
     expect(paidTo(to)).toMatchObject([{ approvedBy: undefined }]);
   });
 
-  it("of a tool() of the AI SDK is the same, with an id of ours", async () => {
+  it("an approval of a tool() of the AI SDK is the same, with an id of ours", async () => {
     const { to, id } = await request(server, "5", { toolName: "transfer", options: { userId: "ada" } });
     expect(id).toMatch(/^[\da-f]{32}$/);
     const { body } = await decide(server, id, { approved: true }, {}, "?userId=ada");
@@ -154,7 +154,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     ]);
   });
 
-  it("has an id of its own in each turn, also if the model uses the id of the call again", async () => {
+  it("an approval has an id of its own in each turn, also if the model uses the id of the call again", async () => {
     const { conversationId, id } = await request(server);
     await decide(server, id);
     const { body } = await ask(server, conversationId, "pay 9 to nobody");

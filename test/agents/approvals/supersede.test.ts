@@ -9,7 +9,7 @@ describeServer(
   "an approval that waits, when the conversation continues without it",
   { config: bankConfig(), only: ["in process"] },
   (server) => {
-    it("is denied by a new message of the user, as superseded, and its tool never runs", async () => {
+    it("a waiting approval is denied by a new message of the user, as superseded, and its tool never runs", async () => {
       const { to, id, conversationId } = await request(server, "5 7");
       const { body } = await ask(server, conversationId, `never mind ${to}`);
       expect(body.data).toMatchObject({ finishReason: "stop" });
@@ -28,7 +28,7 @@ describeServer(
       expect(paidTo(to)).toEqual([]);
     });
 
-    it("is superseded also if the other one of its answer was approved: neither runs", async () => {
+    it("a waiting approval is superseded also if the other one of its answer was approved: neither runs", async () => {
       const { to, approvals, conversationId } = await request(server, "5 7");
       await decide(server, approvals[0].approvalId);
       await ask(server, conversationId, "never mind");
@@ -39,7 +39,7 @@ describeServer(
       expect(paidTo(to)).toEqual([]);
     });
 
-    it("has one outcome when it is decided while a new message comes", async () => {
+    it("a waiting approval has one outcome when it is decided while a new message comes", async () => {
       for (let round = 0; round < 5; round++) {
         const { to, id, conversationId } = await request(server);
         const [decided] = await Promise.all([decide(server, id), ask(server, conversationId, "never mind")]);
@@ -52,7 +52,7 @@ describeServer(
       }
     });
 
-    it("is not found after its conversation was deleted: 404", async () => {
+    it("a waiting approval is not found after its conversation was deleted: 404", async () => {
       const { to, id, conversationId } = await request(server);
       const path = `/agents/bank/conversations/${conversationId}`;
       expect((await server.send(path, { method: "DELETE" })).status).toBe(200);
@@ -61,7 +61,7 @@ describeServer(
       expect(paidTo(to)).toEqual([]);
     });
 
-    it("is not found after its message was edited, also if it was decided: 404", async () => {
+    it("a waiting approval is not found after its message was edited, also if it was decided: 404", async () => {
       const { id, conversationId } = await request(server);
       expect((await decide(server, id)).status).toBe(200);
       expect((await decide(server, id)).status).toBe(409);
@@ -71,7 +71,7 @@ describeServer(
       expect((await decide(server, id)).status).toBe(404);
     });
 
-    it.each(["regenerated", "edited"])("is not found after its message was %s: 404", async (how) => {
+    it.each(["regenerated", "edited"])("a waiting approval is not found after its message was %s: 404", async (how) => {
       const { to, id, conversationId } = await request(server);
       const [question, answer] = await read(server, "bank", conversationId);
       const edited = { ...question!, parts: [{ type: "text", text: "hello" }] };

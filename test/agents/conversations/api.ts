@@ -1,4 +1,4 @@
-import type { Answer } from "../../harness/client.ts";
+import type { Answer, Init } from "../../harness/client.ts";
 import type { TestServer } from "../../harness/server.ts";
 
 const query = (parameters: Record<string, string | number | undefined>): string => {
@@ -9,17 +9,21 @@ const query = (parameters: Record<string, string | number | undefined>): string 
 };
 
 /** The requests about conversations of the agent `helper`, unless another is named. */
-export function toApi(server: TestServer, { agent = "helper", userId }: { agent?: string; userId?: string } = {}) {
+export function toApi(
+  server: TestServer,
+  { agent = "helper", userId, init }: { agent?: string; userId?: string; init?: Init } = {},
+) {
   const path = (id: string): string => `/agents/${agent}/conversations/${encodeURIComponent(id)}`;
   return {
     list: (more: { limit?: number; cursor?: string } = {}): Promise<Answer> =>
-      server.get(`/agents/${agent}/conversations${query({ userId, ...more })}`),
-    read: (id: string, before?: string): Promise<Answer> => server.get(path(id) + query({ userId, before })),
+      server.get(`/agents/${agent}/conversations${query({ userId, ...more })}`, init),
+    read: (id: string, before?: string): Promise<Answer> => server.get(path(id) + query({ userId, before }), init),
     rename: (id: string, title: unknown): Promise<Answer> =>
-      server.request(path(id) + query({ userId }), { method: "PATCH", json: { title } }),
-    remove: (id: string): Promise<Answer> => server.request(path(id) + query({ userId }), { method: "DELETE" }),
+      server.request(path(id) + query({ userId }), { ...init, method: "PATCH", json: { title } }),
+    remove: (id: string): Promise<Answer> =>
+      server.request(path(id) + query({ userId }), { ...init, method: "DELETE" }),
     say: (conversationId: string, input: string): Promise<Answer> =>
-      server.post(`/agents/${agent}/text`, { input, options: { conversationId, userId } }),
+      server.post(`/agents/${agent}/text`, { input, options: { conversationId, userId } }, init),
   };
 }
 

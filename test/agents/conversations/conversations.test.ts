@@ -18,7 +18,7 @@ const textsOf = (messages: any[]): string[] =>
   messages.map(({ parts }) => parts.map(({ text = "" }: any) => text).join(""));
 
 describeServer("the conversations of a user", { config, only: ["in process"] }, (server) => {
-  it("are listed, newest first by their creation, with titles, times and counts", async () => {
+  it("lists conversations, newest first by their creation, with titles, times and counts", async () => {
     const api = toApi(server, { userId: unique("ada") });
     expect((await api.list()).body.data).toEqual({ items: [], nextCursor: null });
     await api.say("one", "First words");
@@ -38,7 +38,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
     expect(items[1].updatedAt >= items[0].updatedAt).toBe(true);
   });
 
-  it("are read by pages, whose size has limits", async () => {
+  it("reads conversations by pages, whose size has limits", async () => {
     const api = toApi(server, { userId: unique("ada") });
     for (const id of ["a", "b", "c"]) await api.say(id, id);
     const first = (await api.list({ limit: 2 })).body.data;
@@ -55,7 +55,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
     ["..", "an id other than . and .."],
     ["a\uD800", "Unicode without lone surrogates"],
     ["a".repeat(257), "at most 256 characters"],
-  ])("have no id that cannot be in a URL: %j", async (id, rule) => {
+  ])("a conversation has no id that cannot be in a URL: %j", async (id, rule) => {
     const api = toApi(server);
     const refused = { status: 400, body: { error: expect.stringContaining(`expected ${rule}`) } };
     expect(await api.say(id, "x")).toMatchObject(refused);
@@ -66,7 +66,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
     expect((await api.list()).body.data.items.map((one: any) => one.id)).not.toContain(id);
   });
 
-  it("have their messages, by pages as well", async () => {
+  it("conversations have their messages, by pages as well", async () => {
     const api = toApi(server, { userId: unique("ada") });
     for (let turn = 0; turn < 51; turn++) await api.say("c", `Question ${turn}`);
     const { data } = (await api.read("c")).body;
@@ -79,7 +79,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
     expect((await api.read("c", "unknown")).body.data).toMatchObject({ messages: [], hasMore: false });
   });
 
-  it("are not found by another user, another agent or under another id", async () => {
+  it("conversations are not found by another user, another agent or under another id", async () => {
     const userId = unique("ada");
     const own = toApi(server, { userId });
     await own.say("c", "Mine");
@@ -94,7 +94,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
     expect((await own.read("c")).body.data.title).toBe("Mine");
   });
 
-  it("have ids and users of any characters", async () => {
+  it("conversations have ids and users of any characters", async () => {
     for (const userId of [unique(`it's "quoted"`), unique("😀|%,\\"), unique("null")]) {
       const api = toApi(server, { userId });
       for (const id of ["a'b", 'say "hi"', "x|y%2f", "😀", "back\\slash"]) await api.say(id, `In ${id}`);
@@ -118,7 +118,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
       expect(await api.rename("c", title), String(title)).toMatchObject({ status: 400 });
   });
 
-  it("include those of a step of a workflow", async () => {
+  it("conversations include those of a workflow step", async () => {
     const userId = unique("ada");
     const options = { userId, conversationId: "from a step" };
     expect((await server.post("/workflows/asks/execute", { input: {}, options })).body.data.status).toBe("completed");
@@ -147,7 +147,7 @@ describe("the title of a conversation", () => {
       expect((await api.list()).body.data.items).toMatchObject([{ title }]);
     });
 
-    it("nothing of a file", async () => {
+    it("a title has nothing of a file", async () => {
       const userId = unique("title");
       const part = { type: "file", mediaType: "image/png", url: "data:image/png;base64,iVBORw0KGgo=" };
       const messages = [{ id: "m", role: "user", parts: [part] }];
@@ -177,7 +177,7 @@ describeServer("a conversation whose turn runs", { config: { agents: [slow] }, o
     return { read, listed, after: (await toApi(server).read(id)).body.data };
   }
 
-  it("is read up to its answer, which is named", async () => {
+  it("a conversation whose turn runs is read up to its answer, which is named", async () => {
     const id = unique("running");
     const question = unique("Q");
     const { read, listed, after } = await readDuring(id, question, () => chat(server, "helper", id, question));
@@ -188,7 +188,7 @@ describeServer("a conversation whose turn runs", { config: { agents: [slow] }, o
     expect(after.running).toBeNull();
   });
 
-  it("is read with an edited question, and without the messages that it replaces", async () => {
+  it("a conversation whose turn runs is read with an edited question, and without the messages that it replaces", async () => {
     const id = unique("edited");
     const question = unique("Q");
     const first = await readDuring(id, question, () => chat(server, "helper", id, question));

@@ -43,13 +43,27 @@ it("keeps a bounded number of bytes, whole turns first, then the calls of one tu
   expect(kept[0]).toBe(40 - kept.length);
 });
 
+const answer = (text: string): any => ({
+  content: [{ type: "text", text }],
+  finishReason: { unified: "stop", raw: "stop" },
+  usage: { inputTokens: { total: 1 }, outputTokens: { total: undefined } },
+});
+
+it("does not count answers that come after their conversation was deleted", () => {
+  const calls = new KeptCalls(systemClock);
+  const deleted = { ...key, conversationId: "deleted" };
+  const late = Array.from({ length: 600 }, (_, turn) => calls.begin(deleted, `t${turn}`, model, asked()));
+  calls.remove(deleted);
+  calls.begin(key, "kept", model, asked()).end(undefined);
+  for (const call of late) {
+    call.answer(answer("y".repeat(60_000)));
+    call.end(undefined);
+  }
+  expect(indexesOf(calls, "kept")).toEqual([0]);
+});
+
 it("counts the bytes of an answer when its call ends, and not after its turn has left", () => {
   const calls = new KeptCalls(systemClock);
-  const answer = (text: string): any => ({
-    content: [{ type: "text", text }],
-    finishReason: { unified: "stop", raw: "stop" },
-    usage: { inputTokens: { total: 1 }, outputTokens: { total: undefined } },
-  });
   const gone = calls.begin(key, "gone", model, asked());
   calls.remove(key);
   for (let turn = 0; turn < 600; turn++) {

@@ -121,7 +121,7 @@ it("keeps nothing in `start`: the turn is a 404, as an unknown one is in `dev`",
   );
 });
 
-it("is for the user of the conversation; prompts and instructions are for those who may inspect as well", async () => {
+it("model calls are for the user of the conversation; prompts and instructions are for those who may inspect as well", async () => {
   const allowed = new Set(["conversation.read", "agent.call"]);
   const asked: unknown[] = [];
   const authorize: Authorize = ({ action, agentId, conversation }) => {
@@ -194,7 +194,7 @@ it("cuts long texts, and shows the size of long files in place of their data", a
   expect(Buffer.byteLength(item.parts[0].text)).toBe(65_536);
 });
 
-it("has pages, which end after 4 MiB, and loses the oldest messages of a prompt that is longer", async () => {
+it("model calls have pages, which end after 4 MiB, and loses the oldest messages of a prompt that is longer", async () => {
   const server = await open([call, "Done."], { auth: trusting });
   const text = "x".repeat(60_000);
   const content = Array.from({ length: 20 }, () => ({ type: "text", text }));

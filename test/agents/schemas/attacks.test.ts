@@ -40,9 +40,9 @@ describe("Schemas of an attacker", () => {
     return (await host.probe()).cpu - cpu;
   }
 
-  it("are more than a hundred", () => expect(attacks.length).toBeGreaterThan(100));
+  it("attacking schemas are more than a hundred", () => expect(attacks.length).toBeGreaterThan(100));
 
-  it("are answered one after another with what they deserve, and the event loop hardly works for any", async () => {
+  it("attacking schemas are answered one after another with what they deserve, and the event loop hardly works for any", async () => {
     const most = { cpu: 0, name: "" };
     let slowest = 0;
     for (const endpoint of endpoints) {
@@ -63,7 +63,7 @@ describe("Schemas of an attacker", () => {
     expect(most.cpu, most.name).toBeLessThan(mostCpuMs);
   });
 
-  it("are answered 80 at once, and honest requests among them succeed", async () => {
+  it("attacking schemas are answered 80 at once, and honest requests among them succeed", async () => {
     const evil = [...slow, ...attacks.filter((_, index) => index % 3 === 0)].slice(0, 40);
     const asked = endpoints.flatMap((endpoint) => evil.map((one) => ({ endpoint, one })));
     for (let at = 0; at < asked.length; at += 10) {
@@ -101,7 +101,7 @@ describe("Schemas of an attacker", () => {
     expect(leastRefused).toBeLessThan(0.9);
   });
 
-  it("leave nothing behind: no prototype changed, nothing fetched, memory, threads and work as before", async () => {
+  it("attacking schemas leave nothing behind: no prototype changed, nothing fetched, memory, threads and work as before", async () => {
     const after = await cpuOf(askHonest);
     const { polluted, heap } = await host.probe("collect");
     const size = host.size();

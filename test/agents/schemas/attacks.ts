@@ -102,7 +102,7 @@ const proto =
   '{"type":"object","properties":{"__proto__":{"type":"string"},"constructor":{"type":"number"},"toString":true,"hasOwnProperty":true},"required":["__proto__","constructor","toString","hasOwnProperty"]}';
 const tree = object({ n: { type: "number" }, children: { type: "array", items: { $ref: "#" } } });
 
-/** Attacks that are answered at once. Where JSON Schema and the design leave no choice, there is one verdict. */
+/** Attacks that are answered at once. Where JSON Schema and docs/reference.md leave no choice, there is one verdict. */
 export function quickAttacks(): Attack[] {
   const { port } = canary.address() as AddressInfo;
   const remote = [

@@ -18,13 +18,13 @@ describe("One request does not stop the server", () => {
   }
   const aaa = { a: "aaaaaaaaaa" };
 
-  it("with a pattern that overruns the stack of the regular expression compiler", () =>
+  it("the server survives a request with a pattern that overruns the stack of the regular expression compiler", () =>
     withHost(async (host) => {
       const one = attack("a long pattern", object({ a: { pattern: `${"a*".repeat(30_000)}b` } }), aaa, 400);
       for (const endpoint of endpoints) checkVerdict(one, endpoint, await host.ask(endpoint, one));
     }));
 
-  it("with a pattern that is first compiled deep inside a value", () =>
+  it("the server survives a request with a pattern that is first compiled deep inside a value", () =>
     withHost(async (host) => {
       const schema = object({ a: { $ref: "#" }, b: { pattern: `${"a*".repeat(4_000)}b` } });
       for (let depth = 500; depth <= 3_500; depth += 500) {
@@ -34,7 +34,7 @@ describe("One request does not stop the server", () => {
       }
     }));
 
-  it("with errors that fill the memory", () =>
+  it("the server survives a request with errors that fill the memory", () =>
     withHost(
       async (host) => {
         for (const length of [300, 3_000, 30_000, 60_000]) {
@@ -52,7 +52,7 @@ describe("One request does not stop the server", () => {
       { schemaMs: 1_500 }, // so that the memory ends before the time, however slow the machine
     ));
 
-  it("with patterns whose compilation cannot be interrupted: threads stay few, answers come", () =>
+  it("the server survives a request with patterns whose compilation cannot be interrupted: threads stay few, answers come", () =>
     withHost(async (host) => {
       const one = attack("a pattern", object({ a: { pattern: "\\p{L}".repeat(10_000) } }), aaa, 400, 502, 503);
       let most = 0;
@@ -72,15 +72,17 @@ describe("One request does not stop the server", () => {
       expect(rss).toBeLessThan(800e6);
     }));
 
-  it.each(endpoints)("with an answer nested so deep that it cannot be written again (%s)", (endpoint) =>
-    withHost(async (host) => {
-      const says = `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}`;
-      const one = attack("a deep answer", { type: "object" }, says, 200, 502);
-      checkVerdict(one, endpoint, await host.ask(endpoint, one));
-    }),
+  it.each(endpoints)(
+    "the server survives a request with an answer nested so deep that it cannot be written again (%s)",
+    (endpoint) =>
+      withHost(async (host) => {
+        const says = `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}`;
+        const one = attack("a deep answer", { type: "object" }, says, 200, 502);
+        checkVerdict(one, endpoint, await host.ask(endpoint, one));
+      }),
   );
 
-  it("with braces that echoModel takes for JSON", () =>
+  it("the server survives a request with braces that echoModel takes for JSON", () =>
     withHost(async (host) => {
       const one: Attack = { ...attack("braces", { type: "object" }, "{".repeat(50_000), 200), agent: "echo" };
       const { cpu } = await host.probe();

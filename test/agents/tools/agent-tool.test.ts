@@ -67,7 +67,7 @@ describeServer("agentTool", { config: { agents: [inner, outer] }, only: ["in pro
     expect(other.body.data.text).toContain("No tools for the end");
   });
 
-  it("does not wait for an approval without a conversation", async () => {
+  it("agentTool does not wait for an approval without a conversation", async () => {
     const input = toCalls(["inner", { prompt: toCalls(["pays", {}]) }]);
     const { body } = await server.post("/agents/outer/text", { input });
     expect(JSON.stringify(body.data)).not.toContain("paid without an approval");
@@ -205,7 +205,7 @@ describe("agentTool()", () => {
     expect(() => agentTool({ id: "x" } as never, { description: "x" })).toThrow("agentTool: expected an agent");
   });
 
-  it("is refused at the start if its agent is not served", async () => {
+  it("agentTool is refused at the start if its agent is not served", async () => {
     await expect(startServer("in process", { config: { agents: [outer] } })).rejects.toThrow(
       "agent outer: tool inner: there is no agent inner",
     );

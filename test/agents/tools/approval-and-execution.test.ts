@@ -57,7 +57,7 @@ describeServer("an answer with an approval and a suspended execution", { config,
   }
   const sorted = (text: string): string[] => (JSON.parse(text) as string[]).toSorted().toReversed();
 
-  it("continues when the execution ends after the decision", async () => {
+  it("an answer with an approval and an execution continues when the execution ends after the decision", async () => {
     const { approvalId, resume, parts, runs, answer } = await ask();
     const decided = await decide(server, approvalId);
     expect(decided).toMatchObject({ status: 200, body: { data: { text: "" } } });
@@ -70,7 +70,7 @@ describeServer("an answer with an approval and a suspended execution", { config,
     expect((await decide(server, approvalId)).body.error).toBe("Already decided: approved");
   });
 
-  it("continues with a decision after the end of the execution", async () => {
+  it("an answer with an approval and an execution continues with a decision after the end of the execution", async () => {
     const { approvalId, resume, parts, runs, answer } = await ask();
     await resume();
     await until(async () => (await parts()).some(({ output }) => output), "the result of the execution");
@@ -90,16 +90,19 @@ describeServer("an answer with an approval and a suspended execution", { config,
     expect(runs()).toBe(0);
   });
 
-  it.each([true, false])("is closed by a new message: its tool never runs (approved before: %s)", async (isDecided) => {
-    const { conversationId, approvalId, resume, parts, runs } = await ask();
-    if (isDecided) await decide(server, approvalId);
-    const next = await server.post("/agents/a/text", { input: "hello", options: { conversationId } });
-    expect(next.body.data.text).toBe("No tools for hello");
-    const [first, second] = await parts();
-    expect(first).toMatchObject({ state: "output-denied", approval: { reason: "superseded" } });
-    expect(second).toMatchObject({ state: "output-error", errorText: "superseded" });
-    expect((await resume()).body.data).toMatchObject({ status: "completed" });
-    expect((await decide(server, approvalId)).status).toBe(409);
-    expect(runs()).toBe(0);
-  });
+  it.each([true, false])(
+    "an answer with an approval and an execution is closed by a new message: its tool never runs (approved before: %s)",
+    async (isDecided) => {
+      const { conversationId, approvalId, resume, parts, runs } = await ask();
+      if (isDecided) await decide(server, approvalId);
+      const next = await server.post("/agents/a/text", { input: "hello", options: { conversationId } });
+      expect(next.body.data.text).toBe("No tools for hello");
+      const [first, second] = await parts();
+      expect(first).toMatchObject({ state: "output-denied", approval: { reason: "superseded" } });
+      expect(second).toMatchObject({ state: "output-error", errorText: "superseded" });
+      expect((await resume()).body.data).toMatchObject({ status: "completed" });
+      expect((await decide(server, approvalId)).status).toBe(409);
+      expect(runs()).toBe(0);
+    },
+  );
 });

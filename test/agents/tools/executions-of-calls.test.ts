@@ -142,7 +142,7 @@ describeServer(
       expect(metadata.executions).toEqual([{ toolCallId: tool("review"), executionId, ended: true }]);
     });
 
-    it("is that of the last call, if the model uses an id again", async () => {
+    it("metadata.executions is that of the last call, if the model uses an id again", async () => {
       const id = unique("again");
       const first = await server.post("/agents/again/text", {
         input: "review review",
@@ -167,7 +167,7 @@ describeServer(
       expect(answer.metadata.executions).toEqual([{ toolCallId: "call_0", executionId, ended: true }]);
     });
 
-    it("does not make a call with a used id wait for the execution that has ended", async () => {
+    it("metadata.executions does not make a call with a used id wait for the execution that has ended", async () => {
       const options = { conversationId: unique("again") };
       const { data } = (await server.post("/agents/again/text", { input: "quick confirm", options })).body;
       expect(data).toMatchObject({ finishReason: "approval", approvals: [{ toolName: "confirm" }] });
@@ -176,7 +176,7 @@ describeServer(
       expect(decided.body.data.text).toBe("quickly, confirmed");
     });
 
-    it("is that of an answer that was stopped as well", async () => {
+    it("metadata.executions is that of an answer that was stopped as well", async () => {
       const id = unique("silent");
       const messages = [{ id: "m", role: "user", parts: [{ type: "text", text: "go" }] }];
       const reader = await openReader(server, "/agents/silent/chat", { messages, options: { conversationId: id } });
@@ -187,7 +187,7 @@ describeServer(
       expect(metadata).toMatchObject({ stopped: true, executions: [{ toolCallId: "call", ended: true }] });
     });
 
-    it("is absent without such a call", async () => {
+    it("metadata.executions is absent without such a call", async () => {
       const { data, id } = await ask(server, ["confirm", {}]);
       await decide(server, data.approvals[0].approvalId);
       expect((await untilText(server, id)).metadata).not.toHaveProperty("executions");

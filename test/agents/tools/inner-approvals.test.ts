@@ -15,7 +15,7 @@ const promptsOf = (model: keyof typeof models, to: string): string[] =>
   models[model].calls.map(({ prompt }) => JSON.stringify(prompt)).filter((prompt) => prompt.includes(to));
 
 describeServer("an approval of an agent that a tool asks", { config: deskConfig, only: ["in process"] }, (server) => {
-  it("is one of the outer turn, which waits and continues with the stored input", async () => {
+  it("an inner approval is one of the outer turn, which waits and continues with the stored input", async () => {
     const to = unique("to");
     const call = asks("clerk", ["pay", { amount: 5, to }, "p1"], ["note", {}, "n1"]);
     const { conversationId, response, approvals, id } = await request(server, [call]);
@@ -51,7 +51,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect((await ask(server, conversationId, [])).status).toBe(200);
   });
 
-  it("is told to the inner model if it is denied, which continues", async () => {
+  it("an inner approval is told to the inner model if it is denied, which continues", async () => {
     const to = unique("to");
     const { conversationId, id } = await request(server, [asks("clerk", ["pay", { amount: 5, to }])]);
     const decided = await decide(server, id, { approved: false, reason: "Too much" });
@@ -72,41 +72,44 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect(textOf(sent.events)).toBe("No tools for hello");
   });
 
-  it.each(["chat", "stream"])("is a part of the outer call in %s, and several are asked one by one", async (route) => {
-    const to = unique("to");
-    const conversationId = unique("c");
-    const call = asks("clerk", ["pay", { amount: 5, to }], ["pay", { amount: 7, to }], ["note", {}]);
-    const input = toCalls(call);
-    const first =
-      route === "chat"
-        ? await server.post("/agents/desk/chat", { id: conversationId, messages: [toMessage(input)] })
-        : await server.post("/agents/desk/stream", { input, options: { conversationId } });
-    const asked = first.events.find(({ type }: any) => type === "tool-approval-request");
-    expect([asked.toolCallId, asked.toolCall?.toolCallId]).toContain(call[2]);
-    expect(types(first.events)).not.toContain("tool-output-available");
-    const [one] = await partsOf(server, conversationId);
-    expect(one).toMatchObject({ state: "approval-requested", approval: { id: asked.approvalId } });
+  it.each(["chat", "stream"])(
+    "an inner approval is a part of the outer call in %s, and several are asked one by one",
+    async (route) => {
+      const to = unique("to");
+      const conversationId = unique("c");
+      const call = asks("clerk", ["pay", { amount: 5, to }], ["pay", { amount: 7, to }], ["note", {}]);
+      const input = toCalls(call);
+      const first =
+        route === "chat"
+          ? await server.post("/agents/desk/chat", { id: conversationId, messages: [toMessage(input)] })
+          : await server.post("/agents/desk/stream", { input, options: { conversationId } });
+      const asked = first.events.find(({ type }: any) => type === "tool-approval-request");
+      expect([asked.toolCallId, asked.toolCall?.toolCallId]).toContain(call[2]);
+      expect(types(first.events)).not.toContain("tool-output-available");
+      const [one] = await partsOf(server, conversationId);
+      expect(one).toMatchObject({ state: "approval-requested", approval: { id: asked.approvalId } });
 
-    const second = await respond(server, conversationId, { [one.approval.id]: true });
-    expect(types(second.events)).toEqual(["start", "tool-approval-request", "finish"]);
-    expect(second.events.at(-1)).toMatchObject({ finishReason: "tool-calls" });
-    const [two] = await partsOf(server, conversationId);
-    expect(two.approval.id).toBe(second.events[1].approvalId);
-    expect(two.approval.id).not.toBe(one.approval.id);
-    expect((await read(server, "desk", conversationId)).at(-1)!.parts.at(-1)).toMatchObject({ type: "tool-clerk" });
-    expect(paidTo(to)).toEqual([]);
-    expect(promptsOf("clerk", to)).toHaveLength(1);
-    const items = (await list(server, "?limit=200")).filter((item) => item.conversationId === conversationId);
-    expect(items).toMatchObject([{ approvalId: two.approval.id, input: { amount: 7 } }]);
+      const second = await respond(server, conversationId, { [one.approval.id]: true });
+      expect(types(second.events)).toEqual(["start", "tool-approval-request", "finish"]);
+      expect(second.events.at(-1)).toMatchObject({ finishReason: "tool-calls" });
+      const [two] = await partsOf(server, conversationId);
+      expect(two.approval.id).toBe(second.events[1].approvalId);
+      expect(two.approval.id).not.toBe(one.approval.id);
+      expect((await read(server, "desk", conversationId)).at(-1)!.parts.at(-1)).toMatchObject({ type: "tool-clerk" });
+      expect(paidTo(to)).toEqual([]);
+      expect(promptsOf("clerk", to)).toHaveLength(1);
+      const items = (await list(server, "?limit=200")).filter((item) => item.conversationId === conversationId);
+      expect(items).toMatchObject([{ approvalId: two.approval.id, input: { amount: 7 } }]);
 
-    const last = await respond(server, conversationId, { [two.approval.id]: false });
-    expect(textOf(last.events)).toContain("clerk paid 5");
-    expect(textOf(last.events)).toContain("execution-denied");
-    expect(paidTo(to)).toMatchObject([{ amount: 5 }]);
-    expect([promptsOf("clerk", to).length, promptsOf("desk", to).length]).toEqual([2, 2]);
-  });
+      const last = await respond(server, conversationId, { [two.approval.id]: false });
+      expect(textOf(last.events)).toContain("clerk paid 5");
+      expect(textOf(last.events)).toContain("execution-denied");
+      expect(paidTo(to)).toMatchObject([{ amount: 5 }]);
+      expect([promptsOf("clerk", to).length, promptsOf("desk", to).length]).toEqual([2, 2]);
+    },
+  );
 
-  it("is independent of those of other calls, which wait for it and do not run twice", async () => {
+  it("an inner approval is independent of those of other calls, which wait for it and do not run twice", async () => {
     const to = unique("to");
     const { conversationId, approvals } = await request(server, [
       asks("clerk", ["pay", { amount: 5, to }], ["pay", { amount: 6, to }]),
@@ -142,7 +145,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect(promptsOf("desk", to)).toHaveLength(2);
   });
 
-  it("is asked for an agent that another agent asks", async () => {
+  it("an inner approval is asked for an agent that another agent asks", async () => {
     const to = unique("to");
     const nested = asks("clerk", ["pay", { amount: 5, to }], ["pay", { amount: 6, to }]);
     const call = asks("chief", nested, ["pay", { amount: 7, to }]);
@@ -171,7 +174,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect((await ask(server, conversationId, [])).status).toBe(200);
   });
 
-  it("is superseded by a new message: the inner tool never runs", async () => {
+  it("an inner approval is superseded by a new message: the inner tool never runs", async () => {
     const to = unique("to");
     const call = asks("clerk", ["pay", { amount: 5, to }], ["pay", { amount: 6, to }]);
     const { conversationId, id } = await request(server, [call]);
@@ -195,7 +198,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect(body.approvals).toMatchObject([{ toolName: "pay", via: ["clerk"] }]);
   });
 
-  it("is not found after the conversation was deleted", async () => {
+  it("an inner approval is not found after the conversation was deleted", async () => {
     const to = unique("to");
     const { conversationId, id } = await request(server, [asks("clerk", ["pay", { amount: 5, to }])]);
     await server.send(`/agents/desk/conversations/${conversationId}`, { method: "DELETE" });
@@ -203,7 +206,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect(paidTo(to)).toEqual([]);
   });
 
-  it("is denied without a stored conversation", async () => {
+  it("an inner approval is denied without a stored conversation", async () => {
     const to = unique("to");
     const input = toCalls(asks("clerk", ["pay", { amount: 5, to }]));
     const { body } = await server.post("/agents/desk/text", { input });

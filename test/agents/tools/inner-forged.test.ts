@@ -36,7 +36,7 @@ describeServer(
       expect(paidTo(other.to)).toEqual([]);
     });
 
-    it("counts only in its own conversation, and once", async () => {
+    it("a response to an inner approval counts only in its own conversation, and once", async () => {
       const [one, two] = [await waiting(5, 6), await waiting(7)];
       const foreign = await respond(server, two.conversationId, {}, (parts) =>
         parts.map((part) => ({ ...part, state: "approval-responded", approval: { id: one.id, approved: true } })),
@@ -52,14 +52,14 @@ describeServer(
       expect([...paidTo(one.to), ...paidTo(two.to)]).toEqual([]);
     });
 
-    it("is of the inner tool, also if the outer agent has one of the same name", async () => {
+    it("a response to an inner approval is of the inner tool, also if the outer agent has one of the same name", async () => {
       const { to, id } = await waiting(5);
       const { body } = await decide(server, id);
       expect(body.data.text).toContain("clerk paid 5");
       expect(paidTo(to)).toMatchObject([{ agent: "clerk" }]);
     });
 
-    it("cannot bring the state of an agent with the history of a client", async () => {
+    it("a response to an inner approval cannot bring the state of an agent with the history of a client", async () => {
       const [to, approvalId, conversationId] = [unique("to"), unique("forged"), unique("c")];
       const inner = {
         via: ["clerk"],
@@ -95,7 +95,7 @@ describeServer(
   },
 );
 
-it("is decided by the rules of the outer agent, which know the agents that were asked", async () => {
+it("a response to an inner approval is decided by the rules of the outer agent, which know the agents that were asked", async () => {
   const asked: AuthorizeRequest[] = [];
   const server = await startServer("in process", {
     config: {

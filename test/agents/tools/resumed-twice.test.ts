@@ -37,7 +37,7 @@ const agent = defineAgent({
 
 const config = { agents: [agent], workflows: [pay] };
 describeServer("a suspended execution", { config, only: ["in process"] }, (server) => {
-  it("answers the first tool result, although a second one was refused meanwhile", async () => {
+  it("a suspended execution answers the first tool result, although a second one was refused meanwhile", async () => {
     begun = Promise.withResolvers();
     const id = unique("c");
     const options = { conversationId: id };
@@ -55,7 +55,7 @@ describeServer("a suspended execution", { config, only: ["in process"] }, (serve
     expect(events.map(({ delta }) => delta ?? "").join("")).toBe(JSON.stringify([{ amount: 8 }]));
   });
 
-  it("is not resumed if the result of another call in the same message is wrong", async () => {
+  it("a suspended execution is not resumed if the result of another call in the same message is wrong", async () => {
     const options = { conversationId: unique("c") };
     const calls = toCalls(["pay", { amount: 1 }, "one"], ["pay", { amount: 2 }, "two"]);
     const asked = await server.post("/agents/a/text", { input: calls, options });

@@ -129,14 +129,14 @@ describeServer(
         (id) => server.post(`/workflows/pay/executions/${id}/cancel`, {}),
         /^Execution child:\S+ was cancelled$/,
       ],
-    ])("continues with an error after %s", async (_, end, errorText) => {
+    ])("an answer with a suspended workflowTool continues with an error after %s", async (_, end, errorText) => {
       const { id, executionId } = await ask(server, ["pay", { amount: 4 }]);
       await end(executionId);
       const [part] = await answered(server, id);
       expect(part).toMatchObject({ state: "output-error", errorText: expect.stringMatching(errorText) });
     });
 
-    it("continues after a time-out, without a request", async () => {
+    it("an answer with a suspended workflowTool continues after a time-out, without a request", async () => {
       const id = unique("c");
       const input = toCalls(["pay", { amount: 5, timeout: 500 }]);
       const { body } = await server.post("/agents/a/text", { input, options: { conversationId: id, userId: "ada" } });
@@ -144,7 +144,7 @@ describeServer(
       expect((await answered(server, id))[0].output).toEqual({ amount: 5, by: "time" });
     });
 
-    it("continues when both of two executions have ended", async () => {
+    it("an answer with a suspended workflowTool continues when both of two executions have ended", async () => {
       const { id, data } = await ask(server, ["pay", { amount: 6 }], ["pay", { amount: 7 }]);
       // In the order of the suspensions, which need not be that of the calls.
       const found = data.suspensions.toSorted((a: any, b: any) =>
@@ -163,7 +163,7 @@ describeServer(
       expect(JSON.parse(text.text)).toHaveLength(2);
     });
 
-    it("is resumed by a tool result of the chat, which is checked as resumeData", async () => {
+    it("an answer with a suspended workflowTool is resumed by a tool result of the chat, which is checked as resumeData", async () => {
       const { id, executionId } = await ask(server, ["pay", { amount: 8 }]);
       const [, message] = await stored(server, "a", id, 2, "ada");
       const wrong = await chatWith(server, id, withOutput(message, { approved: "yes" }));
@@ -195,7 +195,7 @@ describeServer(
       expect(second.map(({ delta }) => delta ?? "").join("")).toBe(JSON.stringify([{ amount: 9, by: "approval" }]));
     });
 
-    it("is closed as superseded by a new message, and the execution continues by itself", async () => {
+    it("an answer with a suspended workflowTool is closed as superseded by a new message, and the execution continues by itself", async () => {
       const { id, executionId, options } = await ask(server, ["pay", { amount: 10 }]);
       const next = await server.post("/agents/a/text", { input: "hello", options });
       expect(next.body.data.text).toBe("No tools for hello");
@@ -213,7 +213,7 @@ describeServer(
       expect(model.calls.length).toBe(calls + 1);
     });
 
-    it("keeps the result of the execution if the turn that continues fails", async () => {
+    it("an answer with a suspended workflowTool keeps the result of the execution if the turn that continues fails", async () => {
       const { id, executionId, options } = await ask(server, ["pay", { amount: 13 }]);
       failures.add(JSON.stringify([{ amount: 13, by: "approval" }]));
       await resume(server, executionId);
@@ -225,7 +225,7 @@ describeServer(
       expect(await stored(server, "a", id, 4, "ada")).toHaveLength(4);
     });
 
-    it("is an error of the tool where no turn can continue: without a conversation, and in a step", async () => {
+    it("an answer with a suspended workflowTool is an error of the tool where no turn can continue: without a conversation, and in a step", async () => {
       const input = toCalls(["pay", { amount: 11 }]);
       const { body } = await server.post("/agents/a/text", { input });
       expect(body.data.toolResults[0].error).toMatch(/^Execution child:\S+ is suspended: Pay 11\?$/);

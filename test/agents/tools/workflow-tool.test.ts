@@ -217,14 +217,14 @@ describe("workflowTool()", () => {
     expect(() => workflowTool(undefined as never)).toThrow("workflowTool: expected a workflow or its id");
   });
 
-  it("is refused at the start if its workflow is not served", async () => {
+  it("workflowTool is refused at the start if its workflow is not served", async () => {
     const lost = defineAgent({ id: "lost", instructions: "x", model, tools: { order: workflowTool(order) } });
     await expect(startServer("in process", { config: { agents: [lost] } })).rejects.toThrow(
       "agent lost: tool order: there is no workflow order",
     );
   });
 
-  it("has the types of its workflow", () => {
+  it("workflowTool has the types of its workflow", () => {
     const tool = workflowTool(order);
     type Types = NonNullable<(typeof tool)["~types"]>;
     const start: Parameters<Types>[0] = { item: "tea", day: "3" };

@@ -26,7 +26,7 @@ describeServer(
   (server) => {
     beforeAll(() => fill(server));
 
-    it("is the caller's own", async () => {
+    it("usage is the caller's own", async () => {
       await eventually(async () => expect(await usersOf(server, "ada")).toEqual(["ada 1"]));
       await eventually(async () => expect(await usersOf(server, "bob", { userId: "bob" })).toEqual(["bob 1"]));
       for (const grouping of ["day", "conversation"]) {
@@ -35,7 +35,7 @@ describeServer(
       }
     });
 
-    it("of another user is refused", async () => {
+    it("usage of another user is refused", async () => {
       expect(await readUsage(server, "a", { userId: "bob" }, by("ada"))).toMatchObject({
         status: 403,
         body: { success: false, error: "Forbidden" },
@@ -44,7 +44,7 @@ describeServer(
       expect(await usersOf(server, { name: "no id" }, { userId: "bob" })).toBe(403);
     });
 
-    it("is empty for a caller without an id", async () => {
+    it("usage is empty for a caller without an id", async () => {
       for (const caller of [undefined, { name: "no id" }, "eve"]) expect(await usersOf(server, caller)).toEqual([]);
     });
   },
@@ -54,7 +54,7 @@ describeServer(
   "usage with a provider and without ownership",
   { config: { agents: [meteredAgent("a")], auth: trusting }, only },
   (server) => {
-    it("is that of all users, for every caller with a token", async () => {
+    it("usage is that of all users, for every caller with a token", async () => {
       for (const user of ["ada", "bob"])
         await server.post("/agents/a/text", { input: toQuestion([1, 1]), options: { userId: "eve" } }, by(user));
       await eventually(async () => expect(await usersOf(server, "ada")).toEqual(["ada 1", "bob 1"]));
@@ -102,7 +102,7 @@ describe("usage by authorize", () => {
         expect(await ask("ada", { userId: "ada" })).toEqual({ ...about, usage: { userId: "ada", isOwn: true } });
       });
 
-      it("and not asked about an agent that is not there", async () => {
+      it("usage and not asked about an agent that is not there", async () => {
         asked.length = 0;
         expect(await readUsage(server, "nobody", {}, by("ada"))).toMatchObject({ status: 404 });
         expect(asked).toEqual([]);

@@ -14,7 +14,7 @@ async function costOf(prices: Config["prices"], calls: Tokens[], model = metered
   return cost;
 }
 
-it("has a cost if the prices have its model, under its full name or without the kind of its API", async () => {
+it("the cost of usage has a cost if the prices have its model, under its full name or without the kind of its API", async () => {
   const price = { input: 2, output: 10 };
   expect(await costOf({ "maker.chat/m": price }, [[1_000_000, 0]])).toBe(2);
   expect(await costOf({ "maker/m": price }, [[1_000_000, 500_000]])).toBe(7);
@@ -25,7 +25,7 @@ it("has a cost if the prices have its model, under its full name or without the 
   expect(await costOf({ "maker/deep/model": price }, [[1_000_000, 0]], meteredModel("deep/model", "maker"))).toBe(2);
 });
 
-it("has a price for cached input, and counts reasoning as output", async () => {
+it("the cost of usage has a price for cached input, and counts reasoning as output", async () => {
   const prices = { "maker/m": { input: 2, output: 10, cachedInput: 0.5 } };
   expect(await costOf(prices, [[1_000_000, 0, 400_000]])).toBe(1.4);
   expect(await costOf({ "maker/m": { input: 2, output: 10 } }, [[1_000_000, 0, 400_000]])).toBe(2);
@@ -34,13 +34,13 @@ it("has a price for cached input, and counts reasoning as output", async () => {
   expect(await costOf(prices, [[1_000_000, 0, 3_000_000]])).toBe(0.5);
 });
 
-it("is rounded to 9 decimals", async () => {
+it("the cost of usage is rounded to 9 decimals", async () => {
   expect(await costOf({ "maker/m": { input: 0.1, output: 0.2 } }, [[1, 1]])).toBe(0.0000003);
   expect(await costOf({ "maker/m": { input: 1 / 3, output: 0 } }, [[1, 0]])).toBe(0.000000333);
   expect(await costOf({ "maker/m": { input: 0, output: 0 } }, [[1, 1]])).toBe(0);
 });
 
-it("is absent for a row with a model that has no price, and follows the prices of the config", async () => {
+it("the cost of usage is absent for a row with a model that has no price, and follows the prices of the config", async () => {
   const agents = ["m", "n"].map((id) => meteredAgent(id, { model: meteredModel(id, "maker") }));
   const prices = { "maker/m": { input: 1, output: 1 } };
   const server = serve({ agents, prices });

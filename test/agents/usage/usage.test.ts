@@ -33,7 +33,7 @@ describeServer("the usage of an agent", { config, only: ["in process"] }, (serve
       expect(body.data.items).toHaveLength(items.length);
     });
 
-  it("is the sum of its model calls, with and without a conversation", async () => {
+  it("the usage of an agent is the sum of its model calls, with and without a conversation", async () => {
     const userId = unique("ada");
     const calls: Tokens[] = [
       [10, 5, 2, 1],
@@ -60,13 +60,13 @@ describeServer("the usage of an agent", { config, only: ["in process"] }, (serve
     expect(Object.keys(items[0])).toEqual(["day", ...Object.keys(sumOf())]);
   });
 
-  it("is about the last 30 days, by day, if nothing else is asked for", async () => {
+  it("the usage of an agent is about the last 30 days, by day, if nothing else is asked for", async () => {
     const { data } = (await readUsage(server, "a")).body;
     const first = new Date(Date.parse(`${data.until}T00:00:00Z`) - 29 * 86_400_000).toISOString().slice(0, 10);
     expect(data).toMatchObject({ by: "day", since: first, until: today(), nextCursor: null });
   });
 
-  it("counts the calls of each turn of a conversation", async () => {
+  it("the usage of an agent counts the calls of each turn of a conversation", async () => {
     const userId = unique("ada");
     const options = { userId, conversationId: "long" };
     for (let turn = 0; turn < 3; turn++)
@@ -81,7 +81,7 @@ describeServer("the usage of an agent", { config, only: ["in process"] }, (serve
     await expectItems("a", { userId, by: "conversation" }, [{ conversationId: "long", ...sumOf(...calls), calls: 7 }]);
   });
 
-  it("counts calls of steps, and nested calls for the agent that is asked", async () => {
+  it("the usage of an agent counts calls of steps, and nested calls for the agent that is asked", async () => {
     const userId = unique("ada");
     await server.post("/workflows/steps/execute", { input: {}, options: { userId, conversationId: "s" } });
     await expectItems("a", { userId, by: "conversation" }, [
@@ -95,7 +95,7 @@ describeServer("the usage of an agent", { config, only: ["in process"] }, (serve
     await expectItems("nested", { userId, by: "conversation" }, [{ conversationId: "inner", ...sumOf([7, 3]) }]);
   });
 
-  it("has calls without a user, and none that have failed", async () => {
+  it("the usage of an agent has calls without a user, and none that have failed", async () => {
     const count = async (): Promise<number> => {
       const items = await readItems(server, "a", { by: "user" });
       return items.find(({ userId }) => userId === null)?.calls ?? 0;
@@ -109,7 +109,7 @@ describeServer("the usage of an agent", { config, only: ["in process"] }, (serve
     await eventually(async () => expect(await count()).toBe(before + 2));
   });
 
-  it("is read page by page", async () => {
+  it("the usage of an agent is read page by page", async () => {
     const users = Array.from({ length: 7 }, (_, n) => `user-${n}`);
     for (const userId of users) {
       await say("paged", toQuestion([1, 1]), { userId });
@@ -139,7 +139,7 @@ describeServer("the usage of an agent", { config, only: ["in process"] }, (serve
     });
   });
 
-  it("has users and conversations of any characters, in the order of their texts", async () => {
+  it("the usage of an agent has users and conversations of any characters, in the order of their texts", async () => {
     const ids = ["it's", 'say "hi"', "x|y%2f", "😀", "back\\slash", " ", "null", "="];
     for (const id of ids) await say("ids", toQuestion([1, 2]), { userId: id, conversationId: id });
     const sorted = ids.toSorted();
@@ -196,7 +196,7 @@ describeServer("the usage of an agent", { config, only: ["in process"] }, (serve
     });
   });
 
-  it("is not found for an agent that is not there", async () => {
+  it("the usage of an agent is not found for an agent that is not there", async () => {
     expect(await readUsage(server, "nobody")).toMatchObject({ status: 404, body: { error: "Agent nobody not found" } });
   });
 });
