@@ -23,7 +23,7 @@ const questions = "test/agents/records/questions.test.ts";
 const again = "the step runs again: ";
 const denied = "denied: it cannot wait";
 const answers = "test/agents/approvals/answers.test.ts";
-const survival = "test/agents/turns/survival.test.ts";
+const restarts = "test/agents/turns/restarts.test.ts";
 
 /** What survives what: for a workflow step, `andAgent`, `runtime.ask` in a step, a turn with a conversation, and a call without one. */
 const expected: Record<string, readonly Cell[]> = {
@@ -31,7 +31,7 @@ const expected: Record<string, readonly Cell[]> = {
     ["continues", "test/workflows/streams.test.ts"],
     ["continues", "test/workflows/streams.test.ts"],
     ["continues", "test/workflows/streams.test.ts"],
-    ['continues, unless `onDisconnect` is `"abort"`', survival],
+    ['continues, unless `onDisconnect` is `"abort"`', "test/agents/turns/detached.test.ts"],
     ["aborted", "test/agents/provider/client-leaves.test.ts"],
   ],
   "the process is killed while the model answers": [
@@ -73,14 +73,14 @@ const expected: Record<string, readonly Cell[]> = {
     ["finishes within `drainMs`, else runs again at the next start", "test/faults/drain.test.ts"],
     ["finishes within `drainMs`, else continues at the next start", agents],
     ["finishes within `drainMs`, else runs again at the next start: recorded calls are not made again", questions],
-    ["finishes within `drainMs`, else continues at the next start", survival],
+    ["finishes within `drainMs`, else continues at the next start", restarts],
     ["finishes within `drainMs`, else 503", agents],
   ],
   "the workflow or agent is removed before the next start": [
     ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
     ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
     ["suspended: `Workflow changed: …`", "test/faults/code-changes.test.ts"],
-    ["ends without an answer; the message of the user stays", survival],
+    ["ends without an answer; the message of the user stays", restarts],
     lost,
   ],
   "the machine is lost": [file, file, file, file, lost],
