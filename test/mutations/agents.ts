@@ -83,7 +83,7 @@ export const agents: readonly Mutation[] = [
     file: "src/agents/call/continue-message.ts",
     find: "calls.get(call) === tool && !others.has(call);",
     replace: "calls.get(call) === tool;",
-    suite: "test/agents/approvals/forged.test.ts",
+    suite: "test/agents/chat/tool-approval.test.ts",
   },
   {
     breaks: "Records of a turn before a crash do not count for limits.executionBytes",
@@ -97,14 +97,21 @@ export const agents: readonly Mutation[] = [
     file: "src/agents/call/message-bounds.ts",
     find: "if (count > maxParts + 1) throw",
     replace: "if (count > maxParts) throw",
-    suite: "test/agents/wide-bodies.test.ts",
+    suite: "test/agents/bounds.test.ts",
   },
   {
-    breaks: "The last page of conversations has a cursor",
+    breaks: "A user is shown the conversations that authorize refuses",
     file: "src/agents/conversations/access.ts",
-    find: "return { conversations: allowed, hasMore, next: hasMore ? after : undefined };",
-    replace: "return { conversations: allowed, hasMore, next: after };",
-    suite: "test/agents/conversations/conversations.test.ts",
+    find: "if (isAllowed[index]) allowed.push(one);",
+    replace: "allowed.push(one);",
+    suite: "test/agents/conversations/authorize.test.ts",
+  },
+  {
+    breaks: "A page of conversations under authorize skips the one after it",
+    file: "src/agents/conversations/access.ts",
+    find: "return { conversations: allowed, hasMore: true, next: after };",
+    replace: "return { conversations: allowed, hasMore: true, next: one.cursor };",
+    suite: "test/agents/conversations/authorize.test.ts",
   },
   {
     breaks: "A title that a user has set is replaced by that of the hook",
@@ -112,13 +119,6 @@ export const agents: readonly Mutation[] = [
     find: "{ title: given.trim(), from: title }",
     replace: "{ title: given.trim() }",
     suite: "test/agents/conversations/title-hook.test.ts",
-  },
-  {
-    breaks: "A page of a conversation repeats the message before which it ends",
-    file: "src/agents/conversations/read-conversation.ts",
-    find: "(index < 0 ? fresh : fresh.slice(0, index))",
-    replace: "(index < 0 ? fresh : fresh.slice(0, index + 1))",
-    suite: "test/agents/conversations/conversations.test.ts",
   },
   {
     breaks: "The usage of the last 30 days has 31",
@@ -135,13 +135,6 @@ export const agents: readonly Mutation[] = [
     suite: "test/agents/usage/prices.test.ts",
   },
   {
-    breaks: "A model that opens its stream at once and then says nothing has its time twice",
-    file: "src/agents/models/guarded-model.ts",
-    find: "limits.modelFirstByteMs - (this.#host.clock.monotonic() - this.#since);",
-    replace: "limits.modelFirstByteMs;",
-    suite: "test/agents/provider/timeouts.test.ts",
-  },
-  {
     breaks: "A streamed answer that was cut off counts as complete",
     file: "src/agents/models/guarded-model.ts",
     find: 'const isCut = !part || (part.type === "finish" && isUnfinished(part.finishReason));',
@@ -156,7 +149,7 @@ export const agents: readonly Mutation[] = [
     suite: "test/agents/provider/error-kinds.test.ts",
   },
   {
-    breaks: "A model call in flight brings back a conversation that was deleted",
+    breaks: "Late answers of a deleted conversation push the model calls of others out",
     file: "src/agents/model-calls/kept-calls.ts",
     find: "if (this.#turns.get(id) === turn && turn.calls.includes(call))",
     replace: "if (turn.calls.includes(call))",
@@ -167,7 +160,7 @@ export const agents: readonly Mutation[] = [
     file: "src/agents/call/ask-agent.ts",
     find: "if (before !== undefined && before !== agentId)",
     replace: "if (before !== undefined && agentId === undefined)",
-    suite: "test/agents/tools/inner-ends.test.ts",
+    suite: "test/agents/tools/inner-restarts.test.ts",
   },
   {
     breaks: "A workflow tool starts without asking whether the user may",
@@ -175,13 +168,6 @@ export const agents: readonly Mutation[] = [
     find: 'await outside.admit(call, { kind: "workflow", id: workflowId, anonymous });',
     replace: "",
     suite: "test/agents/tools/workflow-tool.test.ts",
-  },
-  {
-    breaks: "A message without parts breaks useChat",
-    file: "src/agents/messages/read-messages.ts",
-    find: "return messages.filter(({ parts }) => parts.length > 0);",
-    replace: "return messages;",
-    suite: "test/agents/chat/stored-messages.test.ts",
   },
   {
     breaks: "An honest schema is refused because its checker did not get the processor",
@@ -203,5 +189,12 @@ export const agents: readonly Mutation[] = [
     find: "...($defs !== undefined && { $defs: moveRefs($defs) }),",
     replace: "...($defs !== undefined && { $defs }),",
     suite: "test/agents/schemas/client-schemas.test.ts",
+  },
+  {
+    breaks: "A model is shown too many stored messages",
+    file: "src/agents/call/turn.ts",
+    find: "const last = all.slice(-windowSize);",
+    replace: "const last = all.slice(-windowSize - 2);",
+    suite: "test/agents/conversations.test.ts",
   },
 ];
