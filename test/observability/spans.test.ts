@@ -114,7 +114,7 @@ const node = (name: string, children: Node[] = [], kind = "internal", status = "
 const run = (server: TestServer, id: string, executionId: string, headers = {}) =>
   server.post(`/workflows/${id}/execute`, { input: {}, options: { executionId } }, { headers });
 
-describeServer("/ws/observability", { config, only: ["dev", "start"] }, (server) => {
+describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
   it("shows request, execution, steps, agent, model and tool as one tree, over suspension and resume", async () => {
     const socket = await server.socket("/ws/observability?entityType=workflow&entityId=trip");
     const other = run(server, "other", "beside-1");

@@ -44,7 +44,7 @@ const approval = defineWorkflow({
   .andThen({ id: "answer", execute: ({ data }) => data });
 const config: Config = { agents: [assistant], workflows: [approval] };
 
-describeServer("GET /", { config }, (server) => {
+describeServer("GET /", { config, only: ["start"] }, (server) => {
   it("shows each agent and each workflow", async () => {
     const { status, headers, text } = await server.get("/");
     expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
@@ -297,7 +297,7 @@ describe("a save that cannot be loaded", () => {
   });
 });
 
-describeServer("GET /ui", {}, (server) => {
+describeServer("GET /ui", { only: ["start"] }, (server) => {
   const files = ["swagger-ui.css", "page.css", "swagger-ui-bundle.js", "page.js"];
 
   it("is a page whose files all come from its own path", async () => {

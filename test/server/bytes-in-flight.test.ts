@@ -40,7 +40,7 @@ const input = (gate: string, bytes = 100_000, more = {}) => ({ input: { gate, pa
 const execute = "/workflows/wait/execute";
 const later = { headers: { prefer: "respond-async" } };
 
-describeServer("the bytes in flight", { config }, (server) => {
+describeServer("the bytes in flight", { config, only: ["in process", "start"] }, (server) => {
   const newGate = (): string => `${server.target} ${++count}`;
 
   it("are bounded: a request over the bound gets 503 with Retry-After, and is welcome once another has ended", async () => {

@@ -14,7 +14,7 @@ import { eventually } from "../harness/waiting.ts";
 
 const secret = "x".repeat(32);
 
-describeServer("GET /health and GET /ready", {}, (server) => {
+describeServer("GET /health and GET /ready", { only: ["in process", "start"] }, (server) => {
   it("say that the server lives and is ready, without details", async () => {
     const health = await server.get("/health");
     expect([health.status, health.body]).toEqual([200, { success: true, data: { status: "ok" } }]);

@@ -43,7 +43,7 @@ async function begin(server: TestServer, user: object, workflow = "expense"): Pr
 const approve = { resumeData: { approved: true } };
 const answer = ({ status, body }: { status: number; body: any }) => [status, body.error ?? body.data.status];
 
-describeServer("an approval by authorize", { config }, (server) => {
+describeServer("an approval by authorize", { config, only: ["start"] }, (server) => {
   it("is given by a manager, and not by the requester, a colleague or an anonymous caller", async () => {
     const path = await begin(server, ada);
     const id = path.split("/").at(-1);

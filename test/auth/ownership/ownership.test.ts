@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Config } from "agentserve";
 import type { Answer } from "../../harness/client.ts";
-import { describeServer, fewTargets, startServer, type TestServer } from "../../harness/server.ts";
+import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { by, gates, open, others, relays, shown, talkers, tasks, trusting } from "./world.ts";
 
@@ -50,11 +50,11 @@ function told({ status, headers, text }: Answer, id: string): unknown {
   return { status, headers: kept, text: text.replaceAll(id, "<id>") };
 }
 
-describeServer("with ownership, an execution", { config: ownership, only: fewTargets }, (server) => {
+describeServer("with ownership, an execution", { config: ownership, only: ["start"] }, (server) => {
   const act = async ([, method, path, json]: (typeof actions)[number], workflow: string, id: string, who: Who) =>
     told(await server.request(`/workflows/${workflow}/executions/${id}${path}`, { method, json, ...by(who) }), id);
 
-  it.each(ends)("that is %s is not there for anybody but its user", async (end) => {
+  it.each(ends)("hides an execution that is %s from everyone but its user", async (end) => {
     const id = await begin(server, "ada", end);
     const before = (await server.get(`/workflows/tasks/executions/${id}/state`, by("ada"))).body.data;
     expect(before).toMatchObject({ status: end, context: { userId: "ada", private: "context" } });
@@ -73,7 +73,7 @@ describeServer("with ownership, an execution", { config: ownership, only: fewTar
     expect(after).toEqual(before);
   });
 
-  it.each(ends)("that is %s is not there under another workflow's id, for its user neither", async (end) => {
+  it.each(ends)("hides an execution that is %s under the id of another workflow, also from its user", async (end) => {
     const id = await begin(server, "ada", end);
     for (const workflow of ["others", "nope"])
       for (const who of ["ada", "bob"])
@@ -81,7 +81,7 @@ describeServer("with ownership, an execution", { config: ownership, only: fewTar
           expect(await act(action, workflow, id, who)).toEqual(await act(action, workflow, "unknown", who));
   });
 
-  it("that nobody began, or somebody without an id, is not there for anybody", async () => {
+  it("hides an execution without a user id from everyone", async () => {
     for (const beginner of [undefined, null]) {
       const id = await begin(server, beginner, "suspended");
       for (const action of actions)
@@ -90,7 +90,7 @@ describeServer("with ownership, an execution", { config: ownership, only: fewTar
     }
   });
 
-  it("is its user's to see, suspend, resume, cancel and follow", async () => {
+  it("lets the user of an execution see, suspend, resume, cancel and follow it", async () => {
     const suspended = await begin(server, "ada", "suspended");
     const path = `/workflows/tasks/executions/${suspended}`;
     expect((await server.get(`${path}/state`, by("ada"))).status).toBe(200);
@@ -102,7 +102,7 @@ describeServer("with ownership, an execution", { config: ownership, only: fewTar
     expect((await server.post(`/workflows/tasks/executions/${running}/cancel`, {}, by("ada"))).status).toBe(200);
   });
 
-  it("tells nothing to whoever claims its id", async () => {
+  it("answers 409 to another user who starts an execution with a taken id, and tells nothing else", async () => {
     const id = await begin(server, "ada", "suspended");
     for (const way of ["execute", "stream"]) {
       const body = { input: { end: "completed" }, options: { executionId: id } };
@@ -111,7 +111,7 @@ describeServer("with ownership, an execution", { config: ownership, only: fewTar
     }
   });
 
-  it("has one user, whoever begins at the same time under its id, and the others hear nothing of it", async () => {
+  it("gives an id that several users start at the same time to one of them, and 409 to the others", async () => {
     for (let times = 0; times < 20; times++) {
       const options = { executionId: `race-${++count}` };
       const people = ["ada", "bob", "carol"];
@@ -129,7 +129,7 @@ describeServer("with ownership, an execution", { config: ownership, only: fewTar
     }
   });
 
-  it("is not listed for anybody but its user, and not for anybody without an id", async () => {
+  it("lists executions to their user only, and none to callers without an id", async () => {
     const ids = [await begin(server, "list-ada", "completed"), await begin(server, "list-ada", "suspended", "others")];
     await begin(server, undefined, "completed");
     await begin(server, null, "completed");
@@ -148,9 +148,9 @@ describeServer("with ownership, an execution", { config: ownership, only: fewTar
 
 describeServer(
   "with ownership and nothing opened",
-  { config: { workflows, auth: { ...trusting, ownership: true } } },
+  { config: { workflows, auth: { ...trusting, ownership: true } }, only: ["start"] },
   (server) => {
-    it("nobody is let in where a caller is needed, and finds nothing elsewhere", async () => {
+    it("answers 401 to an anonymous caller on closed routes, and 404 on open ones", async () => {
       const id = await begin(server, "ada", "suspended");
       const path = `/workflows/tasks/executions/${id}`;
       const statuses = await Promise.all([
@@ -167,7 +167,7 @@ describeServer(
 );
 
 describe("without ownership", () => {
-  it("another user may see, follow, list, suspend, resume and cancel it", async () => {
+  it("without ownership, another user may see, follow, list, suspend, resume and cancel an execution", async () => {
     const server = await startServer("start", { config: { workflows, auth: trusting } });
     onTestFinished(() => server.close());
     const id = await begin(server, "ada", "suspended");
@@ -219,8 +219,8 @@ const page = fc.record({
   from: fc.option(fc.nat()),
 });
 
-describeServer("with ownership, the list", { config: ownership, only: ["in process", "start"] }, (server) => {
-  it("shows the caller's own, newest first, page by page, whoever's cursor it is given", async () => {
+describeServer("with ownership, the list", { config: ownership, only: ["in process"] }, (server) => {
+  it("lists the caller's own executions, newest first, page by page, from any cursor", async () => {
     let run = 0;
     const scenario = fc.record({
       people: fc.uniqueArray(someone, { minLength: 2, maxLength: 5 }),
@@ -341,7 +341,7 @@ async function say(
 }
 
 const talking: Config = { agents: talkers, workflows: relays, auth: { ...trusting, publicRoutes: open } };
-describeServer("a conversation", { config: talking, only: ["in process", "start"] }, (server) => {
+describeServer("a conversation", { config: talking, only: ["in process"] }, (server) => {
   it("is its user's, whatever ids others send, and however", async () => {
     let run = 0;
     let secrets = 0;

@@ -24,7 +24,7 @@ function serve(config: Config) {
   return { send, read };
 }
 
-describeServer("GET /metrics", {}, (server) => {
+describeServer("GET /metrics", { only: ["start"] }, (server) => {
   it("is Prometheus text that no cache stores", async () => {
     const { status, headers, text } = await server.get("/metrics");
     expect(status).toBe(200);
@@ -41,7 +41,7 @@ describeServer("GET /metrics", {}, (server) => {
   });
 });
 
-describeServer("GET /metrics with a provider", { config: { auth: jwtAuth({ secret }) } }, (server) => {
+describeServer("GET /metrics with a provider", { config: { auth: jwtAuth({ secret }) }, only: ["start"] }, (server) => {
   it("needs a token", async () => {
     expect((await server.get("/metrics")).status).toBe(401);
     const headers = { authorization: `Bearer ${await createToken({ sub: "prometheus" }, secret)}` };
