@@ -10,7 +10,7 @@ import { toProject } from "../../src/config/load.ts";
 import { openServer } from "../../src/server/create.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
-import { createTestLogger, openSocket, targets } from "../harness/server.ts";
+import { createTestLogger, openSocket } from "../harness/server.ts";
 
 const secret = "a secret of at least thirty-two bytes";
 const authorization = `Bearer ${await createToken({ sub: "ada" }, secret)}`;
@@ -29,8 +29,8 @@ const config: Config = {
   },
 };
 
-describe.each(targets)("server.basePath (%s)", (target) => {
-  it("serves every route under it, and nothing outside it", async () => {
+describe.each(["in process", "start"] as const)("server.basePath (%s)", (target) => {
+  it("serves every route under the base path, and nothing outside of it", async () => {
     const server = await start({});
     const statuses = async (paths: string[]) =>
       Promise.all(paths.map(async (path) => [path, (await ask(server, path)).status]));
@@ -50,29 +50,22 @@ describe.each(targets)("server.basePath (%s)", (target) => {
     expect((await ask(server, "/api/ai/doc")).status).toBe(404);
   });
 
-  it("reads escapes and dot segments in it as in any path", async () => {
+  it("reads escapes and dot segments in the base path as in any path", async () => {
     const server = await start({});
     for (const path of ["/api/%61i/doc", "/%61%70%69/ai/doc", "/x/../api/ai/doc", "/api/ai/x/../doc", "/api/./ai/doc"])
       expect([path, (await server.send(path, {})).status]).toEqual([path, 200]);
-    for (const path of [
-      "/api%2fai/doc",
-      "/api/ai%2fdoc",
-      "//api/ai/doc",
-      "/api//ai/doc",
-      "/api/ai/../doc",
-      "/api\\aix/doc",
-    ])
-      expect([path, (await server.send(path, {})).status]).toEqual([path, 404]);
+    const others = "/api%2fai/doc /api/ai%2fdoc //api/ai/doc /api//ai/doc /api/ai/../doc /api\\aix/doc".split(" ");
+    for (const path of others) expect([path, (await server.send(path, {})).status]).toEqual([path, 404]);
   });
 
-  it("shows custom routes the path without it, and the URL that the client asked for", async () => {
+  it("gives custom routes the path without the base path, and the URL of the client", async () => {
     const server = await start({});
     expect(await (await ask(server, "/where")).json()).toEqual({ routed: "/where", asked: "/api/ai/where" });
     expect(await (await ask(server, "/inner/list")).text()).toBe("/inner/list");
     expect(await (await ask(server, "/outer/x")).text()).toBe("/x");
   });
 
-  it("runs onRequest of configureApp after it", async () => {
+  it("calls onRequest of configureApp with the path without the base path", async () => {
     const seen: string[] = [];
     const server = await start({
       configureApp(app) {
@@ -84,7 +77,7 @@ describe.each(targets)("server.basePath (%s)", (target) => {
     expect(seen).toEqual(["/where"]);
   });
 
-  it("has no part in publicRoutes and protect", async () => {
+  it("entries of publicRoutes and protect are without the base path", async () => {
     const auth = jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /workflows", "GET /api/ai/agents"] });
     const server = await start({ auth });
     expect((await ask(server, "/workflows")).status).toBe(200);
@@ -93,7 +86,7 @@ describe.each(targets)("server.basePath (%s)", (target) => {
     expect((await ask(server, "/health")).status).toBe(200);
   });
 
-  it("works with cors: false, where the middleware of the host sees the same path", async () => {
+  it("the middleware of the host sees the path without the base path with cors: false", async () => {
     const seen: string[] = [];
     const server = await start({
       server: { basePath, cors: false },
@@ -109,7 +102,7 @@ describe.each(targets)("server.basePath (%s)", (target) => {
     expect(seen.at(-1)).toBe("/doc");
   });
 
-  it("is in the commands and links of the landing page, and in /doc", async () => {
+  it("the commands and links of the landing page and /doc have the base path", async () => {
     const server = await start({});
     for (const path of ["", "/"]) {
       const page = new Window().document;
@@ -128,12 +121,12 @@ describe.each(targets)("server.basePath (%s)", (target) => {
     expect(await (await ask(server, "/doc")).json()).toMatchObject({ servers: [{ url: "/api/ai" }] });
   });
 
-  it.skipIf(target === "in process")("is in the URL of the server", async () => {
+  it.skipIf(target === "in process")("the URL of the server has the base path", async () => {
     const server = await start({});
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/api\/ai$/);
   });
 
-  it.skipIf(target === "in process")("is part of the path of a WebSocket", async () => {
+  it.skipIf(target === "in process")("a WebSocket is under the base path", async () => {
     const server = await start({});
     const socket = await openSocket(`${server.url.replace("http", "ws")}/ws`);
     expect(await socket.next()).toMatchObject({ type: "CONNECTION_TEST" });
@@ -155,21 +148,8 @@ describe.each(targets)("server.basePath (%s)", (target) => {
   }
 });
 
-it("is an error at the key if it is not a plain path", () => {
-  for (const text of [
-    "api",
-    "/",
-    "",
-    "/api/",
-    "/api?x",
-    "/api#x",
-    "/../api",
-    "/api/..",
-    "/a//b",
-    "/%61pi",
-    "/a b",
-    1,
-  ]) {
+it("refuses a base path that is not a plain path", () => {
+  for (const text of [..."api,/,,/api/,/api?x,/api#x,/../api,/api/..,/a//b,/%61pi,/a b".split(","), 1]) {
     expect(() => createServer({ server: { basePath: text as string } })).toThrow(
       `config: server.basePath: expected a path such as "/api/ai": letters, digits and . _ ~ - only, without a "/" at its end, found ${JSON.stringify(text)}`,
     );
@@ -178,7 +158,7 @@ it("is an error at the key if it is not a plain path", () => {
     expect(() => createServer({ server: { basePath: text } })).not.toThrow();
 });
 
-it("is in what the command line prints, and in the URL that `call` takes", async () => {
+it("the command line prints URLs with the base path, and `call` takes them", async () => {
   const cwd = createProject({
     "agents.config.ts": `import { defineConfig, defineWorkflow } from "agentserve";
 const hello = defineWorkflow({ id: "hello" }).andThen({ id: "greet", execute: () => "hi" });

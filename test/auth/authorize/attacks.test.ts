@@ -14,6 +14,13 @@ async function open(authorize: Authorize): Promise<TestServer> {
 const execute = (server: TestServer, user: string | object = "ada") =>
   server.post("/workflows/expense/execute", { input: { amount: 7 }, options: { context: { team: ["a"] } } }, by(user));
 
+const throws =
+  (error: unknown = new Error("no")) =>
+  (): never => {
+    throw error;
+  };
+/** Throws when any property is read. */
+const unreadable = (): object => new Proxy({}, { get: throws() });
 /** A thenable that is no promise. */
 // oxlint-disable-next-line unicorn/no-thenable
 const thenable = (then: unknown): never => ({ then }) as never; // as code without types may return it
@@ -32,56 +39,14 @@ describe("a result that is not exactly true refuses", () => {
     ["a promise of 1", async () => 1],
     ["a promise of a boxed true", async () => Object(true)],
     ["a thenable of a text", () => thenable((resolve: (value: unknown) => void) => resolve("true"))],
-    [
-      "a thenable that throws",
-      () =>
-        thenable(() => {
-          throw new Error("then");
-        }),
-    ],
+    ["a thenable that throws", () => thenable(throws())],
     ["a thenable that refuses and then allows", () => thenable((allow: any, refuse: any) => (refuse(1), allow(true)))],
-    [
-      "an object whose then throws",
-      () =>
-        // oxlint-disable-next-line unicorn/no-thenable
-        Object.defineProperty({}, "then", {
-          get() {
-            throw new Error("get");
-          },
-        }),
-    ],
-    [
-      "a proxy that throws",
-      () =>
-        new Proxy(
-          {},
-          {
-            get() {
-              throw new Error("proxy");
-            },
-          },
-        ),
-    ],
-    [
-      "a thrown undefined",
-      () => {
-        throw undefined;
-      },
-    ],
-    [
-      "a thrown object that cannot be shown",
-      () => {
-        throw new Proxy(
-          {},
-          {
-            get() {
-              throw new Error("no");
-            },
-          },
-        );
-      },
-    ],
-  ])("%s", async (_, authorize) => {
+    // oxlint-disable-next-line unicorn/no-thenable
+    ["an object whose then throws", () => Object.defineProperty({}, "then", { get: throws() })],
+    ["a proxy that throws", unreadable],
+    ["a thrown null", throws(null)],
+    ["a thrown object that cannot be shown", () => throws(unreadable())()],
+  ])("refuses with 403 and logs a failure if authorize returns or throws %s", async (_, authorize) => {
     const server = await open(authorize as never);
     expect(await execute(server)).toMatchObject({ status: 403, body: { success: false, error: "Forbidden" } });
     expect(server.logs).toMatchObject([
@@ -90,19 +55,19 @@ describe("a result that is not exactly true refuses", () => {
     expect((await server.get("/workflows")).status).toBe(200); // and the server serves
   });
 
-  it("and false is no failure", async () => {
+  it("refuses with 403 and logs nothing if authorize returns false", async () => {
     const server = await open(async () => false);
     expect((await execute(server)).status).toBe(403);
     expect(server.logs).toEqual([]);
   });
 
-  it("and a thenable of true allows", async () => {
+  it("allows a request if authorize returns a thenable of true", async () => {
     const server = await open(() => thenable((resolve: (value: boolean) => void) => resolve(true)));
     expect((await execute(server)).status).toBe(200);
   });
 });
 
-it("refuses after 5 s without an answer, not before, and ignores a later answer", async () => {
+it("refuses a request if authorize has not answered after 5 seconds", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
   const called = Promise.withResolvers<void>();
@@ -137,7 +102,7 @@ describe("an authorize that changes its argument", () => {
     expect(Reflect.setPrototypeOf(value, { spoilt: true })).toBe(false);
   }
 
-  it("changes nothing: the user, the execution and its values stay as they are", async () => {
+  it("keeps the user, the execution and its values when authorize tries to change them", async () => {
     const seen: AuthorizeRequest[] = [];
     const server = await open((request) => {
       spoil(request);
@@ -166,7 +131,7 @@ describe("an authorize that changes its argument", () => {
 describe("an authorize that throws a secret", () => {
   const secret = "hunter2-of-the-database";
 
-  it("shows it to no caller, not as a ServeError, and not to an anonymous reader of the log", async () => {
+  it("shows the error of authorize to no caller and to no anonymous reader of the log", async () => {
     const server = await open(({ action }) => {
       if (action === "log.read") return true;
       throw new ServeError(402, `postgres://root:${secret}@db`, { headers: [["x-secret", secret]] });
@@ -184,7 +149,7 @@ describe("an authorize that throws a secret", () => {
     expect([...new Set(logged)]).toEqual(["authorize failed, so the request was refused"]);
   });
 
-  it("is in the log at most once a second, with the request and without the user", async () => {
+  it("logs the error of authorize at most once a second, with the request and without the user", async () => {
     vi.useFakeTimers({ toFake: ["performance"] });
     onTestFinished(() => void vi.useRealTimers());
     const server = await open(() => {

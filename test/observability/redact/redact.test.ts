@@ -283,24 +283,8 @@ describe("a record after all that", () => {
     ["a cycle as the error", { error: cycle }],
     ["a BigInt", { n: 10n ** 30n }],
     ["toJSON that throws", { inner: { toJSON: () => fail() } }],
-    [
-      "a getter that throws",
-      {
-        inner: {
-          get x() {
-            return fail();
-          },
-        },
-      },
-    ],
-    [
-      "a getter of the data itself that throws",
-      {
-        get x() {
-          return fail();
-        },
-      },
-    ],
+    ["a getter that throws", { inner: Object.defineProperty({}, "x", { get: fail, enumerable: true }) }],
+    ["a getter of the data itself that throws", Object.defineProperty({}, "x", { get: fail, enumerable: true })],
     ["an error without a stack", { error: Object.assign(new Error("bare"), { stack: undefined }) }],
     ["an error whose stack throws", { error: Object.defineProperty(new Error("bare"), "stack", { get: fail }) }],
     ["functions and symbols", { f: () => 1, s: Symbol("s"), error: Symbol("e") }],
