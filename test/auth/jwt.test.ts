@@ -30,7 +30,7 @@ describe("createToken", () => {
     },
   );
 
-  it("lets a token live for ever where nobody says otherwise", async () => {
+  it("createToken lets a token live for ever where nobody says otherwise", async () => {
     const payload = createVerifier({ key: secret })(await createToken({ sub: "ada" }, secret)) as object;
     expect(payload).toEqual({ sub: "ada", iat: expect.any(Number) });
   });
@@ -124,7 +124,7 @@ describe("jwtAuth", () => {
       () => createSigner({ key: secret, header: { crit: ["<secret words>"] } as never })({}),
       "malformed",
     ],
-  ])("says in its own words why it refuses %s", async (what, make, reason) => {
+  ])("jwtAuth says in its own words why it refuses %s", async (what, make, reason) => {
     const wanted = /audience|issuer|expiry/.test(what) ? { audience: "a", issuer: "i" } : {};
     const provider = jwtAuth({ secret, verifyOptions: wanted });
     await expect(verify(provider, await make())).rejects.toThrow(new Error(reason));
@@ -156,7 +156,7 @@ describe("jwtAuth", () => {
     expect(none.verifyToken(tokens[0]!)).toBeInstanceOf(Promise);
   });
 
-  it("asks mapUser for every request, with a payload of its own", async () => {
+  it("jwtAuth asks mapUser for every request, with a payload of its own", async () => {
     const seen: unknown[] = [];
     const mapUser = (payload: Record<string, unknown>) => {
       seen.push({ ...payload });
@@ -194,11 +194,11 @@ describe("a provider of one's own", () => {
       { type: "x", verifyToken, defaultPrivat: true },
       "config: auth.defaultPrivat: unknown key; did you mean defaultPrivate?",
     ],
-  ])("is refused at the start with %s", (_, auth, message) => {
+  ])("a provider of one's own is refused at the start with %s", (_, auth, message) => {
     expect(() => createServer({ auth: auth as AuthProvider })).toThrow(message);
   });
 
-  it("may be an instance of a class, with members of its own", async () => {
+  it("a provider of one's own may be an instance of a class, with members of its own", async () => {
     class Keys implements AuthProvider {
       readonly type = "keys";
       readonly #keys = new Map([["k1", "ada"]]);

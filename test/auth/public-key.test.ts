@@ -43,7 +43,7 @@ describe("jwtAuth({ publicKey })", () => {
     await expect(verify(jwtAuth({ publicKey: pem }), make())).rejects.toThrow(new Error("algorithm not allowed"));
   });
 
-  it("ignores keys in the header", async () => {
+  it("jwtAuth({ publicKey }) ignores keys in the header", async () => {
     const mine = createKeyPair("mine", "RS256");
     const token = signToken({ alg: "RS256", jwk: mine.jwk, jku: "http://127.0.0.1:1/" }, claims, mine);
     await expect(verify(jwtAuth({ publicKey: pem }), token)).rejects.toThrow(
@@ -59,7 +59,7 @@ describe("jwtAuth({ publicKey })", () => {
     await expect(verify(provider, toToken({ iss: "i/" }))).rejects.toThrow("claim iss has an unexpected value");
   });
 
-  it("reads a key with other lines before it, and with escaped line breaks", async () => {
+  it("jwtAuth({ publicKey }) reads a key with other lines before it, and with escaped line breaks", async () => {
     const token = signToken({ alg: "RS256" }, claims, rsa);
     for (const text of [`\n  ${pem}`, `Bag Attributes\n${pem}`, pem.replaceAll("\n", String.raw`\n`)])
       expect(await verify(jwtAuth({ publicKey: text }), token)).toMatchObject({ id: "ada" });
@@ -150,7 +150,7 @@ describe("jwtAuth({ publicKey })", () => {
     }
   });
 
-  it("is no secret for createToken()", async () => {
+  it("jwtAuth({ publicKey }) is no secret for createToken()", async () => {
     await expect(createToken({ sub: "eve" }, pem)).rejects.toThrow(
       "createToken(): secret: expected a non-empty string",
     );

@@ -14,15 +14,15 @@ describeServer(
   "a WebSocket under a provider with its own extractToken",
   { config: { auth: proxied }, only: ["dev", "start"] },
   (server) => {
-    it("is refused if the token is in the query", async () => {
+    it("a WebSocket under a provider with its own extractToken is refused if the token is in the query", async () => {
       await expect(server.socket("/ws?token=ada")).rejects.toMatchObject({ status: 401 });
     });
 
-    it("is refused if the token is in a subprotocol", async () => {
+    it("a WebSocket under a provider with its own extractToken is refused if the token is in a subprotocol", async () => {
       await expect(server.socket("/ws", { protocols: ["bearer", "ada"] })).rejects.toMatchObject({ status: 401 });
     });
 
-    it("opens with the token that the extractor returns", async () => {
+    it("a WebSocket under a provider with its own extractToken opens with the token that the extractor returns", async () => {
       const socket = await server.socket("/ws?token=eve", { headers: { "x-verified-user": "ada" } });
       expect(await socket.next()).toMatchObject({ type: "CONNECTION_TEST" });
       socket.close();

@@ -77,7 +77,7 @@ describe("a session of the console", () => {
     }
   });
 
-  it("reaches the executions of all users by events, and reads all records, with ownership", async () => {
+  it("a session of the console reaches the executions of all users by events, and reads all records, with ownership", async () => {
     const waits = defineWorkflow({ id: "waits" })
       .andThen({ id: "say", execute: ({ logger }) => logger.info("A record of Ada") })
       .andWaitFor({ id: "paid", event: "paid" });
@@ -95,7 +95,7 @@ describe("a session of the console", () => {
     });
   });
 
-  it("is not a user of the provider who has the same id", async () => {
+  it("a session of the console is not a user of the provider who has the same id", async () => {
     const console = await openConsole({
       auth: { ...trusting, ownership: true },
       authorize: () => false,
@@ -110,7 +110,7 @@ describe("a session of the console", () => {
     expect((await ask(`${executions}/${id}/state`, { headers: by("eve").headers })).status).toBe(404);
   });
 
-  it("gets no rights from the mark, and the mark gives none to others", async () => {
+  it("a session of the console gets no rights from the mark, and the mark gives none to others", async () => {
     const { ask } = await openConsole({ auth: { ...trusting, defaultPrivate: true }, authorize: () => false });
     for (const headers of [mark, { ...mark, ...ada }]) {
       for (const path of ["/agents", "/metrics", "/api/logs", "/console/session"]) {
@@ -142,7 +142,7 @@ describe.each(["dev", "start"] as const)("requests with the mark of the console 
     (asked) =>
       !refused.includes(asked.action);
 
-  it("need console.view, and console.act unless they only read, besides the action of their endpoint", async () => {
+  it("requests with the mark of the console need console.view, and console.act unless they only read, besides the action of their endpoint", async () => {
     const cases: [Authorize, view: number, act: number, unmarked: number][] = [
       [without(), 200, 200, 200],
       [without("console.act"), 200, 403, 200],
@@ -189,7 +189,7 @@ describe.each(["dev", "start"] as const)("requests with the mark of the console 
     }
   });
 
-  it("ask no authorize about a console that is off", async () => {
+  it("requests with the mark of the console ask no authorize about a console that is off", async () => {
     const asked: string[] = [];
     const authorize: Authorize = ({ action }) => asked.push(action) > 0;
     const { ask } = await openConsole({ auth: trusting, authorize, workflows: [expense], console: false }, { mode });
@@ -231,7 +231,7 @@ describe("a console that is read-only", () => {
     );
   });
 
-  it("lets the page exchange its link with the mark", async () => {
+  it("a console that is read-only lets the page exchange its link with the mark", async () => {
     const { ask, server } = await openConsole({ auth: trusting, authorize: () => false, console: { readOnly: true } });
     const json = { token: server.sessions!.link };
     expect((await ask("/console/api/session", { headers: mark, json })).status).toBe(200);

@@ -14,7 +14,7 @@ const isConsole = (text: string): boolean => text.includes('<div id="console"></
 const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 describeServer("GET /console", { config: { console: true }, only: ["start"] }, (server) => {
-  it("is a page without data, under a strict policy, whose files are its own", async () => {
+  it("GET /console is a page without data, under a strict policy, whose files are its own", async () => {
     const { status, headers, text } = await server.get("/console");
     expect(status).toBe(200);
     expect(Object.fromEntries(headers)).toMatchObject({
@@ -101,7 +101,7 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
     }
   });
 
-  it("has no other files", async () => {
+  it("GET /console has no other files", async () => {
     for (const name of ["console.map", "..%2fcli.mjs", "%2e%2e%2findex.mjs", "constructor", "console.js%00"]) {
       expect([name, (await server.get(`/console/assets/${name}`)).status]).toEqual([name, 404]);
     }
@@ -144,7 +144,7 @@ describe("the console", () => {
     [false, "dev", false],
     [{ readOnly: true }, "start", true],
     [{}, "start", true],
-  ])("with console: %j in %s is served: %s", async (setting, mode, isServed) => {
+  ])("the console with console: %j in %s is served: %s", async (setting, mode, isServed) => {
     const config: Config = setting === undefined ? {} : { console: setting };
     const { ask } = await openConsole(config, { mode });
     for (const path of ["/console", "/console/assets/console.js", "/console/session"])
@@ -156,13 +156,13 @@ describe("the console", () => {
     expect("/console/api/problem" in paths).toBe(isServed && mode === "dev");
   });
 
-  it("is the same in process as in start", async () => {
+  it("the console is the same in process as in start", async () => {
     const off = await startServer("in process");
     expect((await off.get("/console")).status).toBe(404);
     await off.close();
   });
 
-  it("needs no token for its files under a provider that closes everything, and for nothing else", async () => {
+  it("the console needs no token for its files under a provider that closes everything, and for nothing else", async () => {
     const { ask } = await openConsole({ auth: jwtAuth({ secret, defaultPrivate: true }) });
     const statuses = async (...paths: string[]) =>
       Promise.all(paths.map(async (path) => (await ask(path, { headers: { accept: browser } })).status));
@@ -172,7 +172,7 @@ describe("the console", () => {
     );
   });
 
-  it("is shown at / to a browser also if / is closed, which it stays for other clients", async () => {
+  it("the console is shown at / to a browser also if / is closed, which it stays for other clients", async () => {
     const { ask } = await openConsole({ auth: jwtAuth({ secret, defaultPrivate: true }) });
     const shown = await ask("/", { headers: { accept: browser } });
     expect([shown.status, isConsole(shown.text), shown.headers["vary"]]).toEqual([200, true, "accept"]);
@@ -261,8 +261,11 @@ describe("a host with a route at or below /console", () => {
   it.each<[string, NonNullable<Config["configureApp"]>]>([
     ["a route beside it", (app) => void app.get("/consoles", () => "theirs").get("/console-x/y", () => "theirs")],
     ["a route for every path", (app) => void app.all("/**", () => "theirs")],
-  ])("is one that is there, not one that only matches it: %s", async (_, configureApp) => {
-    const { ask } = await openConsole({ configureApp });
-    expect(isConsole((await ask("/console")).text)).toBe(true);
-  });
+  ])(
+    "a host with a route at or below /console is one that is there, not one that only matches it: %s",
+    async (_, configureApp) => {
+      const { ask } = await openConsole({ configureApp });
+      expect(isConsole((await ask("/console")).text)).toBe(true);
+    },
+  );
 });

@@ -15,11 +15,11 @@ describe("a form of a JSON Schema", () => {
     [{ type: ["string", "null"] }, "json"],
     [{ anyOf: [{ type: "string" }, { type: "number" }] }, "json"],
     [{}, "json"],
-  ])("asks for %j with a field of the kind %s", (schema, kind) => {
+  ])("a form of a JSON Schema asks for %j with a field of the kind %s", (schema, kind) => {
     expect(toKind(schema)).toBe(kind);
   });
 
-  it("begins with the defaults, and with what must be there", () => {
+  it("a form of a JSON Schema begins with the defaults, and with what must be there", () => {
     const schema: JsonSchema = {
       type: "object",
       required: ["on", "list", "name", "inner"],
@@ -45,7 +45,7 @@ describe("a form of a JSON Schema", () => {
     expect(toKind(resolve({ $ref: "https://elsewhere.test/schema" }, root))).toBe("json");
   });
 
-  it("asks for the one alternative that is not null", () => {
+  it("a form of a JSON Schema asks for the one alternative that is not null", () => {
     expect(toKind(resolve({ anyOf: [{ type: "string" }, { type: "null" }] }, {}))).toBe("text");
   });
 });

@@ -15,7 +15,7 @@ const exchange = "/console/api/session";
 const used = "This link has been used or is not valid: open the newest one that agentserve dev has printed";
 
 describe("the link of the console", () => {
-  it("is exchanged once for a session, and its use makes the next link", async () => {
+  it("the link of the console is exchanged once for a session, and its use makes the next link", async () => {
     const { ask, server } = await openConsole({ auth });
     const first = server.sessions!.link!;
     expect(first).toMatch(/^[\w-]{22}$/); // 128 bits in base64url
@@ -32,7 +32,7 @@ describe("the link of the console", () => {
     expect((await ask("/console/session", { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
   });
 
-  it("opens one session if it is used many times at once", async () => {
+  it("the link of the console opens one session if it is used many times at once", async () => {
     const { ask, server } = await openConsole({ auth });
     const json = { token: server.sessions!.link };
     const answers = await Promise.all(Array.from({ length: 20 }, () => ask(exchange, { json })));
@@ -44,7 +44,7 @@ describe("the link of the console", () => {
     ["an empty one", { token: "" }],
     ["a long one", { token: "A".repeat(100_000) }],
     ["text that is not ASCII", { token: "é".repeat(22) }],
-  ])("is not %s", async (_, json) => {
+  ])("the link of the console is not %s", async (_, json) => {
     const { ask, server } = await openConsole({ auth });
     const before = server.sessions!.link;
     expect(await ask(exchange, { json })).toMatchObject({ status: 401, body: { error: used } });
@@ -56,12 +56,12 @@ describe("the link of the console", () => {
     ["a token that is no text", { token: 5 }],
     ["a token in a list", { token: ["x"] }],
     ["a list", []],
-  ])("is not in a body with %s", async (_, json) => {
+  ])("the link of the console is not in a body with %s", async (_, json) => {
     const { ask } = await openConsole({ auth });
     expect((await ask(exchange, { json })).status).toBe(400);
   });
 
-  it("is of one process, and so is a session", async () => {
+  it("the link of the console is of one process, and so is a session", async () => {
     const [one, other] = [await openConsole({ auth }), await openConsole({ auth })];
     const refused = await other.ask(exchange, { json: { token: one.server.sessions!.link } });
     expect(refused.status).toBe(401);
@@ -70,7 +70,7 @@ describe("the link of the console", () => {
     expect((await other.ask("/agents", { headers })).status).toBe(401);
   });
 
-  it("does not exist in start", async () => {
+  it("the link of the console does not exist in start", async () => {
     const { ask, server } = await openConsole({ auth, console: true }, { mode: "start" });
     expect(server.sessions).toBeUndefined();
     expect((await ask(exchange, { json: { token: "A".repeat(22) } })).status).toBe(401); // as any other path
@@ -79,7 +79,7 @@ describe("the link of the console", () => {
       expect([path, (await open.ask(path)).status]).toEqual([path, 404]);
   });
 
-  it("does not exist on an address that others can reach, where the console itself is served", async () => {
+  it("the link of the console does not exist on an address that others can reach, where the console itself is served", async () => {
     const { ask, server } = await openConsole({}, { host: "0.0.0.0" });
     expect(server.sessions).toBeUndefined();
     for (const path of [exchange, "/console/api/problem", "/console/api/routes"])
@@ -88,7 +88,7 @@ describe("the link of the console", () => {
     expect((await ask("/console/session")).body.data).toMatchObject({ mode: "dev", isSignedInByLink: false });
   });
 
-  it("ends when the server listens on such an address, though its config does not say so", async () => {
+  it("the link of the console ends when the server listens on such an address, though its config does not say so", async () => {
     const logger = createTestLogger([]);
     const server = openServer(toProject({ backend: chosenBackend.create() }), { mode: "dev", logger });
     onTestFinished(() => server.close());
@@ -105,7 +105,7 @@ describe("the link of the console", () => {
 });
 
 describe("sessions of the console", () => {
-  it("are at most 100: the oldest one ends", async () => {
+  it("sessions of the console are at most 100: the oldest one ends", async () => {
     const { ask, signIn } = await openConsole({ auth });
     const sessions: { authorization: string }[] = [];
     for (let n = 0; n < 101; n++) sessions.push(await signIn());
@@ -115,7 +115,7 @@ describe("sessions of the console", () => {
     expect(statuses).toEqual([401, 200, 200, 200]);
   });
 
-  it("survive a reload of the config, also one that turns the console off for a time", async () => {
+  it("sessions of the console survive a reload of the config, also one that turns the console off for a time", async () => {
     const { ask, signIn, server } = await openConsole({ auth });
     const headers = await signIn();
     const swap = (config: Config) => server.swap(toProject({ backend: chosenBackend.create(), ...config }));
@@ -126,7 +126,7 @@ describe("sessions of the console", () => {
     expect((await ask("/agents", { headers })).status).toBe(200);
   });
 
-  it("are in the header, never in the query or a cookie", async () => {
+  it("sessions of the console are in the header, never in the query or a cookie", async () => {
     const { ask, signIn } = await openConsole({ auth });
     const { authorization } = await signIn();
     const token = authorization.slice(7);
@@ -143,7 +143,7 @@ describe("sessions of the console", () => {
     }
   });
 
-  it("open WebSockets where a token of the provider is sent, but not for a page of another origin", async () => {
+  it("sessions of the console open WebSockets where a token of the provider is sent, but not for a page of another origin", async () => {
     const { url, signIn } = await openConsole({ auth });
     const { authorization } = await signIn();
     const token = authorization.slice(7);
@@ -187,7 +187,7 @@ describe("sessions of the console", () => {
 describe("GET /console/session", () => {
   const data = { canAct: true, readOnly: false, mode: "dev", version: expect.stringMatching(/^\d+\.\d+\.\d+/) };
 
-  it("says who asks, and who may act", async () => {
+  it("GET /console/session says who asks, and who may act", async () => {
     const { ask, signIn } = await openConsole({ auth });
     expect((await ask("/console/session")).status).toBe(401);
     const session = await ask("/console/session", { headers: await signIn() });
@@ -195,7 +195,7 @@ describe("GET /console/session", () => {
     expect(session.headers["cache-control"]).toBe("private, no-store");
   });
 
-  it("asks for no token without a provider, where a session changes no caller", async () => {
+  it("GET /console/session asks for no token without a provider, where a session changes no caller", async () => {
     const seen: unknown[] = [];
     const who = defineWorkflow({ id: "who" }).andThen({
       id: "only",
@@ -279,7 +279,7 @@ describe("/console/api", () => {
     expect((await list()).map(({ path }: { path: string }) => path)).toContain("/new");
   });
 
-  it("wants a session: a token of the provider is not one", async () => {
+  it("/console/api wants a session: a token of the provider is not one", async () => {
     const trusting = { type: "trusting", verifyToken: (token: string) => ({ id: token }) };
     const { ask } = await openConsole({ auth: trusting });
     const headers = { authorization: "Bearer ada" };

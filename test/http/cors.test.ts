@@ -38,7 +38,7 @@ describe("cors", () => {
     ["a string", "http://a.test"],
     ["an array", ["http://b.test", "http://a.test"]],
     ["a function", (origin) => (origin.endsWith("a.test") ? origin : undefined)],
-  ])("takes the origin as %s", async (_, origin) => {
+  ])("cors takes the origin as %s", async (_, origin) => {
     expect(await ask({ origin }, { origin: "http://a.test" })).toEqual({
       status: 200,
       "allow-origin": "http://a.test",
@@ -75,7 +75,7 @@ describe("cors", () => {
       "allow-credentials": "true",
     });
   });
-  it("takes a star in an array for every origin", async () => {
+  it("cors takes a star in an array for every origin", async () => {
     expect(await ask({ origin: ["*"] }, { origin: "http://a.test" })).toMatchObject({ "allow-origin": "*" });
   });
   it("adds to a Vary of the host's own", async () => {
@@ -102,9 +102,12 @@ describe("cors", () => {
     ["POST", undefined, "http://evil.test", 403],
     ["POST", undefined, "http://localhost", 405],
     ["GET", "cross-site", "http://evil.test", 200],
-  ])("runs nothing for a page of an origin that is not allowed: %s, %s, %s", async (method, site, origin, status) => {
-    const headers = { origin, ...(site && { "sec-fetch-site": site }) };
-    expect(await ask({ origin: "http://a.test" }, headers, method)).toMatchObject({ status });
-    expect((await ask(undefined, headers, method)).status).toBe(method === "GET" ? 200 : 405);
-  });
+  ])(
+    "cors runs nothing for a page of an origin that is not allowed: %s, %s, %s",
+    async (method, site, origin, status) => {
+      const headers = { origin, ...(site && { "sec-fetch-site": site }) };
+      expect(await ask({ origin: "http://a.test" }, headers, method)).toMatchObject({ status });
+      expect((await ask(undefined, headers, method)).status).toBe(method === "GET" ? 200 : 405);
+    },
+  );
 });

@@ -65,12 +65,15 @@ describe("a provider that reads its token from a cookie", () => {
     expect(await send(sent)).toMatchObject({ status: 200, users: ["ada"] });
   });
 
-  it.each<Target>(["dev", "start"])("opens no WebSocket for a page of another site (%s)", async (target) => {
-    const server = await startServer(target, { config: { auth: session } });
-    const headers = { cookie: "session=ada", origin: "http://evil.test" };
-    await expect(server.socket("/ws", { headers })).rejects.toMatchObject({ status: 403 });
-    await server.close();
-  });
+  it.each<Target>(["dev", "start"])(
+    "a provider that reads its token from a cookie opens no WebSocket for a page of another site (%s)",
+    async (target) => {
+      const server = await startServer(target, { config: { auth: session } });
+      const headers = { cookie: "session=ada", origin: "http://evil.test" };
+      await expect(server.socket("/ws", { headers })).rejects.toMatchObject({ status: 403 });
+      await server.close();
+    },
+  );
 
   it.each<Target>(["dev", "start"])("refuses a POST over a port as well (%s)", async (target) => {
     expect(await send({ headers: foreign }, target)).toEqual(refused);

@@ -33,19 +33,19 @@ describeServer(
         '{"input":"hi","schema":{"type":"object","maxProperties":1e999}}',
         "schema.maxProperties",
       ],
-    ])("is refused with its place: POST %s %s", async (path, body, place) => {
+    ])("a number that is too large for JavaScript is refused with its place: POST %s %s", async (path, body, place) => {
       expect(await send(path, body)).toMatchObject({
         status: 400,
         body: { success: false, error: `Invalid JSON body: ${place}: ${large}` },
       });
     });
 
-    it("is refused as the whole body", async () => {
+    it("a number that is too large for JavaScript is refused as the whole body", async () => {
       const { status, body } = await send("/workflows/asks/execute", "1e999");
       expect([status, body.error]).toEqual([400, `Invalid JSON body: ${large}`]);
     });
 
-    it("is harmless inside a text, and close to the limit", async () => {
+    it("a number that is too large for JavaScript is harmless inside a text, and close to the limit", async () => {
       const body = `{"input":{"text":"1e999","n":1.7e308,"hash":"3e1234"},"options":{"executionId":"near-${server.target.replace(" ", "-")}"}}`;
       expect(await send("/workflows/asks/execute", body)).toMatchObject({ status: 200 });
     });

@@ -60,7 +60,7 @@ async function count(server: TestServer): Promise<{ exported: number; dropped: n
 const warningsOf = ({ logs }: TestServer) => logs.filter(({ level }) => level === "warn");
 
 describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
-  it("exports spans when the server is closed, and counts them", async () => {
+  it("OTEL_EXPORTER_OTLP_ENDPOINT exports spans when the server is closed, and counts them", async () => {
     const { url, received, names: exported } = await receive();
     const server = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: `${url}/`, OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "2" });
     await execute(server);
@@ -76,7 +76,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     ["OTEL_TRACES_EXPORTER", "none"],
     ["OTEL_TRACES_SAMPLER", "always_off"],
     ["OTEL_TRACES_SAMPLER", "parentbased_traceidratio", "0"],
-  ])("exports nothing with %s=%s", async (name, value, argument = "") => {
+  ])("OTEL_EXPORTER_OTLP_ENDPOINT exports nothing with %s=%s", async (name, value, argument = "") => {
     const { url, received } = await receive();
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: url, [name]: value, OTEL_TRACES_SAMPLER_ARG: argument };
     const server = await serve(env);
@@ -85,7 +85,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     expect([received, warningsOf(server)]).toEqual([[], []]);
   });
 
-  it("uses OTEL_EXPORTER_OTLP_TRACES_ENDPOINT as it is, and exports only what a caller samples", async () => {
+  it("OTEL_EXPORTER_OTLP_ENDPOINT uses OTEL_EXPORTER_OTLP_TRACES_ENDPOINT as it is, and exports only what a caller samples", async () => {
     const { url, received } = await receive();
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "x", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${url}/own?a=b` };
     const server = await serve(env);
@@ -133,7 +133,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
 });
 
 describe("a receiver in trouble", () => {
-  it("gets a batch again after 503 and 429, as Retry-After says", async () => {
+  it("a receiver in trouble gets a batch again after 503 and 429, as Retry-After says", async () => {
     const now = { retryAfter: "0" };
     const past = { retryAfter: "Wed, 21 Oct 2015 07:28:00 GMT" };
     const { url, received } = await receive({ status: 503, ...now }, { status: 429, ...past });
@@ -146,7 +146,7 @@ describe("a receiver in trouble", () => {
     await server.close();
   });
 
-  it("that refuses a batch with 400 does not get it again, and one warning tells the reason", async () => {
+  it("a receiver in trouble that refuses a batch with 400 does not get it again, and one warning tells the reason", async () => {
     const bad = { status: 400 };
     const { url, received } = await receive(bad, bad, bad);
     const server = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "1" });
@@ -219,7 +219,7 @@ describe("the queue of spans", () => {
     return { exporter, totals, posted, batches, accept };
   }
 
-  it("has a bound on spans, pauses when it is full, and continues when half of it is free", async () => {
+  it("the queue of spans has a bound on spans, pauses when it is full, and continues when half of it is free", async () => {
     const { exporter, totals, posted, accept } = createExporter({ queueSpans: 10, batchSpans: 4 });
     for (let n = 0; n < 4; n++) exporter.push(toSpan("a", ""));
     await eventually(() => expect(posted).toHaveLength(1));
@@ -242,7 +242,22 @@ describe("the queue of spans", () => {
     expect(totals.droppedSpans).toBe(2);
   });
 
-  it("has a bound on bytes, also for one batch", async () => {
+  it("the queue of spans has room again for the bytes that were sent", async () => {
+    const { exporter, totals, posted, accept } = createExporter({ queueSpans: 1_000, batchSpans: 80 });
+    const pushMany = (): void => {
+      for (let n = 0; n < 80; n++) exporter.push(toSpan("a", "x".repeat(100_000)));
+    };
+    pushMany();
+    for (let sent = 1; sent <= 8; sent++) {
+      await eventually(() => expect(posted).toHaveLength(sent));
+      accept();
+    }
+    await eventually(() => expect(totals.exportedSpans).toBe(80));
+    pushMany();
+    expect(totals.droppedSpans).toBe(0);
+  });
+
+  it("the queue of spans has a bound on bytes, also for one batch", async () => {
     const { exporter, totals, batches, posted, accept } = createExporter({
       queueSpans: 1_000_000,
       batchSpans: 100_000,

@@ -197,7 +197,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it.each(["stream", "chat"])("has the spans of %s, too", async (endpoint) => {
+  it.each(["stream", "chat"])("/ws/observability has the spans of %s, too", async (endpoint) => {
     const socket = await server.socket("/ws/observability?entityId=helper");
     const message = { role: "user", parts: [{ type: "text", text: "hello" }] };
     await server.post(`/agents/helper/${endpoint}`, { input: [message] });
@@ -207,7 +207,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it("ends what has lost a race, and what has failed", async () => {
+  it("/ws/observability ends what has lost a race, and what has failed", async () => {
     const socket = await server.socket("/ws/observability");
     await run(server, "race", "race-1");
     const race = await untilEnd(socket, "workflow race", "POST /workflows/:id/execute");
@@ -249,7 +249,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it("has one trace for an execution whose beginning nobody has seen", async () => {
+  it("/ws/observability has one trace for an execution whose beginning nobody has seen", async () => {
     await run(server, "twice", "twice-1");
     const socket = await server.socket("/ws/observability");
     const traces: string[] = [];

@@ -8,7 +8,7 @@ import { describeServer, startServer } from "../harness/server.ts";
 import { expectResolved, expectValid, operationsOf, resolve } from "./document.ts";
 
 describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) => {
-  it("is the bare OpenAPI document, with what a row says: access, parameters, body, responses", async () => {
+  it("/doc is a bare OpenAPI document with the access, parameters, body and responses of each route", async () => {
     const { body: doc } = await server.get("/doc");
     expect(doc).toMatchObject({
       openapi: "3.1.0",
@@ -75,12 +75,12 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
     },
   );
 
-  it("resolves every $ref inside itself", async () => {
+  it("/doc resolves every $ref inside itself", async () => {
     const { body: doc } = await server.get("/doc");
     expect(expectResolved(doc)).toContain("#/components/schemas/Step");
   });
 
-  it("gives each operation a name and a tag, and each tag a description", async () => {
+  it("/doc gives each operation a name and a tag, and each tag a description", async () => {
     const { body: doc } = await server.get("/doc");
     const tagged = operationsOf(doc).flatMap(({ tags }) => tags);
     expect(doc.tags.map(({ name }: any) => name)).toEqual([
@@ -159,7 +159,7 @@ describe("a workflow in the document", () => {
   ];
 
   describeServer("GET /doc", { config: { workflows }, only: ["in process"] }, (server) => {
-    it("is an operation of its own, with its own input", async () => {
+    it("/doc has an operation for each workflow, with its input", async () => {
       const { body: doc } = await server.get("/doc");
       const { post } = doc.paths["/workflows/a:b/execute"];
       expect(post).toMatchObject({
@@ -182,7 +182,7 @@ describe("a workflow in the document", () => {
       expect(post.responses[200]).toEqual(generic[200]);
     });
 
-    it("says what it can be resumed with, if it says so itself", async () => {
+    it("/doc has the resumeSchema of a workflow", async () => {
       const { body: doc } = await server.get("/doc");
       const { post } = doc.paths["/workflows/asking/executions/{executionId}/resume"];
       expect(post).toMatchObject({ operationId: "resume-workflow-asking", summary: "Resume asking" });
@@ -196,7 +196,7 @@ describe("a workflow in the document", () => {
       expect(Object.keys(doc.paths)).not.toContain("/workflows/any/executions/{executionId}/resume");
     });
 
-    it("keeps what its schema refers to, and no reference that leads outside", async () => {
+    it("/doc keeps the references inside of a workflow's schema, and none that leads outside", async () => {
       const { text, body: doc } = await server.get("/doc");
       expectValid(doc);
       expectResolved(doc);
@@ -224,7 +224,7 @@ describe("a workflow in the document", () => {
       ]);
     });
 
-    it("has an example that it takes", async () => {
+    it("/doc has an example input that the workflow accepts", async () => {
       const { body: doc } = await server.get("/doc");
       for (const { id } of workflows) {
         const { example } = doc.paths[`/workflows/${id}/execute`].post.requestBody.content["application/json"];
@@ -234,7 +234,7 @@ describe("a workflow in the document", () => {
     });
   });
 
-  it("has the access of its own path", async () => {
+  it("/doc has the access of each workflow's own path", async () => {
     const auth = jwtAuth({
       secret: "a secret of at least thirty-two bytes",
       publicRoutes: ["POST /workflows/any/execute"],
@@ -250,7 +250,7 @@ describe("a workflow in the document", () => {
   });
 });
 
-it("says of each endpoint whether a token is needed, as the config has it", async () => {
+it("/doc says of each endpoint whether it needs a token", async () => {
   const auth = jwtAuth({
     secret: "a secret of at least thirty-two bytes",
     publicRoutes: ["POST /agents/open/*", "POST /workflows/:id/execute"],

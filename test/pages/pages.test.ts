@@ -68,7 +68,7 @@ describeServer("GET /", { config, only: ["start"] }, (server) => {
     for (const link of links) expect([link, (await server.get(`/${link}`)).status]).toEqual([link, 200]);
   });
 
-  it("has no script, and lets a browser load nothing but its own style", async () => {
+  it("GET / has no script, and lets a browser load nothing but its own style", async () => {
     const { headers, text } = await server.get("/");
     const page = parse(text);
     expect(page.querySelectorAll("script, iframe, object, [style], [src]")).toHaveLength(0);
@@ -131,7 +131,7 @@ describe("the commands of the page", () => {
     defineWorkflow({ id: "any" }).andThen({ id: "only", execute: ({ data }) => data }),
   ];
 
-  it("run as they stand", async () => {
+  it("the commands of the page run as they stand", async () => {
     const server = await start({ agents: [assistant], workflows, auth: jwtAuth({ secret }) });
     const page = parse((await server.get("/")).text);
     const results: Record<string, any> = {};
@@ -155,7 +155,7 @@ describe("the commands of the page", () => {
     expect(resumed.data).toMatchObject({ status: "completed", result: { approved: true } });
   });
 
-  it("ask for a token where the policy does", async () => {
+  it("the commands of the page ask for a token where the policy does", async () => {
     const auth = jwtAuth({
       secret,
       publicRoutes: ["POST /workflows/any/*", "POST /agents/assistant/text"],
@@ -187,7 +187,7 @@ describe("a page that is open to all", () => {
   const auth = jwtAuth({ secret, protect: ["GET /workflows", "GET /agents/secret"] });
   const agents = [assistant, defineAgent({ id: "secret", instructions: "", model: echoModel() })];
 
-  it("tells nobody what the lists would not", async () => {
+  it("a page that is open to all tells nobody what the lists would not", async () => {
     const server = await startServer("in process", { config: { agents, workflows: [approval], auth } });
     for (const [headers, ids] of [
       [{}, ["agent-assistant"]],
@@ -300,7 +300,7 @@ describe("a save that cannot be loaded", () => {
 describeServer("GET /ui", { only: ["start"] }, (server) => {
   const files = ["swagger-ui.css", "page.css", "swagger-ui-bundle.js", "page.js"];
 
-  it("is a page whose files all come from its own path", async () => {
+  it("GET /ui is a page whose files all come from its own path", async () => {
     const { status, headers, text } = await server.get("/ui");
     expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
     expect(headers.get("content-security-policy")).toBe(
@@ -324,7 +324,7 @@ describeServer("GET /ui", { only: ["start"] }, (server) => {
     }
   });
 
-  it("has no other files", async () => {
+  it("GET /ui has no other files", async () => {
     for (const name of ["../package.json", "swagger-ui.js", "", "constructor"]) {
       const { status, body } = await server.get(`/ui?file=${encodeURIComponent(name)}`);
       expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid query: file: /)]);

@@ -15,7 +15,7 @@ const forwarded = {
 };
 
 describe("behind a trusted proxy", () => {
-  it("shows the commands with the URL that the client sees", async () => {
+  it("shows commands with the URL that a client behind a trusted proxy sees", async () => {
     const server = await start(behindProxy);
     expect(await readCommand(server, forwarded)).toBe("curl https://app.example.com/ai/agents/parrot/text");
     expect(await readServers(server, forwarded)).toEqual([{ url: "/ai" }]);
@@ -23,7 +23,7 @@ describe("behind a trusted proxy", () => {
     expect(await readServers(server, {})).toEqual([{ url: "/" }]);
   });
 
-  it("takes a host with a port, an IPv6 address, and a prefix of several parts", async () => {
+  it("reads a forwarded host with a port, an IPv6 address, and a prefix of several parts", async () => {
     const server = await start(behindProxy);
     const read = (host: string, prefix: string) =>
       readCommand(server, { "x-forwarded-host": host, "x-forwarded-prefix": prefix });
@@ -31,7 +31,7 @@ describe("behind a trusted proxy", () => {
     expect(await read("[::1]:8443", "/")).toBe("curl 'http://[::1]:8443/agents/parrot/text'");
   });
 
-  it("takes the values of the outermost trusted proxy, and not those of the client in front of it", async () => {
+  it("reads the forwarded values of the outermost trusted proxy, not those of the client", async () => {
     const server = await start({ trustedProxies: ["loopback", "10.0.0.0/8"] });
     const headers = {
       "x-forwarded-for": "203.0.113.7, 10.0.0.2",
@@ -61,7 +61,7 @@ describe("behind a trusted proxy", () => {
     ["a prefix with a quote", { "x-forwarded-prefix": `/a'"><script>alert(1)</script>` }],
     ["a prefix with a query", { "x-forwarded-prefix": "/ai?x=" }],
     ["a long prefix", { "x-forwarded-prefix": `/${"a".repeat(300)}` }],
-  ])("ignores %s that is not valid", async (_, headers) => {
+  ])("ignores a forwarded %s that is not valid", async (_, headers) => {
     const server = await start(behindProxy);
     expect(await readCommand(server, headers)).toBe(`curl ${server.url}/agents/parrot/text`);
     expect(await readServers(server, headers)).toEqual([{ url: "/" }]);
@@ -69,7 +69,7 @@ describe("behind a trusted proxy", () => {
     for (const value of Object.values(headers)) expect(text).not.toContain(value.slice(0, 12));
   });
 
-  it("puts the prefix in front of the base path", async () => {
+  it("puts a forwarded prefix in front of the base path", async () => {
     const { server } = await startWithBase();
     const response = await server(forwarded);
     expect(response).toContain("curl https://app.example.com/ai/v1/agents/parrot/text");

@@ -63,7 +63,7 @@ describeServer("configureApp", { config, rows: testRows, only: ["in process", "s
     expect((await server.get("/conflict", { custom: true })).headers.get("retry-after")).toBe("1");
   });
 
-  it("bounds bodies that a custom route reads", async () => {
+  it("configureApp bounds bodies that a custom route reads", async () => {
     const answer = await server.post("/hook", { x: "y".repeat(1_000) }, { custom: true });
     expect([answer.status, answer.body]).toEqual([413, { success: false, error: "Request body too large" }]);
   });
@@ -120,7 +120,7 @@ describeServer("a custom route behind auth", { config: features, only: ["start"]
   };
   const refused = [401, { success: false, error: "Authentication required" }];
 
-  it("of any method and pattern runs for a caller, and answers 401 to others", async () => {
+  it("a custom route behind auth of any method and pattern runs for a caller, and answers 401 to others", async () => {
     const cases: [path: string, method: string, answer: unknown][] = [
       ...methods.map((method): [string, string, string] => ["/closed/method", method, `${method} ran`]),
       ["/closed/static", "GET", { sub: "ada", id: "ada", iat: expect.any(Number) }],
@@ -132,17 +132,17 @@ describeServer("a custom route behind auth", { config: features, only: ["start"]
       expect(await ask(path, { method }, stranger)).toEqual(refused);
     }
   });
-  it("runs its own middleware behind auth", async () => {
+  it("a custom route behind auth runs its own middleware behind auth", async () => {
     expect(await ask("/closed/guarded")).toEqual([200, "behind"]);
     expect(await ask("/closed/guarded?stop")).toEqual([403, { mine: "Not you, ada" }]);
     expect(await ask("/closed/guarded?stop", {}, stranger)).toEqual(refused);
   });
-  it("can validate its body", async () => {
+  it("a custom route behind auth can validate its body", async () => {
     expect(await ask("/closed/validated", { method: "POST", body: '{"n":2}' })).toEqual([200, { twice: 4 }]);
     expect((await ask("/closed/validated", { method: "POST", body: '{"n":"2"}' }))[0]).toBe(400);
     expect(await ask("/closed/validated", { method: "POST", body: '{"n":2}' }, stranger)).toEqual(refused);
   });
-  it("can be in a group with middleware, or in a mounted app", async () => {
+  it("a custom route behind auth can be in a group with middleware, or in a mounted app", async () => {
     const answer = await server.request("/closed/group/list", ada);
     expect([answer.body, answer.headers.get("x-group")]).toEqual([{ by: "ada" }, "yes"]);
     expect(await ask("/closed/group/list", {}, stranger)).toEqual(refused);
@@ -150,17 +150,17 @@ describeServer("a custom route behind auth", { config: features, only: ["start"]
     expect(await ask("/closed/fetch/deep/er", {}, stranger)).toEqual(refused);
     expect(await ask("/closed/fetch//deep")).toEqual([404, { mine: "HTTPError 404" }]);
   });
-  it("has the host's error handler, which is not called for a 401", async () => {
+  it("a custom route behind auth has the host's error handler, which is not called for a 401", async () => {
     expect(await ask("/closed/error")).toEqual([418, { mine: "teapot" }]);
     expect(await ask("/closed/error", {}, stranger)).toEqual(refused);
   });
-  it("that matches every path answers unknown ones, and 401 stays 401", async () => {
+  it("a custom route behind auth that matches every path answers unknown ones, and 401 stays 401", async () => {
     expect(await ask("/nope", {}, stranger)).toEqual([404, "no GET here"]);
     expect(await ask("/closed/nope")).toEqual([404, "no GET here"]);
     expect(await ask("/closed/nope", {}, stranger)).toEqual(refused);
   });
 
-  it("can be a WebSocket, with the user of its header, protocol or query", async () => {
+  it("a custom route behind auth can be a WebSocket, with the user of its header, protocol or query", async () => {
     const token = ada.headers.authorization.slice(7);
     const first = async (path: string, protocols: string[] = [], headers = {}) => {
       const socket = await server.socket(path, { protocols, headers });
@@ -207,7 +207,7 @@ describe("configureApp", () => {
     createServer({ configureApp: (app) => void app.all("/**", () => 1).get("/workflows/:id/**", () => 1) });
   });
 
-  it("lets the host's own error handler answer, for its own routes only", async () => {
+  it("configureApp lets the host's own error handler answer, for its own routes only", async () => {
     const server = await withApp((app) => {
       app.config.onError = (error) => new Response(`mine ${error.status}`, { status: error.status });
       app.get("/x", () => {
@@ -264,7 +264,7 @@ describe("configureApp", () => {
     await server.close();
   });
 
-  it("with cors: false runs the host's middleware around built-in routes, and preflights end there", async () => {
+  it("configureApp with cors: false runs the host's middleware around built-in routes, and preflights end there", async () => {
     const own = { origin: ["http://a.test"], methods: ["POST" as const], preflight: { statusCode: 204 } };
     const server = await withApp(
       (app) =>

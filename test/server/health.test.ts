@@ -15,7 +15,7 @@ import { eventually } from "../harness/waiting.ts";
 const secret = "x".repeat(32);
 
 describeServer("GET /health and GET /ready", { only: ["in process", "start"] }, (server) => {
-  it("say that the server lives and is ready, without details", async () => {
+  it("GET /health and GET /ready say that the server lives and is ready, without details", async () => {
     const health = await server.get("/health");
     expect([health.status, health.body]).toEqual([200, { success: true, data: { status: "ok" } }]);
     const ready = await server.get("/ready");
@@ -28,7 +28,7 @@ describeServer(
   "health routes under a provider that closes everything",
   { config: { auth: jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /doc"], protect: ["ALL /**"] }) } },
   (server) => {
-    it("need no token", async () => {
+    it("health routes under a provider that closes everything need no token", async () => {
       expect((await server.get("/health")).status).toBe(200);
       expect((await server.request("/ready", { method: "HEAD" })).status).toBe(200);
       expect((await server.get("/workflows")).status).toBe(401);

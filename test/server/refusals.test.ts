@@ -23,51 +23,57 @@ describeServer("a body that is refused", { config, rows: testRows, only: ["dev",
     ["404", "/nowhere", `Content-Length: ${size}`],
     ["200", "/workflows", `Content-Length: ${size}`],
     ["200", "/doc", "Transfer-Encoding: chunked"],
-  ])("leaves a client that writes first time to read the %s of %s (%s)", async (status, path, more) => {
-    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-    onTestFinished(() => void socket.destroy());
-    const failed: Error[] = [];
-    socket.on("error", (error) => failed.push(error));
-    await once(socket, "connect");
-    socket.pause();
-    const isChunked = more.includes("chunked");
-    socket.write(head(path, more));
-    const chunk = Buffer.alloc(65_536, 32);
-    for (let sent = 0; sent < size && failed.length === 0; sent += chunk.length) {
-      if (isChunked) socket.write(`${chunk.length.toString(16)}\r\n`);
-      const isFree = socket.write(chunk);
-      if (isChunked) socket.write("\r\n");
-      if (!isFree) await within(Promise.race([once(socket, "drain"), once(socket, "close")]), "the server to read");
-    }
-    if (isChunked) socket.write("0\r\n\r\n");
-    let text = "";
-    socket.setEncoding("utf8").on("data", (part) => (text += part));
-    const closed = once(socket, "close");
-    socket.resume();
-    await within(closed, "the end of the connection");
-    expect(failed).toEqual([]);
-    expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-    const [, length, body] = /content-length: (\d+)[^]*?\r\n\r\n([^]*)$/i.exec(text)!;
-    expect(Buffer.byteLength(body!)).toBe(Number(length));
-  });
+  ])(
+    "a body that is refused leaves a client that writes first time to read the %s of %s (%s)",
+    async (status, path, more) => {
+      const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+      onTestFinished(() => void socket.destroy());
+      const failed: Error[] = [];
+      socket.on("error", (error) => failed.push(error));
+      await once(socket, "connect");
+      socket.pause();
+      const isChunked = more.includes("chunked");
+      socket.write(head(path, more));
+      const chunk = Buffer.alloc(65_536, 32);
+      for (let sent = 0; sent < size && failed.length === 0; sent += chunk.length) {
+        if (isChunked) socket.write(`${chunk.length.toString(16)}\r\n`);
+        const isFree = socket.write(chunk);
+        if (isChunked) socket.write("\r\n");
+        if (!isFree) await within(Promise.race([once(socket, "drain"), once(socket, "close")]), "the server to read");
+      }
+      if (isChunked) socket.write("0\r\n\r\n");
+      let text = "";
+      socket.setEncoding("utf8").on("data", (part) => (text += part));
+      const closed = once(socket, "close");
+      socket.resume();
+      await within(closed, "the end of the connection");
+      expect(failed).toEqual([]);
+      expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+      const [, length, body] = /content-length: (\d+)[^]*?\r\n\r\n([^]*)$/i.exec(text)!;
+      expect(Buffer.byteLength(body!)).toBe(Number(length));
+    },
+  );
 
-  it.each(["/test/echo", "/nowhere", "/workflows"])("is cut if it never ends: %s", async (path) => {
-    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-    onTestFinished(() => void socket.destroy());
-    socket.on("error", () => {}).resume(); // a reset; `close` follows
-    socket.write(head(path, "Transfer-Encoding: chunked"));
-    const chunk = Buffer.alloc(65_536, 32);
-    for (let sent = 0; !socket.destroyed; sent += chunk.length) {
-      expect(sent).toBeLessThan(512 * 1_048_576);
-      socket.write(`${chunk.length.toString(16)}\r\n`);
-      socket.write(chunk);
-      if (socket.write("\r\n") || socket.destroyed) continue;
-      const isFree = new Promise<void>((resolve) => {
-        for (const event of ["drain", "close"]) socket.once(event, () => resolve());
-      });
-      await within(isFree, "the server to read or to close");
-    }
-  });
+  it.each(["/test/echo", "/nowhere", "/workflows"])(
+    "a body that is refused is cut if it never ends: %s",
+    async (path) => {
+      const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+      onTestFinished(() => void socket.destroy());
+      socket.on("error", () => {}).resume(); // a reset; `close` follows
+      socket.write(head(path, "Transfer-Encoding: chunked"));
+      const chunk = Buffer.alloc(65_536, 32);
+      for (let sent = 0; !socket.destroyed; sent += chunk.length) {
+        expect(sent).toBeLessThan(512 * 1_048_576);
+        socket.write(`${chunk.length.toString(16)}\r\n`);
+        socket.write(chunk);
+        if (socket.write("\r\n") || socket.destroyed) continue;
+        const isFree = new Promise<void>((resolve) => {
+          for (const event of ["drain", "close"]) socket.once(event, () => resolve());
+        });
+        await within(isFree, "the server to read or to close");
+      }
+    },
+  );
 });
 
 describeServer("an upload that its client aborts", { config, rows: testRows, only: ["dev", "start"] }, (server) => {
@@ -76,7 +82,7 @@ describeServer("an upload that its client aborts", { config, rows: testRows, onl
     ["/test/echo", "Transfer-Encoding: chunked"],
     ["/upload", "Content-Length: 900"],
     ["/upload", "Transfer-Encoding: chunked"],
-  ])("is not an error in the log: %s, %s", async (path, length) => {
+  ])("an upload that its client aborts is not an error in the log: %s, %s", async (path, length) => {
     const isIdle = (): boolean => server.snapshot.holders().size === 0;
     await until(isIdle, "the end of other requests");
     server.logs.length = 0;
@@ -111,17 +117,20 @@ const badValues: Record<string, string> = {
 };
 
 describeServer("an invalid header of a refusal", { config: refusing, only: ["dev", "start"] }, (server) => {
-  it.each(["name", ...Object.keys(badValues)])("is not sent on a refused upgrade (%s)", async (bad) => {
-    server.logs.length = 0;
-    const answer = await server.raw(
-      `GET /ws?bad=${bad} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-        `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${Buffer.alloc(16).toString("base64")}\r\n\r\n`,
-    );
-    expect(answer).toMatch(/^HTTP\/1\.1 500 /);
-    expect(answer).not.toContain("x-injected");
-    expect(answer).toContain('{"success":false,"error":"Internal server error"}');
-    expect(server.logs).toContainEqual(expect.objectContaining({ level: "error" }));
-  });
+  it.each(["name", ...Object.keys(badValues)])(
+    "an invalid header of a refusal is not sent on a refused upgrade (%s)",
+    async (bad) => {
+      server.logs.length = 0;
+      const answer = await server.raw(
+        `GET /ws?bad=${bad} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+          `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${Buffer.alloc(16).toString("base64")}\r\n\r\n`,
+      );
+      expect(answer).toMatch(/^HTTP\/1\.1 500 /);
+      expect(answer).not.toContain("x-injected");
+      expect(answer).toContain('{"success":false,"error":"Internal server error"}');
+      expect(server.logs).toContainEqual(expect.objectContaining({ level: "error" }));
+    },
+  );
 });
 
 it("a server that is closing says when to try again", async () => {

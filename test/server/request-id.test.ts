@@ -38,7 +38,7 @@ describeServer("x-request-id", { config: { configureApp }, only: ["dev", "start"
     ["a WebSocket", 101, `GET /accepts HTTP/1.1\r\n${host}${handshake}\r\n`],
     ["an upgrade whose hook returns a refusal", 403, `GET /returns HTTP/1.1\r\n${host}${handshake}\r\n`],
     ["an upgrade that the host refuses", 403, `GET /answers HTTP/1.1\r\n${host}${handshake}\r\n`],
-  ])("is in the response to %s (%i)", async (_, status, request) => {
+  ])("x-request-id is in the response to %s (%i)", async (_, status, request) => {
     const answer = await server.raw(request);
     expect(answer.slice(9, 12)).toBe(String(status));
     const ids = [...answer.matchAll(/^x-request-id: (\S+)\r$/gim)].map(([, id]) => id!);

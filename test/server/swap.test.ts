@@ -28,7 +28,7 @@ const post = (json: unknown): RequestInit => ({
 });
 
 describe("a version of the config that is swapped in", () => {
-  it("is what everybody gets who comes from now on, and the one before is disposed of", async () => {
+  it("a version of the config that is swapped in is what everybody gets who comes from now on, and the one before is disposed of", async () => {
     const onDispose = vi.fn();
     const server = open(says(1, { onDispose }));
     expect(await ask(server, "/version")).toEqual({ version: 1 });
@@ -44,7 +44,7 @@ describe("a version of the config that is swapped in", () => {
     expect(await ask(server, "/version")).toEqual({ version: 1 });
   });
 
-  it("leaves an execution its own code, and its config until it has ended", async () => {
+  it("a version of the config that is swapped in leaves an execution its own code, and its config until it has ended", async () => {
     const gates = createGates();
     const work = (version: number) =>
       defineWorkflow({ id: "work" })
@@ -78,7 +78,7 @@ describe("a version of the config that is swapped in", () => {
     expect(resumed).toMatchObject({ data: { status: "completed", result: { version: 2 } } });
   });
 
-  it("gets the log from then on, if it has a logger of its own", async () => {
+  it("a version of the config that is swapped in gets the log from then on, if it has a logger of its own", async () => {
     const [first, second] = [1, 2].map(() => ({ info: vi.fn(), warn: vi.fn(), error: vi.fn() }));
     const server = open({ logger: first! }, { logger: undefined as never });
     server.logger.info("one");
@@ -95,7 +95,7 @@ describe("a version of the config that is swapped in", () => {
     expect(answer.status).toBe(404); // read, not refused with 413
   });
 
-  it("lets a socket of the host stay open, and names what keeps an older version in use", async () => {
+  it("a version of the config that is swapped in lets a socket of the host stay open, and names what keeps an older version in use", async () => {
     const onDispose = vi.fn();
     const configureApp: Config["configureApp"] = (app) =>
       void app.get("/mine", defineWebSocketHandler({ message: (peer, message) => void peer.send(message.text()) }));
@@ -119,7 +119,7 @@ describe("a version of the config that is swapped in", () => {
     await eventually(() => expect(onDispose).toHaveBeenCalledTimes(1));
   });
 
-  it("is disposed of at the end, with all those before it", async () => {
+  it("a version of the config that is swapped in is disposed of at the end, with all those before it", async () => {
     const disposed: number[] = [];
     const server = open(says(1, { onDispose: () => void disposed.push(1) }));
     server.swap(toProject(says(2, { onDispose: () => void disposed.push(2) })));

@@ -359,7 +359,7 @@ const ask = async (auth: AuthProvider) => (await openWith(auth))();
 const claims = (payload: Record<string, unknown>): Promise<string> => createToken(payload, secret);
 
 describe("mapUser", () => {
-  it("without which the payload is the user, with its id or sub as the id", async () => {
+  it("mapUser without which the payload is the user, with its id or sub as the id", async () => {
     const askWith = await openWith(jwtAuth({ secret }));
     const payloads: [payload: object, id: unknown, userId: string | undefined][] = [
       [{ sub: "ada" }, "ada", "ada"],
@@ -419,7 +419,7 @@ describe("mapUser", () => {
     ["returns nothing", () => undefined as never, 401, /^Invalid token: ./],
     ["returns a promise of nothing", async () => undefined as never, 401, /^Invalid token: ./],
     ["returns null", () => null as never, 401, /^Invalid token: ./],
-  ])("that %s refuses the caller, who is anonymous on open routes", async (_, mapUser, status, error) => {
+  ])("mapUser that %s refuses the caller, who is anonymous on open routes", async (_, mapUser, status, error) => {
     // Remembered or not: the second time the token is known.
     for (const cacheSize of [0, 10]) {
       const answer = await ask(jwtAuth({ secret, mapUser, cacheSize }));
@@ -434,7 +434,7 @@ describe("a provider", () => {
   const provider = (verifyToken: () => Promise<never>): AuthProvider => ({ type: "test", verifyToken });
   afterEach(() => void vi.useRealTimers());
 
-  it("that does not answer within five seconds refuses the caller, who is anonymous on open routes", async () => {
+  it("a provider that does not answer within five seconds refuses the caller, who is anonymous on open routes", async () => {
     const slow = provider(() => new Promise<never>(() => {}));
     const server = await startServer("in process", { config: { ...base, auth: slow } });
     onTestFinished(() => server.close());
@@ -453,7 +453,7 @@ describe("a provider", () => {
     expect(answers).toContainEqual([200, { user: null }]);
   });
 
-  it("that rejects after five seconds causes no unhandled rejection", async () => {
+  it("a provider that rejects after five seconds causes no unhandled rejection", async () => {
     const late = Promise.withResolvers<never>();
     const server = await startServer("in process", { config: { ...base, auth: provider(() => late.promise) } });
     onTestFinished(() => server.close());

@@ -28,7 +28,7 @@ describe("the oracle", () => {
 });
 
 describe.each(targets)("the access of every route (%s)", (target) => {
-  it.each(modes)("is as the oracle says, for every token: $name", async (mode) => {
+  it.each(modes)("the access of every route is as the oracle says, for every token: $name", async (mode) => {
     expect(await play(mode, target, toCases(mode, target))).toEqual([]);
   });
 });

@@ -75,7 +75,7 @@ describe("an issuer that", () => {
     await expectDown(world);
   });
 
-  it("does not answer is down after 4 seconds, before the time limit of a provider", async () => {
+  it("an issuer that does not answer is down after 4 seconds, before the time limit of a provider", async () => {
     const world = await createWorld();
     const { issuer, clock } = world;
     issuer.answer = () => {};
@@ -128,7 +128,7 @@ describe("an issuer that", () => {
 });
 
 describe("oidcAuth()", () => {
-  it("reads nothing before the first token, and logs why the issuer cannot be reached", async () => {
+  it("oidcAuth() reads nothing before the first token, and logs why the issuer cannot be reached", async () => {
     // A port where nothing listens.
     const placeholder = createServer();
     await new Promise<void>((resolve) => placeholder.listen(0, "127.0.0.1", resolve));

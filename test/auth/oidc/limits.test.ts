@@ -11,7 +11,7 @@ const down = troubles["closes the connection"];
 const stranger = createKeyPair("stranger");
 
 describe("unknown keys", () => {
-  it("in a flood cause one read a minute", async () => {
+  it("unknown keys in a flood cause one read a minute", async () => {
     const { issuer, clock, ask, server } = await createWorld();
     await ask(issuer.mint());
     let sent = 0;
@@ -29,14 +29,14 @@ describe("unknown keys", () => {
     expect(server.logs).toEqual([]);
   });
 
-  it("are looked up at once the first time, right after the keys were read", async () => {
+  it("unknown keys are looked up at once the first time, right after the keys were read", async () => {
     const { issuer, ask } = await createWorld();
     await ask(issuer.mint());
     issuer.rotate();
     expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
   });
 
-  it("cause no second read for the token whose read was the first one", async () => {
+  it("unknown keys cause no second read for the token whose read was the first one", async () => {
     const { issuer, ask } = await createWorld();
     expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject({ status: 401 });
     expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
@@ -47,7 +47,7 @@ describe("unknown keys", () => {
     ["of another issuer", { iss: "https://another.example" }],
     ["for another audience", { aud: "another" }],
     ["without an expiry", { exp: undefined }],
-  ])("cause no read with a token %s", async (_, claims) => {
+  ])("unknown keys cause no read with a token %s", async (_, claims) => {
     const { issuer, ask } = await createWorld();
     expect((await ask(issuer.mint(claims, {}, stranger))).status).toBe(401);
     expect(issuer.count).toEqual({ discovery: 0, keys: 0 });
@@ -56,7 +56,7 @@ describe("unknown keys", () => {
     expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
   });
 
-  it("are a 503 while the issuer is down, and known keys are not", async () => {
+  it("unknown keys are a 503 while the issuer is down, and known keys are not", async () => {
     const { issuer, clock, ask } = await createWorld();
     const token = issuer.mint();
     await ask(token);
@@ -78,7 +78,7 @@ describe("unknown keys that come at once", () => {
   const askMany = ({ issuer, ask }: World) =>
     Promise.all(Array.from({ length: 10 }, (_, n) => ask(issuer.mint({}, { kid: `unknown-${n}` }, stranger))));
 
-  it("are all a 503 if the read that they share fails, and a 401 if it succeeds", async () => {
+  it("unknown keys that come at once are all a 503 if the read that they share fails, and a 401 if it succeeds", async () => {
     const world = await createWorld();
     await world.ask(world.issuer.mint());
     world.issuer.answer = down;
@@ -91,7 +91,7 @@ describe("unknown keys that come at once", () => {
 });
 
 describe("a failed read", () => {
-  it("is shared by all requests, and repeated once a minute", async () => {
+  it("a failed read is shared by all requests, and repeated once a minute", async () => {
     const { issuer, clock, ask, server } = await createWorld();
     issuer.answer = down;
     for (let n = 1; n <= 3; n++) {
@@ -111,7 +111,7 @@ describe("a failed read", () => {
     expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
   });
 
-  it("of the keys alone is followed by a look at the discovery document", async () => {
+  it("a failed read of the keys alone is followed by a look at the discovery document", async () => {
     const { issuer, clock, ask } = await createWorld();
     issuer.discovery = { jwks_uri: `${issuer.url}/nothing` };
     expect(await ask(issuer.mint())).toMatchObject({ status: 503 });
@@ -123,7 +123,7 @@ describe("a failed read", () => {
 });
 
 describe("keys that cannot be read again", () => {
-  it("are used for one hour, and looked for once a minute", async () => {
+  it("keys that cannot be read again are used for one hour, and looked for once a minute", async () => {
     const { issuer, clock, ask } = await createWorld();
     await ask(issuer.mint());
     issuer.answer = down;
@@ -143,7 +143,7 @@ describe("keys that cannot be read again", () => {
     expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
   });
 
-  it("do not delay a request while the issuer is known to be down", async () => {
+  it("keys that cannot be read again do not delay a request while the issuer is known to be down", async () => {
     const { issuer, clock, ask } = await createWorld();
     await ask(issuer.mint());
     issuer.answer = down;

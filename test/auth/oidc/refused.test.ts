@@ -131,7 +131,7 @@ describe("a token", () => {
     ],
     ["four parts", (issuer) => `${issuer.mint()}.x`, "malformed"],
     ["characters that are not base64url", (issuer) => `${issuer.mint()}=`, "malformed"],
-  ])("with %s is refused, before and after another was accepted", async (_, make, reason) => {
+  ])("a token with %s is refused, before and after another was accepted", async (_, make, reason) => {
     const { issuer, ask, clock, server } = await createWorld();
     issuer.keys.push(rsa, encryption, withoutVerify);
     const expected = { status: 401, error: `Invalid token: ${reason}` };
@@ -151,13 +151,13 @@ describe("a token", () => {
     ["no type", {}, { typ: undefined }],
     ["no kid, if one key fits", {}, { kid: undefined }],
     ["an address of keys that is ignored", {}, { jku: "http://127.0.0.1:1/", x5u: "http://127.0.0.1:1/" }],
-  ])("with %s is accepted", async (_, claims, header) => {
+  ])("a token with %s is accepted", async (_, claims, header) => {
     const { issuer, ask } = await createWorld();
     expect(await ask(issuer.mint(claims, header))).toMatchObject({ status: 200, user: "ada" });
     expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
   });
 
-  it("without a kid is verified with each key that fits", async () => {
+  it("a token without a kid is verified with each key that fits", async () => {
     const { issuer, ask } = await createWorld();
     issuer.keys.push(createKeyPair("second"), createKeyPair("third"));
     for (const key of issuer.keys)
@@ -165,7 +165,7 @@ describe("a token", () => {
     expect(await ask(issuer.mint({}, { kid: undefined }, attacker))).toMatchObject({ status: 401 });
   });
 
-  it("that was accepted is refused when it expires", async () => {
+  it("a token that was accepted is refused when it expires", async () => {
     const { issuer, clock, ask } = await createWorld();
     const token = issuer.mint({ exp: Math.floor(clock.now() / 1_000) + 60 });
     expect(await ask(token)).toMatchObject({ status: 200 });
@@ -176,14 +176,14 @@ describe("a token", () => {
     expect(await ask(token)).toMatchObject({ status: 401, error: "Token expired" });
   });
 
-  it("with an algorithm that the options leave out is refused", async () => {
+  it("a token with an algorithm that the options leave out is refused", async () => {
     const { issuer, ask } = await createWorld({ algorithms: ["RS256"] });
     issuer.keys.push(rsa);
     expect(await ask(issuer.mint())).toMatchObject({ error: "Invalid token: algorithm not allowed" });
     expect(await ask(issuer.mint({}, {}, rsa))).toMatchObject({ status: 200 });
   });
 
-  it("gets the user of mapUser, and one of several audiences is enough", async () => {
+  it("a token gets the user of mapUser, and one of several audiences is enough", async () => {
     const { issuer, ask } = await createWorld({
       audience: ["web", "my-api"],
       mapUser: ({ sub }) => ({ id: `user:${sub}` }),
@@ -193,7 +193,7 @@ describe("a token", () => {
     expect(await ask(issuer.mint({ aud: "x" }))).toMatchObject({ status: 401 });
   });
 
-  it("of a key whose private part or whose secret is published is refused", async () => {
+  it("a token of a key whose private part or whose secret is published is refused", async () => {
     const { issuer, ask } = await createWorld();
     const [key] = issuer.keys;
     issuer.keys = [{ ...key!, jwk: { ...key!.privateKey.export({ format: "jwk" }), kid: "key-0" } }];
@@ -247,7 +247,7 @@ describe("oidcAuth()", () => {
 });
 
 describe("the keys of an issuer", () => {
-  it("are read again by a second server with the same provider only when they must be", async () => {
+  it("the keys of an issuer are read again by a second server with the same provider only when they must be", async () => {
     const issuer = await startIssuer();
     const provider = oidcAuth({ issuer: issuer.url, audience: issuer.audience });
     for (const _ of [1, 2]) expect(await provider.verifyToken(issuer.mint())).toMatchObject({ id: "ada" });

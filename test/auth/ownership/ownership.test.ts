@@ -290,7 +290,7 @@ describeServer(
   "with ownership, users whose ids are hard to tell apart",
   { config: ownership, only: ["in process"] },
   (server) => {
-    it("are told apart", async () => {
+    it("with ownership, users whose ids are hard to tell apart are told apart", async () => {
       const people = crafted.map((id) => `${id}.`);
       const ids = new Map<string, string>();
       for (const who of people) ids.set(who, await begin(server, who, "suspended"));
@@ -342,7 +342,7 @@ async function say(
 
 const talking: Config = { agents: talkers, workflows: relays, auth: { ...trusting, publicRoutes: open } };
 describeServer("a conversation", { config: talking, only: ["in process"] }, (server) => {
-  it("is its user's, whatever ids others send, and however", async () => {
+  it("a conversation is its user's, whatever ids others send, and however", async () => {
     let run = 0;
     let secrets = 0;
     const property = fc.asyncProperty(fc.array(turn, { minLength: 6, maxLength: 12, size: "max" }), async (turns) => {
@@ -362,7 +362,7 @@ describeServer("a conversation", { config: talking, only: ["in process"] }, (ser
     await fc.assert(property, { numRuns: bySize(4, 300) });
   });
 
-  it.each(ways)("is its user's, for each pair of people and ids: %s", async (way) => {
+  it.each(ways)("a conversation is its user's, for each pair of people and ids: %s", async (way) => {
     const people = ["ada", 'ada","c', "null", "ada\u0000", undefined];
     const agent = "talker";
     for (const who of people)
@@ -375,12 +375,12 @@ describeServer("a conversation", { config: talking, only: ["in process"] }, (ser
         }
   });
 
-  it("with one agent is not there for another agent", async () => {
+  it("a conversation with one agent is not there for another agent", async () => {
     const asked = { who: "ada", claims: "ada", conversationId: "agents", way: "text" as const };
     for (const { id } of talkers) expect(await say(server, { ...asked, agent: id }, id)).toEqual([id]);
   });
 
-  it("of those without an id is shared by whoever knows its id, and by nobody who has one", async () => {
+  it("a conversation of those without an id is shared by whoever knows its id, and by nobody who has one", async () => {
     const asked = { claims: "ada", agent: "talker", conversationId: "faceless", way: "text" as const };
     expect(await say(server, { ...asked, who: null }, "one")).toEqual(["one"]);
     expect(await say(server, { ...asked, who: undefined }, "two")).toEqual(["one", "two"]);

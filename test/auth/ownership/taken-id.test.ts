@@ -19,7 +19,7 @@ describeServer(
         { headers: { authorization: `Bearer ${user}` } },
       );
 
-    it("is refused as an id of the same user is: the answer tells that the id is taken, and nothing else", async () => {
+    it("with ownership, an execution id that another user has taken is refused as an id of the same user is: the answer tells that the id is taken, and nothing else", async () => {
       await run("asks", "execute", "ada", "suspended-1");
       await run("quick", "execute", "ada", "completed-1");
       const answers = new Set<string>();
@@ -39,7 +39,7 @@ describeServer(
       expect([...answers].map((answer) => answer.slice(0, 3))).toEqual(["409"]);
     });
 
-    it("does not touch the execution of the other user", async () => {
+    it("with ownership, an execution id that another user has taken does not touch the execution of the other user", async () => {
       await run("asks", "execute", "ada", "kept-1");
       await run("asks", "execute", "eve", "kept-1");
       const read = (user: string) =>

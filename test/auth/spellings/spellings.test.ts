@@ -139,7 +139,7 @@ describe("an entry of protect", () => {
   const start = async (protect: string[], configureApp: (app: H3) => void) =>
     startServer("start", { config: { auth: jwtAuth({ secret, protect }), configureApp } });
 
-  it("can be written for every method that a socket carries", async () => {
+  it("an entry of protect can be written for every method that a socket carries", async () => {
     const protect = METHODS.filter((method) => method !== "HEAD").map((method) => `${method} /any`);
     const server = await start(protect, (app) => void app.all("/any", () => "any"));
     for (const method of METHODS.filter((name) => name !== "CONNECT")) {
@@ -159,7 +159,7 @@ describe("an entry of protect", () => {
     },
   );
 
-  it.each(["ALL", "ANY"])("closes something, or is refused: %s", async (method) => {
+  it.each(["ALL", "ANY"])("an entry of protect closes something, or is refused: %s", async (method) => {
     const server = await start([`${method} /any`], (app) => void app.all("/any", () => "any")).catch(() => undefined);
     if (server) expect((await server.send("/any", {})).status).toBe(401);
     await server?.close();
@@ -173,7 +173,7 @@ describe("an entry of publicRoutes", () => {
     "/files/public/..%5csecret",
     "/files/public/..%2fsecret%2f%5c..%2fpublic/x",
     "/files/public/..%2fsecret%2f%252e%252e%2fpublic/x",
-  ])("does not open what a handler behind a wildcard may read in it: %s", async (path) => {
+  ])("an entry of publicRoutes does not open what a handler behind a wildcard may read in it: %s", async (path) => {
     const auth = jwtAuth({ secret, publicRoutes: ["GET /files/public/*"], protect: ["GET /files/*"] });
     const seen: string[] = [];
     const configureApp = (app: H3): void =>
@@ -186,7 +186,7 @@ describe("an entry of publicRoutes", () => {
 });
 
 describe("what no router can read", () => {
-  it("is a bad request in a mounted app, too: a Host that no URL can hold", async () => {
+  it("what no router can read is a bad request in a mounted app, too: a Host that no URL can hold", async () => {
     const configureApp = (app: H3): void => void app.mount("/fetch", () => new Response("fetched"));
     const server = await startServer("start", { config: { configureApp } });
     const answer = await server.raw("GET /fetch/x HTTP/1.1\r\nHost: x:99999\r\n\r\n");
@@ -194,7 +194,7 @@ describe("what no router can read", () => {
     await server.close();
   });
 
-  it("is answered in the envelope with cors: false, too: a preflight for a broken escape", async () => {
+  it("what no router can read is answered in the envelope with cors: false, too: a preflight for a broken escape", async () => {
     const server = await startServer("in process", { config: { server: { cors: false } } });
     const headers = { origin: "http://a.test", "access-control-request-method": "GET" };
     const response = await server.send("/%ff", { method: "OPTIONS", headers });

@@ -38,7 +38,7 @@ async function ask({ server }: World, query: Query): Promise<unknown> {
 }
 
 describe("GET /api/logs, beside a filter by hand", () => {
-  it("agrees for every filter, every pair of filters and all together", async () => {
+  it("GET /api/logs, beside a filter by hand agrees for every filter, every pair of filters and all together", async () => {
     const world = await openWorld({}, "in process");
     world.write(plans);
     let some = 0;
@@ -50,23 +50,27 @@ describe("GET /api/logs, beside a filter by hand", () => {
     expect(some).toBeGreaterThan(queries.length / 3); // else it would have compared nothing with nothing
   });
 
-  it("agrees for any records and any filters, with a ring that overflows by count", { timeout: 600_000 }, async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(planOf, { maxLength: 80, size: "max" }),
-        fc.array(queryOf, { minLength: 1, maxLength: 20, size: "max" }),
-        fc.integer({ min: 1, max: 60 }),
-        async (some, asked, logRecords) => {
-          const world = await openWorld({ logRecords }, "in process");
-          world.write(some);
-          const kept = world.written.slice(-logRecords);
-          for (const query of asked) expect(await ask(world, query)).toEqual(newest(kept, query).map(toRecord));
-          await world.server.close();
-        },
-      ),
-      { numRuns: bySize(20, 1_000) },
-    );
-  });
+  it(
+    "GET /api/logs, beside a filter by hand agrees for any records and any filters, with a ring that overflows by count",
+    { timeout: 600_000 },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(planOf, { maxLength: 80, size: "max" }),
+          fc.array(queryOf, { minLength: 1, maxLength: 20, size: "max" }),
+          fc.integer({ min: 1, max: 60 }),
+          async (some, asked, logRecords) => {
+            const world = await openWorld({ logRecords }, "in process");
+            world.write(some);
+            const kept = world.written.slice(-logRecords);
+            for (const query of asked) expect(await ask(world, query)).toEqual(newest(kept, query).map(toRecord));
+            await world.server.close();
+          },
+        ),
+        { numRuns: bySize(20, 1_000) },
+      );
+    },
+  );
 
   it(
     "agrees with a ring that overflows by bytes: the newest that fit, and no fewer",
@@ -96,7 +100,7 @@ describe("GET /api/logs, beside a filter by hand", () => {
     },
   );
 
-  it("counts bytes, not letters, against logBytes", async () => {
+  it("GET /api/logs, beside a filter by hand counts bytes, not letters, against logBytes", async () => {
     const world = await openWorld({ logBytes: 10_000 }, "in process");
     for (let n = 0; n < 50; n++) world.logs.logger.info("日本語".repeat(100));
     const kept = (await ask(world, {})) as object[];
@@ -104,7 +108,7 @@ describe("GET /api/logs, beside a filter by hand", () => {
     expect(Buffer.byteLength(JSON.stringify(kept))).toBeLessThan(10_500); // commas and brackets
   });
 
-  it("gives the newest 100 unless it is told how many, and at most 1000", async () => {
+  it("GET /api/logs, beside a filter by hand gives the newest 100 unless it is told how many, and at most 1000", async () => {
     const world = await openWorld({}, "in process");
     world.write(Array.from({ length: 1_500 }, (_, n) => plans[n % plans.length]!));
     const seqs = async (query: Query) => ((await ask(world, query)) as { seq: number }[]).map(({ seq }) => seq);
@@ -127,7 +131,7 @@ describe("GET /api/logs, beside a filter by hand", () => {
     expect(await ask(world, {})).toMatchObject([{ seq: 4, message: "z" }]);
   });
 
-  it("takes since = until as that very millisecond, in each form of a time", async () => {
+  it("GET /api/logs, beside a filter by hand takes since = until as that very millisecond, in each form of a time", async () => {
     const world = await openWorld({}, "in process");
     world.write(plans);
     const at = began + 10;
@@ -162,7 +166,7 @@ const badQueries = [
 describe("a filter that is not valid", () => {
   const error = expect.stringMatching(/^Invalid query: /);
 
-  it("gets 400 from GET /api/logs", async () => {
+  it("a filter that is not valid gets 400 from GET /api/logs", async () => {
     const server = await startServer("in process");
     onTestFinished(() => server.close());
     for (const query of badQueries) {
@@ -171,7 +175,7 @@ describe("a filter that is not valid", () => {
     }
   });
 
-  it("gets an ERROR and the close code 1008 from /ws/logs, and no listener stays", async () => {
+  it("a filter that is not valid gets an ERROR and the close code 1008 from /ws/logs, and no listener stays", async () => {
     const world = await openWorld();
     for (const query of badQueries) {
       const socket = await world.server.socket(`${socketPath}?${query}`);
@@ -206,7 +210,7 @@ describe("/ws/logs, beside a filter by hand", () => {
     await expect.poll(() => world.listeners()).toBe(0);
   });
 
-  it("agrees for any records and filters: snapshot and live are one log without a gap", async () => {
+  it("/ws/logs, beside a filter by hand agrees for any records and filters: snapshot and live are one log without a gap", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(planOf, { maxLength: 40, size: "max" }),
@@ -283,7 +287,7 @@ describe("the log of a real server", () => {
       }),
   });
 
-  it("agrees with a filter by hand over what the host's own logger got", async () => {
+  it("the log of a real server agrees with a filter by hand over what the host's own logger got", async () => {
     const server = await startServer("start", { config: config() });
     onTestFinished(() => server.close());
     for (const [n, id] of ["one", "two", "one", "two"].entries())

@@ -177,7 +177,7 @@ describe("readers that leave", () => {
     for (let n = 0; n < many; n++) logs.logger.info("Written", { n });
   };
 
-  it("are forgotten, in the middle of what they were sent too, and the others hear on", async () => {
+  it("readers that leave are forgotten, in the middle of what they were sent too, and the others hear on", async () => {
     const world = await openWorld();
     const open = () => world.server.socket(socketPath);
     const stays = await open();
@@ -200,7 +200,7 @@ describe("readers that leave", () => {
     await expect.poll(() => world.listeners()).toBe(0);
   });
 
-  it("leave no listener behind, however many come and however they go", async () => {
+  it("readers that leave leave no listener behind, however many come and however they go", async () => {
     const world = await openWorld();
     const stays = await world.server.socket(socketPath);
     const { url } = await world.server.send("/workflows", {});
@@ -231,7 +231,7 @@ describe("readers that leave", () => {
     await expect.poll(() => world.listeners()).toBe(0);
   });
 
-  it("are forgotten when the server closes", async () => {
+  it("readers that leave are forgotten when the server closes", async () => {
     const world = await openWorld();
     const sockets = await Promise.all([1, 2, 3].map(() => world.server.socket(socketPath)));
     await world.server.close();

@@ -91,7 +91,7 @@ const hostileIds = [
 ];
 
 describe("GET /metrics", () => {
-  it("agrees with a scripted load, and hostile requests add no series", async () => {
+  it("GET /metrics agrees with a scripted load, and hostile requests add no series", async () => {
     const server = await startServer("start", { config });
     const { expected, call, post, execute, read } = createLoad(server);
 

@@ -25,7 +25,7 @@ function serve(config: Config) {
 }
 
 describeServer("GET /metrics", { only: ["start"] }, (server) => {
-  it("is Prometheus text that no cache stores", async () => {
+  it("GET /metrics is Prometheus text that no cache stores", async () => {
     const { status, headers, text } = await server.get("/metrics");
     expect(status).toBe(200);
     expect(headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
@@ -42,7 +42,7 @@ describeServer("GET /metrics", { only: ["start"] }, (server) => {
 });
 
 describeServer("GET /metrics with a provider", { config: { auth: jwtAuth({ secret }) }, only: ["start"] }, (server) => {
-  it("needs a token", async () => {
+  it("GET /metrics with a provider needs a token", async () => {
     expect((await server.get("/metrics")).status).toBe(401);
     const headers = { authorization: `Bearer ${await createToken({ sub: "prometheus" }, secret)}` };
     const { status, text } = await server.get("/metrics", { headers });
@@ -91,7 +91,7 @@ it("requests inside the host's middleware are counted by their route (cors: fals
 });
 
 describe("executions of an earlier process", () => {
-  it("are not counted again, and a suspended one is shown", async () => {
+  it("executions of an earlier process are not counted again, and a suspended one is shown", async () => {
     const folder = mkdtempSync(join(tmpdir(), "agentserve-metrics-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const backend = onFile(join(folder, "data.db"));
@@ -126,7 +126,7 @@ describe("agentserve_log_records_dropped_total", () => {
       return "";
     });
 
-  it("counts the records that the host's logger fails to take", async () => {
+  it("agentserve_log_records_dropped_total counts the records that the host's logger fails to take", async () => {
     const throwing = {
       ...silent,
       warn: () => {
@@ -143,7 +143,7 @@ describe("agentserve_log_records_dropped_total", () => {
     }
   });
 
-  it("counts the records that a reader of /ws/logs did not get", async () => {
+  it("agentserve_log_records_dropped_total counts the records that a reader of /ws/logs did not get", async () => {
     const config: Config = { configureApp: logs, server: { limits: { logRecords: 10 } } };
     const server = await startServer("start", { config });
     const socket = await server.socket("/ws/logs");
@@ -158,7 +158,7 @@ describe("agentserve_log_records_dropped_total", () => {
 });
 
 describe("agentserve_model_calls_total", () => {
-  it("counts a call as aborted if its client leaves, with or without a stream", async () => {
+  it("agentserve_model_calls_total counts a call as aborted if its client leaves, with or without a stream", async () => {
     const model = scriptedModel(
       [1, 2].map(() => async ({ abortSignal }) => {
         await once(abortSignal!, "abort");
