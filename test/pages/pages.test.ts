@@ -28,7 +28,7 @@ const weather = defineTool({
 const assistant = defineAgent({
   id: "assistant",
   name: "Assistant",
-  description: "Knows the weather",
+  description: "Knows <b> and &lt;b>",
   instructions: "a prompt that is nobody's business",
   model: echoModel(),
   tools: { weather },
@@ -53,7 +53,7 @@ describeServer("GET /", { config, only: ["start"] }, (server) => {
     expect(textOf(page, "h1")).toEqual([expect.stringMatching(/^agentserve \d+\.\d+\.\d+$/)]);
     expect(textOf(page, "h2")).toEqual(["Agents 1", "Workflows 1"]);
     expect(textOf(page, "#agent-assistant .about")[0]).toBe(
-      "Assistant assistant Knows the weather Model agentserve/echo Tools weather",
+      "Assistant assistant Knows <b> and &lt;b> Model agentserve/echo Tools weather",
     );
     expect(textOf(page, "#workflow-approval .about")[0]).toBe(
       "Expense approval approval human in the loop Asks a person about large expenses Steps Decide answer",

@@ -137,7 +137,7 @@ describe.each(["in process", "start"] as const)("server.basePath (%s)", (target)
 
   async function start(more: Config): Promise<TestServer> {
     const project = toProject({ backend: embedded({ path: ":memory:" }), ...config, ...more });
-    const server = openServer(project, { mode: target === "dev" ? "dev" : "start", logger: createTestLogger([]) });
+    const server = openServer(project, { mode: "start", logger: createTestLogger([]) });
     onTestFinished(() => server.close());
     if (target === "in process") {
       const url = "http://localhost/api/ai";

@@ -172,6 +172,17 @@ describe("a reader of /ws/logs that does not read", () => {
   );
 });
 
+it("tells a reader how many records were evicted in the turn in which they were logged", async () => {
+  const world = await openWorld({ logRecords: 10 });
+  const socket = await world.server.socket(socketPath);
+  await socket.next();
+  for (let n = 0; n < 30; n++) world.logs.logger.info("Written", { n });
+  const [dropped, ...records] = await readAll(socket);
+  expect(dropped).toEqual({ type: "DROPPED", success: true, data: { count: 20 } });
+  expect(records.map(({ data }) => data.seq)).toEqual(Array.from({ length: 10 }, (_, n) => 21 + n));
+  socket.close();
+});
+
 describe("readers that leave", () => {
   const write = ({ logs }: World, many: number) => {
     for (let n = 0; n < many; n++) logs.logger.info("Written", { n });
