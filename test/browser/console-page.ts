@@ -2,10 +2,9 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { AxeResults } from "axe-core";
 import type { BrowserContext, Page } from "playwright-core";
-import { expect, onTestFinished } from "vitest";
-import { patienceMs } from "../harness/patience.ts";
+import { expect } from "vitest";
 import { eventually } from "../harness/waiting.ts";
-import { launchOnce } from "./stage.ts";
+import { openProfile } from "./profile.ts";
 
 export interface ConsolePage {
   readonly page: Page;
@@ -22,10 +21,7 @@ export interface PageOptions {
 
 /** Opens a page of the server in a new tab. */
 export async function openPage(url: string, options: PageOptions = {}): Promise<ConsolePage> {
-  const browser = await launchOnce();
-  const context = options.context ?? (await browser.newContext({ viewport: { width: 1280, height: 800 } }));
-  context.setDefaultTimeout(patienceMs);
-  if (!options.context) onTestFinished(() => context.close());
+  const context = options.context ?? (await openProfile({ viewport: { width: 1280, height: 800 } }));
   const page = await context.newPage();
   const faults: string[] = [];
   const refusals: string[] = [];

@@ -13,7 +13,6 @@ import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { until } from "../harness/waiting.ts";
-import { launchOnce } from "./stage.ts";
 import { openTab } from "./tab.ts";
 
 /** The length of the suspension in which the stream stays open: one comment, or four. */
@@ -82,7 +81,7 @@ describe("an EventSource", () => {
   it("ends an EventSource on a completed execution after one reconnect", async () => {
     const { url } = await serve(":memory:");
     await post(`${url}/workflows/quick/execute`, { input: {}, options: { executionId: "e" } });
-    const tab = await openTab(await launchOnce(), `${url}/doc`);
+    const tab = await openTab(`${url}/doc`);
     const arrived = countStreams();
     const { heard } = await listen(tab.page, "/workflows/quick/executions/e/stream");
     await until(async () => (await heard()).readyState === closed, "the EventSource to stay closed");
@@ -99,7 +98,7 @@ describe("an EventSource", () => {
     const file = join(folder, "data.db");
     const { server: first, url } = await serve(file);
     await post(`${url}/workflows/asks/execute`, { input: {}, options: { executionId: "e" } });
-    const tab = await openTab(await launchOnce(), `${url}/doc`);
+    const tab = await openTab(`${url}/doc`);
     const arrived = countStreams();
     const { heard } = await listen(tab.page, "/workflows/asks/executions/e/stream?until=end");
     await until(async () => (await heard()).events.at(-1)?.type === "workflow-suspended", "the suspension");

@@ -11,7 +11,7 @@ import { z } from "zod";
 import { createFormat4Conversation, toConversationConfig } from "../faults/migrations/project.ts";
 import { bundleChatPage, serveChatPage } from "./bundle-chat-page.ts";
 import { createChatTab, toComparable, type ChatTab } from "./chat-tab.ts";
-import { launchOnce } from "./stage.ts";
+import { openProfile } from "./profile.ts";
 
 const png = "data:image/png;base64,iVBORw0KGgo=";
 const photo = { type: "file", mediaType: "image/png", filename: "sky.png", url: png } as const;
@@ -51,8 +51,7 @@ describe.each(["5", "6", "7"])("useChat of ai %s with a stored conversation", (v
   }
   async function visit(config: Config, agentId: string, id: string): Promise<Visit> {
     const server = await serveChatPage(version, config);
-    const page = await (await launchOnce()).newPage();
-    onTestFinished(() => page.close());
+    const page = await (await openProfile()).newPage();
     const problems: string[] = [];
     page.on("pageerror", ({ message }) => problems.push(message));
     await page.goto(`${server.url}/page?agent=${agentId}&id=${id}&version=${version}&history=server`);

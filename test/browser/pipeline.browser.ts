@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
-import { launchOnce } from "./stage.ts";
+import { openProfile } from "./profile.ts";
 
 describe("the page of the template pipeline", () => {
   it("publishes a document by the page of the template pipeline, over a restart", async () => {
@@ -14,7 +14,7 @@ describe("the page of the template pipeline", () => {
       return { child, url };
     };
     const first = await start();
-    const page = await (await launchOnce()).newPage();
+    const page = await (await openProfile()).newPage();
     const problems: string[] = [];
     page.on("pageerror", ({ message }) => problems.push(message));
     await page.goto(`${first.url}/pipeline`);
@@ -33,7 +33,6 @@ describe("the page of the template pipeline", () => {
     await page.waitForFunction(() => document.getElementById("status")!.textContent === "completed");
     expect(await page.textContent("#result")).toMatch(/^# Notes\n/);
     expect(problems).toEqual([]);
-    await page.close();
     second.child.process.kill("SIGTERM");
     await second.child.ended;
   });

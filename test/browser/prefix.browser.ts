@@ -1,12 +1,11 @@
 import { once } from "node:events";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Page } from "playwright-core";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { defineWorkflow, type Config } from "agentserve";
 import { openSocket, startServer } from "../harness/server.ts";
 import { startNginx } from "../hosts/nginx/start-nginx.ts";
-import { launchOnce } from "./stage.ts";
+import { openPage } from "./console-page.ts";
 
 const hello = defineWorkflow({ id: "hello" }).andThen({ id: "greet", execute: () => "Hello" });
 
@@ -28,7 +27,7 @@ describe("behind a proxy, in Chromium", () => {
 
   it("leads from the landing page to /ui and back, also at a base path without a slash at its end", async () => {
     const { url } = await serve({ server: { basePath: "/api/ai" } });
-    const page = await open(url);
+    const { page } = await openPage(url);
     await page.getByRole("link", { name: "Try it out" }).click();
     await page.waitForURL(`${url}/ui`);
     await page.getByRole("link", { name: "Overview" }).click();
@@ -39,7 +38,7 @@ describe("behind a proxy, in Chromium", () => {
     const { url } = await serve({ server: { trustedProxies: ["loopback"] } });
     const base = `${await startNginx("location", [Number(new URL(url).port)])}/ai`;
     await expectCalls(base);
-    const page = await open(`${base}/`);
+    const { page } = await openPage(`${base}/`);
     expect(await page.locator("#workflow-hello pre").first().textContent()).toContain(
       `curl ${base}/workflows/hello/execute`,
     );
@@ -51,7 +50,7 @@ describe("behind a proxy, in Chromium", () => {
 
   /** Runs the workflow from /ui, by hand, and expects the request and its answer. */
   async function expectCalls(base: string): Promise<void> {
-    const page = await open(`${base}/ui`);
+    const { page } = await openPage(`${base}/ui`);
     const operation = page.locator("#operations-Your_workflows-execute-workflow-hello");
     await operation.locator(".opblock-summary-control").click();
     const asked = page.waitForRequest((one) => one.method() === "POST");
@@ -59,13 +58,6 @@ describe("behind a proxy, in Chromium", () => {
     const sent = await asked;
     expect(sent.url()).toBe(`${base}/workflows/hello/execute`);
     expect(await (await sent.response())!.json()).toMatchObject({ success: true, data: { result: "Hello" } });
-  }
-
-  async function open(url: string): Promise<Page> {
-    const page = await (await launchOnce()).newPage();
-    onTestFinished(() => page.close());
-    await page.goto(url);
-    return page;
   }
 });
 

@@ -3,13 +3,13 @@ import { defineAgent } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { tool, type UIMessage, type UIMessageChunk } from "ai";
 import type { BrowserContext } from "playwright-core";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { createGates, type Gates } from "../harness/gates.ts";
 import { bySize } from "../harness/size.ts";
 import { bundleChatPage, serveChatPage } from "./bundle-chat-page.ts";
 import { createChatTab, toComparable, type ChatTab } from "./chat-tab.ts";
-import { launchOnce } from "./stage.ts";
+import { openProfile } from "./profile.ts";
 
 const reloads = bySize(5, 20);
 /** Between two reloads the page must show so many more words. */
@@ -54,13 +54,11 @@ describe.each(["5", "6", "7"])("useChat({ resume: true }) of ai %s", (version) =
     const server = await serveChatPage(version, {
       agents: [defineAgent({ id: "helper", instructions: "", model, tools: { locate, pay } })],
     });
-    const browser = await launchOnce();
     const ids = new Map<BrowserContext, string>();
     return {
       gates,
       async createProfile() {
-        const profile = await browser.newContext();
-        onTestFinished(() => profile.close());
+        const profile = await openProfile();
         ids.set(profile, `c${ids.size}`);
         return profile;
       },

@@ -2,11 +2,9 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { chromium, type Browser } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe } from "vitest";
 import type { Config } from "agentserve";
 import { startServer, type Target } from "../harness/server.ts";
-import { findChromium } from "./chromium.ts";
 import { openTab, type Tab } from "./tab.ts";
 
 /** A browser, a server, and pages of two other origins. */
@@ -38,7 +36,6 @@ export function describeStage(
       const stage = { target, arrived: [] } as unknown as { -readonly [K in keyof Stage]: Stage[K] };
 
       beforeAll(async () => {
-        const browser = await launchOnce();
         const pages = [await servePages(), await servePages()] as const;
         const server = await startServer(target, { config: toConfig(pages[0].origin) });
         const { origin, port } = new URL((await server.send("/doc", {})).url);
@@ -57,35 +54,13 @@ export function describeStage(
         );
         stage.methods = () => stage.arrived.map(({ method }) => method!);
         Object.assign(stage, { server: origin, friend: pages[0].origin, stranger: pages[1].origin });
-        stage.visit = (url) => openTab(browser, url);
+        stage.visit = openTab;
       });
       beforeEach(() => void (stage.arrived.length = 0));
       afterAll(() => Promise.all(closing.toReversed().map((close) => close())));
       suite(stage);
     });
   }
-}
-
-/** The browser of all tests of a file. */
-export const launchOnce = (): Promise<Browser> => (launched ??= launch());
-let launched: Promise<Browser> | undefined;
-afterAll(async () => (await launched)?.close());
-
-function launch(): Promise<Browser> {
-  const rules = "MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost"; // nothing leaves this machine
-  return chromium.launch({
-    executablePath: findChromium(),
-    args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-      "--no-proxy-server",
-      `--host-resolver-rules=${rules}`,
-    ],
-  });
 }
 
 /** An origin of its own, with an empty page under every path; the one under /sandboxed is told to forget its origin. */

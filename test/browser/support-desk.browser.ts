@@ -2,13 +2,12 @@
 // conversation while a manager decides.
 import { join, resolve } from "node:path";
 import type { Page } from "playwright-core";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { agentserve, run } from "../harness/cli.ts";
-import { patienceMs } from "../harness/patience.ts";
 import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
 import { inEachView } from "./console-page.ts";
-import { launchOnce } from "./stage.ts";
+import { openProfile } from "./profile.ts";
 
 /** Answered word by word, for longer than the test takes: the demo model repeats what it does not understand. */
 const long = Array.from({ length: 3_000 }, (_, index) => `w${index}`).join(" ");
@@ -24,9 +23,7 @@ describe("the template support-desk, built and started", () => {
     const [url] = await server.waitFor(/http:\/\/[\w.]+:\d+/);
     const problems: string[] = [];
     const visit = async (user: string): Promise<Visitor> => {
-      const context = await (await launchOnce()).newContext({ viewport: { width: 1280, height: 800 } });
-      onTestFinished(() => context.close());
-      context.setDefaultTimeout(patienceMs);
+      const context = await openProfile({ viewport: { width: 1280, height: 800 } });
       const page = await context.newPage();
       page.on("pageerror", ({ message }) => problems.push(message));
       page.on("console", (message) => void (message.type() === "error" && problems.push(message.text())));

@@ -1,6 +1,6 @@
-import type { Browser, Page } from "playwright-core";
-import { onTestFinished } from "vitest";
+import type { Page } from "playwright-core";
 import { eventually } from "../harness/waiting.ts";
+import { openProfile } from "./profile.ts";
 
 export interface Init extends Omit<RequestInit, "body" | "headers"> {
   body?: string | Uint8Array;
@@ -27,9 +27,8 @@ interface Stream {
   until(text: string): Promise<string>;
 }
 
-export async function openTab(browser: Browser, url: string): Promise<Tab> {
-  const context = await browser.newContext();
-  onTestFinished(() => context.close());
+export async function openTab(url: string): Promise<Tab> {
+  const context = await openProfile();
   const page = await context.newPage();
   const blocked: string[] = [];
   const refused: string[] = [];
