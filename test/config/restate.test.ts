@@ -4,12 +4,12 @@ import { restate } from "agentserve/backends/restate";
 const good = { ingress: "http://a:8080", admin: "http://a:9070", name: "app", serve: { port: 9080 } };
 
 describe("restate()", () => {
-  it("takes one URL or several, without a slash at the end, and opens nothing", () => {
+  it("takes one URL of Restate or several, without a slash at the end, and opens nothing", () => {
     const { settings, type, hasFile } = restate({ ...good, ingress: ["http://a:8080/", "http://b:8080"] });
     expect([type, hasFile, settings!["ingress"]]).toEqual(["restate", undefined, ["http://a:8080", "http://b:8080"]]);
   });
 
-  it("has a risk where its port is open to others: no loopback address and no keys", () => {
+  it("warns of a Restate port that is open to others: no loopback address and no keys", () => {
     const risk = (host: string, identityKeys?: string[]) =>
       restate({ ...good, serve: { host, port: 9080 }, ...(identityKeys && { identityKeys }) }).risk?.message;
     expect(risk("127.0.0.1")).toBeUndefined();
@@ -34,7 +34,7 @@ describe("restate()", () => {
     [{ timeouts: { readMs: 0 } }, "restate({ timeouts.readMs }): expected milliseconds from 1 to 2147483647, found 0"],
     [{ timeouts: { read: 1 } }, 'restate(): unknown option "timeouts.read"'],
     [{ url: "x" }, 'restate(): unknown option "url"'],
-  ])("refuses %j", (change, message) => {
+  ])("refuses restate() with %j", (change, message) => {
     expect(() => restate({ ...good, ...change } as never)).toThrow(message);
   });
 });

@@ -21,7 +21,7 @@ const setUp = (onDispose: () => void | Promise<void>) => {
   };
 };
 
-it("is disposed of once, when it is retired and its last holder has let go", async () => {
+it("disposes of a retired snapshot once, when its last holder has released it", async () => {
   const onDispose = vi.fn();
   const { snapshot } = setUp(onDispose);
   const [first, second] = [snapshot.hold("request"), snapshot.hold("request")];
@@ -35,14 +35,14 @@ it("is disposed of once, when it is retired and its last holder has let go", asy
   expect(onDispose).toHaveBeenCalledTimes(1);
 });
 
-it("survives an onDispose that throws, and says so", async () => {
+it("logs an onDispose that throws", async () => {
   const { snapshot, logs } = setUp(() => Promise.reject(new Error("mine")));
   await snapshot.retire();
   expect(logs).toMatchObject([{ level: "error", message: "onDispose failed", data: { error: new Error("mine") } }]);
 });
 
 it.each(["in process", "dev", "start"] as const)(
-  "is held by a response until it is over, a stream included (%s)",
+  "keeps a snapshot until its responses and streams are over (%s)",
   async (target) => {
     const onDispose = vi.fn();
     const server = await startServer(target, { config: { onDispose }, rows: testRows });
@@ -58,7 +58,7 @@ it.each(["in process", "dev", "start"] as const)(
   },
 );
 
-it("is held by a handler in process that has not answered yet", async () => {
+it("keeps a snapshot while a handler in process has not answered", async () => {
   const onDispose = vi.fn();
   const server = await startServer("in process", {
     config: { onDispose, server: { limits: { drainMs: 50 } } },
@@ -71,7 +71,7 @@ it("is held by a handler in process that has not answered yet", async () => {
   await server.close();
 });
 
-it.each(["dev", "start"] as const)("is held by a WebSocket of the host until it has closed (%s)", async (target) => {
+it.each(["dev", "start"] as const)("keeps a snapshot until a WebSocket of the host has closed (%s)", async (target) => {
   const onDispose = vi.fn();
   const configureApp = (app: H3): void => void app.get("/mine", defineWebSocketHandler({}));
   const server = await startServer(target, { config: { onDispose, configureApp } });
@@ -85,12 +85,15 @@ it.each(["dev", "start"] as const)("is held by a WebSocket of the host until it 
   await server.close();
 });
 
-it.each(["dev", "start"] as const)("is not held by a built-in WebSocket, which outlives it (%s)", async (target) => {
-  const onDispose = vi.fn();
-  const server = await startServer(target, { config: { onDispose } });
-  const socket = await server.socket("/ws");
-  await server.snapshot.retire();
-  expect(onDispose).toHaveBeenCalledTimes(1);
-  socket.close();
-  await server.close();
-});
+it.each(["dev", "start"] as const)(
+  "does not keep a snapshot for a built-in WebSocket, which outlives it (%s)",
+  async (target) => {
+    const onDispose = vi.fn();
+    const server = await startServer(target, { config: { onDispose } });
+    const socket = await server.socket("/ws");
+    await server.snapshot.retire();
+    expect(onDispose).toHaveBeenCalledTimes(1);
+    socket.close();
+    await server.close();
+  },
+);
