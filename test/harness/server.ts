@@ -68,6 +68,11 @@ export function describeServer(title: string, options: Options, suite: (server: 
   }
 }
 
+/** Runs a suite against one server in process: for logic that is the same behind every listener. */
+export function describeInProcess(title: string, config: Config, suite: (server: TestServer) => void): void {
+  describeServer(title, { config, only: ["in process"] }, suite);
+}
+
 export async function startServer(target: Target, options: Options = {}): Promise<TestServer> {
   const { config = {}, rows = [], backend = chosenBackend } = options;
   const logs: LogRecord[] = [];

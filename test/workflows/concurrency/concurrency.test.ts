@@ -2,7 +2,7 @@ import { defineWorkflow } from "agentserve";
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 import * as v from "valibot";
 import { createGates } from "../../harness/gates.ts";
-import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { describeInProcess, startServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 
 let gates = createGates();
@@ -71,7 +71,7 @@ const ends = (server: TestServer, workflow: string, id: string) =>
 const pause = async (server: TestServer) =>
   expect((await server.post("/workflows/free/execute", { input: {} })).body.data.result).toBe("free");
 
-describeServer("concurrency of a workflow", { config: { workflows } }, (server) => {
+describeInProcess("concurrency of a workflow", { workflows }, (server) => {
   it("lets so many of a key run, and the others of the key one after another in the order of their start", async () => {
     const [a1, a2, a3, b1] = newIds("a1", "a2", "a3", "b1") as [string, string, string, string];
     for (const id of [a1, a2, a3]) expect((await begin(server, "per-tenant", id, { tenant: "a" })).status).toBe(202);

@@ -2,7 +2,7 @@
 import { defineWorkflow } from "agentserve";
 import { beforeEach, expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import { describeServer, fewTargets, type TestServer } from "../../harness/server.ts";
+import { describeInProcess, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 
 let gates = createGates();
@@ -72,105 +72,101 @@ const go = (server: TestServer, id: string) => server.post("/events", { name: "g
 const pause = async (server: TestServer) =>
   expect((await server.post("/workflows/free/execute", { input: {} })).body.data.result).toBe("free");
 
-describeServer(
-  "concurrency and waits",
-  { config: { workflows, server: { limits: { inlineSleepMs } } }, only: fewTargets },
-  (server) => {
-    it("gives the place of a sleeping execution to the next one; once it wakes it waits for its turn", async () => {
-      const [a, b] = newIds("a", "b") as [string, string];
-      for (const id of [a, b]) await begin(server, "sleeps", id);
-      await gates.reached(`${a} one`);
-      await pause(server);
-      expect(began).toEqual([`${a} one`]);
-      gates.open(`${a} one`);
-      await gates.reached(`${b} one`); // while a sleeps, or after
-      await reach(server, "sleeps", a, "running"); // it has slept
-      await pause(server);
-      expect(began).toEqual([`${a} one`, `${b} one`]);
-      gates.open(`${b} one`);
-      await gates.reached(`${a} two`);
-      await reach(server, "sleeps", b, "running");
-      await pause(server);
-      expect(began).toEqual([`${a} one`, `${b} one`, `${a} two`]);
-      for (const id of [a, b]) gates.open(`${id} two`);
-      for (const id of [a, b]) await reach(server, "sleeps", id, "completed");
-      expect(began.at(-1)).toBe(`${b} two`);
-    });
+describeInProcess("concurrency and waits", { workflows, server: { limits: { inlineSleepMs } } }, (server) => {
+  it("gives the place of a sleeping execution to the next one; once it wakes it waits for its turn", async () => {
+    const [a, b] = newIds("a", "b") as [string, string];
+    for (const id of [a, b]) await begin(server, "sleeps", id);
+    await gates.reached(`${a} one`);
+    await pause(server);
+    expect(began).toEqual([`${a} one`]);
+    gates.open(`${a} one`);
+    await gates.reached(`${b} one`); // while a sleeps, or after
+    await reach(server, "sleeps", a, "running"); // it has slept
+    await pause(server);
+    expect(began).toEqual([`${a} one`, `${b} one`]);
+    gates.open(`${b} one`);
+    await gates.reached(`${a} two`);
+    await reach(server, "sleeps", b, "running");
+    await pause(server);
+    expect(began).toEqual([`${a} one`, `${b} one`, `${a} two`]);
+    for (const id of [a, b]) gates.open(`${id} two`);
+    for (const id of [a, b]) await reach(server, "sleeps", id, "completed");
+    expect(began.at(-1)).toBe(`${b} two`);
+  });
 
-    it("lets executions that are woken by events wait behind those that wait already, in the order of the events", async () => {
-      const [a, b, c, d] = newIds("a", "b", "c", "d") as [string, string, string, string];
-      for (const id of [a, b]) {
-        await begin(server, "waits", id);
-        gates.open(`${id} one`);
-        await reach(server, "waits", id, "suspended");
-      }
-      for (const id of [c, d]) await begin(server, "waits", id);
-      await gates.reached(`${c} one`);
-      for (const id of [b, a]) {
-        await go(server, id);
-        await reach(server, "waits", id, "running");
-      }
-      await pause(server);
-      gates.open(`${c} one`);
-      await gates.reached(`${d} one`);
-      await pause(server);
-      expect(began.slice(2)).toEqual([`${c} one`, `${d} one`]);
-      gates.open(`${d} one`);
-      await gates.reached(`${b} two`);
-      await pause(server);
-      expect(began.slice(4)).toEqual([`${b} two`]);
-      for (const id of [b, a]) gates.open(`${id} two`);
-      for (const id of [b, a]) await reach(server, "waits", id, "completed");
-      expect(began.slice(4)).toEqual([`${b} two`, `${a} two`]);
-      for (const id of [c, d]) await server.post(`/workflows/waits/executions/${id}/cancel`, {});
-    });
+  it("lets executions that are woken by events wait behind those that wait already, in the order of the events", async () => {
+    const [a, b, c, d] = newIds("a", "b", "c", "d") as [string, string, string, string];
+    for (const id of [a, b]) {
+      await begin(server, "waits", id);
+      gates.open(`${id} one`);
+      await reach(server, "waits", id, "suspended");
+    }
+    for (const id of [c, d]) await begin(server, "waits", id);
+    await gates.reached(`${c} one`);
+    for (const id of [b, a]) {
+      await go(server, id);
+      await reach(server, "waits", id, "running");
+    }
+    await pause(server);
+    gates.open(`${c} one`);
+    await gates.reached(`${d} one`);
+    await pause(server);
+    expect(began.slice(2)).toEqual([`${c} one`, `${d} one`]);
+    gates.open(`${d} one`);
+    await gates.reached(`${b} two`);
+    await pause(server);
+    expect(began.slice(4)).toEqual([`${b} two`]);
+    for (const id of [b, a]) gates.open(`${id} two`);
+    for (const id of [b, a]) await reach(server, "waits", id, "completed");
+    expect(began.slice(4)).toEqual([`${b} two`, `${a} two`]);
+    for (const id of [c, d]) await server.post(`/workflows/waits/executions/${id}/cancel`, {});
+  });
 
-    it("lets an execution that is woken be cancelled while it waits for its turn", async () => {
-      const [a, b, c] = newIds("a", "b", "c") as [string, string, string];
-      await begin(server, "waits", a);
-      gates.open(`${a} one`);
-      await reach(server, "waits", a, "suspended");
-      await begin(server, "waits", b);
-      await gates.reached(`${b} one`);
-      await go(server, a);
-      await reach(server, "waits", a, "running");
-      await begin(server, "waits", c);
-      expect((await server.post(`/workflows/waits/executions/${a}/cancel`, {})).status).toBe(200);
-      gates.open(`${b} one`);
-      await gates.reached(`${c} one`);
-      expect(began).toEqual([`${a} one`, `${b} one`, `${c} one`]);
-      gates.open(`${c} one`);
-      for (const id of [b, c]) await reach(server, "waits", id, "suspended");
-      for (const id of [b, c]) await server.post(`/workflows/waits/executions/${id}/cancel`, {});
-    });
+  it("lets an execution that is woken be cancelled while it waits for its turn", async () => {
+    const [a, b, c] = newIds("a", "b", "c") as [string, string, string];
+    await begin(server, "waits", a);
+    gates.open(`${a} one`);
+    await reach(server, "waits", a, "suspended");
+    await begin(server, "waits", b);
+    await gates.reached(`${b} one`);
+    await go(server, a);
+    await reach(server, "waits", a, "running");
+    await begin(server, "waits", c);
+    expect((await server.post(`/workflows/waits/executions/${a}/cancel`, {})).status).toBe(200);
+    gates.open(`${b} one`);
+    await gates.reached(`${c} one`);
+    expect(began).toEqual([`${a} one`, `${b} one`, `${c} one`]);
+    gates.open(`${c} one`);
+    for (const id of [b, c]) await reach(server, "waits", id, "suspended");
+    for (const id of [b, c]) await server.post(`/workflows/waits/executions/${id}/cancel`, {});
+  });
 
-    it("keeps the place through a sleep of up to inlineSleepMs: the execution is running", async () => {
-      const [a, b] = newIds("a", "b") as [string, string];
-      for (const id of [a, b]) await begin(server, "naps", id);
-      for (const id of [a, b]) await reach(server, "naps", id, "completed");
-      expect(began).toEqual([`${a} one`, `${a} two`, `${b} one`, `${b} two`]);
-    });
+  it("keeps the place through a sleep of up to inlineSleepMs: the execution is running", async () => {
+    const [a, b] = newIds("a", "b") as [string, string];
+    for (const id of [a, b]) await begin(server, "naps", id);
+    for (const id of [a, b]) await reach(server, "naps", id, "completed");
+    expect(began).toEqual([`${a} one`, `${a} two`, `${b} one`, `${b} two`]);
+  });
 
-    it("keeps the place through the delay before the next attempt", async () => {
-      const [a, b] = newIds("a", "b") as [string, string];
-      for (const id of [a, b]) await begin(server, "retries", id);
-      for (const id of [a, b]) await reach(server, "retries", id, "completed");
-      expect(began).toEqual([`${a} 1`, `${a} 2`, `${b} 1`, `${b} 2`]);
-    });
+  it("keeps the place through the delay before the next attempt", async () => {
+    const [a, b] = newIds("a", "b") as [string, string];
+    for (const id of [a, b]) await begin(server, "retries", id);
+    for (const id of [a, b]) await reach(server, "retries", id, "completed");
+    expect(began).toEqual([`${a} 1`, `${a} 2`, `${b} 1`, `${b} 2`]);
+  });
 
-    it("needs no place to begin with a wait, and one to continue after it", async () => {
-      const [a, b, c] = newIds("a", "b", "c") as [string, string, string];
-      for (const id of [a, b, c]) await begin(server, "first", id);
-      for (const id of [a, b, c]) await reach(server, "first", id, "suspended");
-      await go(server, b);
-      await gates.reached(`${b} one`);
-      await go(server, a);
-      await reach(server, "first", a, "running");
-      await pause(server);
-      expect(began).toEqual([`${b} one`]);
-      for (const id of [a, b]) gates.open(`${id} one`);
-      for (const id of [a, b]) await reach(server, "first", id, "completed");
-      await server.post(`/workflows/first/executions/${c}/cancel`, {});
-    });
-  },
-);
+  it("needs no place to begin with a wait, and one to continue after it", async () => {
+    const [a, b, c] = newIds("a", "b", "c") as [string, string, string];
+    for (const id of [a, b, c]) await begin(server, "first", id);
+    for (const id of [a, b, c]) await reach(server, "first", id, "suspended");
+    await go(server, b);
+    await gates.reached(`${b} one`);
+    await go(server, a);
+    await reach(server, "first", a, "running");
+    await pause(server);
+    expect(began).toEqual([`${b} one`]);
+    for (const id of [a, b]) gates.open(`${id} one`);
+    for (const id of [a, b]) await reach(server, "first", id, "completed");
+    await server.post(`/workflows/first/executions/${c}/cancel`, {});
+  });
+});

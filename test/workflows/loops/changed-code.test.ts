@@ -48,7 +48,7 @@ async function change(before: WorkflowDefinition, after: WorkflowDefinition) {
 describe.each(Object.entries(loops))("%s", (type, loop) => {
   const path = (id: string) => (type === "andBranch" ? id : `loop/${id}`);
 
-  it("that has begun may not change inside", async () => {
+  it("refuses changed code inside a loop that has begun", async () => {
     const before = chain([type, loop(wait(), pass("a"))], ["andThen", pass("end")]);
     const changed: [object, string][] = [
       [loop(wait(), pass("b")), `step ${path("b")} is now where step ${path("a")} was`],
@@ -65,7 +65,7 @@ describe.each(Object.entries(loops))("%s", (type, loop) => {
     expect(error).toBe(`Workflow changed: step loop was ${type} and is now ${other}`);
   });
 
-  it("that has not begun may change, and so may what follows one that has", async () => {
+  it("accepts changed code in a loop that has not begun, and after one that has", async () => {
     const free = await change(
       chain(["andThen", wait("first")], [type, loop(pass("a"))]),
       chain(["andThen", wait("first")], [type, loop(pass("b"), pass("c"))]),
@@ -81,7 +81,7 @@ describe.each(Object.entries(loops))("%s", (type, loop) => {
   });
 });
 
-it("a loop over items that has begun keeps its items, its concurrency and its onError", async () => {
+it("keeps the items, concurrency and onError of a loop that has begun", async () => {
   const each = (options: object) =>
     chain([
       "andForEach",

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { andForEach, andMap, andThen, defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
-import { describeServer } from "../../harness/server.ts";
+import { describeInProcess } from "../../harness/server.ts";
 
 const execute = () => 1;
 const step = (id: string) => andThen({ id, execute });
@@ -34,7 +34,7 @@ const plain = (id: string, type: string, ...steps: object[]) => ({
 });
 const then = (id: string) => plain(id, "andThen");
 
-describeServer("GET /workflows/:id", { config: { workflows: [all] } }, (server) => {
+describeInProcess("GET /workflows/:id", { workflows: [all] }, (server) => {
   it("shows loops, branches and maps by the names of their functions, with the steps inside them", async () => {
     const { data } = (await server.get("/workflows/all")).body;
     expect(data.stepsCount).toBe(8);

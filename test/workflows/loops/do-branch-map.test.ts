@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { andDoUntil, andMap, andThen, andWorkflow, defineWorkflow, type StepContext } from "agentserve";
 import { beforeEach, expect, it } from "vitest";
-import { describeServer, fewTargets, type TestServer } from "../../harness/server.ts";
+import { describeInProcess, type TestServer } from "../../harness/server.ts";
 
 const input = v.object({ n: v.number() });
 /** The code that has run, in order. */
@@ -180,8 +180,8 @@ async function eventsOf(server: TestServer, path: string): Promise<string[]> {
   return events.filter(({ type }) => type.startsWith("step-")).map(({ type, from }) => `${type.slice(5)} ${from}`);
 }
 
-describeServer("andDoWhile and andDoUntil", { config: { workflows }, only: fewTargets }, (server) => {
-  it("run their step first, and again with its output while the condition says so", async () => {
+describeInProcess("andDoWhile and andDoUntil", { workflows }, (server) => {
+  it("runs the step of andDoWhile and andDoUntil first, and again while the condition says so", async () => {
     const { path, data } = await execute(server, "while", 1);
     expect(data.result).toEqual({ n: 3 });
     expect(ran).toEqual(["loop/0/inc", "loop/0?", "loop/1/inc", "loop/1?"]);
@@ -190,7 +190,7 @@ describeServer("andDoWhile and andDoUntil", { config: { workflows }, only: fewTa
     expect((await execute(server, "while", 7)).data.result).toEqual({ n: 8 });
   });
 
-  it("suspend and retry inside an iteration, and continue there", async () => {
+  it("suspends and retries inside an iteration, and continues there", async () => {
     const { path, data } = await execute(server, "until", 0);
     expect(data).toMatchObject({ status: "suspended", suspension: { stepId: "loop/2/ask", reason: "how many?" } });
     const resume = (resumeData: unknown, stepId?: string) =>
@@ -204,7 +204,7 @@ describeServer("andDoWhile and andDoUntil", { config: { workflows }, only: fewTa
     );
   });
 
-  it("continue in the iteration that failed when the execution is retried", async () => {
+  it("continues in the iteration that failed when the execution is retried", async () => {
     isBroken = true;
     const { path, status } = await execute(server, "until", 3);
     expect(status).toBe(500);
@@ -215,7 +215,7 @@ describeServer("andDoWhile and andDoUntil", { config: { workflows }, only: fewTa
     expect(ran).toEqual(["loop/0/ask", 'condition {"n":4}', "loop/1/inc", "loop/1/ask", 'condition {"n":5}']);
   });
 
-  it("fail when they would continue after maxIterations, and not before", async () => {
+  it("fails a loop that would continue after maxIterations, and not before", async () => {
     const { status, error } = await execute(server, "endless", 0);
     expect([status, error]).toEqual([500, "Loop loop ended after 4 iterations"]);
     expect(ran).toEqual([0, 1, 2, 3].map((n) => `loop/${n}/inc`));
@@ -224,7 +224,7 @@ describeServer("andDoWhile and andDoUntil", { config: { workflows }, only: fewTa
     expect((await execute(server, "exact", 5)).error).toBe("Loop loop ended after 4 iterations");
   });
 
-  it("run often, in each other, and in sub-workflows in loops", async () => {
+  it("runs loops often, in each other, and in sub-workflows in loops", async () => {
     expect((await execute(server, "many", 0)).data.result).toEqual({ n: 1_000 });
     expect((await execute(server, "nested", 1)).data.result).toEqual({ n: 4 });
     expect(ran).toEqual(["outer/0/inner/0/inc", "outer/1/inner/0/inc", "outer/1/inner/1/inc"]);
@@ -238,10 +238,10 @@ describeServer("andDoWhile and andDoUntil", { config: { workflows }, only: fewTa
   });
 });
 
-describeServer("andBranch", { config: { workflows }, only: fewTargets }, (server) => {
+describeInProcess("andBranch", { workflows }, (server) => {
   const conditions = ["branch?1", "branch?2", "branch?3"];
 
-  it("runs the branches whose condition is true, once all conditions are known", async () => {
+  it("runs the branches of andBranch whose condition is true, once all conditions are known", async () => {
     expect((await execute(server, "branches", 2)).data.result).toEqual(["1: 2", "2: 2", null]);
     expect(ran.slice(0, 3).toSorted()).toEqual(conditions);
     expect(ran.slice(3).toSorted()).toEqual(["b1", "b2"]);
@@ -253,7 +253,7 @@ describeServer("andBranch", { config: { workflows }, only: fewTargets }, (server
     );
   });
 
-  it("waits for a branch that is suspended, and keeps what the conditions were", async () => {
+  it("waits for a suspended branch of andBranch, and keeps what the conditions were", async () => {
     const { path, data } = await execute(server, "branches", 9);
     expect(data).toMatchObject({ status: "suspended", suspension: { stepId: "b2" } });
     ran = [];
@@ -262,7 +262,7 @@ describeServer("andBranch", { config: { workflows }, only: fewTargets }, (server
     expect(ran).toEqual(["b2"]);
   });
 
-  it("fails with a branch, and runs only that again when the execution is retried", async () => {
+  it("fails andBranch with a branch, and retries only that one", async () => {
     isBroken = true;
     const { path, status } = await execute(server, "branches", 2);
     expect(status).toBe(500);
@@ -273,14 +273,14 @@ describeServer("andBranch", { config: { workflows }, only: fewTargets }, (server
     expect(ran.toSorted()).toEqual(isDone ? ["b2"] : ["b1", "b2"]);
   });
 
-  it("runs no branch when a condition fails", async () => {
+  it("runs no branch of andBranch when a condition fails", async () => {
     const { status, error } = await execute(server, "broken", 1);
     expect([status, error, ran]).toEqual([500, "cannot tell", []]);
   });
 });
 
-describeServer("andMap", { config: { workflows }, only: fewTargets }, (server) => {
-  it("makes an object of every source; a path that leads nowhere gives null", async () => {
+describeInProcess("andMap", { workflows }, (server) => {
+  it("makes an object of every source of andMap; a path that leads nowhere gives null", async () => {
     const context = { tenant: "acme", place: { region: "eu" } };
     const { data } = await execute(server, "maps", { order: { id: 7 } }, context);
     expect(data.result).toEqual({
@@ -303,7 +303,7 @@ describeServer("andMap", { config: { workflows }, only: fewTargets }, (server) =
     });
   });
 
-  it("is retried and checked like a step, and reads in an item what that has made", async () => {
+  it("retries and checks andMap like a step, which reads in an item what that has made", async () => {
     expect((await execute(server, "checked", 3)).data.result).toEqual([
       { twice: 6, n: 3 },
       { twice: 8, n: 3 },

@@ -5,7 +5,7 @@ import * as v from "valibot";
 import { andThen, defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
 import { chosenBackend } from "../../harness/backends.ts";
-import { describeServer } from "../../harness/server.ts";
+import { describeInProcess } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 
 const loopConcurrency = 7;
@@ -90,8 +90,8 @@ const plan = fc.record({
 });
 
 let count = 0;
-describeServer("andForEach", { config: { workflows, server: { limits: { loopConcurrency } } } }, (server) => {
-  it("keeps to its concurrency, to the order of its items, and to onError", async () => {
+describeInProcess("andForEach", { workflows, server: { limits: { loopConcurrency } } }, (server) => {
+  it("keeps andForEach to its concurrency, the order of its items and onError", async () => {
     const property = fc.asyncProperty(plan, async ({ items, concurrency, onError }) => {
       const id = `rules${++count}`;
       const run = new Run();
@@ -134,7 +134,7 @@ describeServer("andForEach", { config: { workflows, server: { limits: { loopConc
     await fc.assert(property, { numRuns: bySize(40, 500) });
   });
 
-  it("takes as many items at once as it may", async () => {
+  it("takes as many items of andForEach at once as it may", async () => {
     for (const concurrency of concurrencies) {
       const id = `most${++count}`;
       const run = new Run();

@@ -11,7 +11,7 @@ import {
 } from "agentserve";
 import { expect, it } from "vitest";
 import { echoModel } from "../../../src/models.ts";
-import { describeServer, type TestServer } from "../../harness/server.ts";
+import { describeInProcess, type TestServer } from "../../harness/server.ts";
 
 const long = (name: string, bytes: number) => name + "x".repeat(bytes);
 const double = (id = "double") => andThen({ id, execute: ({ data }: StepContext<number>) => data * 2 });
@@ -162,8 +162,8 @@ async function events(server: TestServer, workflow: string, executionId: string)
   return all.filter(({ type }) => type.startsWith("step-")).map(({ type, from }) => `${type.slice(5)} ${from}`);
 }
 
-describeServer("andForEach", { config }, (server) => {
-  it("makes the list of what its step makes of each item, in order, and says so in its events", async () => {
+describeInProcess("andForEach", config, (server) => {
+  it("makes a list of the outputs of andForEach in order, with its events", async () => {
     const { executionId, result } = await execute(server, "numbers", { list: [1, 2] });
     expect(result).toEqual([2, 4]);
     expect(await events(server, "numbers", executionId)).toEqual([
@@ -178,13 +178,13 @@ describeServer("andForEach", { config }, (server) => {
     ]);
   });
 
-  it("does nothing with no items", async () => {
+  it("runs no step of andForEach without items", async () => {
     const { executionId, result } = await execute(server, "numbers", { list: [] });
     expect(result).toEqual([]);
     expect((await events(server, "numbers", executionId)).slice(2)).toEqual(["start each", "complete each"]);
   });
 
-  it("takes its items from a function, maps each, and runs several steps in a row", async () => {
+  it("takes the items of andForEach from a function, maps each, and runs several steps in a row", async () => {
     const { result } = await execute(server, "sources", { list: [1, 2] });
     const item = (index: number, n: number) => ({
       data: n * 10,
@@ -196,12 +196,12 @@ describeServer("andForEach", { config }, (server) => {
     expect(result.seen).toEqual([null, 20, null, null]);
   });
 
-  it("takes null for an item; an item without a result is null", async () => {
+  it("takes null for an item of andForEach; an item without a result is null", async () => {
     expect((await execute(server, "empty")).result).toEqual([{ data: null }, { data: 0 }, { data: "" }]);
     expect((await execute(server, "nothing")).result).toEqual([null, null]);
   });
 
-  it("loops in loops, over sub-workflows with loops, and over agents", async () => {
+  it("runs andForEach in loops, over sub-workflows with loops, and over agents", async () => {
     expect((await execute(server, "grid")).result).toEqual([
       ["row/0/cell/0/s=1", "row/0/cell/1/s=2"],
       [],
@@ -215,22 +215,22 @@ describeServer("andForEach", { config }, (server) => {
     expect(result.map((text: string) => /one|two|three/.exec(text)?.[0])).toEqual(["one", "two", "three"]);
   });
 
-  it("takes items of any length, over 1 MB in all", async () => {
+  it("takes items of andForEach of any length, over 1 MB in all", async () => {
     const { result } = await execute(server, "long");
     expect(result).toEqual(Array.from({ length: 300 }, (_, index) => [index, `${index}`.length + 4_000]));
   });
 
-  it("gives each item a copy of its own", async () => {
+  it("gives each item of andForEach its own copy", async () => {
     expect((await execute(server, "copies")).result).toEqual([[2, 2, 2], [1]]);
   });
 
-  it("fails if there is no array, or no list of items", async () => {
+  it("fails andForEach without an array or a list of items", async () => {
     for (const value of [null, { length: 1 }, "text"])
       expect(await failure(server, "not-array", { value })).toBe("andForEach each: expected an array");
     expect(await failure(server, "failing-items")).toBe("no list today");
   });
 
-  it("fails over more items than limits.loopItems", async () => {
+  it("fails andForEach over more items than limits.loopItems", async () => {
     const list = Array.from({ length: limits.loopItems + 1 }, (_, index) => index);
     expect(await failure(server, "numbers", { list })).toBe(
       "andForEach each: 301 items are more than limits.loopItems allows (300)",
@@ -239,7 +239,7 @@ describeServer("andForEach", { config }, (server) => {
     expect(result).toEqual(list.slice(1).map((n) => n * 2));
   });
 
-  it("collects what each item has come to; a step is retried inside its item", async () => {
+  it("collects the result of each item with onError: collect; a step is retried inside its item", async () => {
     const { executionId, result } = await execute(server, "collected");
     expect(result).toEqual([
       { status: "success", value: 2 },

@@ -7,7 +7,7 @@ const never = new Promise<never>(() => {});
 const ask = { id: "ask", execute: ({ data, suspend, resumeData }: any) => (resumeData ? data : suspend("ok?")) };
 
 describe("andMap", () => {
-  it("is aborted by a cancel, runs again after a crash, and once it has its value not any more", async () => {
+  it("aborts andMap by a cancel, and repeats it after a crash only without a value", async () => {
     const file = newFile();
     let calls = 0;
     let isAborted = false;
@@ -58,7 +58,7 @@ describe("andMap", () => {
     expect(body.data.items).toMatchObject([{ path: "map", type: "andMap", status: "aborted", endAt: after(0) }]);
   });
 
-  it("that has begun may change its fields, but not its id, its place or its type", async () => {
+  it("accepts changed fields of an andMap that has begun, but no other id, place or type", async () => {
     const field = (value: unknown) => ({ a: { source: "value" as const, value } });
     const code = (id: string, value: number) =>
       defineWorkflow({ id: "w" })

@@ -1,6 +1,6 @@
 import { andAll, andForEach, andTap, andThen, andWhen, defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
-import { describeServer } from "../../harness/server.ts";
+import { describeInProcess } from "../../harness/server.ts";
 import { createCalls, toLine, trusting } from "./world.ts";
 
 const untilAborted = ({ signal }: { signal: AbortSignal }): Promise<never> =>
@@ -71,9 +71,8 @@ const half = defineWorkflow({ id: "half" }).andRace({
 
 const workflows = [taps, lost, conditions, half];
 
-describeServer("branches that end early in GET …/steps", { config: { workflows, auth: trusting } }, (server) => {
-  const calls = (workflow: string, name = "") =>
-    createCalls(server, workflow, `branches-${workflow}${name}-${server.target.replaceAll(" ", "-")}`);
+describeInProcess("branches that end early in GET …/steps", { workflows, auth: trusting }, (server) => {
+  const calls = (workflow: string, name = "") => createCalls(server, workflow, `branches-${workflow}${name}`);
 
   it("shows an item that collects failures as completed when only an andTap in it has failed", async () => {
     const one = calls("taps");

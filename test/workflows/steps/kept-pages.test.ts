@@ -28,7 +28,7 @@ async function readPages(
   return pages;
 }
 
-it("the journal of an execution that has ended is read once for all pages of its steps, and again after a retry", async () => {
+it("reads the journal of an ended execution once for all pages of its steps, and again after a retry", async () => {
   let isBroken = true;
   const loop = defineWorkflow({ id: "loop" }).andForEach({
     id: "each",
@@ -72,7 +72,7 @@ it("the journal of an execution that has ended is read once for all pages of its
 });
 
 it.each(["completed", "suspended"])(
-  "the journal is read once for the pages from a cursor on, of an execution that is %s",
+  "reads the journal of a %s execution once for the pages from a cursor on",
   async (end) => {
     const folder = mkdtempSync(join(tmpdir(), "agentserve-kept-pages-"));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -118,7 +118,7 @@ it.each(["completed", "suspended"])(
   },
 );
 
-it("pages beyond the most steps that are kept have the same steps", { timeout: 180_000 }, async () => {
+it("pages through more steps than are kept", { timeout: 180_000 }, async () => {
   const size = mostKeptSteps / 2 + 150; // each item is two steps
   const loop = defineWorkflow({ id: "loop" }).andForEach({
     id: "each",

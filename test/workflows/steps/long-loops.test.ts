@@ -2,7 +2,7 @@ import { andAll, andSleep, andThen, andWaitFor, defineWorkflow } from "agentserv
 import { createServer } from "agentserve/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { bySize } from "../../harness/size.ts";
-import { describeServer, fewTargets } from "../../harness/server.ts";
+import { describeInProcess } from "../../harness/server.ts";
 
 const waiting = defineWorkflow({ id: "waiting" }).andForEach({
   id: "each",
@@ -17,23 +17,19 @@ const waiting = defineWorkflow({ id: "waiting" }).andForEach({
   }),
 });
 
-describeServer(
-  "lists of executions with many branches that wait",
-  { config: { workflows: [waiting] }, only: fewTargets },
-  (server) => {
-    it("show the same suspension as the state, and find it by each of its kinds", async () => {
-      const id = `listed-${server.target.replaceAll(" ", "-")}`;
-      await server.post("/workflows/waiting/execute", { input: {}, options: { executionId: id } });
-      const { suspension } = (await server.get(`/workflows/waiting/executions/${id}/state`)).body.data;
-      expect(suspension).toMatchObject({ kind: "event", event: "paid", pendingCount: 240 });
-      for (const kind of ["event", "timer", "event,person"]) {
-        const { items } = (await server.get(`/executions?kind=${kind}&id=${id}`)).body.data;
-        expect(items.map((item: any) => item.suspension)).toEqual([suspension]);
-      }
-      expect((await server.get(`/executions?kind=person,system&id=${id}`)).body.data.items).toEqual([]);
-    });
-  },
-);
+describeInProcess("lists of executions with many branches that wait", { workflows: [waiting] }, (server) => {
+  it("lists executions with many waiting branches with the suspension of the state, by each of its kinds", async () => {
+    const id = "listed";
+    await server.post("/workflows/waiting/execute", { input: {}, options: { executionId: id } });
+    const { suspension } = (await server.get(`/workflows/waiting/executions/${id}/state`)).body.data;
+    expect(suspension).toMatchObject({ kind: "event", event: "paid", pendingCount: 240 });
+    for (const kind of ["event", "timer", "event,person"]) {
+      const { items } = (await server.get(`/executions?kind=${kind}&id=${id}`)).body.data;
+      expect(items.map((item: any) => item.suspension)).toEqual([suspension]);
+    }
+    expect((await server.get(`/executions?kind=person,system&id=${id}`)).body.data.items).toEqual([]);
+  });
+});
 
 it("pages through a long loop without a long turn of the event loop", async () => {
   const count = bySize(2_000, 10_000);

@@ -2,7 +2,7 @@
 import { andSleep, andWaitFor, createToken, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import { describeServer, fewTargets, startServer, type TestServer } from "../../harness/server.ts";
+import { describeInProcess, startServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 
 let gates = createGates();
@@ -71,7 +71,7 @@ const eventsOf = async (server: TestServer, workflow: string, id: string): Promi
 };
 const send = (server: TestServer, event: object) => server.post("/events", { name: "paid", ...event });
 
-describeServer("waits", { config: { workflows, server: { limits } }, only: fewTargets }, (server) => {
+describeInProcess("waits", { workflows, server: { limits } }, (server) => {
   it("suspends for a sleep over inlineSleepMs, and continues once", async () => {
     const id = newId();
     const { body } = await server.post("/workflows/long/execute", { input: {}, options: { executionId: id } });
