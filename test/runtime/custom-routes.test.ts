@@ -54,11 +54,11 @@ const config: Config = {
   },
 };
 
-describeServer("runtime in custom routes", { config }, (server) => {
+describeServer("runtime in custom routes", { config, only: ["start"] }, (server) => {
   const tokens = (sub: string) => createToken({ sub, id: sub }, secret);
   const as = async (sub: string) => ({ headers: { authorization: `Bearer ${await tokens(sub)}` }, custom: true });
 
-  it("starts for the caller, and answers 202", async () => {
+  it("starts an execution for the caller of a custom route", async () => {
     const ada = await as("ada");
     const answer = await server.post("/orders", { amount: 7 }, ada);
     expect(answer.status).toBe(202);
@@ -74,7 +74,7 @@ describeServer("runtime in custom routes", { config }, (server) => {
     expect((await server.get("/mine", bob)).body).not.toContain(executionId);
   });
 
-  it("starts for whom the route names, with the runtime of the server", async () => {
+  it("starts an execution for a named user with the server's runtime", async () => {
     const { body } = await server.post("/hook", {}, { custom: true });
     const bob = await as("bob");
     expect((await server.get("/mine", bob)).body).toContain(body.executionId);
@@ -83,7 +83,7 @@ describeServer("runtime in custom routes", { config }, (server) => {
     expect((await server.get("/mine", { custom: true })).body).toEqual([]);
   });
 
-  it("answers what the runtime throws unchanged", async () => {
+  it("answers a custom route with what its runtime throws, unchanged", async () => {
     const ada = await as("ada");
     const wrong = await server.post("/orders", { amount: "7" }, ada);
     expect([wrong.status, wrong.body]).toEqual([
@@ -94,7 +94,7 @@ describeServer("runtime in custom routes", { config }, (server) => {
     expect([as0.status, as0.body.error]).toEqual([400, "Invalid options: as: this runtime acts for its own user only"]);
   });
 
-  it("asks an agent", async () => {
+  it("asks an agent from a custom route", async () => {
     expect((await server.get("/asked", await as("ada"))).text).toContain("hello");
   });
 

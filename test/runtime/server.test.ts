@@ -53,7 +53,7 @@ const statusOf = (call: Promise<unknown>): Promise<unknown> =>
   );
 
 describe("runtime of a server", () => {
-  it("executes a workflow and returns its outcome", async () => {
+  it("executes a workflow from code and returns its outcome", async () => {
     const { runtime } = open();
     const outcome = await runtime.execute(order, { amount: "5" });
     expect(outcome).toEqual({ executionId: expect.any(String), status: "completed", result: { paid: 5 } });
@@ -65,7 +65,7 @@ describe("runtime of a server", () => {
     });
   });
 
-  it("resumes a suspended execution, whose result is then that of the rest", async () => {
+  it("resumes a suspended execution from code, and then returns its final result", async () => {
     const { runtime } = open();
     const handle = await runtime.start(order, { amount: "500" }, { executionId: "big" });
     expect(handle.executionId).toBe("big");
@@ -79,7 +79,7 @@ describe("runtime of a server", () => {
     expect(await handle.state()).toMatchObject({ status: "completed", input: { amount: 500 }, result: { paid: 500 } });
   });
 
-  it("cancels an execution", async () => {
+  it("cancels an execution from code", async () => {
     const { runtime } = open();
     const handle = await runtime.start(stays, {});
     const ending = handle.result();
@@ -88,7 +88,7 @@ describe("runtime of a server", () => {
     expect(await statusOf(handle.cancel())).toEqual([400, `Execution ${handle.executionId} has already ended`]);
   });
 
-  it("throws the errors of the routes, and starts nothing", async () => {
+  it("throws the errors of the routes in code, and starts nothing", async () => {
     const { runtime } = open();
     await runtime.start(order, { amount: "500" }, { executionId: "taken" });
     const start = runtime.start as (...call: unknown[]) => Promise<unknown>;
@@ -124,7 +124,7 @@ describe("runtime of a server", () => {
     expect((await runtime.executions.list()).items).toHaveLength(1);
   });
 
-  it("starts for a user, who then has it", async () => {
+  it("starts an execution from code for a user, who then owns it", async () => {
     const { runtime } = open();
     const outcome = await runtime.execute(order, { amount: "5" }, { as: { id: "ada", name: "Ada" } });
     expect(outcome).toMatchObject({ result: { paid: 5, by: "ada" } });
@@ -132,7 +132,7 @@ describe("runtime of a server", () => {
     expect(items).toMatchObject([{ executionId: outcome.executionId, context: { userId: "ada" } }]);
   });
 
-  it("takes a user from as only, not from the context", async () => {
+  it("takes the user of a start from code from `as` only, not from the context", async () => {
     const { runtime } = open();
     const context = { plan: "pro", user: { id: "eve" }, userId: "eve" };
     const handle = await runtime.start(order, { amount: "5" }, { context });
@@ -140,7 +140,7 @@ describe("runtime of a server", () => {
     expect(context.userId).toBe("eve");
   });
 
-  it("lists and finds executions", async () => {
+  it("lists and finds executions from code", async () => {
     const { runtime } = open();
     const ids = ["a-1", "a-2", "b-1"];
     for (const executionId of ids) await (await runtime.start(order, { amount: "500" }, { executionId })).result();
@@ -167,7 +167,7 @@ describe("runtime of a server", () => {
     expect(await statusOf(runtime.executions.get("a-9"))).toEqual([404, "Execution a-9 not found"]);
   });
 
-  it("sends events", async () => {
+  it("sends events from code", async () => {
     const { runtime } = open();
     const handle = await runtime.start(waits, { n: 1 });
     const event = { name: "paid", key: "1", data: { cents: 5 }, id: "e1" };
@@ -181,7 +181,7 @@ describe("runtime of a server", () => {
     await expect.poll(async () => (await handle.state()).result).toEqual({ cents: 5 });
   });
 
-  it("asks an agent for text, or for an object", async () => {
+  it("asks an agent from code for text, or for an object", async () => {
     const { runtime } = open();
     expect(await runtime.ask(echo, "hello")).toContain("hello");
     expect(await runtime.ask("judge", "Well?", { schema: v.object({ verdict: v.string() }) })).toEqual({
@@ -190,7 +190,7 @@ describe("runtime of a server", () => {
     expect(await statusOf(runtime.ask("nobody", "hello"))).toEqual([404, "Agent nobody not found"]);
   });
 
-  it("continues what the last process left, and refuses when the server is closed", async () => {
+  it("continues executions of the last process, and refuses work when the server is closed", async () => {
     const path = `${createProject({})}/data.db`;
     const first = open({ backend: embedded({ path }) });
     const { executionId } = await first.runtime.start(order, { amount: "500" });
@@ -203,7 +203,7 @@ describe("runtime of a server", () => {
   });
 });
 
-it("ready() opens the store and begins schedules, without a port or a request; a closed server refuses it", async () => {
+it("opens the store and begins schedules with ready(), without a port or a request", async () => {
   const ran = Promise.withResolvers<string>();
   const note = defineWorkflow({ id: "note" }).andThen({
     id: "note",

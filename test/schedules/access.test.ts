@@ -11,7 +11,7 @@ async function start(config: Config) {
 }
 const manager = by({ id: "grace", role: "manager" });
 
-it("its executions are seen and approved by those whom authorize allows, and by no one else", async () => {
+it("shows a schedule's executions only to callers whom authorize allows", async () => {
   const asked: AuthorizeRequest[] = [];
   const authorize: Authorize = (request) => {
     asked.push(request);
@@ -40,7 +40,7 @@ it("its executions are seen and approved by those whom authorize allows, and by 
   expect((await get("/schedules", manager)).body.data).toMatchObject([{ id: "nightly", paused: false }]);
 });
 
-it("with ownership, its executions belong to the user of the schedule", async () => {
+it("gives a schedule's executions to its user with ownership", async () => {
   const own = defineSchedule({
     id: "own",
     cron: "0 3 1 1 *",

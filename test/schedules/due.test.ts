@@ -9,7 +9,7 @@ it.each([
   ["at an hour", "0 3 * * *", "2026-01-16T03:00:00.000Z"],
   ["each hour", "0 * * * *", "2026-01-16T03:00:00.000Z"],
   ["at a second", "30 0 3 * * *", "2026-01-16T03:00:30.000Z"],
-])("a cron %s starts its execution at the moment of the tick", async (_, cron, at) => {
+])("starts the execution of a cron %s at the moment of the tick", async (_, cron, at) => {
   const clock = createClock({ now: "2026-01-16T02:30:00Z" });
   const schedules = [defineSchedule({ id: "tick", cron, workflow: work })];
   const server = createServer({ workflows: [work], schedules }, { clock });
@@ -24,7 +24,7 @@ it.each([
   expect(await list()).toHaveLength(1);
 });
 
-it.each(["0 3 * * *", "0 * * * *"])("the last times of %s include those of the second that has begun", (cron) => {
+it.each(["0 3 * * *", "0 * * * *"])("includes the second that has begun in the last times of %s", (cron) => {
   const at = Date.parse("2026-01-16T03:00:00Z");
   const { last } = cronTimes(cron, "UTC", "cron");
   for (const late of [0, 1, 999, 1_000]) expect(last(1, at - 1, at + late)).toEqual([at]);

@@ -129,7 +129,7 @@ const picky = defineWorkflow({ id: "picky", input: v.object({ day: v.string() })
 });
 
 describe("a tick", () => {
-  it("begins an execution with the id of its time", async () => {
+  it("starts a tick with an execution id made of its time", async () => {
     await start([each(quick)]);
     await clock.advance("2m");
     expect(began).toEqual(["10:01:00", "10:02:00"]);
@@ -137,14 +137,14 @@ describe("a tick", () => {
     expect(body.data).toMatchObject({ status: "completed" });
   });
 
-  it("gives its time to the function of the input, and the user of the schedule to the execution", async () => {
+  it("gives a tick's time to the input function, and the schedule's user to the execution", async () => {
     const input = ({ at }: ScheduleTick) => ({ day: at.toISOString().slice(0, 10) });
     await start([each(picky, { input, user: { id: 7, role: "robot" } })]);
     await clock.advance("1m");
     expect(began).toEqual(["10:01:00 2026-11-17 7"]);
   });
 
-  it("begins nothing when its input is wrong or cannot be made; this is logged, and the next one is tried", async () => {
+  it("starts no execution when the input of a tick is wrong, logs it, and tries the next tick", async () => {
     let input: unknown = { day: 7 };
     await start([each(picky, { input: () => (input instanceof Error ? Promise.reject(input) : input) })]);
     await clock.advance("1m");
@@ -166,7 +166,7 @@ describe("a tick", () => {
     expect(await view()).toMatchObject({ lastAt: "2026-11-17T10:03:00.000Z" });
   });
 
-  it("is tried again while too many executions run", async () => {
+  it("retries a tick while too many executions run", async () => {
     const config = { server: { limits: { runningExecutions: 1, queuedExecutions: 1 } } };
     await start([each(quick)], config);
     for (const executionId of ["one", "two"])
@@ -182,7 +182,7 @@ describe("a tick", () => {
     expect(began).toEqual(["one", "two", "10:01:00"]);
   });
 
-  it("may have an input that is made by an async function; one that fails starts nothing", async () => {
+  it("awaits an async input function of a tick, and starts nothing if it fails", async () => {
     let makes = async (): Promise<unknown> => ({ day: "today" });
     await start([each(picky, { input: () => makes() })]);
     await clock.advance("1m");
@@ -196,7 +196,7 @@ describe("a tick", () => {
     expect(began.slice(1)).toEqual(["10:03:00 again schedule:each"]);
   });
 
-  it("starts nothing, and holds up no other, when code of the workflow throws", async () => {
+  it("starts no execution, and delays no other schedule, when code of the workflow throws", async () => {
     const broken = defineWorkflow({
       id: "quick",
       concurrency: {
@@ -211,13 +211,13 @@ describe("a tick", () => {
     expect(await view()).toMatchObject({ lastAt: "2026-11-17T10:02:00.000Z" });
   });
 
-  it("begins once when the machine was asleep, and none of those that are over a minute old", async () => {
+  it("starts one tick after the machine was asleep, and none that is over a minute old", async () => {
     await start([each(quick, {}, "20s")]);
     await clock.jump("1h");
     expect(began).toEqual(["11:00:00"].flatMap((last) => ["10:59:20", "10:59:40", last]));
   });
 
-  it("does not begin again when the clock of the machine is set back; times that come for the first time do", async () => {
+  it("repeats no tick when the clock is set back, and starts times that come for the first time", async () => {
     await start([each(quick)]);
     await clock.advance("2m");
     await clock.jump("-3m");
@@ -229,7 +229,7 @@ describe("a tick", () => {
     expect(began.slice(4)).toEqual(["10:04:00"]);
   });
 
-  it("comes again after a clock that was years ahead is corrected", async () => {
+  it("starts ticks again after a clock that was years ahead is corrected", async () => {
     await start([each(quick)]);
     await clock.jump("520w");
     await clock.advance("1m");
@@ -242,7 +242,7 @@ describe("a tick", () => {
     expect(began.slice(ahead)).toEqual(["10:02:00", "10:03:00"]);
   });
 
-  it("is not lost when the store fails for minutes, or is slow", async () => {
+  it("loses no tick when the store fails for minutes, or is slow", async () => {
     const failing = failingStore();
     await start([each(quick, {}, "1h")], { backend: failing.backend });
     await clock.advance("59m");
@@ -254,7 +254,7 @@ describe("a tick", () => {
     expect(began).toEqual(["11:00:00"]);
   });
 
-  it("is the last one only, of those that could not be started for hours", async () => {
+  it("starts only the last of the ticks that could not be started for hours", async () => {
     const failing = failingStore();
     await start([each(quick)], { backend: failing.backend });
     failing.isBroken = true;
@@ -264,7 +264,7 @@ describe("a tick", () => {
     expect(began).toEqual(["12:59:00", "13:00:00"]);
   });
 
-  it("follows the clocks of its time zone where they are set forward and back", async () => {
+  it("follows the time zone of a schedule where clocks are set forward and back", async () => {
     clock = createClock({ now: "2026-03-28T12:00:00Z" });
     const night = () => defineSchedule({ id: "night", cron: "30 2 * * *", timezone: "Europe/Berlin", workflow: quick });
     await start([night()]);
@@ -279,7 +279,7 @@ describe("a tick", () => {
 });
 
 describe("a tick while an earlier execution has not ended", () => {
-  it("is left out, by default, also if that one is suspended", async () => {
+  it("leaves a tick out while an earlier execution runs or is suspended, by default", async () => {
     await start([each(asking)]);
     await clock.advance("3m");
     expect(began).toEqual(["10:01:00"]);
@@ -289,14 +289,14 @@ describe("a tick while an earlier execution has not ended", () => {
     expect(began).toEqual(["10:01:00", "10:01:00", "10:04:00"]);
   });
 
-  it("begins as well with overlap allow", async () => {
+  it("starts a tick beside an earlier execution with overlap: allow", async () => {
     await start([each(slow, { overlap: "allow" })]);
     await clock.advance("3m");
     expect(began).toEqual(["10:01:00", "10:02:00", "10:03:00"]);
     for (const time of began) gates.open(time);
   });
 
-  it("waits with overlap queue, at most one of them, also over a restart", async () => {
+  it("holds at most one tick with overlap: queue, also over a restart", async () => {
     const queue = () => each(asking, { overlap: "queue" });
     await start([queue()]);
     await clock.advance("4m");
@@ -312,7 +312,7 @@ describe("a tick while an earlier execution has not ended", () => {
     expect(began.slice(4)).toEqual(["10:05:00"]);
   });
 
-  it("is left out while one runs that was triggered by hand; a trigger itself always begins", async () => {
+  it("leaves a tick out while a triggered execution runs, and always starts a trigger", async () => {
     await start([each(slow)]);
     await clock.advance("1m");
     const { status, body } = await send("/schedules/each/trigger", "POST");
@@ -332,14 +332,14 @@ describe("a tick while an earlier execution has not ended", () => {
 });
 
 describe("ticks that came while no server ran", () => {
-  it("are not made up, by default", async () => {
+  it("makes up no missed tick by default", async () => {
     await start([each(quick)]);
     await restart([each(quick)], "5m");
     await clock.advance("1m");
     expect(began).toEqual(["10:06:00"]);
   });
 
-  it("are made up as far as catchUp reaches, one after the other; those that come meanwhile are left out", async () => {
+  it("makes up missed ticks as far as catchUp reaches, one after the other, and leaves out new ones meanwhile", async () => {
     const schedule = () => each(slow, { catchUp: "3m" });
     await start([schedule()]);
     await restart([schedule()], "5m");
@@ -356,7 +356,7 @@ describe("ticks that came while no server ran", () => {
     gates.open("10:08:00");
   });
 
-  it("begin before one that came later and is held by overlap queue", async () => {
+  it("starts missed ticks before a later one that overlap: queue holds", async () => {
     const schedule = () => each(slow, { catchUp: "1h", overlap: "queue" });
     await start([schedule()]);
     await restart([schedule()], "3m");
@@ -368,7 +368,7 @@ describe("ticks that came while no server ran", () => {
     }
   });
 
-  it("wait on while live ticks come, also over a restart; live ones that were left out are not made up", async () => {
+  it("keeps missed ticks waiting while live ones come, and makes up no live tick that was left out", async () => {
     const schedule = () => each(asking, { catchUp: "1h" });
     const resume = (time: string) =>
       send(`/workflows/asking/executions/schedule:each:2026-11-17T${time}.000Z/resume`, "POST", { resumeData: 1 });
@@ -387,7 +387,7 @@ describe("ticks that came while no server ran", () => {
     expect(began).toEqual(["10:01:00", "10:01:00", "10:02:00", "10:02:00", "10:03:00", "10:03:00", "10:09:00"]);
   });
 
-  it("end with a pause, also in the middle", async () => {
+  it("makes up no further missed ticks after a pause", async () => {
     const pausing = defineWorkflow({ id: "quick" }).andThen({
       id: "pause",
       async execute({ executionId }) {
@@ -402,7 +402,7 @@ describe("ticks that came while no server ran", () => {
     expect(began).toEqual(["10:01:00", "10:02:00", "10:03:00"]);
   });
 
-  it("are made up over a second restart", async () => {
+  it("makes up missed ticks over a second restart", async () => {
     const schedule = () => each(asking, { catchUp: "1h" });
     await start([schedule()]);
     await restart([schedule()], "3m");
@@ -413,7 +413,7 @@ describe("ticks that came while no server ran", () => {
     expect(began.slice(2)).toEqual(["10:02:00"]);
   });
 
-  it("are the latest 100, if there are more", async () => {
+  it("makes up the latest 100 missed ticks", async () => {
     const schedule = () => each(quick, { catchUp: "1d", overlap: "allow" }, "10s");
     await start([schedule()]);
     await restart([schedule()], "1h");
@@ -421,7 +421,17 @@ describe("ticks that came while no server ran", () => {
     expect([began[0], began.at(-1)]).toEqual(["10:43:30", "11:00:00"]);
   });
 
-  it("are not made up in dev", async () => {
+  it("makes up the latest 100 missed ticks of several restarts", async () => {
+    const options: Options = { catchUp: "1d" };
+    await start([each(asking, options)]);
+    await restart([each(asking, options)], "80m");
+    expect(began).toEqual(["10:01:00"]);
+    await restart([each(quick, { ...options, overlap: "allow" })], "60m");
+    const madeUp = began.filter((time) => time !== "10:01:00");
+    expect([madeUp.length, madeUp[0], madeUp.at(-1)]).toEqual([100, "10:41:00", "12:20:00"]);
+  });
+
+  it("makes up no missed tick in dev", async () => {
     await start([each(quick, { catchUp: "1h" })]);
     await restart([each(quick, { catchUp: "1h" })], "5m", { mode: "dev" });
     await clock.advance("1m");
@@ -430,7 +440,7 @@ describe("ticks that came while no server ran", () => {
 });
 
 describe("a save", () => {
-  it("changes the times from then on, and nothing else", async () => {
+  it("changes the times of a schedule from a save on, and nothing else", async () => {
     await start([each(quick)]);
     await clock.advance("1m");
     await save([each(quick, { overlap: "allow" })]);
@@ -444,7 +454,7 @@ describe("a save", () => {
     expect(began).toEqual(["10:01:00", "10:02:00", "10:02:30", "10:03:00", "10:08:30"]);
   });
 
-  it("drops a tick that was held when the times change, or the schedule is removed, or overlap is no longer queue", async () => {
+  it("drops a held tick when a save changes the times, removes the schedule or ends overlap: queue", async () => {
     const others = [[each(asking, { overlap: "queue" }, "7h")], [], [each(asking, { overlap: "skip" })]];
     for (const [index, other] of others.entries()) {
       const queue = each(asking, { overlap: "queue" });
@@ -469,7 +479,7 @@ describe("a save", () => {
     await start([]);
   });
 
-  it("that removes a schedule is stored in the end, although the store fails", async () => {
+  it("stores that a save removed a schedule, although the store fails at first", async () => {
     const failing = failingStore();
     const schedule = () => each(quick, { catchUp: "1h" });
     await start([schedule()], { backend: failing.backend });
@@ -482,7 +492,7 @@ describe("a save", () => {
     expect(began).toEqual([]);
   });
 
-  it("leaves a schedule paused, as a restart does, and the time of a pause is not made up", async () => {
+  it("keeps a schedule paused over a save and a restart, and makes up no time of a pause", async () => {
     const schedule = () => each(quick, { catchUp: "1h" });
     await start([schedule()]);
     await clock.advance("1m");

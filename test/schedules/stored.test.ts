@@ -6,13 +6,13 @@ const play = (...changes: ScheduleChange[]): StoredSchedule =>
 const hold = (at: number): ScheduleChange => ({ tick: { at, isHeld: true } });
 const done = (at: number): ScheduleChange => ({ tick: { at, isHeld: false } });
 
-it("a late replica moves nothing back, and holds no old tick", () => {
+it("moves a stored schedule not back when a late replica stores an old tick", () => {
   expect(play(hold(2), done(2), hold(3), hold(2))).toMatchObject({ doneAt: 3, lastAt: 3, heldAt: 3 });
   expect(play(done(3), done(2))).toMatchObject({ doneAt: 3, lastAt: 3 });
   expect(play(hold(2), hold(2))).toMatchObject({ doneAt: 2, heldAt: 2 });
 });
 
-it("a tick that has begun is neither held nor missed any more", () => {
+it("removes a tick that has begun from held and missed ones", () => {
   expect(play(hold(2), done(2)).heldAt).toBeUndefined();
   expect(play({ missed: [1, 2, 3], doneAt: 5 }, done(2))).toMatchObject({ missed: [1, 3], doneAt: 5 });
 });

@@ -41,7 +41,7 @@ describe("a cron pattern in Europe/Berlin", () => {
     ["0 * * * *", ["2026-03-28T23:00", "00:00", "01:00", "02:00"]],
     ["59 1 * * *", ["00:59"]],
     ["0 3 * * *", ["01:00"]],
-  ])("%s when the hour from 2:00 to 3:00 is skipped", (pattern, times) => {
+  ])("has the times of %s when the hour from 2:00 to 3:00 is skipped", (pattern, times) => {
     const dated = times.map((time) => (time.includes("T") ? time : `2026-03-29T${time}`));
     expectTimes(pattern, ["Europe/Berlin", "2026-03-29"], "2026-03-28T22:30", "2026-03-29T02:30", dated);
   });
@@ -66,7 +66,7 @@ describe("a cron pattern in Europe/Berlin", () => {
     ["0 * * * *", ["2026-10-24T22:00", "2026-10-24T23:00", "00:00", "01:00", "02:00"]],
     ["59 1 * * *", ["2026-10-24T23:59"]],
     ["0 3 * * *", ["02:00"]],
-  ])("%s when the hour from 2:00 to 3:00 occurs twice", (pattern, times) => {
+  ])("has the times of %s when the hour from 2:00 to 3:00 occurs twice", (pattern, times) => {
     const dated = times.map((time) => (time.includes("T") ? time : `2026-10-25T${time}`));
     expectTimes(pattern, ["Europe/Berlin", "2026-10-25"], "2026-10-24T21:30", "2026-10-25T02:30", dated);
   });
@@ -97,18 +97,18 @@ it.each<[zone: string, date: string, pattern: string, from: string, until: strin
   ["Asia/Kolkata", "2028-02-29", "30 5 29 2 *", "2028-02-28T12:00", "2028-02-29T12:00", ["2028-02-29T00:00"]],
   ["UTC", "2026-12-31", "0 0 * * 7", "2026-12-30T00:00", "2027-01-02T23:59", []],
   ["UTC", "2026-12-31", "0 0 1 * 4", "2026-12-30T00:00", "2027-01-02T23:59", ["2026-12-31T00:00", "2027-01-01T00:00"]],
-])("in %s around %s: %s", (zone, date, pattern, from, until, times) => {
+])("has the times in %s around %s of %s", (zone, date, pattern, from, until, times) => {
   expectTimes(pattern, [zone, date], from, until, times);
 });
 
-it("takes Sunday as 0 and as 7", () => {
+it("takes Sunday as 0 and as 7 in a cron pattern", () => {
   const [zero, seven] = ["0 9 * * 0", "0 9 * * 7"].map((pattern) => cronTimes(pattern, "UTC", "cron"));
   const sundays = ["2026-05-03T09:00:00.000Z", "2026-05-10T09:00:00.000Z"];
   expect(show(walk(zero!, at("2026-05-01T00:00"), at("2026-05-14T00:00")))).toEqual(sundays);
   expect(show(walk(seven!, at("2026-05-01T00:00"), at("2026-05-14T00:00")))).toEqual(sundays);
 });
 
-it("has equal keys for equal times only", () => {
+it("has equal keys for equal schedule times only", () => {
   const keys = [
     cronTimes("0 3 * * *", "UTC", "cron"),
     cronTimes("0 3 * * *", "Europe/Berlin", "cron"),
@@ -146,7 +146,7 @@ describe("for any pattern, time zone and moment", () => {
     }
   }
 
-  it("has changes of clocks in the windows that are for them", () => {
+  it("generates windows with changes of clocks", () => {
     for (const [zone, date] of changes) {
       const { minutes } = windowAround(zone, date);
       const changed = minutes.filter(({ isRepeated, skipped }) => isRepeated || skipped.length > 0);
@@ -154,7 +154,7 @@ describe("for any pattern, time zone and moment", () => {
     }
   });
 
-  it("`next` is the first time after a moment by the rules, and walks from one to the next", () => {
+  it("finds by `next` the first time after any moment, for any pattern and zone", () => {
     const seen = { found: 0, none: 0, neverDue: 0 };
     fc.assert(
       fc.property(cases, ({ place, pattern, moments: [after] }) => {
@@ -182,7 +182,7 @@ describe("for any pattern, time zone and moment", () => {
     expect(seen.none).toBeGreaterThan(0);
   });
 
-  it("`last` has the last times between two moments by the rules", () => {
+  it("finds by `last` the last times between any two moments, for any pattern and zone", () => {
     const seen = { whole: 0, cut: 0, none: 0 };
     fc.assert(
       fc.property(cases, ({ place, pattern, moments: [since, until], most }) => {
@@ -199,7 +199,7 @@ describe("for any pattern, time zone and moment", () => {
 });
 
 describe("every", () => {
-  it("is each multiple of the interval since 1970", () => {
+  it("ticks an interval at each of its multiples since 1970", () => {
     const times = everyTimes("15m", "every");
     expect(show(walk(times, at("2026-03-29T00:50"), at("2026-03-29T01:30")))).toEqual([
       "2026-03-29T01:00:00.000Z",
@@ -209,7 +209,7 @@ describe("every", () => {
     expect(everyTimes("7s", "every").next(0)).toBe(7_000);
   });
 
-  it("has the same times by `next` and by `last`, for any interval and moments", () => {
+  it("finds the same times of an interval by `next` and by `last`", () => {
     const interval = fc.oneof(fc.integer({ min: 1_000, max: 90_000 }), fc.integer({ min: 1_000, max: 40 * dayMs }));
     const record = { ms: interval, until: fc.nat(2 ** 41), count: fc.nat(30), rest: fc.nat(), most: fc.nat(40) };
     fc.assert(
@@ -226,7 +226,7 @@ describe("every", () => {
     );
   });
 
-  it("has at most so many times as are asked for, over any window", () => {
+  it("returns at most as many times of an interval as are asked for", () => {
     const times = everyTimes(1_000, "every").last(100, 0, at("2026-03-29T01:00"));
     expect([times.length, times.at(-1)]).toEqual([100, at("2026-03-29T01:00")]);
   });
@@ -243,19 +243,22 @@ describe("the work", () => {
     return count;
   }
 
-  it.each(["* * * * * *", "* * 0-23 * * *"])("of `last` does not grow with the window: %s", (pattern) => {
-    const until = at("2026-06-15T12:00");
-    const times = cronTimes(pattern, "Europe/Berlin", "cron");
-    expect(times.last(100, until - 30 * dayMs, until)).toHaveLength(100);
-    const month = countLooks(() => times.last(100, until - 30 * dayMs, until));
-    const hour = countLooks(() => times.last(100, until - hourMs, until));
-    expect(month).toBe(hour);
-    // Most calls ask for the ticks since the last one.
-    const few = countLooks(() => expect(times.last(100, until - 1_000, until)).toEqual([until]));
-    expect(few * 20).toBeLessThan(hour);
-  });
+  it.each(["* * * * * *", "* * 0-23 * * *"])(
+    "does work for `last` that does not grow with the window: %s",
+    (pattern) => {
+      const until = at("2026-06-15T12:00");
+      const times = cronTimes(pattern, "Europe/Berlin", "cron");
+      expect(times.last(100, until - 30 * dayMs, until)).toHaveLength(100);
+      const month = countLooks(() => times.last(100, until - 30 * dayMs, until));
+      const hour = countLooks(() => times.last(100, until - hourMs, until));
+      expect(month).toBe(hour);
+      // Most calls ask for the ticks since the last one.
+      const few = countLooks(() => expect(times.last(100, until - 1_000, until)).toEqual([until]));
+      expect(few * 20).toBeLessThan(hour);
+    },
+  );
 
-  it("does not grow with the times that are skipped or that occur twice", () => {
+  it("does work that does not grow with times that are skipped or occur twice", () => {
     const times = cronTimes("* * 2 * * *", "Europe/Berlin", "cron");
     const [forward, back] = [at("2026-03-29T01:00"), at("2026-10-25T01:00")];
     expect(show([times.next(back)!])).toEqual(["2026-10-26T01:00:00.000Z"]);
