@@ -5,7 +5,7 @@ import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
-import { describeServer, fewTargets, startServer, type TestServer } from "../harness/server.ts";
+import { describeServer, startServer, type TestServer } from "../harness/server.ts";
 import { eventually, within } from "../harness/waiting.ts";
 
 const gates = createGates();
@@ -73,10 +73,10 @@ const after = (id: string) => ({ headers: { "last-event-id": id } });
 const seqs = (frames: readonly Frame[]) => frames.flatMap(({ event: { seq } }) => (seq === undefined ? [] : [seq]));
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
-describeServer("the end of an attach stream", { config, only: fewTargets }, (server) => {
+describeServer("the end of an attach stream", { config, only: ["start"] }, (server) => {
   const resume = (id: string) => server.post(`/workflows/asks/executions/${id}/resume`, { resumeData: { ok: true } });
 
-  it("has the id <seq>.end, for which a client that comes back gets 204 and nothing else", async () => {
+  it("ends a stream with the id <seq>.end, for which a returning client gets 204 and nothing else", async () => {
     const id = await begin(server, "quick");
     const { text, events } = await server.get(streamOf("quick", id));
     const last = events.at(-2).seq;
@@ -91,7 +91,7 @@ describeServer("the end of an attach stream", { config, only: fewTargets }, (ser
     }
   });
 
-  it("is sent again to a client that has only its events, or not all of them", async () => {
+  it("sends the result event again to a client that has only the events, or not all of them", async () => {
     const id = await begin(server, "quick");
     const { events } = await server.get(streamOf("quick", id));
     const last = events.at(-2).seq;
@@ -106,7 +106,7 @@ describeServer("the end of an attach stream", { config, only: fewTargets }, (ser
     expect(byQuery.events).toMatchObject([{ type: "workflow-result" }]);
   });
 
-  it("is a 204 while the execution is suspended, and the rest of the events after a resume", async () => {
+  it("answers <seq>.end with 204 while the execution is suspended, and with further events after a resume", async () => {
     const id = await begin(server, "asks");
     const { text } = await server.get(streamOf("asks", id));
     const [, end = ""] = /id: (\d+\.end)\n/.exec(text) ?? [];
@@ -117,7 +117,7 @@ describeServer("the end of an attach stream", { config, only: fewTargets }, (ser
     expect(events.at(-1)).toMatchObject({ type: "workflow-result", status: "suspended" });
   });
 
-  it("is not reached while the execution runs, whatever the client claims to have", async () => {
+  it("ends no stream of a running execution, whatever id the client sends", async () => {
     const id = freshId();
     const running = server.post("/workflows/gated/execute", { input: {}, options: { executionId: id } });
     await gates.reached(id);
@@ -128,7 +128,7 @@ describeServer("the end of an attach stream", { config, only: fewTargets }, (ser
     expect(seqs(await readFrames(response).until("workflow-result"))).toEqual([3, 4]);
   });
 
-  it("refuses other ids, other values of until, and an end in after", async () => {
+  it("refuses a wrong Last-Event-ID, a wrong until, and <seq>.end in after", async () => {
     const id = await begin(server, "quick");
     for (const wrong of ["end", ".end", "1.ende", "1.END", "1.end.end", "-1.end", "1e3.end", "9999999999999999.end"]) {
       const { status, body } = await server.get(streamOf("quick", id), after(wrong));
@@ -149,10 +149,10 @@ describeServer("the end of an attach stream", { config, only: fewTargets }, (ser
   });
 });
 
-describeServer("a stream with until=end", { config, only: fewTargets }, (server) => {
+describeServer("a stream with until=end", { config, only: ["start"] }, (server) => {
   const resume = (id: string) => server.post(`/workflows/asks/executions/${id}/resume`, { resumeData: { ok: true } });
 
-  it("stays open over suspensions, has each seq once and one result, and holds no version of the config", async () => {
+  it("keeps a stream with until=end open over suspensions, with each seq once, one result and no held config", async () => {
     const id = await begin(server, "asks");
     const frames = readFrames(await server.send(`${streamOf("asks", id)}?until=end`, {}));
     const seen = await frames.until("workflow-suspended");
@@ -169,7 +169,7 @@ describeServer("a stream with until=end", { config, only: fewTargets }, (server)
     expect((await server.get(`${streamOf("asks", id)}?until=end`, after(`${last}.end`))).status).toBe(204);
   });
 
-  it("begins with a comment for a client that has everything, and continues where that client is", async () => {
+  it("begins a stream with until=end with a comment for a client that has everything, and continues there", async () => {
     const id = await begin(server, "asks");
     const { text } = await server.get(streamOf("asks", id));
     const [, end = ""] = /id: (\d+\.end)\n/.exec(text) ?? [];
@@ -186,7 +186,7 @@ describeServer("a stream with until=end", { config, only: fewTargets }, (server)
   });
 });
 
-it("with until=end counts as an open stream while its execution is suspended, and not when its client has left", async () => {
+it("counts a stream with until=end as open while its execution is suspended, until its client disconnects", async () => {
   const server = await startServer("start", { config, backend: onFile(":memory:") });
   onTestFinished(() => server.close());
   const id = await begin(server, "asks");
@@ -199,7 +199,7 @@ it("with until=end counts as an open stream while its execution is suspended, an
   await eventually(async () => expect(await open()).toBe("0"));
 });
 
-it("with until=end ends without a result if retention removes its execution", async () => {
+it("ends a stream with until=end without a result if retention removes its execution", async () => {
   const backend = onFile(":memory:", { retention: { executions: "7d", suspended: "1s" } });
   const server = await startServer("in process", { config, backend });
   onTestFinished(() => server.close());
@@ -210,7 +210,7 @@ it("with until=end ends without a result if retention removes its execution", as
   expect((await server.get(`${streamOf("asks", id)}?until=end`)).status).toBe(404);
 });
 
-it("with until=end is continued after a restart, with each seq once", async () => {
+it("continues a stream with until=end after a restart, with each seq once", async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-attach-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const backend = onFile(join(folder, "data.db"));

@@ -3,8 +3,10 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { andAll, andRace, andTap, andThen, andWhen, andWorkflow, defineWorkflow } from "agentserve";
+import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import type { Agent } from "../../src/engine/reference.ts";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeWorkflow } from "../../src/workflows/describe.ts";
+import { describeInProcess } from "../harness/server.ts";
 
 const execute = () => 1;
 const agent: Agent = { type: "agent", id: "helper" };
@@ -48,7 +50,7 @@ const bare = defineWorkflow({ id: "bare" });
 const number = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
 const plain = (id: string, stepType: string) => ({ id, name: id, type: stepType, purpose: "" });
 
-describeServer("GET /workflows", { config: { workflows: [everything, bare] } }, (server) => {
+describeInProcess("GET /workflows", { workflows: [everything, bare] }, (server) => {
   it("lists the workflow summary of the spec: id, name, purpose, stepsCount, status", async () => {
     expect((await server.get("/workflows")).body).toEqual({
       success: true,
@@ -110,99 +112,76 @@ describeServer("GET /workflows", { config: { workflows: [everything, bare] } }, 
     const { data } = (await server.get("/workflows/bare")).body;
     expect([data.inputSchema, data.suspendSchema, data.resumeSchema, data.steps]).toEqual([{}, null, null, []]);
   });
-
-  it("answers 404 with the spec's words for an unknown workflow", async () => {
-    const answer = await server.get("/workflows/nobody");
-    expect([answer.status, answer.body]).toEqual([404, { success: false, error: "Workflow nobody not found" }]);
-  });
 });
 
 describe("JSON Schemas", () => {
+  const show = (workflow: WorkflowDefinition) => {
+    const warnings: string[] = [];
+    return { ...describeWorkflow(workflow, (message) => warnings.push(message)), warnings };
+  };
   const age = {
     type: "object",
     properties: { name: { type: "string" }, age: { type: "integer", minimum: 0 } },
     required: ["name"],
   };
   it.each([
-    ["valibot", v.object({ name: v.string(), age: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))) }), age],
     [
-      "zod",
+      "of valibot",
+      v.object({ name: v.string(), age: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))) }),
+      age,
+    ],
+    [
+      "of zod",
       z.object({ name: z.string(), age: z.int().min(0).max(150).optional() }),
       { ...age, properties: { ...age.properties, age: { type: "integer", minimum: 0, maximum: 150 } } },
     ],
-    ["arktype", type({ name: "string", "age?": "number.integer >= 0" }), age],
-  ])("are made of %s schemas", async (_, input, expected) => {
-    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
-    expect((await server.get("/workflows/w")).body.data.inputSchema).toEqual(expected);
-    expect(server.logs).toEqual([]);
-    await server.close();
+    ["of arktype", type({ name: "string", "age?": "number.integer >= 0" }), age],
+    [
+      "by the input side of a schema that transforms",
+      v.object({ n: v.pipe(v.string(), v.transform(Number)), m: v.optional(v.number(), 1) }),
+      { type: "object", properties: { n: { type: "string" }, m: { type: "number", default: 1 } }, required: ["n"] },
+    ],
+    [
+      "without the parts that only tidy a text",
+      v.object({ name: v.pipe(v.string(), v.trim(), v.nonEmpty()) }),
+      { type: "object", properties: { name: { type: "string", minLength: 1 } }, required: ["name"] },
+    ],
+  ])("describes an input %s", (_, input, expected) => {
+    const { inputSchema, warnings } = show(defineWorkflow({ id: "w", input }));
+    expect([inputSchema, warnings]).toEqual([expected, []]);
   });
 
-  it("show the input side of what a caller sends", async () => {
-    const input = v.object({ n: v.pipe(v.string(), v.transform(Number)), m: v.optional(v.number(), 1) });
-    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
-    const { inputSchema } = (await server.get("/workflows/w")).body.data;
-    expect(inputSchema).toEqual({
-      type: "object",
-      properties: { n: { type: "string" }, m: { type: "number", default: 1 } },
-      required: ["n"],
-    });
-    await server.close();
-  });
-
-  it("show what a caller sends to resume, and what a step gives when it suspends", async () => {
+  it("shows resume schemas as sent, and suspend schemas as stored", () => {
     const text = v.pipe(v.string(), v.transform(Number), v.number());
-    const workflow = defineWorkflow({ id: "w", suspendSchema: text, resumeSchema: text })
-      .andThen({ id: "s", suspendSchema: text, resumeSchema: text, execute })
-      .andAgent({ id: "g", agent, prompt: "x", schema: v.object({ a: v.string() }), map: () => 1 });
-    const server = await startServer("in process", { config: { workflows: [workflow] } });
-    const { data } = (await server.get("/workflows/w")).body;
-    for (const shown of [data, data.steps[0]]) {
+    const detail = show(
+      defineWorkflow({ id: "w", suspendSchema: text, resumeSchema: text })
+        .andThen({ id: "s", suspendSchema: text, resumeSchema: text, execute })
+        .andAgent({ id: "g", agent, prompt: "x", schema: v.object({ a: v.string() }), map: () => 1 }),
+    );
+    for (const shown of [detail, detail.steps[0]!])
       expect([shown.suspendSchema, shown.resumeSchema]).toEqual([{ type: "number" }, { type: "string" }]);
-    }
-    expect(data.steps[1].outputSchema).toBeUndefined(); // what map makes is not what the agent answers
-    await server.close();
-  });
-
-  it("say nothing of what only tidies a text", async () => {
-    const input = v.object({ name: v.pipe(v.string(), v.trim(), v.nonEmpty()) });
-    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
-    expect((await server.get("/workflows/w")).body.data.inputSchema.properties).toEqual({
-      name: { type: "string", minLength: 1 },
-    });
-    expect(server.logs).toEqual([]);
-    await server.close();
+    expect(detail.steps[1]!.outputSchema).toBeUndefined(); // what map makes is not what the agent answers
   });
 
   it.each([
     ["valibot", v.object({ at: v.date(), n: v.number() })],
     ["zod", z.object({ at: z.date(), n: z.number() })],
     ["arktype", type({ at: "Date", n: "number" })],
-  ])("show {} for a part that %s cannot convert, and say so once", async (_, input) => {
-    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
-    const { inputSchema } = (await server.get("/workflows/w")).body.data;
-    expect(inputSchema.properties).toEqual({ at: {}, n: { type: "number" } });
-    expect(server.logs).toEqual([
-      {
-        level: "warn",
-        message: expect.stringMatching(/^workflow w: input cannot be fully converted to JSON Schema/),
-        data: undefined,
-      },
-    ]);
-    await server.close();
+  ])("shows {} for a schema part that %s cannot convert, with one warning", (_, input) => {
+    const { inputSchema, warnings } = show(defineWorkflow({ id: "w", input }));
+    expect(inputSchema).toMatchObject({ properties: { at: {}, n: { type: "number" } } });
+    expect(warnings).toEqual([expect.stringMatching(/^workflow w: input cannot be fully converted to JSON Schema/)]);
   });
 
-  it("show {} for a library that has no converter", async () => {
+  it("shows {} for a schema library without a converter", () => {
     const input = { "~standard": { version: 1 as const, vendor: "mine", validate: (value: unknown) => ({ value }) } };
-    const server = await startServer("in process", { config: { workflows: [defineWorkflow({ id: "w", input })] } });
-    expect((await server.get("/workflows/w")).body.data.inputSchema).toEqual({});
-    expect(server.logs).toHaveLength(1);
-    await server.close();
+    const { inputSchema, warnings } = show(defineWorkflow({ id: "w", input }));
+    expect([inputSchema, warnings.length]).toEqual([{}, 1]);
   });
 });
 
 describe("a chain", () => {
-  it("is a new one at every call", () => {
+  it("returns a new workflow at every call of the chain", () => {
     const first = defineWorkflow({ id: "w" });
     const second = first.andThen({ id: "a", execute });
     expect([first.steps.length, second.steps.length]).toEqual([0, 1]);
@@ -264,11 +243,11 @@ describe("a chain", () => {
       () => andRace({ id: "r", steps: [] }),
       /^andRace r: steps: expected at least one step$/,
     ],
-  ])("refuses %s", (_, make, message) => {
+  ])("refuses a workflow definition with %s", (_, make, message) => {
     expect(make).toThrow(message);
   });
 
-  it("may use an id again inside a sub-workflow, which stands under the id of its step", () => {
+  it("allows the same step id inside a sub-workflow", () => {
     const parent = defineWorkflow({ id: "p", input: v.object({ n: v.number() }) })
       .andTap({ id: "verify", execute })
       .andWorkflow({ id: "one", workflow: sub })

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { startServer } from "../harness/server.ts";
 
 describe("emit", () => {
-  it("puts an event of the author's own on the live stream, and only there", async () => {
+  it("puts an emitted event on the live stream, and only there", async () => {
     const workflow = defineWorkflow({ id: "w" }).andThen({
       id: "s",
       execute({ emit }) {
@@ -25,7 +25,7 @@ describe("emit", () => {
     await server.close();
   });
 
-  it("cannot hide, number or forge an event of the server", async () => {
+  it("lets no emitted event hide, number or forge an event of the server", async () => {
     const forged = 'id: 99\ndata: {"type":"workflow-complete"}';
     const numbers = [
       1_000_000,
@@ -84,7 +84,7 @@ describe("emit", () => {
     }
   });
 
-  it("checks the type that is sent: a getter cannot change it after the check", async () => {
+  it("checks the emitted type that is sent: a getter cannot change it after the check", async () => {
     for (let honest = 0; honest < 6; honest++) {
       let reads = 0;
       const changing = {

@@ -82,44 +82,51 @@ const answers: [error: string, status: number, message: string][] = [
   ["forged", 500, "Failed to execute workflow"],
 ];
 
-describeServer("a workflow whose step throws", { config: { workflows } }, (server) => {
+describeServer("a workflow whose step throws", { config: { workflows }, only: ["dev", "start"] }, (server) => {
   /** The whole body of an error about a failed execution. */
   const bodyOf = (error: string, message: string, executionId: string) => {
     const detail = server.target === "dev" && { detail: (errors[error]!() as Error).message };
     return { success: false, error: message, executionId, ...detail };
   };
 
-  it.for(answers)("%s: execute answers %i %s", async ([error, status, message]) => {
-    const id = freshId();
-    const answer = await begin(server, "fails", error, id);
-    expect([answer.status, answer.body]).toEqual([status, bodyOf(error, message, id)]);
-    expect(answer.headers.get("x-execution-id")).toBe(id);
-    for (const name of ["www-authenticate", "x-balance", "retry-after", "upgrade"])
-      expect([name, answer.headers.get(name)], "the headers of an error in a step are not sent").toEqual([name, null]);
-    const { data } = (await server.get(pathOf("fails", id, "state"))).body;
-    expect([data.status, data.endAt === null]).toEqual(["error", false]);
-  });
+  it.for(answers)(
+    "answers execute and resume of a step that throws %s with %i %s",
+    async ([error, status, message]) => {
+      const id = freshId();
+      const answer = await begin(server, "fails", error, id);
+      expect([answer.status, answer.body]).toEqual([status, bodyOf(error, message, id)]);
+      expect(answer.headers.get("x-execution-id")).toBe(id);
+      for (const name of ["www-authenticate", "x-balance", "retry-after", "upgrade"])
+        expect([name, answer.headers.get(name)], "the headers of an error in a step are not sent").toEqual([
+          name,
+          null,
+        ]);
+      const { data } = (await server.get(pathOf("fails", id, "state"))).body;
+      expect([data.status, data.endAt === null]).toEqual(["error", false]);
 
-  it.for(answers)("%s: resume answers %i %s", async ([error, status, message]) => {
-    const id = freshId();
-    await begin(server, "asks", "", id);
-    const answer = await server.post(pathOf("asks", id, "resume"), { resumeData: { error } });
-    expect([answer.status, answer.body]).toEqual([status, bodyOf(error, message, id)]);
-    expect(answer.headers.get("x-execution-id")).toBe(id);
-  });
+      const asking = freshId();
+      await begin(server, "asks", "", asking);
+      const resumed = await server.post(pathOf("asks", asking, "resume"), { resumeData: { error } });
+      expect([resumed.status, resumed.body]).toEqual([status, bodyOf(error, message, asking)]);
+      expect(resumed.headers.get("x-execution-id")).toBe(asking);
+    },
+  );
 
-  it.for(["condition", "nested", "all", "prompt"])("in %s: its 4xx is the answer", async (workflow) => {
-    const id = freshId();
-    const answer = await begin(server, workflow, "402", id);
-    expect([answer.status, answer.body]).toEqual([402, bodyOf("402", "Not enough money", id)]);
-  });
+  it.for(["condition", "nested", "all", "prompt"])(
+    "answers with the 4xx that is thrown in the workflow %s",
+    async (workflow) => {
+      const id = freshId();
+      const answer = await begin(server, workflow, "402", id);
+      expect([answer.status, answer.body]).toEqual([402, bodyOf("402", "Not enough money", id)]);
+    },
+  );
 
-  it("in a side effect: the execution completes", async () => {
+  it("completes an execution whose andTap throws", async () => {
     const answer = await begin(server, "tapped", "402", freshId());
     expect([answer.status, answer.body.data.result]).toEqual([200, "tapped"]);
   });
 
-  it("in an agent: 500, whatever the error", async () => {
+  it("answers 500 when an agent of the workflow fails, whatever the error", async () => {
     const id = freshId();
     const answer = await begin(server, "agent", "", id);
     const detail = server.target === "dev" && { detail: "Model call failed" };
@@ -127,8 +134,7 @@ describeServer("a workflow whose step throws", { config: { workflows } }, (serve
     expect([answer.status, answer.body]).toEqual([500, body]);
   });
 
-  it("on a connection that is kept alive: the next request is answered", async () => {
-    if (server.target === "in process") return;
+  it("answers the next request on a kept-alive connection after each error status", async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const ask = async (error: string): Promise<[status: number | undefined, isReused: boolean]> => {
       const headers = { "content-type": "application/json" };
@@ -144,28 +150,31 @@ describeServer("a workflow whose step throws", { config: { workflows } }, (serve
     agent.destroy();
   });
 
-  it.for(["402", "500", "plain"])("%s: events show the message of a ServeError, and no status", async (error) => {
-    const id = freshId();
-    const options = { executionId: id };
-    const { status, events } = await server.post("/workflows/fails/stream", { input: { error }, options });
-    const isShown = error !== "plain" || server.target === "dev";
-    const message = isShown ? (errors[error]!() as Error).message : "Failed to execute workflow";
-    expect(status).toBe(200);
-    const [failed, result] = events.slice(-2);
-    expect(failed).toEqual({
-      type: "workflow-error",
-      executionId: id,
-      timestamp: expect.any(String),
-      seq: 3,
-      error: message,
-    });
-    expect(result).toMatchObject({ type: "workflow-result", status: "error", error: message });
-    expect(result).not.toHaveProperty("detail");
-    const state = (await server.get(pathOf("fails", id, "state"))).body.data;
-    expect(state.error).toBe(message);
-    const attached = await server.get(pathOf("fails", id, "stream"));
-    expect(attached.events.slice(0, -1)).toEqual(events.slice(0, -1));
-  });
+  it.for(["402", "500", "plain"])(
+    "shows the message of error %s in events only if it is a ServeError, and no status",
+    async (error) => {
+      const id = freshId();
+      const options = { executionId: id };
+      const { status, events } = await server.post("/workflows/fails/stream", { input: { error }, options });
+      const isShown = error !== "plain" || server.target === "dev";
+      const message = isShown ? (errors[error]!() as Error).message : "Failed to execute workflow";
+      expect(status).toBe(200);
+      const [failed, result] = events.slice(-2);
+      expect(failed).toEqual({
+        type: "workflow-error",
+        executionId: id,
+        timestamp: expect.any(String),
+        seq: 3,
+        error: message,
+      });
+      expect(result).toMatchObject({ type: "workflow-result", status: "error", error: message });
+      expect(result).not.toHaveProperty("detail");
+      const state = (await server.get(pathOf("fails", id, "state"))).body.data;
+      expect(state.error).toBe(message);
+      const attached = await server.get(pathOf("fails", id, "stream"));
+      expect(attached.events.slice(0, -1)).toEqual(events.slice(0, -1));
+    },
+  );
 
   it("names the execution in every error about one that has begun", async () => {
     const [ended, waiting, running] = [freshId(), freshId(), freshId()];
@@ -224,7 +233,7 @@ describeServer("a workflow whose step throws", { config: { workflows } }, (serve
 });
 
 describe("an execution of another user", () => {
-  it("is named neither in the answer to a resume nor to a cancel", async () => {
+  it("does not name the execution of another user in the answer to a resume or cancel", async () => {
     const secret = "only for tests, and at least 32 bytes";
     const auth = jwtAuth({ secret, ownership: true });
     const server = await startServer("in process", { config: { workflows, auth } });
@@ -242,7 +251,7 @@ describe("an execution of another user", () => {
 });
 
 describe("a server that shuts down", () => {
-  it("names the execution that a call waits for", async () => {
+  it("names the execution that a call waits for when the server shuts down", async () => {
     const config = { workflows, server: { limits: { drainMs: 1 } } };
     const server = await startServer("in process", { config });
     const id = freshId();
@@ -255,6 +264,6 @@ describe("a server that shuts down", () => {
   });
 });
 
-it("a ServeError with a status that is not a whole number is refused", () => {
+it("refuses a ServeError with a status that is not a whole number", () => {
   expect(() => new ServeError(404.5, "no")).toThrow("ServeError: 404.5 is not an error status (400–599)");
 });

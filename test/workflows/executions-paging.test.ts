@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeServer } from "../harness/server.ts";
+import { describeInProcess } from "../harness/server.ts";
 import { chosenBackend } from "../harness/backends.ts";
 import { fewOf } from "../harness/few-of.ts";
 import { bySize } from "../harness/size.ts";
@@ -33,7 +33,7 @@ const filters = fewOf<Filter>({
   until: fc.integer({ min: 0, max: count - 1 }),
 });
 
-/** The list as NEXT says it, over all that was started. */
+/** The list that docs/workflows.md promises, over all that was started. */
 function toExpected(known: readonly Known[], filter: Filter): string[] {
   const { workflowId, userId, status, kind, id, cancelled, since, until } = filter;
   return known
@@ -61,7 +61,7 @@ function toQuery(known: readonly Known[], filter: Filter): URLSearchParams {
   return query;
 }
 
-describeServer("the pages of GET /executions", { config: { workflows }, only: ["in process", "start"] }, (server) => {
+describeInProcess("the pages of GET /executions", { workflows }, (server) => {
   const known: Known[] = [];
   beforeAll(async () => {
     for (let number = 0; number < count; number++) {
@@ -69,7 +69,7 @@ describeServer("the pages of GET /executions", { config: { workflows }, only: ["
       const workflowId = ["alpha", "beta", "gamma"][(number * 5) % 3]!;
       known.push(
         await begin(server, {
-          id: `${server.target === "start" ? `${id}-s` : id}`,
+          id,
           workflowId,
           userId: users[number % users.length],
           end: ends[(number * 11 + Math.floor(number / 6)) % ends.length]!,
@@ -79,7 +79,7 @@ describeServer("the pages of GET /executions", { config: { workflows }, only: ["
   });
   afterAll(() => known.forEach(({ id }) => gates.open(id))); // before the server is closed, which waits for them
 
-  it("have every execution that fits any filters, once, newest first", async () => {
+  it("page through every execution that matches any filters, once, newest first", async () => {
     await fc.assert(
       fc.asyncProperty(filters, fc.integer({ min: 1, max: 25 }), async (filter, limit) => {
         const query = toQuery(known, filter);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { jwtAuth, createToken } from "agentserve";
 import { chosenBackend } from "../harness/backends.ts";
-import { describeServer, fewTargets, type TestServer } from "../harness/server.ts";
+import { describeInProcess, describeServer, type TestServer } from "../harness/server.ts";
 import { eventually, within } from "../harness/waiting.ts";
 import { begin, ends, gates, workflows } from "./executions-world.ts";
 
@@ -38,8 +38,8 @@ async function follow(server: TestServer, query = "", init: RequestInit = {}) {
   };
 }
 
-describeServer("GET /executions", { config: { workflows }, only: fewTargets }, (server) => {
-  const prefix = `all-${server.target.replace(" ", "-")}`;
+describeInProcess("GET /executions", { workflows }, (server) => {
+  const prefix = "all";
   beforeAll(async () => {
     for (const [number, end] of ends.entries()) {
       const workflowId = ["alpha", "beta"][number % 2]!;
@@ -48,7 +48,7 @@ describeServer("GET /executions", { config: { workflows }, only: fewTargets }, (
   });
   afterAll(() => ends.forEach((end) => gates.open(`${prefix}-${end}`))); // before the server is closed, which waits for them
 
-  it("has the executions of all workflows, newest first, without their values", async () => {
+  it("lists the executions of all workflows newest first, without their values", async () => {
     const answer = await server.get("/executions");
     expect(idsOf(answer)).toEqual(ends.toReversed().map((end) => `${prefix}-${end}`));
     const [running, cancelled] = answer.body.data.items;
@@ -66,7 +66,7 @@ describeServer("GET /executions", { config: { workflows }, only: fewTargets }, (
       );
   });
 
-  it("has them with their values on request, as the list of their workflow has them", async () => {
+  it("lists executions with include=values as the list of their workflow does", async () => {
     const { items } = (await server.get("/executions?include=values&workflowId=alpha")).body.data;
     expect(items).toEqual((await server.get("/workflows/alpha/executions")).body.data.items);
     expect(items.at(-1)).toMatchObject({ input: { end: "completed" }, context: { userId: "ann" }, result: {} });
@@ -88,11 +88,11 @@ describeServer("GET /executions", { config: { workflows }, only: fewTargets }, (
     ["since=2100-01-01", []],
     ["until=2000-01-01T00:00:00Z", []],
     ["since=2000-01-01&until=2100-01-01&status=running", ["running"]],
-  ])("with %s has only those", async (query, expected) => {
+  ])("lists only the executions that match %s", async (query, expected) => {
     expect(idsOf(await server.get(`/executions?${query}`))).toEqual(expected.map((end) => `${prefix}-${end}`));
   });
 
-  it("finds ids by their beginning", async () => {
+  it("finds executions by the beginning of their id", async () => {
     expect(idsOf(await server.get(`/executions?id=${prefix}-p`))).toEqual([`${prefix}-person`]);
     expect(idsOf(await server.get(`/executions?id=${prefix}-&workflowId=alpha`))).toHaveLength(3);
     expect(idsOf(await server.get("/executions?id=none"))).toEqual([]);
@@ -108,16 +108,16 @@ describeServer("GET /executions", { config: { workflows }, only: fewTargets }, (
     ["include=all", "include.0: expected one or more of values, access"],
     ["limit=201", "limit: expected 1 to 200"],
     ["cursor=x", "cursor: expected the nextCursor of a previous response"],
-  ])("refuses %s", async (query, problem) => {
+  ])("refuses the query %s of an execution list", async (query, problem) => {
     const { status, body } = await server.get(`/executions?${query}`);
     expect([status, body.error]).toEqual([400, `Invalid query: ${problem}`]);
   });
 });
 
-describeServer("GET /executions/stream", { config: { workflows }, only: fewTargets }, (server) => {
-  const prefix = `live-${server.target.replace(" ", "-")}`;
+describeServer("GET /executions/stream", { config: { workflows }, only: ["start"] }, (server) => {
+  const prefix = "live";
 
-  it("has each start and each transition, with the kind of a suspension", async () => {
+  it("streams each start and transition of all executions, with the kind of a suspension", async () => {
     if (chosenBackend.isDistributed) return; // a replica has those that it drives or has answered
     const events = await follow(server);
     await begin(server, { id: `${prefix}-1`, workflowId: "alpha", userId: undefined, end: "person" });
@@ -139,7 +139,7 @@ describeServer("GET /executions/stream", { config: { workflows }, only: fewTarge
     await events.leave();
   });
 
-  it("has those of one workflow and one user on request, and holds no version of the config", async () => {
+  it("streams the executions of one workflow and user on request, and holds no config", async () => {
     if (chosenBackend.isDistributed) return;
     const events = await follow(server, "?workflowId=alpha&userId=ann");
     await begin(server, { id: `${prefix}-3`, workflowId: "beta", userId: "ann", end: "completed" });
@@ -154,9 +154,9 @@ describeServer("GET /executions/stream", { config: { workflows }, only: fewTarge
 for (const ownership of [true, false])
   describeServer(
     `with a provider and ownership: ${ownership}, executions of all workflows`,
-    { config: { workflows, auth: jwtAuth({ secret, ownership }) }, only: ["in process", "start"] },
+    { config: { workflows, auth: jwtAuth({ secret, ownership }) }, only: ["start"] },
     (server) => {
-      const prefix = `${ownership ? "own" : "shared"}-${server.target.replace(" ", "-")}`;
+      const prefix = ownership ? "own" : "shared";
       const start = (user: User, id = `${prefix}-${user}`) =>
         server.post(
           "/workflows/alpha/execute",
@@ -164,7 +164,7 @@ for (const ownership of [true, false])
           as(user),
         );
 
-      it("are the caller's own, without a filter", async () => {
+      it("lists the caller's own executions without a filter", async () => {
         for (const user of ["ann", "ben", "faceless"] as const) await start(user);
         expect(idsOf(await server.get("/executions", as("ann")))).toEqual([`${prefix}-ann`]);
         expect(idsOf(await server.get("/executions?userId=ann", as("ann")))).toEqual([`${prefix}-ann`]);
@@ -173,7 +173,7 @@ for (const ownership of [true, false])
         expect((await server.get("/executions/stream")).status).toBe(401);
       });
 
-      it("of another user are listed only without ownership, if the caller names that user", async () => {
+      it("lists the executions of another user only without ownership, if the caller names that user", async () => {
         for (const path of ["/executions", "/executions/stream"]) {
           const init: RequestInit = as("ben");
           const response = await server.send(`${path}?userId=ann`, init);
@@ -184,7 +184,7 @@ for (const ownership of [true, false])
         if (!ownership) expect(idsOf(await server.get("/executions?userId=ann", as("ben")))).toEqual([`${prefix}-ann`]);
       });
 
-      it("of another user never appear in the stream", async () => {
+      it("never streams the executions of another user", async () => {
         if (chosenBackend.isDistributed) return;
         const events = await follow(server, "", as("ann"));
         const nobody = await follow(server, "", as("faceless"));

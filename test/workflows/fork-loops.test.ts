@@ -2,7 +2,7 @@ import { andSleep, andThen, andWaitFor, defineWorkflow, type StepContext } from 
 import * as v from "valibot";
 import { expect, it, onTestFinished } from "vitest";
 import { createClock, createServer } from "agentserve/testing";
-import { describeServer } from "../harness/server.ts";
+import { describeInProcess } from "../harness/server.ts";
 
 /** The steps that ran, in order, by execution. */
 const ran = new Map<string, string[]>();
@@ -71,10 +71,10 @@ const looping = defineWorkflow({ id: "looping", input: v.array(v.string()) })
     execute: (context) => (note(context), JSON.stringify([context.data, context.getStepData("each/1/pay")])),
   });
 
-describeServer("fork after loops and waits", { config: { workflows: [looping] } }, (server) => {
+describeInProcess("fork after loops and waits", { workflows: [looping] }, (server) => {
   const path = (id: string): string => `/workflows/looping/executions/${id}`;
   const stateOf = async (id: string) => (await server.get(`${path(id)}/state`)).body.data;
-  const idOf = (name: string): string => `${name}-${server.target.replaceAll(" ", "-")}`;
+  const idOf = (name: string): string => `fork-${name}`;
   /** Runs the workflow to its end. */
   async function run(id: string): Promise<string> {
     await server.post("/workflows/looping/execute", { input: ["a", "b", "c"], options: { executionId: id } });
@@ -87,7 +87,7 @@ describeServer("fork after loops and waits", { config: { workflows: [looping] } 
     return (await stateOf(id)).result;
   }
 
-  it("copies them: nothing before its step runs or waits again", async () => {
+  it("copies loops and waits into a fork: nothing before its step runs or waits again", async () => {
     const id = idOf("original");
     const result = await run(id);
     const fork = idOf("fork");
@@ -123,7 +123,7 @@ describeServer("fork after loops and waits", { config: { workflows: [looping] } 
     await server.post(`${path(waiting)}/cancel`);
   });
 
-  it("begins a loop anew", async () => {
+  it("begins a loop anew in a fork from it", async () => {
     const id = idOf("anew");
     await run(id);
     const fork = idOf("anew-fork");
@@ -138,7 +138,7 @@ describeServer("fork after loops and waits", { config: { workflows: [looping] } 
   });
 });
 
-it("copies a sleep that won a race against the deadline of a person at the same moment, which is not copied", async () => {
+it("copies a sleep that won a race against a deadline at the same moment, and not the deadline", async () => {
   const asking = (id: string) =>
     andThen({ id, execute: ({ timedOut, suspend }) => timedOut || suspend("well?", undefined, { timeout: "1h" }) });
   const together = defineWorkflow({ id: "together" })

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { andThen, andWorkflow, defineWorkflow } from "agentserve";
 import { describe, expect, it } from "vitest";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeInProcess, startServer } from "../harness/server.ts";
 
 /** The steps that ran, in order, by execution. */
 const ran = new Map<string, string[]>();
@@ -96,12 +96,12 @@ const tapped = defineWorkflow({ id: "tapped", input: v.array(v.string()) })
   })
   .andThen({ id: "ask", execute: (context) => (note(context), context.suspend("yes?")) });
 
-describeServer(
+describeInProcess(
   "POST /workflows/:id/executions/:executionId/fork",
-  { config: { workflows: [chain, rich, tapped] } },
+  { workflows: [chain, rich, tapped] },
   (server) => {
     let count = 0;
-    const newName = (): string => `fork-${server.target.replaceAll(" ", "-")}-${++count}`;
+    const newName = (): string => `fork-${++count}`;
     const execute = async (workflow: string, ...broken: string[]): Promise<string> => {
       const id = newName();
       for (const step of broken) failing.add(`${id}/${step}`);
@@ -117,7 +117,7 @@ describeServer(
         ({ seq }) => seq !== undefined,
       );
 
-    it("begins with the step that failed, and leaves the original as it was", async () => {
+    it("forks from the step that failed, and leaves the original as it was", async () => {
       const id = await execute("chain", "two");
       const [before, events] = [await stateText("chain", id), await eventsOf("chain", id)];
       const response = await fork("chain", id);
@@ -145,7 +145,7 @@ describeServer(
       ]);
     });
 
-    it("copies every step type, and begins with the step that waits", async () => {
+    it("copies every step type into a fork, which begins with the waiting step", async () => {
       const id = await execute("rich");
       const { executionId, status, suspension } = (await fork("rich", id)).body.data;
       expect([status, suspension.stepId, suspension.data]).toEqual(["suspended", "ask", { asked: true }]);
@@ -157,7 +157,7 @@ describeServer(
       expect(runsOf(executionId)).toEqual(["ask", "ask", "end"]);
     });
 
-    it("begins with a named step that has begun", async () => {
+    it("forks from a named step that has begun", async () => {
       const id = await execute("chain");
       const all = await fork("chain", id, { fromStep: "one" });
       expect(runsOf(all.body.data.executionId)).toEqual(["one", "long", "two", "three"]);
@@ -168,7 +168,7 @@ describeServer(
       expect(again.body.data.result).toEqual(["start", `${id}/one`, "5000", `start,${id}/one`]);
     });
 
-    it("begins with the first step of an execution that has completed, and with another input", async () => {
+    it("forks a completed execution, or one with another input, from the first step", async () => {
       const id = await execute("chain");
       const same = await fork("chain", id);
       expect(runsOf(same.body.data.executionId)).toEqual(["one", "long", "two", "three"]);
@@ -177,7 +177,7 @@ describeServer(
       expect(runsOf(other.body.data.executionId)).toEqual(["one", "long", "two", "three"]);
     });
 
-    it("takes the id of the new execution, and refuses one that exists", async () => {
+    it("takes the id of a fork, and refuses one that exists", async () => {
       const id = await execute("chain");
       const name = newName();
       expect((await fork("chain", id, { options: { executionId: name } })).body.data.executionId).toBe(name);
@@ -188,7 +188,7 @@ describeServer(
       expect((await fork("chain", id, { options: { executionId: "not an id" } })).status).toBe(400);
     });
 
-    it("answers 202 at once with respond-async", async () => {
+    it("answers a fork with respond-async at once with 202", async () => {
       const id = await execute("chain", "two");
       const init = { method: "POST", json: {}, headers: { prefer: "respond-async" } };
       const response = await server.request(`/workflows/chain/executions/${id}/fork`, init);
@@ -197,7 +197,7 @@ describeServer(
       await expect.poll(async () => JSON.parse(await stateText("chain", executionId)).data.status).toBe("completed");
     });
 
-    it("can fail, be retried and be forked like any other execution", async () => {
+    it("retries and forks a fork like any other execution", async () => {
       const id = await execute("chain", "two");
       const name = newName();
       failing.add(`${name}/two`);
@@ -208,7 +208,7 @@ describeServer(
       expect(runsOf(name)).toEqual(["two", "two", "three"]);
     });
 
-    it("copies the last run of a step after a resume went back", async () => {
+    it("copies the last run of a step into a fork after a resume went back", async () => {
       const id = await execute("rich");
       await server.post(`/workflows/rich/executions/${id}/resume`, { options: { stepId: "when" } });
       const state = JSON.parse(await stateText("rich", id)).data;
@@ -224,7 +224,7 @@ describeServer(
       expect(other.body.data.result).toBe(one.body.data.result);
     });
 
-    it("copies a tap that failed at each of its attempts", async () => {
+    it("copies an andTap that failed at each attempt into a fork", async () => {
       const id = await execute("tapped");
       expect(runsOf(id)).toEqual(["one", "tap", "tap", "tap", "two", "ask"]);
       for (const [fromStep, runs] of [
@@ -237,7 +237,7 @@ describeServer(
       }
     });
 
-    it("has the events of a copied step that a resume goes back to", async () => {
+    it("streams the events of a copied step that a resume of the fork goes back to", async () => {
       const id = await execute("tapped");
       const { executionId } = (await fork("tapped", id, { fromStep: "ask" })).body.data;
       await server.post(`/workflows/tapped/executions/${executionId}/resume`, { options: { stepId: "one" } });
@@ -246,7 +246,7 @@ describeServer(
       expect(started.map(({ from }) => from)).toEqual(["ask", "one", "tap", "two", "ask"]);
     });
 
-    it("cannot begin with a step that was left when a resume went back", async () => {
+    it("refuses a fork from a step that a resume went back from", async () => {
       const id = await execute("tapped");
       failing.add(`${id}/two`);
       await server.post(`/workflows/tapped/executions/${id}/resume`, { options: { stepId: "two" } });
@@ -263,20 +263,20 @@ describeServer(
       [{ fromStep: "three" }, /cannot be forked from step three$/],
       [{ fromStep: "one", input: ["x"] }, /^Invalid request body: input: expected no input with fromStep$/],
       [{ input: { not: "an array" } }, /^Input validation failed: /],
-    ])("refuses %j with 400", async (body, message) => {
+    ])("refuses a fork with %j with 400", async (body, message) => {
       const id = await execute("chain", "two");
       const response = await fork("chain", id, body);
       expect([response.status, response.body.error]).toEqual([400, expect.stringMatching(message)]);
     });
 
-    it("is 404 for an unknown execution", async () => {
+    it("answers a fork of an unknown execution with 404", async () => {
       expect((await fork("chain", "unknown")).status).toBe(404);
     });
   },
 );
 
 describe("a fork", () => {
-  it("of a running execution is refused with 409", async () => {
+  it("refuses a fork of a running execution with 409", async () => {
     const started = Promise.withResolvers<void>();
     const hangs = defineWorkflow({ id: "hangs" }).andThen({
       id: "hang",
@@ -285,10 +285,11 @@ describe("a fork", () => {
     const server = await startServer("start", { config: { workflows: [hangs] } });
     const waiting = server.post("/workflows/hangs/execute", { input: {}, options: { executionId: "e" } });
     await started.promise;
-    expect(await server.post("/workflows/hangs/executions/e/fork", {})).toMatchObject({
-      status: 409,
-      body: { error: "Execution e is running" },
-    });
+    for (const body of [{}, { fromStep: "hang" }, { input: {} }])
+      expect(await server.post("/workflows/hangs/executions/e/fork", body)).toMatchObject({
+        status: 409,
+        body: { error: "Execution e is running" },
+      });
     await server.post("/workflows/hangs/executions/e/cancel", {});
     await waiting;
     await server.close();

@@ -4,7 +4,7 @@ import { patienceMs } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 
 describe("a value that JSON keeps", () => {
-  it("is given to every step as a copy of its own; undefined stays undefined, undefined properties go", async () => {
+  it("gives every step its own copy of values; undefined stays undefined, undefined properties go", async () => {
     const seen: unknown[] = [];
     const workflow = defineWorkflow({ id: "w" })
       .andThen({ id: "a", execute: () => ({ list: [1], gone: undefined }) })

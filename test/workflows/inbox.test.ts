@@ -32,7 +32,7 @@ async function open(target: Target, more: Config, by: object = as("ada")): Promi
 const inbox = async (server: TestServer, by: object, query = "kind=person&include=values,access") =>
   (await server.get(`/executions?${query}`, by)).body.data.items;
 
-it("one request has what an inbox shows: reason, data, step, deadline, user, and whether the caller may answer", async () => {
+it("lists in one request what an inbox shows: reason, data, step, deadline, user and mayResume", async () => {
   const server = await open("start", { auth: trusting });
   const items = await inbox(server, as("ada"));
   expect(items).toHaveLength(2);
@@ -55,7 +55,7 @@ it("one request has what an inbox shows: reason, data, step, deadline, user, and
   expect(steps[0].resumeSchema).toMatchObject({ properties: { approved: { type: "boolean" } } });
 });
 
-it("`mayResume` is the answer of authorize, about any of the steps that wait; without it that of ownership", async () => {
+it("answers `mayResume` by authorize about any waiting step, and without it by ownership", async () => {
   const authorize: Authorize = ({ action, user, stepId }) =>
     action !== "execution.resume" || (user?.["id"] === "boss" && stepId === "approve") || stepId === "money";
   const server = await open("in process", { auth: trusting, authorize });

@@ -48,7 +48,7 @@ const begin = (server: TestServer, executionId: string, workflow = "gated") =>
 const statusOf = async (server: TestServer, id: string, workflow = "gated") =>
   (await server.get(`/workflows/${workflow}/executions/${id}/state`)).body.data.status;
 
-it("runs so many at once, lets so many wait for their turn, and refuses more with 503 and Retry-After", async () => {
+it("runs and queues as many executions as the limits allow, and refuses more with 503 and Retry-After", async () => {
   const server = await setUp({ runningExecutions: 2, queuedExecutions: 3 });
   const { executionId: parked } = (await server.post("/workflows/asks/execute", { input: {} })).body.data;
   const ids = ["e1", "e2", "e3", "e4", "e5"];
@@ -87,7 +87,7 @@ it("runs so many at once, lets so many wait for their turn, and refuses more wit
   await server.close();
 });
 
-it("counts those who begin at the same moment", async () => {
+it("counts executions that begin at the same moment against the limits", async () => {
   const server = await setUp({ runningExecutions: 3, queuedExecutions: 4 });
   const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => begin(server, `e${index}`)));
   expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array(7).fill(202), ...Array(13).fill(503)]);
@@ -95,7 +95,7 @@ it("counts those who begin at the same moment", async () => {
   await server.close();
 });
 
-it("keeps to the limit at recovery: the others wait for their turn, in order", async () => {
+it("keeps to runningExecutions at recovery: the others wait for their turn, in order", async () => {
   const first = await setUp({}, "recovery.db");
   const ids = ["e1", "e2", "e3", "e4", "e5"];
   for (const id of ids) expect((await begin(first, id)).status).toBe(202);
@@ -112,7 +112,7 @@ it("keeps to the limit at recovery: the others wait for their turn, in order", a
   await second.close();
 });
 
-it("ends what was running with an error when the workflow says so", async () => {
+it("ends running executions with an error after a restart with recovery: fail", async () => {
   const first = await setUp({}, "fails.db");
   await begin(first, "e1", "fails");
   await gates.reached("e1");
@@ -173,6 +173,6 @@ it.each([
   [{ retention: { ended: "1d" } }, 'embedded({ retention }): unknown option "ended"'],
   [{ durability: "none" }, 'embedded({ durability }): expected "normal" or "full", found "none"'],
   [{ path: "" }, 'embedded({ path }): expected a file path, found ""'],
-])("says what is wrong with embedded(%j)", (options, message) => {
+])("refuses embedded(%j)", (options, message) => {
   expect(() => embedded(options as never)).toThrow(message);
 });

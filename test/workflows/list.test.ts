@@ -4,7 +4,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import type { ListFilter } from "../../src/engine/backend.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { onFile } from "../harness/backends.ts";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeInProcess, startServer } from "../harness/server.ts";
 
 const textOf = (bytes: number): string => "x".repeat(bytes);
 const longBytes = 1_000_000;
@@ -42,13 +42,13 @@ const byId = `${search} INDEX sqlite_autoindex_executions_1 (id>? AND id<?)`;
 /** The marker of `{ "text": "x…" }`. */
 const truncated = (bytes: number) => ({ $truncated: true, bytes: bytes + '{"text":""}'.length });
 
-describeServer("GET /workflows/:id/executions", { config, only: ["in process", "start"] }, (server) => {
+describeInProcess("GET /workflows/:id/executions", config, (server) => {
   const begin = (workflow: string, input: unknown, options: object = {}) =>
     server.post(`/workflows/${workflow}/execute`, { input, options });
   const list = async (workflow: string, query = "") =>
     (await server.get(`/workflows/${workflow}/executions${query}`)).body.data;
 
-  it("replaces long values of an item by a marker with their size, which the state has in full", async () => {
+  it("lists long values as a marker with their size, which the state has in full", async () => {
     const input = { text: textOf(longBytes) };
     const context = { text: textOf(20_000) };
     await begin("echo", input, { executionId: "long", context, userId: "anna", conversationId: "c" });
@@ -67,7 +67,7 @@ describeServer("GET /workflows/:id/executions", { config, only: ["in process", "
     expect(data).toMatchObject({ input, result: input, context });
   });
 
-  it("cuts the data, the reasons and the messages of suspensions, cancellations and errors", async () => {
+  it("cuts the data, reasons and messages of suspensions, cancellations and errors in lists", async () => {
     await begin("asks", {}, { executionId: "suspended" });
     const { suspension } = (await list("asks")).items[0];
     expect(suspension).toMatchObject({ stepId: "ask", stepIndex: 0, data: truncated(longBytes) });
@@ -83,7 +83,7 @@ describeServer("GET /workflows/:id/executions", { config, only: ["in process", "
     expect((await list("fails")).items[0]).toMatchObject({ status: "error", error: "Failed to execute workflow" });
   });
 
-  it("ends a page after 4 MiB, and the cursor leads to the rest", async () => {
+  it("ends a page of executions after 4 MiB, and continues at its cursor", async () => {
     const ids = Array.from({ length: 160 }, (_, index) => `page-${index}`);
     for (const executionId of ids) await begin("echo", { text: textOf(16_000) }, { executionId });
     const { text } = await server.get("/workflows/echo/executions?limit=200");
@@ -101,7 +101,7 @@ describeServer("GET /workflows/:id/executions", { config, only: ["in process", "
   });
 });
 
-it("answers other requests while it reads long rows of its file", async () => {
+it("answers other requests while a list reads long rows", async () => {
   const server = await startServer("in process", { config, backend: onFile(":memory:") });
   onTestFinished(() => server.close());
   for (let i = 0; i < 20; i++) await server.post("/workflows/echo/execute", { input: { text: textOf(longBytes) } });

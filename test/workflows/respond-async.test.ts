@@ -2,7 +2,7 @@ import { defineWorkflow } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
 import { createGates } from "../harness/gates.ts";
-import { describeServer } from "../harness/server.ts";
+import { describeInProcess } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
 const gates = createGates();
@@ -18,7 +18,7 @@ const asks = defineWorkflow({ id: "asks", resumeSchema: v.object({ approved: v.b
 
 let counter = 0;
 
-describeServer("resume with Prefer: respond-async", { config: { workflows: [asks] } }, (server) => {
+describeInProcess("resume with Prefer: respond-async", { workflows: [asks] }, (server) => {
   const headers = { prefer: "respond-async" };
   async function suspended(): Promise<{ id: string; path: string }> {
     const id = `async-${++counter}`;
@@ -26,7 +26,7 @@ describeServer("resume with Prefer: respond-async", { config: { workflows: [asks
     return { id, path: `/workflows/asks/executions/${id}` };
   }
 
-  it("answers 202 while the execution runs, which then ends by itself", async () => {
+  it("answers a resume with respond-async with 202 while the execution runs", async () => {
     const { id, path } = await suspended();
     const {
       status,
@@ -46,7 +46,7 @@ describeServer("resume with Prefer: respond-async", { config: { workflows: [asks
     );
   });
 
-  it("checks the data before it answers, and changes nothing if it is wrong", async () => {
+  it("refuses wrong data of a resume with respond-async, and changes nothing", async () => {
     const { path } = await suspended();
     const refused = await server.post(`${path}/resume`, { resumeData: { approved: "yes" } }, { headers });
     expect(refused.status).toBe(400);
@@ -54,7 +54,7 @@ describeServer("resume with Prefer: respond-async", { config: { workflows: [asks
     expect((await server.get(`${path}/state`)).body.data.status).toBe("suspended");
   });
 
-  it("decides between resumes at the same time before it answers: one 202, the others 404", async () => {
+  it("answers simultaneous resumes with respond-async with one 202 and otherwise 404", async () => {
     const { id, path } = await suspended();
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => server.post(`${path}/resume`, { resumeData: { approved: true } }, { headers })),

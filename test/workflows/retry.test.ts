@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { andAll, andRace, andThen, andWorkflow, defineWorkflow } from "agentserve";
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { describeServer } from "../harness/server.ts";
+import { describeInProcess } from "../harness/server.ts";
 
 /** The steps that ran, in order, by execution: `<step>:<attempt>`. */
 const ran = new Map<string, string[]>();
@@ -87,9 +87,9 @@ const checked = defineWorkflow({ id: "checked", result: v.object({ n: v.pipe(v.n
 
 const workflows = [chain, all, race, nested, asks, checked];
 
-describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { workflows } }, (server) => {
+describeInProcess("POST /workflows/:id/executions/:executionId/retry", { workflows }, (server) => {
   let count = 0;
-  const newName = (): string => `retry-${server.target.replaceAll(" ", "-")}-${++count}`;
+  const newName = (): string => `retry-${++count}`;
   /** Starts an execution of which these steps fail. */
   async function fail(workflow: string, ...steps: string[]): Promise<string> {
     const id = newName();
@@ -103,7 +103,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
   const stateOf = async (workflow: string, id: string) =>
     (await server.get(`/workflows/${workflow}/executions/${id}/state`)).body.data;
 
-  it("continues with the step that failed, at attempt 1, with the same idempotency key", async () => {
+  it("retries the step that failed at attempt 1, with the same idempotency key", async () => {
     const id = await fail("chain", "two");
     expect(await stateOf("chain", id)).toMatchObject({ status: "error", endAt: expect.any(String) });
     mend(id, "two");
@@ -117,7 +117,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     expect(keys.get(`${id}/two`)!.size).toBe(1);
   });
 
-  it("gives the step its whole retry budget again, and can be repeated", async () => {
+  it("gives a retried step its whole retry budget again, any number of times", async () => {
     const id = await fail("chain", "two");
     expect((await retry("chain", id)).status).toBe(500);
     expect((await retry("chain", id)).status).toBe(500);
@@ -126,7 +126,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     expect(runsOf(id)).toEqual(["one:1", ..."121212".split("").map((n) => `two:${n}`), "two:1", "three:1"]);
   });
 
-  it("runs only the failed branch of andAll and the aborted ones again", async () => {
+  it("retries only the failed and aborted branches of andAll", async () => {
     const id = await fail("all", "broken");
     mend(id, "broken");
     expect((await retry("all", id)).body.data).toMatchObject({ status: "completed" });
@@ -135,7 +135,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     expect(runsOf(id).filter((one) => one === "broken:1")).toHaveLength(2);
   });
 
-  it("runs all branches of an andRace again of which all have failed", async () => {
+  it("retries all branches of an andRace that all have failed", async () => {
     const id = await fail("race", "left", "right");
     expect((await retry("race", id)).status).toBe(500); // not before both have failed again
     expect(runsOf(id).toSorted()).toEqual(["left:1", "left:1", "right:1", "right:1"]);
@@ -143,7 +143,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     expect((await retry("race", id)).status).toBe(200);
   });
 
-  it("finds a failed step in a sub-workflow, in a race and in nested branches", async () => {
+  it("retries a failed step in a sub-workflow, in a race and in nested branches", async () => {
     for (const broken of [["sub/second"], ["left", "right"], ["leaf"], ["last"]]) {
       const id = await fail("nested", ...broken);
       mend(id, ...broken);
@@ -156,7 +156,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     }
   });
 
-  it("gives a step that was resumed its data again", async () => {
+  it("gives a resumed step its resume data again at a retry", async () => {
     const id = newName();
     await server.post("/workflows/asks/execute", { input: {}, options: { executionId: id } });
     failing.add(`${id}/ask`);
@@ -166,7 +166,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     expect((await retry("asks", id)).body.data).toMatchObject({ status: "completed", result: { ok: true } });
   });
 
-  it("checks the result schema again, and runs no step", async () => {
+  it("checks the result schema again at a retry, and runs no step", async () => {
     const id = newName();
     ran.set(id, ["before"]);
     const options = { executionId: id };
@@ -175,7 +175,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     expect(runsOf(id)).toEqual(["before", "make:1"]);
   });
 
-  it("has no end while it runs again, and keeps its events in one sequence", async () => {
+  it("shows no end while a retry runs, and keeps its events in one sequence", async () => {
     const id = await fail("chain", "two");
     mend(id, "two");
     await retry("chain", id);
@@ -195,7 +195,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     ]);
   });
 
-  it("answers 202 at once with respond-async", async () => {
+  it("answers a retry with respond-async at once with 202", async () => {
     const id = await fail("chain", "one");
     mend(id, "one");
     const headers = { prefer: "respond-async" };
@@ -204,7 +204,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     await expect.poll(async () => (await stateOf("chain", id)).status).toBe("completed");
   });
 
-  it("is refused with 409 for an execution that has not failed", async () => {
+  it("refuses a retry of an execution that has not failed with 409", async () => {
     const done = newName();
     await server.post("/workflows/chain/execute", { input: { n: 1 }, options: { executionId: done } });
     const cancelled = newName();
@@ -225,7 +225,7 @@ describeServer("POST /workflows/:id/executions/:executionId/retry", { config: { 
     expect((await retry("chain", "unknown")).status).toBe(404);
   });
 
-  it("succeeds once when two callers retry at the same time", async () => {
+  it("accepts one of two simultaneous retries", async () => {
     for (let index = 0; index < 10; index++) {
       const id = await fail("chain", "three");
       mend(id, "three");

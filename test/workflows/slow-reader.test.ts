@@ -21,7 +21,7 @@ describeServer(
   "a reader who stops reading",
   { config: { workflows: [noisy], server: { limits: { sseBufferBytes: 100_000 } } }, only: ["start"] },
   (server) => {
-    it("costs at most the stated buffer, and cancels nothing", async () => {
+    it("drops live events beyond sseBufferBytes for a reader that stops reading, and cancels nothing", async () => {
       const { port } = new URL((await server.send("/workflows", {})).url);
       const body = JSON.stringify({ input: {}, options: { executionId: "noisy" } });
       const socket = connect(Number(port), "127.0.0.1");

@@ -83,7 +83,7 @@ it("refuses new work with 507 while the disk has less than limits.storeFreeBytes
   });
 });
 
-it("has no such limits at 0", async () => {
+it("accepts any size with storeBytes and storeFreeBytes at 0", async () => {
   const server = await serve({ storeFreeBytes: 0, storeBytes: 0 });
   expect((await execute(server, "a")).status).toBe(200);
 });

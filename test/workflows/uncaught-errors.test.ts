@@ -4,7 +4,7 @@ import { createProject } from "../harness/project.ts";
 import { eventually } from "../harness/waiting.ts";
 
 describe("the process", () => {
-  it("lives through a floating rejection and a throw out of a timer, and shows nothing of the code in start", async () => {
+  it("survives a floating rejection and a throw out of a timer, and shows nothing of the code in start", async () => {
     const folder = createProject({
       "agents.config.ts": "export default {};",
       "workflows/bad.ts": `import { defineWorkflow } from "agentserve";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createToken, defineWorkflow, embedded, jwtAuth } from "agentserve";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chosenBackend } from "../harness/backends.ts";
-import { describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { describeInProcess, startServer, type TestServer } from "../harness/server.ts";
 
 const removed = defineWorkflow({ id: "removed" }).andThen({
   id: "ask",
@@ -31,8 +31,8 @@ const endpoints: [method: "get" | "post", path: string, body?: object][] = [
 const call = (server: TestServer, [method, path, body]: (typeof endpoints)[number], id: string) =>
   method === "get" ? server.get(`/workflows/${id}${path}`) : server.post(`/workflows/${id}${path}`, body);
 
-describeServer("an unknown workflow", { config: { workflows: [kept] } }, (server) => {
-  it("is tested at every endpoint under /workflows/:id", async () => {
+describeInProcess("an unknown workflow", { workflows: [kept] }, (server) => {
+  it("covers every endpoint under /workflows/:id", async () => {
     const { paths } = (await server.get("/doc")).body;
     const operations = Object.entries<object>(paths)
       .filter(([path]) => path.startsWith("/workflows/{id}"))
@@ -43,12 +43,12 @@ describeServer("an unknown workflow", { config: { workflows: [kept] } }, (server
     expect(new Set(tested)).toEqual(new Set(operations));
   });
 
-  it.each(endpoints)("is named by %s /workflows/:id%s", async (...endpoint) => {
+  it.each(endpoints)("names an unknown workflow in the 404 of %s /workflows/:id%s", async (...endpoint) => {
     const { status, body } = await call(server, endpoint, "nobody");
     expect([status, body]).toEqual([404, { success: false, error: "Workflow nobody not found" }]);
   });
 
-  it("differs from an execution that a known workflow does not have", async () => {
+  it("tells an unknown workflow from an unknown execution", async () => {
     await server.post("/workflows/kept/execute", { input: {}, options: { executionId: "e-1" } });
     for (const path of ["state", "stream"]) {
       const { status, body } = await server.get(`/workflows/kept/executions/e-2/${path}`);
@@ -87,7 +87,7 @@ describe("a workflow that was removed from the config", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it("has its executions: list, state and stream", async () => {
+  it("lists, shows and streams the executions of a removed workflow", async () => {
     const ada = await as("ada");
     const get = async (path: string) => server.request(`/workflows/removed/executions${path}`, ada);
     const { items } = (await get("")).body.data;
@@ -99,7 +99,7 @@ describe("a workflow that was removed from the config", () => {
     expect([running.status, running.body.data]).toEqual([200, { items: [], nextCursor: null }]);
   });
 
-  it("is unknown to a user who has none of its executions", async () => {
+  it("hides a removed workflow from users without executions of it", async () => {
     const grace = await as("grace");
     for (const path of ["", "?status=suspended", "/e-1/state", "/e-1/stream"]) {
       const { status, body } = await server.request(`/workflows/removed/executions${path}`, grace);
@@ -107,7 +107,7 @@ describe("a workflow that was removed from the config", () => {
     }
   });
 
-  it("cannot be executed or resumed, but its executions can be cancelled", async () => {
+  it("refuses to execute or resume a removed workflow, and cancels its executions", async () => {
     const { headers } = await as("ada");
     const post = (path: string, body: object) =>
       server.request(`/workflows/removed${path}`, {

@@ -48,13 +48,16 @@ const asked = (id: string) =>
   [`/workflows/${id}/execute`, { input: {}, options: { executionId: `bad-${id}` } }] as const;
 
 describeServer("a value that JSON would lose", { config: { workflows }, only: ["dev"] }, (server) => {
-  it.each(Object.entries(bad))("fails the step and names the place: %s", async (id, [, error]) => {
-    const answer = await server.post(...asked(id));
-    expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
-    const state = (await server.get(`/workflows/${id}/executions/bad-${id}/state`)).body.data;
-    expect(state).toMatchObject({
-      status: "error",
-      error: expect.stringMatching(id === "deep" ? new RegExp(error) : error.replace(/[[\].]/g, "\\$&")),
-    });
-  });
+  it.each(Object.entries(bad))(
+    "fails a step whose value JSON would lose, and names the place: %s",
+    async (id, [, error]) => {
+      const answer = await server.post(...asked(id));
+      expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
+      const state = (await server.get(`/workflows/${id}/executions/bad-${id}/state`)).body.data;
+      expect(state).toMatchObject({
+        status: "error",
+        error: expect.stringMatching(id === "deep" ? new RegExp(error) : error.replace(/[[\].]/g, "\\$&")),
+      });
+    },
+  );
 });

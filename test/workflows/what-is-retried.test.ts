@@ -1,6 +1,6 @@
 import { AgentError, defineWorkflow, ServeError, type ServeErrorOptions } from "agentserve";
 import { expect, it } from "vitest";
-import { describeServer } from "../harness/server.ts";
+import { describeInProcess } from "../harness/server.ts";
 
 /** The error of a step, and by hand from the rule: the number of attempts at a step that allows two. */
 const rows: [title: string, attempts: 1 | 2, error: () => unknown][] = [
@@ -32,11 +32,11 @@ const failing = defineWorkflow({ id: "failing" }).andThen({
   },
 });
 
-describeServer("a step that may run twice and throws", { config: { workflows: [failing] } }, (server) => {
+describeInProcess("a step that may run twice and throws", { workflows: [failing] }, (server) => {
   it.for(rows.map(([title, attempts], row) => ({ title, attempts, row })))(
-    "$title: runs $attempts times",
+    "runs a step that throws $title $attempts times",
     async ({ attempts, row }) => {
-      const executionId = `${server.target.replace(" ", "-")}-${row}`;
+      const executionId = `row-${row}`;
       await server.post("/workflows/failing/stream", { input: { row }, options: { executionId } });
       expect(ran.get(executionId)).toBe(attempts);
     },

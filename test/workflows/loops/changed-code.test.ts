@@ -23,7 +23,6 @@ type Loop = (...steps: unknown[]) => object;
 const loops: Record<string, Loop> = {
   andForEach: (...steps) => ({ id: "loop", items: () => [1, 2], steps }),
   andDoWhile: (...steps) => ({ id: "loop", condition, steps }),
-  andDoUntil: (...steps) => ({ id: "loop", condition: () => true, steps }),
   andBranch: (...steps) => ({ id: "loop", branches: steps.map((step) => ({ condition: () => true, step })) }),
 };
 const chain = (...steps: [type: string, options: object][]): WorkflowDefinition =>

@@ -17,7 +17,7 @@ const workflows = [
   }),
 ];
 
-/** From NEXT: who sees the values of an execution that ada started. `null`: nobody may read it at all. */
+/** Who sees the values of an execution that ada started (`mayInspect`, docs/auth.md). `null`: the caller may not read it. */
 const oracle = [
   // provider, ownership, target, caller, sees values
   [true, true, "dev", "ada", true],
