@@ -327,12 +327,12 @@ describe("a project", () => {
   });
 
   it("serves agents in agents/ and wherever workflows are, and workflows in agents/", async () => {
-    const agent = (id: string) =>
+    const exported = (id: string) =>
       `export const ${id} = defineAgent({ id: "${id}", instructions: "", model: "echo/x" });`;
     const folder = createProject({
       [one]: define("{}"),
-      "agents/a.ts": `import { defineAgent, defineWorkflow } from "agentserve";\n${agent("a")}\nexport const w = defineWorkflow({ id: "w" });`,
-      "workflows/b.ts": `import { defineAgent } from "agentserve";\n${agent("b")}\nexport { a } from "../agents/a.ts";`,
+      "agents/a.ts": `import { defineAgent, defineWorkflow } from "agentserve";\n${exported("a")}\nexport const w = defineWorkflow({ id: "w" });`,
+      "workflows/b.ts": `import { defineAgent } from "agentserve";\n${exported("b")}\nexport { a } from "../agents/a.ts";`,
     });
     const { agents, workflows } = await load(folder);
     expect([[...agents.keys()], [...workflows.keys()]]).toEqual([["a", "b"], ["w"]]);

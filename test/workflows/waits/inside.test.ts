@@ -31,12 +31,6 @@ const arounds: Around[] = [
     result: (value) => value,
   },
   {
-    type: "andDoUntil",
-    options: (step) => ({ condition: () => true, step }),
-    path: (id) => `around/0/${id}`,
-    result: (value) => value,
-  },
-  {
     type: "andBranch",
     options: (step) => ({
       branches: [
