@@ -28,6 +28,7 @@ it("disposes of a retired snapshot once, when its last holder has released it", 
   first();
   first(); // twice counts once
   const retired = snapshot.retire();
+  first(); // and so does a third time, after it is retired
   await Promise.resolve();
   expect(onDispose).not.toHaveBeenCalled();
   second();

@@ -514,9 +514,8 @@ describe("a save", () => {
       paused: false,
       nextAt: "2026-11-17T10:06:00.000Z",
     });
+    await restart([schedule()], "1s"); // before the first tick after the pause
     await clock.advance("1m");
     expect(began).toEqual(["10:01:00", "10:06:00"]);
-    await restart([schedule()], "1s");
-    expect(began).toHaveLength(2);
   });
 });

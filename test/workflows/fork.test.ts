@@ -286,7 +286,9 @@ describe("a fork", () => {
     const waiting = server.post("/workflows/hangs/execute", { input: {}, options: { executionId: "e" } });
     await started.promise;
     for (const body of [{}, { fromStep: "hang" }, { input: {} }])
-      expect(await server.post("/workflows/hangs/executions/e/fork", body)).toMatchObject({
+      expect(
+        await server.post("/workflows/hangs/executions/e/fork", body, { headers: { prefer: "respond-async" } }),
+      ).toMatchObject({
         status: 409,
         body: { error: "Execution e is running" },
       });
