@@ -216,7 +216,7 @@ describeInProcess(
         ["one andThen success [1]", {}, "one(input)"],
         ["two andThen error [1! 2!]", "one(input)", undefined],
       ]);
-      const shown = "Failed to execute workflow"; // in dev the message itself: steps/access.test.ts
+      const shown = "Failed to execute workflow"; // in dev the message itself: redact.test.ts
       expect(failed[1]!.attempts.map(({ error }) => error)).toEqual([shown, shown]);
       failing.delete(`${idOf(one)}/two`);
       expect((await one.post("retry")).status).toBe(200);
