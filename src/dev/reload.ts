@@ -49,8 +49,8 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
   /** The problem of the last load, if it failed. */
   let standing: Problem | undefined;
   const watched = new Set<string>();
-  /** The times of writes that the watcher has missed. */
-  const reported = new Map<string, number>();
+  /** The versions of changed files that a load has read. A save is one reload, however often and late it is reported. */
+  const loaded = new Map<string, string | undefined>();
   /** The removed files that were reported. */
   const gone = new Set<string>();
   const pending = new Set<string>();
@@ -81,9 +81,7 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
     const removed = loader.files().filter((file) => !gone.has(file) && !existsSync(file));
     const written = [...fixed, ...known].filter((file) => {
       const writtenAt = attempt(() => statSync(file).mtimeMs) ?? 0;
-      if (writtenAt <= readAt || writtenAt >= late || writtenAt === reported.get(file)) return false;
-      reported.set(file, writtenAt); // where the clock of files is ahead of ours, it stays later than the read
-      return true;
+      return writtenAt > readAt && writtenAt < late;
     });
     return [...removed, ...written];
   }
@@ -95,7 +93,7 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
         gone.add(file);
         watched.delete(file); // watched again if it comes back
       }
-      if (isOurs(file)) pending.add(file);
+      if (isOurs(file) && toVersion(file) !== loaded.get(file)) pending.add(file);
     }
     if (pending.size === 0 || closed) return;
     load?.hurry();
@@ -128,6 +126,7 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
 
   async function reload(files: readonly string[]): Promise<void> {
     const began = performance.now();
+    for (const file of files) loaded.set(file, toVersion(file, { before: Date.now() }));
     try {
       load = loadPatiently(loader, { loadMs, onSlow: report.loading });
       const next = await load.loaded;
@@ -181,6 +180,18 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
 
 const isSame = (one: Problem, other: Problem | undefined): boolean =>
   one.message === other?.message && one.hint === other.hint && one.frame === other.frame;
+
+/**
+ * Identifies the content of a file without reading it. Undefined if the file changed too shortly before the given time: the
+ * next write may have the same timestamp.
+ */
+function toVersion(file: string, { before = Infinity }: { before?: number } = {}): string | undefined {
+  const stats = attempt(() => statSync(file));
+  if (!stats) return "removed";
+  const { ino, size, ctimeMs } = stats;
+  const tickMs = ctimeMs % 1_000 === 0 ? 2_000 : 12; // some file systems store whole seconds
+  return Math.abs(before - ctimeMs) > tickMs ? `${ino} ${size} ${ctimeMs}` : undefined;
+}
 
 /** Resolves a symbolic link. Returns the path itself if the file does not exist. */
 const toReal = (file: string): string => attempt(() => realpathSync(file)) ?? file;

@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { SpawnOptions } from "node:child_process";
-import { expect } from "vitest";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { patienceMs } from "../harness/patience.ts";
+import { until } from "../harness/waiting.ts";
 
 export type Files = Record<string, string | Uint8Array>;
 
@@ -129,5 +129,5 @@ async function isWatched(pid: number, folder: string): Promise<void> {
     };
     return readdirSync(`/proc/${pid}/fdinfo`).map(read).join("");
   };
-  await expect.poll(() => nodes.every((node) => watches().includes(node)), { interval: 10 }).toBe(true);
+  await until(() => nodes.every((node) => watches().includes(node)), `watches of ${names.join()}`);
 }

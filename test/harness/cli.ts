@@ -2,7 +2,7 @@ import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process"
 import { once } from "node:events";
 import { resolve } from "node:path";
 import { stripVTControlCharacters } from "node:util";
-import { onTestFinished } from "vitest";
+import { atEnd } from "./at-end.ts";
 import { keepLogged } from "./logged.ts";
 
 export const bin = resolve("bin/agentserve.mjs");
@@ -19,7 +19,7 @@ export interface Child {
 /** Starts a command as a process of its own, which is killed at the end of the test. */
 export function run(command: string, args: string[], options: SpawnOptions = {}): Child {
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], ...options });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  atEnd(() => void child.kill("SIGKILL"));
   const text = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const) {
     child[name]!.setEncoding("utf8").on("data", (chunk: string) => (text[name] += stripVTControlCharacters(chunk)));

@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { onTestFinished } from "vitest";
+import { atEnd } from "./at-end.ts";
 
 /** A folder with these files, and this project's own packages, until the test is over. */
 export function createProject(files: Record<string, string>): string {
   const folder = createFolder(createHash("sha256").update(JSON.stringify(files)).digest("hex").slice(0, 12));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  atEnd(() => rmSync(folder, { recursive: true, force: true }));
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
   for (const [name, text] of Object.entries(files)) {
     const file = join(folder, name);
