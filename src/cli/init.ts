@@ -95,7 +95,8 @@ async function ask(dir: string | undefined, template: Template | undefined): Pro
 
 /** Returns the files of a template, by their path in the project. */
 function readTemplate(template: Template): Map<string, string> {
-  const folder = fileURLToPath(new URL(`../templates/${template}`, import.meta.url)); // from dist
+  const root = import.meta.url.endsWith(".ts") ? "../.." : ".."; // from src/cli, or from dist
+  const folder = fileURLToPath(new URL(`${root}/templates/${template}`, import.meta.url));
   // Ignored files are not part of a template. They exist if the template was served in place.
   const ignored = new Set(readFileSync(join(folder, "_gitignore"), "utf8").split(/\r?\n/));
   const files = new Map<string, string>();

@@ -2,18 +2,22 @@ import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { doctor } from "../../src/cli/doctor.ts";
 import { startIssuer, troubles } from "../auth/oidc/issuer.ts";
 import { agentserve } from "../harness/cli.ts";
+import { capture, runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 
 const toConfig = (body: string) =>
   `import { defineAgent, defineConfig, jwtAuth, oidcAuth } from "agentserve";\nimport { echoModel } from "agentserve/models";\nexport default defineConfig({ server: { cors: { origin: ["http://localhost:5173"] } }, ${body} });\n`;
 const agent = (model: string) => `defineAgent({ id: "helper", instructions: "Help.", model: ${model} })`;
 
+/** `agentserve doctor --json` in this process: the command itself runs in a child of its own process. */
+const examineHere = (cwd: string, env?: NodeJS.ProcessEnv) =>
+  capture(() => doctor({ json: true }), { cwd, ...(env && { env }) });
 async function examine(files: Record<string, string>, env: Record<string, string> = {}) {
   const cwd = createProject(files);
-  const { code, stdout, stderr } = await agentserve(["doctor", "--json"], { cwd, env: { ...process.env, ...env } })
-    .ended;
+  const { code, stdout, stderr } = await examineHere(cwd, { ...process.env, ...env });
   return { cwd, code, stdout, stderr, ...JSON.parse(stdout) };
 }
 const found = (name: string, { findings }: { findings: { name: string }[] }) =>
@@ -57,7 +61,7 @@ describe("agentserve doctor", () => {
   it("lists routes without opening the configured backend, too: agentserve routes", async () => {
     const backend = `{ type: "shared", open() { throw new Error("opened"); } }`;
     const cwd = createProject({ "agents.config.ts": toConfig(`backend: ${backend}`) });
-    const { code, stderr } = await agentserve(["routes"], { cwd }).ended;
+    const { code, stderr } = await runHere(["routes"], { cwd });
     expect([code, stderr]).toEqual([0, ""]);
   });
 
@@ -119,7 +123,7 @@ describe("agentserve doctor", () => {
     const auth = `auth: oidcAuth({ issuer: "${issuer.url}", audience: ["my-api", "web"] })`;
     const files = { "agents.config.ts": toConfig(auth) };
     const about = `tokens of ${issuer.url} for my-api or web`;
-    const { stdout } = await agentserve(["routes"], { cwd: createProject(files) }).ended;
+    const { stdout } = await runHere(["routes"], { cwd: createProject(files) });
     expect(stdout.trimEnd().split("\n").at(-1)).toBe(about);
     expect(issuer.count).toEqual({ discovery: 0, keys: 0 });
 
@@ -153,7 +157,7 @@ describe("agentserve doctor", () => {
     });
     expect(answer.status).toBe(200);
     const look = async () => {
-      const { stdout } = await agentserve(["doctor", "--json"], { cwd }).ended;
+      const { stdout } = await examineHere(cwd);
       return found("store", JSON.parse(stdout))[0] as unknown as { status: string; message: string };
     };
     expect((await look()).message).toMatch(/^\.agentserve\/data\.db {2}· .* executions: 1 suspended {2}· {2}in use/);
@@ -169,7 +173,7 @@ describe("agentserve doctor", () => {
       join(cwd, ".agentserve", "data.db"),
       "nothing of the kind, but long enough to be looked at".repeat(50),
     );
-    const { code, stdout } = await agentserve(["doctor", "--json"], { cwd }).ended;
+    const { code, stdout } = await examineHere(cwd);
     expect(code).toBe(1);
     expect(found("store", JSON.parse(stdout))).toMatchObject([
       { status: "failed", message: expect.stringContaining("is damaged or is not an agentserve store") },

@@ -13,8 +13,8 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import { agentserve, bin, run, withoutActivity, type Child } from "../harness/cli.ts";
+import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
-import { oneIn } from "../harness/size.ts";
 
 const starter = [
   ".env.example",
@@ -30,7 +30,7 @@ const minimal = [".gitignore", "README.md", "agents.config.ts", "package.json", 
 
 const weather = `weather: {"city":"Berlin","sky":"blue","celsius":21}\n`;
 
-const init = (args: string[], cwd: string) => agentserve(["init", ...args], { cwd }).ended;
+const init = (args: string[], cwd: string) => runHere(["init", ...args], { cwd });
 /** All files and links in a folder, except those of `node_modules`, which has 40,000. */
 const filesOf = (folder: string): string[] =>
   readdirSync(folder, { withFileTypes: true })
@@ -137,7 +137,7 @@ Then open the page:
     ["x".repeat(250), "x".repeat(200)],
     ['a"b\nc', "a-b-c"],
   ] as const;
-  it.each(oneIn(2, names))("makes of %j a name that npm takes", async (dir, name) => {
+  it.each(names)("makes of %j a name that npm takes", async (dir, name) => {
     const folder = createProject({});
     expect((await init([dir, "--template", "minimal"], folder)).code).toBe(0);
     expect(JSON.parse(read(folder, dir, "package.json")).name).toBe(name);
@@ -180,12 +180,7 @@ Then open the page:
 });
 
 describe("agentserve init, where something stands already", () => {
-  it.each(
-    oneIn(
-      3,
-      starter.filter((file) => file !== "package.json"),
-    ),
-  )("overwrites no %s, and writes nothing", async (file) => {
+  it.each(starter.filter((file) => file !== "package.json"))("overwrites no %s, and writes nothing", async (file) => {
     const folder = createProject({ [file]: "mine" });
     const { code, stdout, stderr } = await init([], folder);
     expect([code, stdout, stderr]).toEqual([
@@ -385,7 +380,7 @@ it("does not open the starter to others while the line is missing: start --stric
   await init([], folder);
   // An address that no machine has: should it not be refused, nobody is served either.
   const env = { ...process.env, JWT_SECRET: "", HOST: "192.0.2.1" };
-  const { code, stdout, stderr } = await agentserve(["start", "--strict", "--port", "0"], { cwd: folder, env }).ended;
+  const { code, stdout, stderr } = await runHere(["start", "--strict", "--port", "0"], { cwd: folder, env });
   expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining("can call every route\n")]);
 });
 

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { createServer, defineSchedule, defineWorkflow, embedded } from "agentserve";
-import { agentserve, type Child } from "../harness/cli.ts";
+import { runHere, type CommandResult } from "../harness/in-process.ts";
 import { createTestLogger } from "../harness/server.ts";
 
 it("an execution of a schedule with the longest id is listed by its whole id, shown, followed and resumed", async () => {
@@ -18,7 +18,7 @@ it("an execution of a schedule with the longest id is listed by its whole id, sh
   onTestFinished(() => server.close());
   const { url } = await server.listen({ port: 0 });
   const env = { ...process.env, AGENTSERVE_URL: url, AGENTSERVE_TOKEN: "", NO_COLOR: "1" };
-  const run = (...args: string[]): Child["ended"] => agentserve(args, { env }).ended;
+  const run = (...args: string[]): Promise<CommandResult> => runHere(args, { env });
 
   expect((await run("schedules")).stdout).toMatch(new RegExp(`^${scheduleId} `, "m"));
   const [, id = ""] = /^execution (\S+) started/.exec((await run("schedules", "trigger", scheduleId)).stdout) ?? [];

@@ -1,8 +1,10 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { agentserve, type Child } from "../harness/cli.ts";
+import { describe, expect, it } from "vitest";
+import { shared } from "../harness/at-end.ts";
+import { agentserve } from "../harness/cli.ts";
 import { freePort } from "../harness/free-port.ts";
+import { runHere, type CommandResult } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 import { heard, serve } from "./call/stage.ts";
 
@@ -26,12 +28,10 @@ export const ask = defineWorkflow({ id: "ask" })
 
 let cwd: string;
 let server: Awaited<ReturnType<typeof serve>>;
-/** Starts the server of a test. */
-async function open(): Promise<void> {
+shared(async () => {
   cwd = createProject(files);
   server = await serve(cwd);
-  onTestFinished(() => server.stop());
-}
+});
 
 const env = (): NodeJS.ProcessEnv => ({
   ...process.env,
@@ -39,8 +39,8 @@ const env = (): NodeJS.ProcessEnv => ({
   AGENTSERVE_TOKEN: "",
   NO_COLOR: "1",
 });
-const run = (...args: string[]): Child["ended"] => agentserve(args, { cwd, env: env() }).ended;
-const runs = (...args: string[]): Child["ended"] => run("runs", ...args);
+const run = (...args: string[]): Promise<CommandResult> => runHere(args, { cwd, env: env() });
+const runs = (...args: string[]): Promise<CommandResult> => run("runs", ...args);
 const execute = (workflow: string, executionId: string, input: object = {}) =>
   fetch(`${server.url}/workflows/${workflow}/execute`, {
     method: "POST",
@@ -56,7 +56,6 @@ async function fail(id: string): Promise<void> {
 
 describe("agentserve runs, on a running server", () => {
   it("lists executions with filters, as a table or as JSON, and says how to see one", async () => {
-    await open();
     await fail("listed-failed");
     await execute("pay", "listed-done");
     await execute("ask", "listed-waits");
@@ -91,7 +90,6 @@ describe("agentserve runs, on a running server", () => {
   });
 
   it("shows the tree of an execution by the beginning of its id, and repairs it", async () => {
-    await open();
     await fail("shown-failed");
     const shown = await runs("show", "shown-f");
     expect(shown.stdout.replace(/\d+ (ms|s)|2\d{3}-\S+Z/g, "T")).toBe(`execution   shown-failed
@@ -134,7 +132,6 @@ input       {"n":1}
   });
 
   it("resumes and cancels executions; an id that is not unique is refused with the choices", async () => {
-    await open();
     for (const id of ["asked-1", "asked-2"]) await execute("ask", id);
     const several = await runs("show", "asked");
     expect([several.code, several.stderr]).toEqual([
@@ -156,7 +153,6 @@ input       {"n":1}
   });
 
   it("says how to read the file of a server that is stopped", async () => {
-    await open();
     const idle = await serve(cwd);
     await idle.stop();
     const { code, stdout, stderr } = await runs("--url", idle.url);
@@ -175,7 +171,6 @@ describe("agentserve logs", () => {
       .map((line) => JSON.parse(line).message);
 
   it("prints the newest records that match, for a person or as JSON", async () => {
-    await open();
     await fail("logged");
     const all = await run("logs", "--execution", "logged", "--json");
     expect([all.code, messages(all.stdout), all.stderr]).toEqual([0, ["charging", "Step failed"], ""]);
@@ -195,7 +190,6 @@ describe("agentserve logs", () => {
   });
 
   it("follows, prints each record once, and reconnects to a server that was restarted", async () => {
-    await open();
     const port = String(await freePort());
     const first = await serve(cwd, ["--port", port]);
     const at = (executionId: string) =>

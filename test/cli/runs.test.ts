@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
+import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 
 const files = {
@@ -34,7 +35,7 @@ const post = (url: string, body: object, headers = {}) =>
     body: JSON.stringify(body),
   });
 const runs = (cwd: string, ...args: string[]) =>
-  agentserve(["runs", ...args, ...(args.includes("--data") ? [] : ["--data", ".agentserve/data.db"])], { cwd }).ended;
+  runHere(["runs", ...args, ...(args.includes("--data") ? [] : ["--data", ".agentserve/data.db"])], { cwd });
 
 /** A project with an execution that has ended, and one whose step has ended the process. */
 async function createExited(): Promise<string> {
@@ -79,7 +80,8 @@ describe("agentserve runs, on the file of a stopped server", () => {
       /^execution +exits\n[^]*\n\n✓ first {2}andThen[^]*\n {4}in {4}\{\}\n {4}out {3}1\n▸ last {2}andThen\n/,
     );
 
-    const cancelled = await runs(cwd, "cancel", "exits", "--reason", "it ends the process");
+    const cancel = ["runs", "cancel", "exits", "--reason", "it ends the process", "--data", ".agentserve/data.db"];
+    const cancelled = await agentserve(cancel, { cwd }).ended;
     expect([cancelled.code, cancelled.stdout]).toEqual([0, "execution exits cancelled\n"]);
     const again = await runs(cwd, "cancel", "exits");
     expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("Execution exits has already ended")]);

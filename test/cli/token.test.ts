@@ -1,7 +1,11 @@
 import { createDecoder, createSigner, createVerifier } from "fast-jwt";
 import { describe, expect, it } from "vitest";
 import { createKeyPair, toPem } from "../auth/oidc/sign.ts";
+import { parseArgs } from "node:util";
+import { fail } from "../../src/cli/fail.ts";
+import { token as createToken } from "../../src/cli/token.ts";
 import { agentserve, type Child } from "../harness/cli.ts";
+import { capture, runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 
 const secret = "a secret of at least thirty-two bytes";
@@ -18,8 +22,13 @@ export default defineConfig({
 });`;
 const project = () => createProject({ "agents.config.ts": config, ".env": `APP_SECRET=${secret}\n` });
 const withEnv = (env: Record<string, string>) => ({ ...process.env, AGENTSERVE_JWT_SECRET: "", ...env });
-const token = (args: string[], cwd: string, env: Record<string, string> = {}) =>
-  agentserve(["token", ...args], { cwd, env: withEnv(env) }).ended;
+const string = { type: "string" } as const;
+const flags = { sub: string, audience: string, issuer: string, secret: string, config: string };
+/** `agentserve token` in this process: the command itself runs in a child of its own process. */
+const token = (args: string[], cwd: string, env: Record<string, string> = {}) => {
+  const options = { ...flags, claim: { ...string, multiple: true as const }, expires: { ...string, default: "1h" } };
+  return capture(() => createToken(parseArgs({ args, options }).values).catch(fail), { cwd, env: withEnv(env) });
+};
 const stop = async (child: Child) => {
   child.process.kill("SIGTERM");
   await child.ended;
@@ -125,6 +134,12 @@ describe("agentserve token", () => {
       'error --claim: expected key=value, found "admin"\n',
     ],
     [
+      "with a claim that has no key",
+      ["--secret", secret, "--claim", "=admin"],
+      {},
+      'error --claim: expected key=value, found "=admin"\n',
+    ],
+    [
       "with a lifetime that is none",
       ["--secret", secret, "--expires", "soon"],
       {},
@@ -147,7 +162,7 @@ describe("agentserve token", () => {
   });
 
   it("shows help with examples", async () => {
-    const { stdout } = await token(["--help"], ".");
+    const { stdout } = await runHere(["token", "--help"]);
     for (const text of ["--sub", "--claim", "--expires", "--audience", "--issuer", "--secret", "Examples:"])
       expect(stdout).toContain(text);
   });

@@ -7,9 +7,9 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { openDev, refused, served, startDev, workflow, writeFiles } from "../dev/dev-server.ts";
 import { agentserve, withoutActivity, type Child } from "../harness/cli.ts";
+import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 import { openSocket } from "../harness/server.ts";
-import { oneIn } from "../harness/size.ts";
 
 const define = (body: string): string => `import { defineConfig, jwtAuth } from "agentserve";
 export default defineConfig({
@@ -34,7 +34,7 @@ async function signalled(child: Child, signal: NodeJS.Signals): Promise<number |
 describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line", (command) => {
   /** What it says before it ends. */
   async function failing(project: Record<string, string>, args: string[] = []): Promise<string> {
-    const { code, stdout, stderr } = await agentserve([command, ...args], { cwd: createProject(project) }).ended;
+    const { code, stdout, stderr } = await runHere([command, ...args], { cwd: createProject(project) });
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr.match(/^error /gm)).toHaveLength(1);
     expect(stderr).not.toMatch(/^ +at /m);
@@ -68,7 +68,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
       "",
     ],
   ];
-  it.each(command === "dev" ? configs : oneIn(3, configs))("%s", async (_, config, line, frame) => {
+  it.each(configs)("%s", async (_, config, line, frame) => {
     const stderr = await failing({ "agents.config.ts": config });
     expect(stderr.split("\n")[0]).toBe(`error ${line}`);
     // The code is for those who are at work on it.
@@ -268,8 +268,10 @@ describe("agentserve dev --open", () => {
 describe("agentserve start --strict", () => {
   const secret = `secret: "x".repeat(32)`;
   const proxied = "authenticatedByProxy: true, limits: { drainNoticeMs: 0 }";
-  const start = (body: string, args: string[]): Child =>
-    agentserve(["start", "--strict", ...memory, ...args], { cwd: createProject({ "agents.config.ts": define(body) }) });
+  const start = (body: string, args: string[]) => {
+    const cwd = createProject({ "agents.config.ts": define(body) });
+    return runHere(["start", "--strict", ...memory, ...args], { cwd, interrupts: true });
+  };
 
   it.each<[title: string, body: string, args: string[], line: RegExp]>([
     [
@@ -321,13 +323,13 @@ describe("agentserve start --strict", () => {
       /The secret of jwtAuth\(\) is shorter/,
     ],
   ])("refuses %s", async (_, body, args, line) => {
-    const { code, stdout, stderr } = await start(body, args).ended;
+    const { code, stdout, stderr } = await start(body, args);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr.split("\n")).toEqual([expect.stringMatching(line), expect.stringMatching(/^hint {2}\S/), ""]);
   });
 
   it("says every one of them", async () => {
-    const { stderr } = await start(`auth: jwtAuth({ secret: "x" }),`, ["--allow-weak-secret"]).ended;
+    const { stderr } = await start(`auth: jwtAuth({ secret: "x" }),`, ["--allow-weak-secret"]);
     for (const name of ["The secret of jwtAuth()", "Anyone who knows the id", "Pages of any origin"])
       expect(stderr).toContain(name);
   });
@@ -337,10 +339,9 @@ describe("agentserve start --strict", () => {
     ["behind a proxy that authenticates", `server: { ${proxied}, cors: false },`, ["--host", "0.0.0.0"]],
     ["for everybody, with owners", `${closed} auth: jwtAuth({ ${secret}, ownership: true }),`, ["--host", "0.0.0.0"]],
   ])("serves when there is none: %s", async (_, body, args) => {
-    const child = start(body, args);
-    await child.waitFor(ready);
-    expect(await signalled(child, "SIGTERM")).toBe(0);
-    expect(withoutActivity(child.output().stderr)).toBe("");
+    const { code, stdout, stderr } = await start(body, args);
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(stdout).toMatch(ready);
   });
 });
 
@@ -381,10 +382,9 @@ describe("what others have written reaches the terminal as text", () => {
 
   it("when nothing can be served, too", async () => {
     for (const title of ["the message of an error", "the name of a file"]) {
-      const child = agentserve(["start", ...memory], { cwd: createProject({ ...files, ...bad[title] }) });
-      let raw = "";
-      child.process.stderr!.on("data", (chunk) => (raw += chunk));
-      expect((await child.ended).code).toBe(1);
+      const cwd = createProject({ ...files, ...bad[title] });
+      const { code, stderr: raw } = await runHere(["start", ...memory], { cwd });
+      expect(code).toBe(1);
       expect.soft(raw, title).not.toMatch(control);
       expect.soft(raw.match(/^error /gm), title).toHaveLength(1);
     }

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { agentserve, bin, run } from "../harness/cli.ts";
+import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 
 const commands = ["dev", "start", "init", "call", "token", "routes", "types", "runs", "schedules", "logs", "doctor"];
@@ -34,7 +35,7 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
     ],
     ["an empty command", [""], /unknown command ''/, "agentserve --help"],
   ])("%s", async (_, args, error, hint) => {
-    const { code, stdout, stderr } = await agentserve(args).ended;
+    const { code, stdout, stderr } = await runHere(args);
     expect([code, stdout]).toEqual([2, ""]);
     const lines = stderr.split("\n");
     expect(lines).toEqual([expect.stringMatching(error), expect.stringMatching(/^hint {2}/), ""]);
@@ -48,10 +49,7 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
       ["dev", "--a\u001B[31m"],
       ["dev", "--config", "a\u001B[31m\nerror b"],
     ]) {
-      const child = agentserve(args);
-      let raw = "";
-      child.process.stderr!.on("data", (chunk) => (raw += chunk));
-      await child.ended;
+      const { stderr: raw } = await runHere(args);
       expect.soft(raw, JSON.stringify(args)).not.toContain("\u001B");
       expect.soft(raw.match(/^error /gm), JSON.stringify(args)).toHaveLength(1);
     }
@@ -60,7 +58,7 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
 
 describe("help", () => {
   it.each(commands)("of %s has examples", async (command) => {
-    const { code, stdout, stderr } = await agentserve([command, "--help"]).ended;
+    const { code, stdout, stderr } = await runHere([command, "--help"]);
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(new RegExp(`^Usage: agentserve ${command} `));
     expect(stdout).toMatch(new RegExp(`^Examples?:\\n {2}\\$ .*npx agentserve ${command}`, "m"));
@@ -71,11 +69,11 @@ describe("help", () => {
     expect([code, stderr]).toEqual([0, ""]);
     for (const command of commands) expect(stdout).toMatch(new RegExp(`^ {2}${command} `, "m"));
     expect(stdout).toMatch(/^Exit codes:\n {2}0 .*\n {2}1 .*\n {2}2 .*\n/m);
-    expect((await agentserve(["help"]).ended).stdout).toBe(stdout);
+    expect((await runHere(["help"])).stdout).toBe(stdout);
   });
 
   it("is shown to those who ask for nothing", async () => {
-    const { stdout, stderr } = await agentserve([]).ended;
+    const { stdout, stderr } = await runHere([]);
     expect(stdout + stderr).toMatch(/^Usage: agentserve/);
     expect(stdout + stderr).toContain("Examples:");
   });

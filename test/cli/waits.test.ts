@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { agentserve, type Child } from "../harness/cli.ts";
+import { runHere, type CommandResult } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 import { serve } from "./call/stage.ts";
 
@@ -28,7 +28,7 @@ it("says in a terminal how long an execution sleeps, which event it waits for, a
   const server = await serve(cwd);
   onTestFinished(() => server.stop());
   const env = { ...process.env, AGENTSERVE_URL: server.url, AGENTSERVE_TOKEN: "", NO_COLOR: "1" };
-  const run = (...args: string[]): Child["ended"] => agentserve(args, { cwd, env }).ended;
+  const run = (...args: string[]): Promise<CommandResult> => runHere(args, { cwd, env });
   const call = (id: string) => run("call", "workflow", id, "{}", "--execution", `${id}-1`);
 
   const slept = await call("sleeps");

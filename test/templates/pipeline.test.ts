@@ -6,6 +6,7 @@ import { document } from "../../templates/pipeline/workflows/document.ts";
 import { publish } from "../../templates/pipeline/workflows/publish.ts";
 import { agentserve } from "../harness/cli.ts";
 import { parseEvents } from "../harness/client.ts";
+import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 import { eventually } from "../harness/waiting.ts";
 
@@ -84,7 +85,7 @@ describe("the template pipeline, on a clock that the test moves", () => {
 
 it("the template pipeline runs for real, with short times, over a restart", async () => {
   const folder = createProject({});
-  expect((await agentserve(["init", "--template", "pipeline"], { cwd: folder }).ended).code).toBe(0);
+  expect((await runHere(["init", "--template", "pipeline"], { cwd: folder })).code).toBe(0);
   const env = { ...process.env, COOLING_TIME: "7s" };
   const open = async () => {
     const child = agentserve(["start", "--port", "0", "--data", join(folder, "data.db")], { cwd: folder, env });

@@ -1,12 +1,13 @@
 // An `authorize` that lets every user decide makes a test of this file fail.
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
+import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 
 /** Starts the template, as `init` writes it. */
 async function start(env: NodeJS.ProcessEnv = {}) {
   const folder = createProject({});
-  expect((await agentserve(["init", "--template", "support-desk"], { cwd: folder }).ended).code).toBe(0);
+  expect((await runHere(["init", "--template", "support-desk"], { cwd: folder })).code).toBe(0);
   const options = { cwd: folder, env: { ...process.env, ...env } };
   const child = agentserve(["start", "--strict", "--port", "0", "--data", ":memory:"], options);
   const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { agentserve, bin, run, type Child } from "../../harness/cli.ts";
+import { runHere, type CommandResult } from "../../harness/in-process.ts";
 
 const env = (own: Record<string, string> = {}) => ({
   ...process.env,
@@ -15,7 +16,9 @@ const env = (own: Record<string, string> = {}) => ({
 export const startCall = (args: string[], own?: Record<string, string>): Child =>
   agentserve(["call", ...args], { env: env(own) });
 
-export const call = (args: string[], own?: Record<string, string>): Child["ended"] => startCall(args, own).ended;
+/** `agentserve call` in this process. */
+export const call = (args: string[], own?: Record<string, string>): Promise<CommandResult> =>
+  runHere(["call", ...args], { env: env(own) });
 
 /** `agentserve call` that finds this on its stdin. */
 export function callWith(stdin: string, args: string[]): Child["ended"] {

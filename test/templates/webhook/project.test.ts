@@ -6,6 +6,7 @@ import { typeSession } from "../../docs/examples/session.ts";
 import { openShell } from "../../docs/examples/shell.ts";
 import { createTools } from "../../docs/examples/tools.ts";
 import { agentserve } from "../../harness/cli.ts";
+import { runHere } from "../../harness/in-process.ts";
 import { secret } from "./shop.ts";
 
 describe("the template webhook, where init has written it", () => {
@@ -14,7 +15,7 @@ describe("the template webhook, where init has written it", () => {
 
   async function init(): Promise<{ folder: string; suggested: string }> {
     const folder = tools.project({});
-    const { code, stdout } = await agentserve(["init", "--template", "webhook"], { cwd: folder }).ended;
+    const { code, stdout } = await runHere(["init", "--template", "webhook"], { cwd: folder });
     expect(code).toBe(0);
     return { folder, suggested: /npx agentserve call .*/.exec(stdout)![0] };
   }
