@@ -25,7 +25,8 @@ const deep = [
   "test/load/**/*.test.ts",
   "test/cli/packed.test.ts",
   "test/dev/bad-saves.test.ts",
-  "test/docs/examples.test.ts",
+  "test/dev/saves/saves.test.ts",
+  "test/docs/examples/examples.test.ts",
 ];
 
 /** Generated tests: the same in each run of a change, new ones at full size. `SEED` repeats a run. */
