@@ -1,6 +1,5 @@
 import { availableParallelism } from "node:os";
 import { configDefaults, type ViteUserConfig } from "vitest/config";
-import { LongFirst } from "./test/harness/long-first.ts";
 import { patienceMs } from "./test/harness/patience.ts";
 
 const all = "test/**/*.test.ts";
@@ -49,7 +48,6 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
     setupFiles: ["test/harness/setup.ts"],
     // More than there are processors: many tests wait for processes that they have started, or for time to pass.
     maxWorkers: Math.ceil(availableParallelism() * 1.5),
-    sequence: { sequencer: LongFirst },
     // Safety nets, not expectations: on a busy machine, a test that starts processes takes long.
     testTimeout: 120_000,
     hookTimeout: 120_000,

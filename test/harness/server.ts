@@ -12,12 +12,9 @@ import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { chosenBackend, type TestBackend } from "./backends.ts";
 import { createClient, type Client, type Send } from "./client.ts";
 import { createRoundRobin } from "./round-robin.ts";
-import { oneIn } from "./size.ts";
 
 export const targets = ["in process", "dev", "start"] as const;
 export type Target = (typeof targets)[number];
-/** For suites in which `dev` differs from `start` by its listener only, which other suites test: it is left to full size. */
-export const fewTargets: readonly Target[] = oneIn(2, targets);
 
 export interface TestServer extends Client {
   readonly snapshot: Snapshot;

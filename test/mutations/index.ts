@@ -1,0 +1,9 @@
+export { agents } from "./agents.ts";
+export { auth } from "./auth.ts";
+export { cli } from "./cli.ts";
+export { console } from "./console.ts";
+export { dev } from "./dev.ts";
+export { engine } from "./engine.ts";
+export { http } from "./http.ts";
+export { observability } from "./observability.ts";
+export { workflows } from "./workflows.ts";
