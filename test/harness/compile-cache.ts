@@ -8,5 +8,5 @@ import { resolve } from "node:path";
 export function setup(): void {
   process.env["NODE_COMPILE_CACHE"] = resolve("node_modules/.cache/agentserve-tests");
   // A process that is killed leaves nothing in the cache, and most are.
-  spawnSync(process.execPath, ["test/fixtures/host.ts", "warm"], { stdio: "ignore" });
+  spawnSync(process.execPath, ["test/harness/host.ts"], { stdio: "ignore" });
 }

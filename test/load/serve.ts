@@ -41,7 +41,7 @@ export async function serve({ limits = {}, secret, gated, more, heapMb }: ServeO
     ...(gated && { LOAD_GATED: "1" }),
     ...(more && { LOAD_MORE: String(more) }),
   };
-  const args = ["start", "--config", "test/load/host.ts", "--port", "0", "--data", data];
+  const args = ["start", "--config", "test/load/load.config.ts", "--port", "0", "--data", data];
   const child = agentserve(args, { env });
   const [url] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
   const { pid } = child.process;

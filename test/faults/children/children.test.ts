@@ -1,11 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, it, onTestFinished } from "vitest";
-import { agentserve, run } from "../../harness/cli.ts";
+import { expect, it } from "vitest";
+import { agentserve } from "../../harness/cli.ts";
+import { createFolder } from "../../harness/lives.ts";
 import { bySize } from "../../harness/size.ts";
+import { startHost } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";
 
 const kills = bySize(3, 50);
@@ -17,23 +18,21 @@ it(
   { timeout: 600_000 },
   async () => {
     const { start, noted } = createWorld(items);
-    let { host, url } = await start();
+    let host = await start();
     for (const executionId of parents) {
-      const body = JSON.stringify({ input: {}, options: { executionId } });
-      const headers = { "content-type": "application/json", prefer: "respond-async" };
-      expect((await fetch(`${url}/workflows/parent/execute`, { method: "POST", headers, body })).status).toBe(202);
+      const body = { input: {}, options: { executionId } };
+      expect(await post(`${host.url}/workflows/parent/execute`, body)).toBe(202);
     }
     for (let n = 0; n < kills; n++) {
       const before = noted().length;
       // Killed when all have made progress: three crashes in a row without a row would suspend an execution.
       await until(() => noted().length > before + 3 * parents.length, "progress");
       await sleep(Math.random() * 100);
-      host.process.kill("SIGKILL");
-      await host.ended;
-      ({ host, url } = await start());
+      await host.end();
+      host = await start();
     }
     const states = async (workflow: string) => {
-      const response = await fetch(`${url}/workflows/${workflow}/executions?limit=100`);
+      const response = await fetch(`${host.url}/workflows/${workflow}/executions?limit=100`);
       const { data } = (await response.json()) as {
         data: { items: { status: string; executionId: string; result: any }[] };
       };
@@ -57,26 +56,25 @@ it(
     }
     expect(started.length, "steps that found their child again").toBeGreaterThan(parents.length);
     console.log(`children: ${kills} kills, ${started.length} starts of ${parents.length} children`);
-    host.process.kill("SIGKILL");
   },
 );
 
 it("cancels a child with its parent, also if the process is killed in between", { timeout: 600_000 }, async () => {
   const { folder, start, query } = createWorld(10_000);
   const ids = Array.from({ length: bySize(20, 200) }, (_, index) => `b${index}`);
-  let { host, url } = await start();
-  const begin = (id: string) => post(`${url}/workflows/bound/execute`, { input: {}, options: { executionId: id } });
+  let host = await start();
+  const begin = (id: string) =>
+    post(`${host.url}/workflows/bound/execute`, { input: {}, options: { executionId: id } });
   for (const id of [...ids, "offline"]) expect(await begin(id)).toBe(202);
   const open = () =>
     query<{ n: number }>("select count(*) as n from executions where workflow = 'child' and ended is null");
   await until(() => open()[0]!.n === ids.length + 1, "the children");
   // Killed while the cancels are answered: some parents are cancelled, and some of their children are not yet.
   const cancels = ids.map((id) =>
-    post(`${url}/workflows/bound/executions/${id}/cancel`, { reason: "enough" }).catch(() => 0),
+    post(`${host.url}/workflows/bound/executions/${id}/cancel`, { reason: "enough" }).catch(() => 0),
   );
   await Promise.race(cancels);
-  host.process.kill("SIGKILL");
-  await host.ended;
+  await host.end();
   // Without a server, a cancel does not reach the child.
   const args = ["runs", "cancel", "offline", "--reason", "enough", "--data", join(folder, "data.db")];
   expect((await agentserve(args).ended).code).toBe(0);
@@ -84,10 +82,12 @@ it("cancels a child with its parent, also if the process is killed in between", 
     query<{ n: number }>(`select count(*) as n from children join executions as child using (number)
       join executions as parent on parent.number = children.parent where child.ended is null and parent.ended is not null`);
   const cut = left()[0]!.n;
-  ({ host, url } = await start());
+  host = await start();
   await until(() => left()[0]!.n === 0, "the children of cancelled parents to be cancelled by the start");
   for (const id of ids)
-    expect([200, 400]).toContain(await post(`${url}/workflows/bound/executions/${id}/cancel`, { reason: "enough" }));
+    expect([200, 400]).toContain(
+      await post(`${host.url}/workflows/bound/executions/${id}/cancel`, { reason: "enough" }),
+    );
   await until(() => open()[0]!.n === 0, "the children to be cancelled");
   const reasons = query(
     "select distinct json_extract(last, '$.cancellation.reason') as reason from executions where workflow = 'child'",
@@ -95,7 +95,6 @@ it("cancels a child with its parent, also if the process is killed in between", 
   expect(reasons).toEqual([{ reason: "enough" }]);
   console.log(`cancels: ${cut} of ${ids.length} children were open after the kill, and their parents cancelled`);
   expect(cut).toBeGreaterThan(0);
-  host.process.kill("SIGKILL");
 });
 
 const post = async (url: string, body: object): Promise<number> => {
@@ -104,16 +103,11 @@ const post = async (url: string, body: object): Promise<number> => {
 };
 
 /** A data file and a log, and the processes that use them one after the other. */
-function createWorld(count: number) {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-children-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+function createWorld(itemsOfChild: number) {
+  const folder = createFolder("children");
   return {
     folder,
-    async start() {
-      const host = run(process.execPath, ["test/faults/children/host.ts", folder, String(count)]);
-      const [url] = await host.waitFor(/http:\/\/\S+/);
-      return { host, url };
-    },
+    start: () => startHost(join(import.meta.dirname, "families-app.ts"), { folder, items: itemsOfChild }),
     noted: (): unknown[][] =>
       readFileSync(join(folder, "log"), "utf8")
         .split("\n")

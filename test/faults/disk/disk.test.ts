@@ -1,5 +1,4 @@
-import { execFileSync, fork } from "node:child_process";
-import { once } from "node:events";
+import { execFileSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,49 +6,36 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vitest";
 import { createClient, type Answer, type Client } from "../../harness/client.ts";
+import { Host } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";
-import type { Order, Report } from "./host.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-disk-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A server as a process of its own, on a file that can be made to fail. */
-interface Host extends Client {
-  order(order: Order): Promise<Record<string, number>[]>;
+interface FaultyHost extends Client {
+  sql(statement: string): Promise<Record<string, number>[]>;
   /** Lets the step of this execution go on. */
   open(id: string): Promise<unknown>;
   state(id: string): Promise<any>;
-  kill(): Promise<void>;
+  close(): Promise<unknown>;
+  kill(): Promise<unknown>;
 }
 type OnFinished = TestContext["onTestFinished"];
 
-async function startHost(file: string, log: string, onTestFinished: OnFinished): Promise<Host> {
-  const child = fork("test/faults/disk/host.ts", [file, log], { execArgv: [], stdio: ["ignore", 1, "pipe", "ipc"] });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  let errors = "";
-  child.stderr!.setEncoding("utf8").on("data", (text: string) => (errors += text));
-  const exited = once(child, "exit").then((): Report => {
-    throw new Error(`The host has ended:\n${errors}`);
-  });
-  exited.catch(() => {}); // whoever waits for a report hears of it
-  const report = (): Promise<Report> => Promise.race([once(child, "message").then(([what]) => what), exited]);
-  const { url } = (await report()) as { url: string };
+async function openHost(file: string, log: string, onTestFinished: OnFinished): Promise<FaultyHost> {
+  const host = new Host(join(import.meta.dirname, "faulty-file-app.ts"));
+  onTestFinished(() => void host.child.kill("SIGKILL"));
+  const url = await host.start({ file, log });
   const doc = await (await fetch(`${url}/doc`)).json();
   const client = createClient((path, init) => fetch(url + path, init), doc as never);
-  async function order(what: Order): Promise<Record<string, number>[]> {
-    const reported = report();
-    child.send(what);
-    return ((await reported) as { rows: Record<string, number>[] }).rows;
-  }
   return {
     ...client,
-    order,
-    open: (gate) => order({ gate }),
+    sql: (statement) => host.order("sql", statement),
+    open: (gate) => host.order("gate", gate),
     state: async (id) => (await client.get(`${pathOf(id)}/state`)).body.data,
-    async kill() {
-      child.kill("SIGKILL");
-      await exited.catch(() => {});
-    },
+    close: () => host.order("close"),
+    kill: () => host.end(),
   };
 }
 /** Executions are called after their workflow. */
@@ -66,9 +52,9 @@ const event = { name: "go", data: pad, id: "e1" };
 interface Fault {
   /** Where the data stands. */
   readonly file: string;
-  begin(host: Host): Promise<unknown> | void;
+  begin(host: FaultyHost): Promise<unknown> | void;
   /** The host is undefined when it has been killed, and the faults of its connection with it. */
-  end(host?: Host): Promise<unknown> | void;
+  end(host?: FaultyHost): Promise<unknown> | void;
 }
 type Make = (name: string, onTestFinished: OnFinished) => Fault;
 
@@ -78,16 +64,16 @@ const onDisk = (name: string): string => {
 };
 const full: Make = (name) => ({
   file: onDisk(name),
-  async begin({ order }) {
-    const [pages] = await order({ sql: "pragma page_count" });
-    await order({ sql: `pragma max_page_count = ${pages!["page_count"]}` });
+  async begin({ sql }) {
+    const [pages] = await sql("pragma page_count");
+    await sql(`pragma max_page_count = ${pages!["page_count"]}`);
   },
-  end: (host) => host?.order({ sql: "pragma max_page_count = 1000000" }),
+  end: (host) => host?.sql("pragma max_page_count = 1000000"),
 });
 const readOnly: Make = (name) => ({
   file: onDisk(name),
-  begin: ({ order }) => order({ sql: "pragma query_only = 1" }),
-  end: (host) => host?.order({ sql: "pragma query_only = 0" }),
+  begin: ({ sql }) => sql("pragma query_only = 1"),
+  end: (host) => host?.sql("pragma query_only = 0"),
 });
 const locked: Make = (name, onTestFinished) => {
   const file = onDisk(name);
@@ -150,7 +136,7 @@ async function expectRefusal(answer: Promise<Answer>, what: string): Promise<Ans
 /** The steps that ran, in order. */
 const linesOf = (log: string): string[] => (existsSync(log) ? readFileSync(log, "utf8").trim().split("\n") : []);
 
-async function completed(host: Host, id: string): Promise<void> {
+async function completed(host: FaultyHost, id: string): Promise<void> {
   await until(async () => (await host.state(id)).status !== "running", id);
   expect(await host.state(id)).toMatchObject({ status: "completed", result: { length: 6_000 } });
 }
@@ -162,7 +148,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
     if (make === noSpace && mountProblem) return test.skip(mountProblem);
     const fault = make(`${slug}-lasts`, test.onTestFinished);
     const log = join(folder, `${slug}-lasts.log`);
-    const host = await startHost(fault.file, log, test.onTestFinished);
+    const host = await openHost(fault.file, log, test.onTestFinished);
     const { get, post } = host;
     const ran = (): string[] => linesOf(log);
 
@@ -226,9 +212,9 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
       expect((await get(`${pathOf(id)}/state`)).status, id).toBe(404);
       expect((await post("/workflows/quick/execute", begun(id))).body.data.status, id).toBe("completed");
     }
-    expect((await host.order({ sql: "select count(*) as count from events" }))[0]).toEqual({ count: 0 });
+    expect((await host.sql("select count(*) as count from events"))[0]).toEqual({ count: 0 });
     for (let n = 0; n < 2; n++) expect((await post("/events", event)).body.data).toEqual({ id: "e1" });
-    expect((await host.order({ sql: "select count(*) as count from events" }))[0]).toEqual({ count: 1 });
+    expect((await host.sql("select count(*) as count from events"))[0]).toEqual({ count: 1 });
     expect((await host.state("ask.a")).status).toBe("suspended");
     expect((await post(`${pathOf("ask.a")}/resume`, approval)).body.data.result).toEqual({ approved: true });
     expect((await host.state("ask.b")).status).toBe("suspended");
@@ -251,7 +237,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
     if (make === noSpace && mountProblem) return test.skip(mountProblem);
     const fault = make(`${slug}-killed`, test.onTestFinished);
     const log = join(folder, `${slug}-killed.log`);
-    const first = await startHost(fault.file, log, test.onTestFinished);
+    const first = await openHost(fault.file, log, test.onTestFinished);
     const ran = (): string[] => linesOf(log);
     const done = (await first.post("/workflows/quick/execute", begun("quick.before"))).body.data;
     await first.post("/workflows/ask/execute", begun("ask.a"));
@@ -265,7 +251,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
     await expectRefusal(first.post(`${pathOf("ask.a")}/resume`, approval), "resume");
     await first.kill();
     await fault.end();
-    const second = await startHost(fault.file, log, test.onTestFinished);
+    const second = await openHost(fault.file, log, test.onTestFinished);
     expect(await second.state("quick.before")).toMatchObject({ status: "completed", result: done.result });
     expect((await second.get(`${pathOf("quick.refused")}/state`)).status).toBe(404);
     expect((await second.post(`${pathOf("ask.a")}/resume`, approval)).body.data.result).toEqual({ approved: true });
@@ -282,19 +268,19 @@ describe.concurrent("a server that is closed while its store is locked", () => {
   it("answers 503 to all who wait, and the next one continues what was in flight", async (test) => {
     const fault = locked("closed", test.onTestFinished);
     const log = join(folder, "closed.log");
-    const first = await startHost(fault.file, log, test.onTestFinished);
+    const first = await openHost(fault.file, log, test.onTestFinished);
     const waiting = first.post("/workflows/gated/execute", begun("gated.waits"));
     await until(() => linesOf(log).includes("gated.waits/second"), "gated.waits");
     await fault.begin(first);
     await first.open("gated.waits");
     const beginning = first.post("/workflows/quick/execute", begun("quick.a"));
     await until(async () => (await first.get("/workflows")).status === 200, "the request before this one has arrived");
-    await first.order({ close: true });
+    await first.close();
     const answers = await Promise.all([waiting, beginning]);
     expect(answers.map(({ status, body }) => [status, body.success])).toEqual(answers.map(() => [503, false]));
     await first.kill();
     await fault.end();
-    const second = await startHost(fault.file, log, test.onTestFinished);
+    const second = await openHost(fault.file, log, test.onTestFinished);
     await second.open("gated.waits");
     await completed(second, "gated.waits");
     expect((await second.get(`${pathOf("quick.a")}/state`)).status).toBe(404);
@@ -306,7 +292,7 @@ describe("a lock of 100 ms", () => {
   it("is waited for: no request is answered with 503", async (test) => {
     const fault = locked("short", test.onTestFinished);
     const log = join(folder, "short.log");
-    const host = await startHost(fault.file, log, test.onTestFinished);
+    const host = await openHost(fault.file, log, test.onTestFinished);
     const { post } = host;
     for (const id of ["ask.a", "ask.b"]) await post("/workflows/ask/execute", begun(id));
     for (const id of ["gated.ends", "gated.suspend", "gated.cancel"])
@@ -334,7 +320,7 @@ describe("a lock of 100 ms", () => {
 
   it("is waited for also after a long one, in which all that was asked was refused", async (test) => {
     const fault = locked("long-then-short", test.onTestFinished);
-    const host = await startHost(fault.file, join(folder, "long-then-short.log"), test.onTestFinished);
+    const host = await openHost(fault.file, join(folder, "long-then-short.log"), test.onTestFinished);
     await fault.begin(host);
     await expectRefusal(host.post("/workflows/quick/execute", begun("quick.a")), "execute");
     await fault.end(host);

@@ -1,13 +1,11 @@
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
+import { createFolder } from "../../harness/lives.ts";
 import { bySize } from "../../harness/size.ts";
-import { until, within } from "../../harness/waiting.ts";
-import type { Figures, HostOptions } from "./host.ts";
+import { startHost, type Host } from "../../harness/start-host.ts";
+import { until } from "../../harness/waiting.ts";
+import type { Figures } from "./many-items-app.ts";
 
 const count = bySize(4_000, 10_000);
 /** The kills while items end; and further ones when nearly all have ended, each followed by the longest replay. */
@@ -18,12 +16,7 @@ const concurrency = 20;
 it(
   `records every item of ${count} once, while the process is killed ${kills + replays - 1} times`,
   async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-items-"));
-    let child: ChildProcess | undefined;
-    onTestFinished(() => {
-      child?.kill("SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
-    });
+    const folder = createFolder("items");
     const log = () => readFileSync(join(folder, "log"), "utf8").trim().split("\n");
     const figures: Figures[] = [];
 
@@ -36,30 +29,17 @@ it(
       return life <= kills ? most : count - concurrency - last + life;
     }
 
-    async function start(life: number): Promise<string> {
-      const options: HostOptions = { folder, life, concurrency, end: endOf(life) };
-      const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
-      const args = ["--expose-gc", join(import.meta.dirname, "host.ts"), JSON.stringify(options)];
-      child = spawn(process.execPath, args, {
-        stdio: ["pipe", "pipe", "inherit"],
-        env: { PATH, HOME, NODE_COMPILE_CACHE },
+    const start = (life: number): Promise<Host> => {
+      const onReport = (one: Figures): void => void (life > 1 && figures.push(one));
+      const options = { folder, life, concurrency, end: endOf(life) };
+      return startHost(join(import.meta.dirname, "many-items-app.ts"), options, {
+        execArgv: ["--expose-gc"],
+        onReport,
       });
-      const url = Promise.withResolvers<string>();
-      createInterface({ input: child.stdout! }).on("line", (line) => {
-        const message = JSON.parse(line) as { url?: string; figures?: Figures };
-        if (message.url !== undefined) url.resolve(message.url);
-        if (message.figures && life > 1) figures.push(message.figures);
-      });
-      return within(url.promise, "the server to listen");
-    }
-    async function kill(): Promise<void> {
-      const closed = once(child!, "close");
-      child!.kill("SIGKILL");
-      await within(closed, "the server to die");
-    }
+    };
 
-    let url = await start(1);
-    const begun = await fetch(`${url}/workflows/many/execute`, {
+    let host = await start(1);
+    const begun = await fetch(`${host.url}/workflows/many/execute`, {
       method: "POST",
       headers: { "content-type": "application/json", prefer: "respond-async" },
       body: JSON.stringify({ input: { count }, options: { executionId: "e" } }),
@@ -72,11 +52,11 @@ it(
       const isReady = (): boolean =>
         log().length >= lines && log().filter((line) => line.startsWith(`${life} `)).length >= own;
       await until(() => isReady() && figures.length === life - 1, `${lines} items and a replay`);
-      await kill();
-      url = await start(life + 1);
+      await host.end();
+      host = await start(life + 1);
     }
     const state = async (): Promise<any> =>
-      ((await (await fetch(`${url}/workflows/many/executions/e/state`)).json()) as { data: unknown }).data;
+      ((await (await fetch(`${host.url}/workflows/many/executions/e/state`)).json()) as { data: unknown }).data;
     await until(async () => (await state()).status !== "running", "the end");
     expect(await state()).toMatchObject({ status: "completed", result: { count, isInOrder: true } });
 

@@ -8,8 +8,8 @@ import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { inspect } from "../../../src/backends/embedded/file/inspect.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
 import type { ConversationKey } from "../../../src/engine/conversations.ts";
-import { run } from "../../harness/cli.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
+import { Host } from "../../harness/start-host.ts";
 import { eventually } from "../../harness/waiting.ts";
 import {
   createFile,
@@ -259,9 +259,11 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
   const file = join(createFolder(), "data.db");
   createFormat4(file);
   const tables = tablesOf(file);
-  const start = (at: number) => run(process.execPath, ["test/faults/migrations/host.ts", file, String(at)]).ended;
+  const module = join(import.meta.dirname, "killed-migration-app.ts");
   for (const at of [2, 4, 6, 7, 8, 15]) {
-    expect((await start(at)).signal, `killed before statement ${at}`).toBe("SIGKILL");
+    const host = new Host(module);
+    onTestFinished(() => void host.child.kill("SIGKILL"));
+    await expect(host.start({ file, at }), `killed before statement ${at}`).rejects.toThrow("ended with SIGKILL");
     expect(formatOf(file)).toEqual({ user_version: 4 });
     expect(tablesOf(file)).toEqual(tables);
   }

@@ -1,42 +1,20 @@
 // Schedules by the clock of the machine, while the server is killed: each tick begins once.
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { createFolder } from "../../harness/lives.ts";
 import { patienceMs } from "../../harness/patience.ts";
 import { bySize } from "../../harness/size.ts";
-import { until, within } from "../../harness/waiting.ts";
+import { startHost } from "../../harness/start-host.ts";
+import { until } from "../../harness/waiting.ts";
 
 /** The lives of the server, and the time for which each of them serves. */
 const lives = bySize(3, 9);
 const lifeMs = bySize(2_500, 7_000);
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-schedules-"));
-let child: ChildProcess | undefined;
-afterEach(() => {
-  child?.kill("SIGKILL");
-  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
-});
-
-async function start(): Promise<string> {
-  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
-  child = spawn(process.execPath, [join(import.meta.dirname, "host.ts"), folder], {
-    stdio: ["pipe", "pipe", "inherit"],
-    env: { PATH, HOME, NODE_COMPILE_CACHE },
-  });
-  const [url] = await within(once(createInterface({ input: child.stdout! }), "line"), "the server to listen");
-  return url as string;
-}
-async function kill(): Promise<void> {
-  const closed = once(child!, "close");
-  child!.kill("SIGKILL");
-  await within(closed, "the server to die");
-}
+let folder = "";
 
 const readLog = (): string[] => readFileSync(join(folder, "log"), "utf8").trimEnd().split("\n");
 /** The ticks of a schedule whose executions have ended, in their order. */
@@ -51,21 +29,23 @@ it(
   `each tick begins once in ${lives} lives of ${lifeMs} ms that end by SIGKILL; what was missed is made up by catchUp only`,
   { timeout: lives * lifeMs + 4 * patienceMs },
   async () => {
+    folder = createFolder("schedules");
+    const start = () => startHost(join(import.meta.dirname, "ticks-app.ts"), { folder });
     /** The times without a server: from a moment when one was surely there, to one when the next was surely there. */
     const gaps: [number, number][] = [];
     for (let life = 0; life < lives; life++) {
       const begin = Date.now();
-      await start();
+      const host = await start();
       await until(() => ended("every").some((at) => at > begin), "a tick of this life");
       const up = Date.now();
       if (life > 0) gaps.at(-1)![1] = up;
       await sleep(lifeMs);
       gaps.push([Date.now(), Infinity]);
-      await kill();
+      await host.end();
       await sleep(1_500);
     }
     const from = Date.now();
-    await start();
+    const last = await start();
     /** The ticks until now that have ended or were left out, and those that were due. */
     const known = (id: string): number[] =>
       [...ended(id), ...toTicks("left", id)].filter((at) => at <= from).toSorted((a, b) => a - b);
@@ -80,7 +60,7 @@ it(
     const isDone = (): boolean => madeUp.every(([id, ms]) => known(id).length >= due(id, ms).length);
     await until(() => isDone() && ended("missing").at(-1)! >= from, "the last ticks");
     gaps.at(-1)![1] = Date.now();
-    await kill();
+    await last.end();
 
     expect(toTicks("left", "every")).toEqual([]);
     for (const [id, ms] of madeUp) expect(known(id), id).toEqual(due(id, ms));

@@ -1,14 +1,12 @@
-import { fork, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
+import { createFolder } from "../../harness/lives.ts";
 import { bySize } from "../../harness/size.ts";
+import { startHost } from "../../harness/start-host.ts";
 import { eventually } from "../../harness/waiting.ts";
-import type { Order } from "./host.ts";
+import type { Begin } from "./sleepers-app.ts";
 
 const day = 86_400_000;
 
@@ -16,23 +14,22 @@ it("keeps sleeping executions at next to no memory, starts and ends at once with
   const file = newFile();
   const count = bySize(2_000, 100_000);
   const first = await open(file);
-  const idle = await first.ask({ type: "memory" });
-  const sleepers = { type: "begin", workflow: "naps", prefix: "s", count, from: Date.now() + day, every: 1 } as const;
-  await first.ask(sleepers);
+  const idle = await first.memory();
+  await first.begin({ workflow: "naps", prefix: "s", count, from: Date.now() + day, every: 1 });
   await eventually(() => expect(suspended(file)).toBe(count));
-  const { heap } = await first.ask({ type: "memory" });
+  const { heap } = await first.memory();
   const closing = performance.now();
-  await first.close();
+  await first.end("SIGTERM");
   const closed = performance.now() - closing;
 
   const empty = await timed(() => open(newFile()));
   const second = await timed(() => open(file));
   const woken = bySize(200, 5_000);
   const from = Date.now() + bySize(2_000, 15_000); // when all of them sleep
-  await second.value.ask({ type: "begin", workflow: "naps", prefix: "w", count: woken, from, every: 2 });
+  await second.value.begin({ workflow: "naps", prefix: "w", count: woken, from, every: 2 });
   await sleep(from + 2 * woken - Date.now()); // nobody else reads the file
   await eventually(() => expect(completed(file)).toBe(woken));
-  const { late } = await second.value.ask({ type: "late" });
+  const late = await second.value.late();
   const p99 = late.toSorted((one, other) => one - other)[Math.floor(woken * 0.99)]!;
   console.log(
     `${count} sleepers: ${((heap - idle.heap) / 2 ** 20).toFixed(1)} MB of heap, closed in ${Math.round(closed)} ms,`,
@@ -51,8 +48,8 @@ it("continues each sleep and each wait once while its process is killed at rando
   const count = bySize(150, 10_000);
   let host = await open(file);
   const from = Date.now();
-  await host.ask({ type: "begin", workflow: "naps", prefix: "s", count, from, every: 10_000 / count });
-  await host.ask({ type: "begin", workflow: "waits", prefix: "w", count, from: 0, every: 0 });
+  await host.begin({ workflow: "naps", prefix: "s", count, from, every: 10_000 / count });
+  await host.begin({ workflow: "waits", prefix: "w", count, from: 0, every: 0 });
   const kills = bySize(3, 20);
   for (let n = 0; n < kills; n++) {
     const id = `go${n}`;
@@ -62,11 +59,11 @@ it("continues each sleep and each wait once while its process is killed at rando
       body: JSON.stringify({ name: "go", data: n, id }),
     }).then(({ status }) => expect(status).toBe(202));
     await sleep(Math.random() * 200);
-    await host.kill();
+    await host.end();
     host = await open(file);
   }
   await eventually(() => expect(completed(file)).toBe(2 * count));
-  await host.close();
+  await host.end("SIGTERM");
   const wakes = read<{ wakes: number; taken: number }>(
     file,
     `select sum(kind = 'wake') as wakes, sum(kind = 'wake' and json_extract(body, '$.event') = 'go0') as taken
@@ -77,11 +74,7 @@ it("continues each sleep and each wait once while its process is killed at rando
   expect(read(file, "select number from timers union all select number from event_waits")).toEqual([]);
 });
 
-function newFile(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-sleepers-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "data.db");
-}
+const newFile = (): string => join(createFolder("sleepers"), "data.db");
 
 async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }> {
   const began = performance.now();
@@ -89,32 +82,12 @@ async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }
   return { value, ms: performance.now() - began };
 }
 
-interface Report {
-  heap: number;
-  late: number[];
-}
-
 async function open(file: string) {
-  const execArgv = ["--expose-gc"];
-  const child: ChildProcess = fork("test/faults/sleepers/host.ts", [file], { execArgv });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const [url] = (await once(child, "message")) as [string];
-  const ask = async (order: Order): Promise<Report> => {
-    const answer = once(child, "message");
-    child.send(order);
-    return (await answer)[0] as Report;
-  };
-  const kill = async (): Promise<void> => {
-    const ended = once(child, "exit");
-    child.kill("SIGKILL");
-    await ended;
-  };
-  const close = async (): Promise<void> => {
-    const ended = once(child, "exit");
-    await ask({ type: "close" });
-    await ended;
-  };
-  return { url, ask, kill, close };
+  const module = join(import.meta.dirname, "sleepers-app.ts");
+  const host = await startHost(module, { file }, { execArgv: ["--expose-gc"] });
+  const begin = (value: Begin): Promise<void> => host.order("begin", value);
+  const late = (): Promise<number[]> => host.order("late");
+  return { url: host.url, begin, late, memory: () => host.memory(), end: host.end.bind(host) };
 }
 
 function read<Row>(file: string, sql: string): Row[] {

@@ -1,37 +1,35 @@
-import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { Agent, request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
+import { createFolder } from "../../harness/lives.ts";
 import { bySize } from "../../harness/size.ts";
+import { startHost, type Host } from "../../harness/start-host.ts";
 
 const count = bySize(4_000, 10_000);
 const warming = bySize(1_000, 2_000);
 const parts = 4;
 
 it(`keeps ${count} suspended executions at next to no memory, listens again as soon as without them, and resumes them`, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-suspended-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("suspended");
   const first = await open(join(folder, "data.db"));
   await begin(first.url, warming); // until it is warm
   const grown: { heap: number; rss: number }[] = [];
-  for (let before = await memoryOf(first.child); grown.length < parts;) {
+  for (let before = await first.memory(); grown.length < parts;) {
     await begin(first.url, count / parts);
-    const after = await memoryOf(first.child);
+    const after = await first.memory();
     grown.push({ heap: after.heap - before.heap, rss: after.rss - before.rss });
     before = after;
   }
   // What is kept is there in each part. What a busy machine adds is not.
   const heapEach = Math.min(...grown.map(({ heap }) => heap)) / (count / parts);
   const rssEach = Math.min(...grown.map(({ rss }) => rss)) / (count / parts);
-  await kill(first.child);
+  await first.end();
 
   const empty = await timed(() => open(join(folder, "empty.db")));
   const second = await timed(() => open(join(folder, "data.db")));
-  const again = await memoryOf(second.value.child);
-  const idle = await memoryOf(empty.value.child);
+  const again = await second.value.memory();
+  const idle = await empty.value.memory();
   const restartEach = (again.rss - idle.rss) / (count + warming);
   const figures = [heapEach, rssEach, restartEach].map((bytes) => Math.round(bytes));
   console.log(
@@ -54,25 +52,10 @@ async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }
   return { value, ms: performance.now() - began };
 }
 
-async function open(file: string): Promise<{ child: ChildProcess; url: string }> {
+function open(file: string): Promise<Host> {
   // With the young generation at its full size from the start, RSS grows by what is kept, not by how busy it was.
   const execArgv = ["--expose-gc", "--min-semi-space-size=2", "--max-semi-space-size=2"];
-  const child = fork("test/faults/suspended/memory-host.ts", [file], { execArgv });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const [url] = await once(child, "message");
-  return { child, url };
-}
-
-async function memoryOf(child: ChildProcess): Promise<{ heap: number; rss: number }> {
-  child.send("memory");
-  const [memory] = await once(child, "message");
-  return memory;
-}
-
-async function kill(child: ChildProcess): Promise<void> {
-  const ended = once(child, "exit");
-  child.kill("SIGKILL");
-  await ended;
+  return startHost(join(import.meta.dirname, "asks-app.ts"), { file }, { execArgv });
 }
 
 /** With a client that costs next to nothing: these are most of the test's time. */

@@ -1,23 +1,24 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, it, onTestFinished } from "vitest";
-import { run, type Child } from "../../harness/cli.ts";
+import { expect, it } from "vitest";
+import { createFolder } from "../../harness/lives.ts";
 import { bySize } from "../../harness/size.ts";
+import { startHost, type Host } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";
 
 const minute = 60_000;
 const json = { "content-type": "application/json" };
-const kinds = ["sleep", "short-sleep", "until", "deadline", "event", "retry", "short-retry"];
+/** The short ones last: all of them must wait at the same time. */
+const kinds = ["sleep", "until", "deadline", "event", "retry", "short-sleep", "short-retry"];
 const each = Array.from({ length: 10 }, (_, index) => index);
 
 it("ends at once by SIGTERM while executions wait; after it and SIGKILLs each wait ends at its time, once", async () => {
   const world = createWorld();
   const { count, linesOf } = world;
   const first = await world.start(0);
-  for (const kind of kinds) for (const n of each) await first.begin(kind, `${kind}.${n}`);
+  for (const kind of kinds) await Promise.all(each.map((n) => first.begin(kind, `${kind}.${n}`)));
   const timers = (kinds.length - 1) * each.length; // `event` has none
   await until(() => count("timers") === timers && count("event_waits") === each.length, "all to wait");
   const reader = await fetch(`${first.url}/workflows/sleep/executions/sleep.0/stream?until=end`);
@@ -105,8 +106,7 @@ it("hands each event to each execution once while processes are killed and clien
 
 /** A data file and a log, and the processes that use them one after the other. */
 function createWorld() {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-waits-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("waits");
   function query<Row>(sql: string): Row[] {
     const db = new DatabaseSync(join(folder, "data.db"), { readOnly: true });
     try {
@@ -140,15 +140,13 @@ function createWorld() {
         `select distinct status from executions where workflow not in (${list || "''"})`,
       ).map(({ status }) => status);
     },
-    async start(ahead: number) {
-      const child = run(process.execPath, ["test/faults/waits/host.ts", folder, `${ahead}`]);
-      const [url] = await child.waitFor(/http:\/\/\S+/);
-      return toHost(child, url);
-    },
+    start: async (ahead: number) =>
+      toClient(await startHost(join(import.meta.dirname, "waits-app.ts"), { folder, ahead })),
   };
 }
 
-function toHost(child: Child, url: string) {
+function toClient(host: Host) {
+  const { url } = host;
   return {
     url,
     async begin(workflow: string, executionId: string, input: object = {}): Promise<void> {
@@ -166,8 +164,7 @@ function toHost(child: Child, url: string) {
         () => undefined,
       ),
     async end(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
-      child.process.kill(signal);
-      expect(await child.ended).toMatchObject(signal === "SIGTERM" ? { code: 0 } : { signal });
+      expect(await host.end(signal)).toMatchObject(signal === "SIGTERM" ? { code: 0 } : { signal });
     },
   };
 }

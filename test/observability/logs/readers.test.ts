@@ -1,8 +1,8 @@
-import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
 import WebSocket from "ws";
 import { bySize } from "../../harness/size.ts";
+import { startHost } from "../../harness/start-host.ts";
 import { within } from "../../harness/waiting.ts";
 import { openWorld, readAll, socketPath, type World } from "./world.ts";
 
@@ -61,31 +61,24 @@ async function openReader(url: string, { step = 1, filter = "" } = {}): Promise<
   return reader;
 }
 
-async function openHost(): Promise<{ url: string; child: ChildProcess; write(many: number): Promise<void> }> {
+async function openHost() {
   const execArgv = ["--expose-gc", "--min-semi-space-size=2", "--max-semi-space-size=2"];
-  const child = fork("test/observability/logs/host.ts", [JSON.stringify(limits)], { execArgv });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const [url] = await once(child, "message");
+  const host = await startHost("test/observability/logs/written-records-app.ts", { limits }, { execArgv });
+  const { url } = host;
   return {
     url,
-    child,
-    async write(many) {
+    readHeap: async (): Promise<number> => (await host.memory()).heap,
+    async write(many: number): Promise<void> {
       expect((await fetch(`${url}/write?many=${many}`, { method: "POST" })).status).toBe(200);
     },
   };
-}
-
-async function memoryOf(child: ChildProcess): Promise<number> {
-  child.send("memory");
-  const [{ heap }] = await once(child, "message");
-  return heap;
 }
 
 describe("a reader of /ws/logs that does not read", () => {
   it(
     "costs no more than the limits say, harms no other, and is told exactly what it missed",
     async () => {
-      const { url, child, write } = await openHost();
+      const { url, readHeap, write } = await openHost();
       const fast = await Promise.all([openReader(url), openReader(url)]);
       const thirds = await openReader(url, { step: 3, filter: "agentId=third" });
       const slow = await openReader(url);
@@ -100,7 +93,7 @@ describe("a reader of /ws/logs that does not read", () => {
       };
       // Until everything is compiled and the ring is full.
       for (let n = 0; n < 4; n++) await writePart();
-      const before = await memoryOf(child);
+      const before = await readHeap();
       slow.ws.pause();
       slowThird.ws.pause();
       // The ring is full already. What may be added: for each of five sockets what it may have waiting, and once more as frames;
@@ -109,7 +102,7 @@ describe("a reader of /ws/logs that does not read", () => {
       let most = 0;
       for (let parts = written / part + 1; parts <= total / part; parts++) {
         await writePart();
-        if (parts % 10 === 0) most = Math.max(most, (await memoryOf(child)) - before);
+        if (parts % 10 === 0) most = Math.max(most, (await readHeap()) - before);
       }
       console.log(`a reader that does not read: ${Math.round(most / 1024)} KiB more, of ${bound / 1024} allowed`);
       expect(most).toBeLessThan(bound);

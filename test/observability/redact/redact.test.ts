@@ -1,14 +1,13 @@
-import { fork } from "node:child_process";
-import { once } from "node:events";
 import { inspect } from "node:util";
 import fc from "fast-check";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createToken } from "agentserve";
 import { runInScope } from "../../../src/core/scope.ts";
 import { createLogs } from "../../../src/observability/logs.ts";
 import { toHost } from "../../../src/observability/log-output.ts";
 import { cpuMs } from "../../harness/cpu.ts";
 import { bySize } from "../../harness/size.ts";
+import { startHost } from "../../harness/start-host.ts";
 
 /** Nothing about it says what it is. */
 const secret = "h8Kq2zW9vT4xLm7R";
@@ -339,14 +338,10 @@ describe("secrets of the environment", () => {
 
   async function logged(messages: { message: string; data?: object; ids?: object }[]) {
     const { PATH, NODE_COMPILE_CACHE } = process.env;
-    const child = fork("test/observability/redact/host.ts", [], {
-      env: { PATH, NODE_COMPILE_CACHE, ...env } as NodeJS.ProcessEnv,
-      stdio: ["ignore", "ignore", "pipe", "ipc"],
+    const host = await startHost("test/observability/redact/secrets-app.ts", undefined, {
+      env: { PATH, NODE_COMPILE_CACHE, ...env },
     });
-    onTestFinished(() => void child.kill("SIGKILL"));
-    let stderr = "";
-    child.stderr!.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
-    const [url] = await once(child, "message");
+    const { url } = host;
     const headers = { authorization: `Bearer ${await createToken({ sub: "ada" }, env.AUTH_JWT_SECRET)}` };
     for (const one of messages) {
       const answer = await fetch(`${url}/log`, { method: "POST", headers, body: JSON.stringify(one) });
@@ -354,8 +349,8 @@ describe("secrets of the environment", () => {
     }
     const answer = await fetch(`${url}/api/logs?limit=1000`, { headers });
     const text = await answer.text();
-    await expect.poll(() => stderr.trim().split("\n").length).toBeGreaterThanOrEqual(messages.length);
-    return { text, stderr };
+    await expect.poll(() => host.stderr.trim().split("\n").length).toBeGreaterThanOrEqual(messages.length);
+    return { text, stderr: host.stderr };
   }
 
   it("keeps secrets of the environment out of records and of the terminal", async () => {
