@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { Lives, type Reply } from "./kills/process.ts";
+import { ServedLives, type Reply } from "./kills/process.ts";
 
 const count = 200;
 const ids = Array.from({ length: count }, (_, index) => `e${index + 1}`);
@@ -11,7 +11,7 @@ const beside = 16;
 
 it(`ends each of ${count} failed executions once, when they are retried and the process is killed in the middle`, async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-retries-"));
-  const lives = new Lives(folder);
+  const lives = new ServedLives(folder);
   onTestFinished(async () => {
     await lives.close();
     rmSync(folder, { recursive: true, force: true });

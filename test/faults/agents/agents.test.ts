@@ -8,14 +8,13 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createProject } from "../../harness/project.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize, oneIn } from "../../harness/size.ts";
 import { drainFiles, SlowServer } from "./drain.ts";
 import { callsOf, Execution } from "./executions.ts";
-import { Lives } from "./lives.ts";
+import { AgentLives } from "./lives.ts";
 import { beginPoints, entryPoints, modelPoints, recordPoints, turnPoints, type Point } from "./points.ts";
 import { Talker, ways, type Way } from "./talker.ts";
 import { needsTool } from "./turns.ts";
@@ -26,10 +25,10 @@ const timeout = 600_000;
 const folder = mkdtempSync(join(tmpdir(), "agentserve-agents-"));
 let worlds = 0;
 
-function createLives(): Lives {
+function createLives(): AgentLives {
   const own = join(folder, String(++worlds));
   mkdirSync(own);
-  return new Lives(own);
+  return new AgentLives(own, join(import.meta.dirname, "talker-app.ts"));
 }
 
 afterAll(() => {
@@ -40,15 +39,15 @@ afterAll(() => {
 /** Whether the turn is in the file when the process ends there. */
 const isCommitted = (point: string): boolean => point === "turn:after" || point.startsWith("entry:");
 
-const complaints = (lives: Lives): string[] =>
+const complaints = (lives: AgentLives): string[] =>
   lives.log().flatMap(({ what, key }) => (what === "complaint" ? key : []));
 /** Nothing went wrong that nobody was told of. */
-const expectNoComplaints = (lives: Lives): void => expect(complaints(lives)).toEqual([]);
+const expectNoComplaints = (lives: AgentLives): void => expect(complaints(lives)).toEqual([]);
 /** The warning of a turn that ends because it was interrupted too often. */
 const crashed = "A turn of agent talker ended: interrupted 3 times by a crash";
 
 describe("a workflow that asks an agent", () => {
-  let lives: Lives;
+  let lives: AgentLives;
   const ended: Execution[] = [];
   beforeAll(async () => {
     lives = createLives();
@@ -91,7 +90,7 @@ describe("a workflow that asks an agent", () => {
           checkRecords(execution, path, point);
           // A model that has finished may be recorded already.
           while (execution.has(path, /^record:\w+ (.*)$/.exec(rest[0] ?? "")?.[1] ?? "")) rest.shift();
-          await lives.start(rest[0] === undefined ? undefined : toDeath(rest[0], key));
+          await lives.start(rest[0] === undefined ? {} : { arm: toDeath(rest[0], key) });
         }
         await lives.within("to complete", following);
         execution.checkCalls();
@@ -162,7 +161,7 @@ describe("a workflow that asks an agent", () => {
 });
 
 describe("a turn of a conversation", () => {
-  let lives: Lives;
+  let lives: AgentLives;
   beforeAll(async () => {
     lives = createLives();
     await lives.start();
@@ -260,7 +259,7 @@ describe("a turn of a conversation", () => {
     for (let crash = 0; crash < 3; crash++) {
       await lives.died(death);
       talker.look();
-      await lives.start(crash < 2 ? death : undefined);
+      await lives.start(crash < 2 ? { arm: death } : {});
     }
     // The next turn is shown the message.
     const next = talker.next;
@@ -314,17 +313,16 @@ describe("kill -9 at random moments", () => {
       ]),
     );
     const kills = bySize(3, 150);
-    for (let kill = 0; kill < kills; kill++) {
-      await lives.start();
-      const { length } = lives.log();
-      await lives.until("somebody to be at work", () => lives.log().length > length + 5);
-      await lives.within("a moment", sleep(random.between(0, 150)));
-      await lives.kill();
-      for (const execution of executions) execution.look();
-      for (const talker of [...talkers, ...guests]) talker.look();
-    }
+    await lives.killOften({
+      kills,
+      isAtWork: () => lives.untilMore("somebody to be at work", () => lives.log().length, 5),
+      moment: () => random.between(0, 150),
+      onKilled() {
+        for (const execution of executions) execution.look();
+        for (const talker of [...talkers, ...guests]) talker.look();
+      },
+    });
     crew.more = false;
-    await lives.start();
     await lives.within("everybody to end", working);
     await lives.kill();
     for (const talker of [...talkers, ...guests]) talker.check();
@@ -341,7 +339,7 @@ describe("kill -9 at random moments", () => {
 });
 
 describe("what an agent says in a workflow", () => {
-  let lives: Lives;
+  let lives: AgentLives;
   beforeAll(async () => {
     lives = createLives();
     await lives.start();

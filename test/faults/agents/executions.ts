@@ -1,6 +1,6 @@
 // oxlint-disable vitest/no-standalone-expect -- called inside of tests
 import { expect } from "vitest";
-import type { Lives } from "./lives.ts";
+import type { AgentLives } from "./lives.ts";
 import { needsTool, toTurns, type Turn } from "./turns.ts";
 import type { Line } from "./log.ts";
 import { keysOf } from "./workload.ts";
@@ -20,11 +20,11 @@ export class Execution {
   readonly id: string;
   readonly options: { executionId: string; userId: string; conversationId: string };
   result: any;
-  readonly #lives: Lives;
+  readonly #lives: AgentLives;
   /** Since the end of which life a step, or a call of a step, is recorded. */
   readonly #recorded = new Map<string, number>();
 
-  constructor(id: string, lives: Lives) {
+  constructor(id: string, lives: AgentLives) {
     this.id = id;
     this.options = { executionId: id, userId: "ada", conversationId: `of ${id}` };
     this.#lives = lives;

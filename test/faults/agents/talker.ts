@@ -1,4 +1,4 @@
-import type { Lives, Reply } from "./lives.ts";
+import type { AgentLives, Reply } from "./lives.ts";
 import type { Line } from "./log.ts";
 import { toTurns, type Turn } from "./turns.ts";
 
@@ -9,14 +9,14 @@ export type Way = (typeof ways)[number];
 export class Talker {
   readonly conversationId: string;
   readonly userId = "ada";
-  readonly #lives: Lives;
+  readonly #lives: AgentLives;
   readonly #sent: string[] = [];
   /** What was answered whole. */
   readonly #answered = new Map<string, string>();
   /** Turns that have begun, and the number of times that the process has died before their end. */
   readonly #interrupted = new Map<string, number>();
 
-  constructor(conversationId: string, lives: Lives) {
+  constructor(conversationId: string, lives: AgentLives) {
     this.conversationId = conversationId;
     this.#lives = lives;
   }

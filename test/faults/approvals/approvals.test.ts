@@ -5,10 +5,9 @@ import { afterAll, expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import type { Reply } from "../agents/lives.ts";
-import { openLives } from "../agents/open-lives.ts";
+import { openLives, type Reply } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
-import type { PaymentLine } from "./host.ts";
+import type { PaymentLine } from "./payments-app.ts";
 
 afterAll(() => console.log(`SEED=${seed}`));
 
@@ -20,7 +19,7 @@ it.each(["bank", "desk"])(
   async (agent) => {
     // The desk asks the bank by a tool, whose call then waits.
     const isInner = agent === "desk";
-    const { lives, log } = openLives<PaymentLine>("approvals", join(import.meta.dirname, "host.ts"));
+    const { lives, log } = openLives<PaymentLine>("approvals", join(import.meta.dirname, "payments-app.ts"));
     const random = new Random(seed);
     const runsTo = (to: string): PaymentLine[] => log().filter((line) => line.to === to);
     const tally: Record<Outcome, number> = { approved: 0, denied: 0, superseded: 0 };

@@ -5,14 +5,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { bySize } from "../../harness/size.ts";
-import { openLives } from "../agents/open-lives.ts";
-import type { PaymentLine } from "./host.ts";
+import { openLives } from "../agents/lives.ts";
+import type { PaymentLine } from "./payments-app.ts";
 
 it.each(["bank", "desk"])(
   "a kill after each commit of a decision about a tool of %s leaves it undecided, or it comes to its end",
   { timeout: 1_800_000 },
   async (agent) => {
-    const { folder, lives, log } = openLives<PaymentLine>("commits", join(import.meta.dirname, "host.ts"));
+    const { folder, lives, log } = openLives<PaymentLine>("commits", join(import.meta.dirname, "payments-app.ts"));
     const die = join(folder, "die");
     const tally = { undecided: 0, continued: 0, whole: 0 };
     /** The part of the tool call, when it waits or has a result. */

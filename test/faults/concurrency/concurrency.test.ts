@@ -1,19 +1,15 @@
 // Thousands of executions over 50 keys, while the server is killed: the rules of `concurrency` are read from what the steps
 // themselves have written to a file.
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { patienceMs } from "../../harness/patience.ts";
+import { Lives } from "../../harness/lives.ts";
 import { bySize } from "../../harness/size.ts";
 import { until, within } from "../../harness/waiting.ts";
-import type { HostOptions } from "./host.ts";
 
 const keys = 50;
 /** Keys that a third of the executions share. */
@@ -34,62 +30,16 @@ const plan = fc.record({
 type Plan = typeof plan extends fc.Arbitrary<infer T> ? T : never;
 
 /** One server after another on the same file. */
-class Lives {
-  readonly #options: Omit<HostOptions, "life">;
-  #child: ChildProcess | undefined;
-  #url = Promise.withResolvers<string>();
-  life = 0;
-
-  constructor(options: Omit<HostOptions, "life">) {
-    this.#options = options;
-  }
-
-  async start(): Promise<void> {
-    const options: HostOptions = { ...this.#options, life: ++this.life };
-    const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
-    const child = spawn(process.execPath, [join(import.meta.dirname, "host.ts"), JSON.stringify(options)], {
-      stdio: ["pipe", "pipe", "inherit"],
-      env: { PATH, HOME, NODE_COMPILE_CACHE },
-    });
-    this.#child = child;
-    const [url] = await within(once(createInterface({ input: child.stdout! }), "line"), "the server to listen");
-    this.#url.resolve(url as string);
-  }
-
-  get isUp(): boolean {
-    return this.#child?.signalCode === null && this.#child.exitCode === null;
-  }
-
-  /** Lets the steps of this life end. */
-  open(): void {
-    this.#child!.stdin!.write("open\n");
-  }
-
-  async kill(): Promise<void> {
-    const closed = once(this.#child!, "close");
-    this.#url = Promise.withResolvers();
-    this.#child!.kill("SIGKILL");
-    await within(closed, "the server to die");
-  }
-
+class GroupedLives extends Lives {
   /** Sends a request until it is answered. */
   async ask(path: string, json?: unknown): Promise<{ status: number; body: any }> {
+    const headers = { "content-type": "application/json", prefer: "respond-async" };
+    const init = json === undefined ? {} : { method: "POST", headers, body: JSON.stringify(json) };
     for (;;) {
-      const url = await within(this.#url.promise, "the next server");
-      const { life } = this;
-      const init = json !== undefined && {
-        method: "POST",
-        headers: { "content-type": "application/json", prefer: "respond-async" },
-        body: JSON.stringify(json),
-      };
-      try {
-        const response = await fetch(url + path, { ...init, signal: AbortSignal.timeout(patienceMs) });
-        const text = await response.text();
-        return { status: response.status, body: path === "/metrics" ? text : JSON.parse(text) };
-      } catch (error) {
-        if ((error as Error).name === "TimeoutError") throw error;
-        await until(() => this.life !== life, "the server to be killed");
-      }
+      const sent = await this.fetch(path, init);
+      const text = await sent?.response.text().catch((error: unknown) => this.sawDeath(sent.life, error));
+      if (text === undefined) continue;
+      return { status: sent!.response.status, body: path === "/metrics" ? text : JSON.parse(text) };
     }
   }
 }
@@ -104,7 +54,7 @@ interface Sent {
 async function play({ limit, running, kills, work }: Plan): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-concurrency-"));
   const log = join(folder, "log");
-  const lives = new Lives({ folder, limit, running });
+  const lives = new GroupedLives(folder, join(import.meta.dirname, "grouped-app.ts"), { limit, running });
   const sent: Sent[] = [];
   const at = (id: string, verb: string) => `/workflows/grouped/executions/${id}/${verb}`;
   const over = new AbortController();
@@ -139,7 +89,7 @@ async function play({ limit, running, kills, work }: Plan): Promise<void> {
     expect(Number(queued)).toBe(live.length - most);
     const sending = sendUpTo(100);
     const isSent = (percent: number) => until(() => sent.length >= (begins * percent) / 100, `${percent} % to be sent`);
-    lives.open();
+    await lives.order("open");
     const others = (async () => {
       // A workflow without a limit is answered all the time.
       let answered = 0;
@@ -154,7 +104,7 @@ async function play({ limit, running, kills, work }: Plan): Promise<void> {
       await isSent(percent);
       await lives.kill();
       await lives.start();
-      lives.open();
+      await lives.order("open");
     }
     await within(sending, "all starts");
     const list = "/workflows/grouped/executions?status=running&limit=1";
@@ -170,7 +120,7 @@ async function play({ limit, running, kills, work }: Plan): Promise<void> {
     check(readFileSync(log, "utf8"), inOrder(join(folder, "data.db"), sent), limit);
   } finally {
     over.abort();
-    if (lives.isUp) await lives.kill();
+    await lives.close();
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }

@@ -15,7 +15,7 @@ import { bySize } from "../../harness/size.ts";
 import { killAtRandom } from "./at-random.ts";
 import { checkFile, isAbsent } from "./file.ts";
 import { mostSmall, patientPlan, Random, smallPlans } from "./plan.ts";
-import { Lives } from "./process.ts";
+import { ServedLives } from "./process.ts";
 import { isOfWaits, points, toName, type Point } from "./points.ts";
 import { noFigures, World, type Figures } from "./world.ts";
 
@@ -27,7 +27,7 @@ let worlds = 0;
 function createWorld(counted: Figures): World {
   const own = join(folder, String(++worlds));
   mkdirSync(own);
-  return new World(new Lives(own), counted);
+  return new World(new ServedLives(own), counted);
 }
 
 afterAll(() => {

@@ -7,7 +7,7 @@ import { toSnapshot } from "./fork.ts";
 import { workflowIds } from "./oracle.ts";
 import type { Plan, Random } from "./plan.ts";
 import type { Mark } from "./log.ts";
-import type { Lives, Serving } from "./process.ts";
+import type { ServedLives, Serving } from "./process.ts";
 import type { Witness } from "./witness.ts";
 
 /** What a run came to. */
@@ -45,7 +45,7 @@ export const noFigures = (): Figures => ({
 });
 
 /** One file, the processes that serve it one after the other, and everybody who uses them. */
-export class World<Server extends Serving = Lives> {
+export class World<Server extends Serving = ServedLives> {
   readonly lives: Server;
   readonly figures: Figures;
   readonly #witnesses = new Map<string, Witness>();

@@ -5,7 +5,7 @@ import { afterAll, expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { openLives } from "../agents/open-lives.ts";
+import { openLives } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import type { ToolLine } from "./plan.ts";
 
@@ -16,7 +16,7 @@ it(
   `a turn whose workflow suspends ends once, over ${2 * rounds} kills -9, by /resume and by the chat`,
   { timeout: 1_800_000 },
   async () => {
-    const { lives, log } = openLives<ToolLine>("suspended-tool", join(import.meta.dirname, "host.ts"));
+    const { lives, log } = openLives<ToolLine>("suspended-tool", join(import.meta.dirname, "workflow-tools-app.ts"));
     const random = new Random(seed);
     const tally = { resumed: 0, open: 0 };
     const read = async (turn: string): Promise<any[]> =>

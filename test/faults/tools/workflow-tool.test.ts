@@ -5,7 +5,7 @@ import { afterAll, expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { openLives } from "../agents/open-lives.ts";
+import { openLives } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import { items, type ToolLine } from "./plan.ts";
 
@@ -16,7 +16,7 @@ it(
   `a turn whose tool is a workflow ends once, and so does the workflow, over ${kills} kills -9`,
   { timeout: 1_800_000 },
   async () => {
-    const { lives, log } = openLives<ToolLine>("workflow-tool", join(import.meta.dirname, "host.ts"));
+    const { lives, log } = openLives<ToolLine>("workflow-tool", join(import.meta.dirname, "workflow-tools-app.ts"));
     const random = new Random(seed);
     const turns = Array.from({ length: kills }, (_, index) => `turn-${index}`);
     async function readEnded(turn: string): Promise<any[]> {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, it, onTestFinished } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { openLives } from "../agents/open-lives.ts";
+import { openLives } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "./model.ts";
 import type { ToolRun } from "./turn.ts";
@@ -20,7 +20,7 @@ it(
   "a kill -9 around a DELETE leaves a conversation whole or nothing of it, and a 200 stays",
   { timeout: 1_800_000 },
   async () => {
-    const { folder, lives, log: runs } = openLives<ToolRun>("deletes", join(import.meta.dirname, "host.ts"));
+    const { folder, lives, log: runs } = openLives<ToolRun>("deletes", join(import.meta.dirname, "planner-app.ts"));
     const provider = await createTurnProvider();
     onTestFinished(() => provider.close());
     writeFileSync(join(folder, "provider"), provider.baseURL);

@@ -2,11 +2,11 @@
 // recorded; a repetition that makes calls after a stop.
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { openLives } from "../agents/open-lives.ts";
-import type { StopLine } from "./stop-host.ts";
+import { openLives } from "../agents/lives.ts";
+import type { StopLine } from "./slow-tool-app.ts";
 
 it("a stop that was answered holds after kill -9: nothing is called again", { timeout: 600_000 }, async () => {
-  const { lives, log } = openLives<StopLine>("stop", join(import.meta.dirname, "stop-host.ts"));
+  const { lives, log } = openLives<StopLine>("stop", join(import.meta.dirname, "slow-tool-app.ts"));
   const options = { conversationId: "c" };
 
   await lives.start();

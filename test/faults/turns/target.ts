@@ -1,12 +1,12 @@
 import { DatabaseSync } from "node:sqlite";
-import type { Lives } from "../agents/lives.ts";
+import type { AgentLives } from "../agents/lives.ts";
 import type { Recalled } from "./model.ts";
 
 /** A way to run a turn that continues after a crash. Each turn has an id, which is its prompt. */
 export interface Target {
   readonly name: string;
   /** Begins a turn, and returns its answer when it has ended, over every kill. Undefined: too many crashes have ended it. */
-  play(lives: Lives, id: string): Promise<string | undefined>;
+  play(lives: AgentLives, id: string): Promise<string | undefined>;
   /** The condition that the execution of a turn meets, whose only parameter is the id of the turn. */
   readonly condition: string;
 }
@@ -63,7 +63,7 @@ const chat: Target = {
 };
 
 /** Asks the model for the turn as it is shown in the next one. */
-async function recall(lives: Lives, id: string): Promise<Recalled> {
+async function recall(lives: AgentLives, id: string): Promise<Recalled> {
   const options = { userId: id, conversationId: id };
   for (;;) {
     const reply = await lives.ask("/agents/planner/text", { input: `recall ${id}`, options });

@@ -3,11 +3,10 @@
 // model before it is recorded; a turn of a conversation that ends with its process, or whose answer is stored twice.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { openLives } from "../agents/open-lives.ts";
+import { openLives } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "./model.ts";
 import { recordedTools, targets } from "./target.ts";
@@ -17,7 +16,7 @@ afterAll(() => console.log(`SEED=${seed}`));
 
 describe.each(targets)("a turn of $name", (target) => {
   it("survives kill -9 at random moments: recorded calls are not made again", { timeout: 1_800_000 }, async () => {
-    const { folder, lives, log: readRuns } = openLives<ToolRun>("turns", join(import.meta.dirname, "host.ts"));
+    const { folder, lives, log: readRuns } = openLives<ToolRun>("turns", join(import.meta.dirname, "planner-app.ts"));
     const provider = await createTurnProvider();
     onTestFinished(() => provider.close());
     writeFileSync(join(folder, "provider"), provider.baseURL);
@@ -53,17 +52,14 @@ describe.each(targets)("a turn of $name", (target) => {
     }
 
     const working = lives.watch(Promise.all([1, 2, 3].map(play)));
-    for (let kill = 0; kill < bySize(3, 100); kill++) {
-      await lives.start();
-      const { length } = readRuns();
+    await lives.killOften({
+      kills: bySize(3, 100),
       // A turn that makes no progress in three lives is ended.
-      await lives.until("tools to run", () => readRuns().length > length + 3);
-      await lives.within("a moment", sleep(random.between(0, 150)));
-      await lives.kill();
-      look();
-    }
+      isAtWork: () => lives.untilMore("tools to run", () => readRuns().length, 3),
+      moment: () => random.between(0, 150),
+      onKilled: look,
+    });
     crew.more = false;
-    await lives.start();
     await lives.within("all turns to end", working);
 
     const runs = Map.groupBy(readRuns(), ({ turn }) => turn);

@@ -1,32 +1,25 @@
 // A trigger in the data file counts each record of a model call, in the commit of the record. The usage must always be the same.
 // Each of these changes makes it fail: usage that is written in another commit than its record, before it or after it; a call
 // that is counted again when a turn is repeated; a record that is not counted because its turn belongs to a step.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, it, onTestFinished } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { Lives } from "../agents/lives.ts";
-import { readLog } from "../agents/log.ts";
+import { openLives } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "../turns/model.ts";
 import { targets } from "../turns/target.ts";
+import type { ToolRun } from "../turns/turn.ts";
 
 afterAll(() => console.log(`SEED=${seed}`));
 
 it("counts each recorded model call once over kill -9 at random moments", { timeout: 1_800_000 }, async () => {
-  const outer = mkdtempSync(join(tmpdir(), "agentserve-usage-"));
-  onTestFinished(() => rmSync(outer, { recursive: true, force: true }));
-  const folder = join(outer, "data"); // beside it is the compile cache
-  mkdirSync(folder);
+  const { folder, lives, log } = openLives<ToolRun>("usage", join(import.meta.dirname, "../turns/planner-app.ts"));
   const provider = await createTurnProvider();
   onTestFinished(() => provider.close());
   writeFileSync(join(folder, "provider"), provider.baseURL);
-  const lives = new Lives(folder, join(import.meta.dirname, "..", "turns", "host.ts"));
-  onTestFinished(() => lives.close());
   const random = new Random(seed);
 
   /** Runs statements on the file. The process must have ended. */
@@ -55,20 +48,18 @@ it("counts each recorded model call once over kill -9 at random moments", { time
     for (let n = 0; crew.more; n++) await random.pick(...targets).play(lives, `turn-${worker}-${n}`);
   }
   const working = lives.watch(Promise.all([1, 2, 3, 4].map(play)));
-  const runs = (): number => readLog(join(folder, "log")).length;
   const counts: number[] = [];
-  for (let kill = 0; kill < bySize(3, 100); kill++) {
-    await lives.start();
-    const before = runs();
+  await lives.killOften({
+    kills: bySize(3, 100),
     // A turn that makes no progress in three lives is ended.
-    await lives.until("tools to run", () => runs() > before + 3);
-    await lives.within("a moment", sleep(random.between(0, 150)));
-    await lives.kill();
-    expect(counted(), `kill ${kill}`).toBe(recorded());
-    counts.push(counted());
-  }
+    isAtWork: () => lives.untilMore("tools to run", () => log().length, 3),
+    moment: () => random.between(0, 150),
+    onKilled(kill) {
+      expect(counted(), `kill ${kill}`).toBe(recorded());
+      counts.push(counted());
+    },
+  });
   crew.more = false;
-  await lives.start();
   await lives.within("all turns to end", working);
   const shown = await lives.ask("/agents/planner/usage");
   await lives.kill();

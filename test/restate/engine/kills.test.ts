@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { killAtRandom } from "../../faults/kills/at-random.ts";
-import { Lives } from "../../faults/kills/process.ts";
+import { ServedLives } from "../../faults/kills/process.ts";
 import { noFigures, World } from "../../faults/kills/world.ts";
 import { patientTimeouts } from "../../harness/patience.ts";
 import { freePort } from "../restate-server.ts";
@@ -21,7 +21,7 @@ it(
     const serve = { port: await freePort() };
     const cluster = { ingress, admin, name: `kills-${randomUUID()}`, serve, timeouts: patientTimeouts };
     const figures = noFigures();
-    const world = new World(new Lives(folder, cluster), figures);
+    const world = new World(new ServedLives(folder, cluster), figures);
     onTestFinished(async () => {
       await world.close();
       rmSync(folder, { recursive: true, force: true });

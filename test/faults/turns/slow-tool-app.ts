@@ -1,9 +1,9 @@
-// A server whose agent has two tools, on a file, as a process. `quick` returns, `slow` neither returns nor heeds its signal. Each
+// A server whose agent has two tools, on a file. `quick` returns, `slow` neither returns nor heeds its signal. Each
 // call of the model and of a tool is a line of the log.
 import * as v from "valibot";
 import { defineAgent, defineTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
-import { serveOrders } from "../agents/serve-orders.ts";
+import { serveOnFile } from "../agents/agent-app.ts";
 
 export interface StopLine {
   readonly what: string;
@@ -12,7 +12,7 @@ export interface StopLine {
   readonly life: number;
 }
 
-serveOrders<StopLine>(({ tell }) => {
+export default serveOnFile<StopLine>(({ tell }) => {
   const inputSchema = v.object({});
   const quick = defineTool({
     description: "Returns",

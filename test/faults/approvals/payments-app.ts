@@ -1,4 +1,4 @@
-// A server whose agent has a tool that needs an approval, and with an agent that asks it, on a file, as a process. Each run of the
+// A server whose agent has a tool that needs an approval, and with an agent that asks it, on a file. Each run of the
 // tool is a line of the log. A file `die` has the number of the commit, from then on, after which the process kills itself.
 import { existsSync, readFileSync } from "node:fs";
 import { StatementSync } from "node:sqlite";
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import * as v from "valibot";
 import { agentTool, defineAgent, defineTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
-import { serveOrders } from "../agents/serve-orders.ts";
+import { serveOnFile } from "../agents/agent-app.ts";
 
 export interface PaymentLine {
   readonly to: string;
@@ -17,7 +17,7 @@ export interface PaymentLine {
   readonly life: number;
 }
 
-serveOrders<PaymentLine>(({ folder, tell }) => {
+export default serveOnFile<PaymentLine>(({ folder, tell }) => {
   dieAtCommit(join(folder, "die"));
   const pay = defineTool({
     description: "Pays",

@@ -1,13 +1,13 @@
-// A server whose agent has a workflow as a tool, on a file, as a process. Each call of the model and each item of the workflow is
+// A server whose agent has a workflow as a tool, on a file. Each call of the model and each item of the workflow is
 // a line of the log.
 import { setTimeout as sleep } from "node:timers/promises";
 import * as v from "valibot";
 import { andThen, defineAgent, defineWorkflow, workflowTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
-import { serveOrders } from "../agents/serve-orders.ts";
+import { serveOnFile } from "../agents/agent-app.ts";
 import { items, type ToolLine } from "./plan.ts";
 
-serveOrders<ToolLine>(({ tell }) => {
+export default serveOnFile<ToolLine>(({ tell }) => {
   const work = defineWorkflow({ id: "work", input: v.object({ turn: v.string() }) })
     .andThen({ id: "list", execute: () => Array.from({ length: items }, (_, item) => item) })
     .andForEach({

@@ -1,15 +1,15 @@
-// A server whose agent has five tools, on a file, as a process.
+// A server whose agent has five tools, on a file.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import * as v from "valibot";
 import { defineAgent, defineTool, defineWorkflow } from "../../../src/index.ts";
-import { serveOrders } from "../agents/serve-orders.ts";
+import { serveOnFile } from "../agents/agent-app.ts";
 import { toolNames } from "./model.ts";
 import type { ToolRun } from "./turn.ts";
 
-serveOrders<ToolRun>(({ folder, life, tell }) => {
+export default serveOnFile<ToolRun>(({ folder, life, tell }) => {
   const toTool = (tool: string) =>
     defineTool({
       description: `Does ${tool}`,
