@@ -1,7 +1,8 @@
 import { until } from "../harness/waiting.ts";
-import type { ApprovalReplicas, Reply } from "./approval-replicas.ts";
+import type { ApprovalReplicas } from "./approval-replicas.ts";
+import type { Answer } from "./replica-process.ts";
 
-/** A conversation of its own user with the agent of `approval-host.ts`, over any replica. */
+/** A conversation of its own user with the agent of `bank-app.ts`, over any replica. */
 export class ApprovalChat {
   readonly id: string;
   /** The input of the tool call. */
@@ -20,23 +21,23 @@ export class ApprovalChat {
   }
 
   #ask(index: number, ...request: [path: string, body?: unknown, headers?: Record<string, string>]) {
-    return this.#replicas.lives[index]!.ask(...request);
+    return this.#replicas.all[index]!.ask(...request);
   }
 
   /** Sends a message of the user. It has the same id each time it is sent, so that it is not stored twice. */
-  say(text: string, index: number): Promise<Reply | undefined> {
+  say(text: string, index: number): Promise<Answer | undefined> {
     const messages = [{ id: `${text} ${this.id}`, role: "user", parts: [{ type: "text", text }] }];
     const options = { userId: this.id, conversationId: this.id };
     return this.#ask(index, "/agents/bank/chat", { messages, options });
   }
-  decide(approvalId: string, approved: boolean, index: number, isAsync = false): Promise<Reply | undefined> {
+  decide(approvalId: string, approved: boolean, index: number, isAsync = false): Promise<Answer | undefined> {
     const headers: Record<string, string> = isAsync ? { prefer: "respond-async" } : {};
     return this.#ask(index, `/approvals/${approvalId}?userId=${this.id}`, { approved }, headers);
   }
 
   /** The approvals that wait, as each replica lists them. */
   async waiting(): Promise<any[][]> {
-    const indexes = [...this.#replicas.lives.keys()];
+    const indexes = [...this.#replicas.all.keys()];
     const lists = await Promise.all(indexes.map((index) => this.#ask(index, `/approvals?userId=${this.id}`)));
     return lists.map((list) => list!.body.data.items);
   }

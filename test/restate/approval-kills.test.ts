@@ -7,9 +7,9 @@ import { seed } from "../harness/seed.ts";
 import { bySize } from "../harness/size.ts";
 import { eventually, until } from "../harness/waiting.ts";
 import { ApprovalChat } from "./approval-chat.ts";
-import { ApprovalReplicas, type Reply } from "./approval-replicas.ts";
+import { ApprovalReplicas } from "./approval-replicas.ts";
+import type { Answer as Reply } from "./replica-process.ts";
 
-const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 const count = 3;
 
 afterAll(() => console.log(`SEED=${seed}`));
@@ -27,7 +27,7 @@ it(
   { timeout: 3_600_000 },
   async () => {
     const random = new Random(seed);
-    const replicas = await ApprovalReplicas.start({ ingress, admin }, count);
+    const replicas = await ApprovalReplicas.start(count);
     const pick = (): number => random.between(0, count - 1);
     const tally: Record<Outcome, number> = { approved: 0, denied: 0, superseded: 0 };
     const runsOf = new Map<string, number>();
@@ -39,9 +39,9 @@ it(
       const chat = new ApprovalChat(replicas, id, 10 + round, pick);
       const { input, question } = chat;
       let kills = 0;
-      const restart = (index: number): Promise<void> => {
+      const restart = (index: number): Promise<unknown> => {
         kills++;
-        return replicas.restart(index);
+        return replicas.replace(index);
       };
 
       // The request: some replicas are killed before the call waits.
@@ -81,7 +81,7 @@ it(
       if (moment === "reply") await until(() => replied > 0, "a reply");
       else await sleep(random.between(0, 200));
       const pid = moment === "tool" ? replicas.payments(id)[0]!.pid : undefined;
-      const victim = pid === undefined ? pick() : replicas.lives.findIndex(({ child }) => child.pid === pid);
+      const victim = pid === undefined ? pick() : replicas.all.findIndex(({ host }) => host.child.pid === pid);
       const restarting = restart(victim);
       release?.();
       await restarting;
@@ -106,7 +106,7 @@ it(
         else if (answer.reply) expect(answer.reply, what).toMatchObject(refusal);
       }
       expect(answers.filter((answer) => answer !== message && isGiven(answer)).length, what).toBeLessThanOrEqual(1);
-      for (const index of replicas.lives.keys())
+      for (const index of replicas.all.keys())
         expect(await chat.decide(approvalId, outcome !== "approved", index), what).toMatchObject(refusal);
 
       // The tool ran only if approved, once more for each crash at most.

@@ -22,7 +22,7 @@ it(
       () => count(victim, "end") >= 4 && count(victim, "begin") > count(victim, "end"),
       "executions in the middle",
     );
-    victim.child.kill("SIGKILL");
+    victim.send("SIGKILL");
     const killedAt = Date.now();
     const hasCompleted = async (id: string) => (await others[0]!.state("limited", id))?.status === "completed";
     for (const id of ids) await until(() => hasCompleted(id), `${id} to complete`);
@@ -70,8 +70,8 @@ it(
     const kills: number[] = [];
     for (const [index, many] of [4, 10, 16].entries()) {
       await until(() => ended() >= many, `${many} turns`);
-      replicas.all[index]!.child.once("exit", () => kills.push(Date.now()));
-      gone.push(...(await replicas.replace(index)));
+      replicas.all[index]!.host.child.once("exit", () => kills.push(Date.now()));
+      gone.push(...(await replicas.replace(index)).steps);
     }
     const state = (id: string) => persist(() => replicas!.all[0]!.state("turns", id));
     for (const id of turns) await until(async () => (await state(id)).status === "completed", `${id} to complete`);

@@ -5,13 +5,8 @@ import { describe, expect, it } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { startChatReplicas, type ChatReplica } from "./chat-replicas.ts";
 
-const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 const kills = 5;
 
-async function reached(replica: ChatReplica, text: string): Promise<void> {
-  const texts = (): string[] => replica.asked.map((one) => one.text);
-  await expect.poll(texts, { timeout: patienceMs, interval: 10 }).toContain(text);
-}
 const isGone = async (replica: ChatReplica): Promise<boolean> => (await replica.conversation("c")).status === 404;
 const answered = ["one", "re one", "two", "re two"];
 
@@ -20,12 +15,12 @@ describe("DELETE of a conversation on two replicas", () => {
     "stops the turn of the other replica, and answers those that wait there with 409",
     { timeout: 2 * patienceMs },
     async () => {
-      const { replicas, waitForLine } = await startChatReplicas({ ingress, admin });
+      const { replicas, waitForLine } = await startChatReplicas();
       const [here, there] = replicas;
       for (const text of ["one", "two"]) await here.say("c", text);
       expect((await there.conversation("c")).texts).toEqual(answered);
       const running = there.say("c", "hold 1");
-      await reached(there, "hold 1");
+      await there.reached("hold 1");
       const waiting = there.say("c", "waits");
       await waitForLine("c", 2);
       expect((await here.conversation("c", "DELETE")).status).toBe(200);
@@ -46,7 +41,7 @@ describe("DELETE of a conversation on two replicas", () => {
     async () => {
       const tally = { answered: 0, whole: 0, notBegun: 0 };
       for (let kill = 0; kill < kills; kill++) {
-        const { replicas, waitForLine, waitForDeletions } = await startChatReplicas({ ingress, admin });
+        const { replicas, waitForLine, waitForDeletions } = await startChatReplicas();
         const [victim, survivor] = replicas;
         for (const text of ["one", "two"]) expect((await survivor.say("c", text)).status).toBe(200);
         await waitForLine("c", 0);
@@ -58,7 +53,7 @@ describe("DELETE of a conversation on two replicas", () => {
         else if (kill % 2 === 1)
           await expect.poll(() => isGone(survivor), { timeout: patienceMs, interval: 1 }).toBe(true);
         else await sleep(Math.random() * 40);
-        victim.child.removeAllListeners("exit").kill("SIGKILL");
+        victim.send("SIGKILL");
         const status = await removing;
         await waitForDeletions();
         const after = await survivor.conversation("c");

@@ -6,7 +6,6 @@ import { patienceMs } from "../harness/patience.ts";
 import { startChatReplicas, type Asked, type ChatReplica } from "./chat-replicas.ts";
 import { RestateServer } from "./restate-server.ts";
 
-const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 /** A replica that dies or hangs with a turn keeps its conversation for at most this time. */
 const boundMs = 12_000;
 
@@ -28,14 +27,9 @@ function toOrder(asked: readonly Asked[]): string[] {
   return order;
 }
 
-async function reached(replica: ChatReplica, text: string): Promise<void> {
-  const texts = (): string[] => replica.asked.map((one) => one.text);
-  await expect.poll(texts, { timeout: patienceMs, interval: 10 }).toContain(text);
-}
-
 describe("a conversation of two replicas", () => {
   it("puts turns that are sent to both at once in order, 100 times", { timeout: 12 * patienceMs }, async () => {
-    const { replicas } = await startChatReplicas({ ingress, admin });
+    const { replicas } = await startChatReplicas();
     for (let pair = 0; pair < 100; pair++) {
       // Each is the first to be sent in every second pair.
       const [one, other] = pair % 2 === 0 ? replicas : replicas.toReversed();
@@ -52,19 +46,19 @@ describe("a conversation of two replicas", () => {
     `continues within ${boundMs} ms when the replica with the turn is killed`,
     { timeout: 2 * patienceMs },
     async () => {
-      const { replicas, waitForLine } = await startChatReplicas({ ingress, admin });
+      const { replicas, waitForLine } = await startChatReplicas();
       const [victim, survivor] = replicas;
       expect((await victim.say("c", "first")).status).toBe(200);
       // The victim has the turn, and the next place in the line.
       const lost = Promise.allSettled([victim.say("c", "hold 1")]);
-      await reached(victim, "hold 1");
+      await victim.reached("hold 1");
       const waiting = Promise.allSettled([victim.say("c", "hold 2")]);
       await waitForLine("c", 2);
       const next = survivor.say("c", "next");
       await waitForLine("c", 3);
       const killedAt = performance.now();
-      victim.child.removeAllListeners("exit").kill("SIGKILL");
-      await reached(survivor, "hold 1");
+      victim.send("SIGKILL");
+      await survivor.reached("hold 1");
       const tookMs = performance.now() - killedAt;
       console.log(`the turn continued ${Math.round(tookMs)} ms after SIGKILL`);
       expect(tookMs).toBeLessThan(boundMs);
@@ -84,14 +78,14 @@ describe("a conversation of two replicas", () => {
     "has the turn of a step once, when its replica is killed and it runs again",
     { timeout: 2 * patienceMs },
     async () => {
-      const { replicas, waitForLine } = await startChatReplicas({ ingress, admin });
+      const { replicas, waitForLine } = await startChatReplicas();
       const calls = replicas.map((replica) => Promise.allSettled([replica.execute("c")]));
       const askedIn = (replica: ChatReplica): boolean => replica.asked.length > 0;
       await expect.poll(() => replicas.some(askedIn), { timeout: patienceMs }).toBe(true);
       await waitForLine("c", 2); // the steps of two executions: one has the turn, one waits
       const victim = replicas.find(askedIn)!;
       const survivor = replicas.find((replica) => replica !== victim)!;
-      victim.child.removeAllListeners("exit").kill("SIGKILL");
+      victim.send("SIGKILL");
       // Both steps run on the survivor, one after the other.
       for (const turns of [1, 2]) {
         await expect.poll(() => survivor.asked.length, { timeout: patienceMs }).toBe(turns);
@@ -108,22 +102,22 @@ describe("a conversation of two replicas", () => {
   );
 
   it("refuses what a stopped replica stores after its turn was taken", { timeout: 2 * patienceMs }, async () => {
-    const { replicas, takeOut, waitForLine } = await startChatReplicas({ ingress, admin });
+    const { replicas, takeOut, waitForLine } = await startChatReplicas();
     const [zombie, survivor] = replicas;
     const held = zombie.say("c", "hold");
-    await reached(zombie, "hold");
+    await zombie.reached("hold");
     const next = survivor.say("c", "next");
     await waitForLine("c", 2);
     const stoppedAt = performance.now();
-    zombie.child.kill("SIGSTOP");
+    zombie.send("SIGSTOP");
     takeOut(zombie);
-    await reached(survivor, "hold");
+    await survivor.reached("hold");
     const tookMs = performance.now() - stoppedAt;
     console.log(`the turn continued ${Math.round(tookMs)} ms after SIGSTOP`);
     expect(tookMs).toBeLessThan(boundMs);
     // The model's answer is there when the process continues.
     zombie.answer("hold");
-    zombie.child.kill("SIGCONT");
+    zombie.send("SIGCONT");
     expect((await held).status).toBe(503);
     survivor.answer("hold");
     expect(await next).toEqual({ status: 200, text: "re next" });
@@ -131,15 +125,15 @@ describe("a conversation of two replicas", () => {
   });
 
   it("aborts the model of a stopped replica that has lost its turn", { timeout: 2 * patienceMs }, async () => {
-    const { replicas, takeOut } = await startChatReplicas({ ingress, admin });
+    const { replicas, takeOut } = await startChatReplicas();
     const [zombie, survivor] = replicas;
     const held = zombie.say("c", "hold");
-    await reached(zombie, "hold");
-    zombie.child.kill("SIGSTOP");
+    await zombie.reached("hold");
+    zombie.send("SIGSTOP");
     takeOut(zombie);
     survivor.answer("hold");
     expect((await survivor.say("c", "next")).status).toBe(200);
-    zombie.child.kill("SIGCONT");
+    zombie.send("SIGCONT");
     expect((await held).status).toBe(503);
     expect(zombie.aborted).toEqual(["hold"]);
   });
@@ -154,7 +148,7 @@ describe("a conversation of two replicas", () => {
       const [first, second] = replicas;
       for (const text of ["1", "2", "3"]) expect((await first.say("c", text)).status).toBe(200);
       const held = first.say("c", "hold");
-      await reached(first, "hold");
+      await first.reached("hold");
       const waiting = second.say("c", "waiting");
       await waitForLine("c", 2);
       await restate.kill();
@@ -181,7 +175,7 @@ describe("a conversation of two replicas", () => {
     const { replicas, waitForLine } = await startChatReplicas(restate);
     const [first, second] = replicas;
     const held = first.say("c", "hold");
-    await reached(first, "hold");
+    await first.reached("hold");
     const waiting = replicas.map((replica) => replica.say("c", "waiting"));
     await waitForLine("c", 3);
     await restate.kill();

@@ -1,78 +1,65 @@
 // A step that ends its process each time it runs must not take down one replica after another for ever.
-import { spawn, type ChildProcess } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { eventually, until } from "../harness/waiting.ts";
-import { freePort } from "./restate-server.ts";
-import { startProxy } from "./turn-proxy.ts";
+import { ReplicaGroup, ReplicaProcess, type Answer } from "./replica-process.ts";
 
-const host = join(import.meta.dirname, "crash-host.ts");
 const timeout = 4 * patienceMs;
 
-/** Two replicas. One that dies is started again on the same port. */
-class Replicas {
+/** A replica that is started again when it has died. */
+class RestartedReplica extends ReplicaProcess {
   deaths = 0;
-  readonly #folder = mkdtempSync(join(tmpdir(), "agentserve-crashing-"));
-  readonly #name = `crash-${randomUUID()}`;
-  readonly #running = new Map<number, { child: ChildProcess; address?: string }>();
-  #url = "";
-  #isOver = false;
+  isServing = false;
+  isOver = false;
 
-  async start(): Promise<void> {
-    onTestFinished(() => this.#end());
-    const ports = [await freePort(), await freePort()];
-    this.#url = await startProxy(ports);
-    for (const port of ports) this.#run(port);
-    await until(() => [...this.#running.values()].every(({ address }) => address), "the replicas to listen");
+  override async run(): Promise<void> {
+    await super.run().then(
+      () => (this.isServing = true),
+      () => {}, // it died before
+    );
+    void this.#restart();
   }
 
-  #run(port: number): void {
-    const args = [host, this.#name, String(port), this.#url, this.#folder];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-    const entry: { child: ChildProcess; address?: string } = { child };
-    this.#running.set(port, entry);
-    createInterface(child.stdout!).on("line", (line) => {
-      if (line.startsWith("ready ")) entry.address = line.slice("ready ".length);
-    });
-    child.once("exit", () => {
-      this.deaths++;
-      if (!this.#isOver) this.#run(port);
-    });
+  /** Waits for the end of the process, and starts the next one. */
+  async #restart(): Promise<void> {
+    await this.host.ended;
+    this.isServing = false;
+    this.deaths++;
+    if (!this.isOver) await this.run();
+  }
+}
+
+/** Two replicas. One that dies is started again on the same port. */
+class Replicas extends ReplicaGroup<RestartedReplica> {
+  get deaths(): number {
+    return this.all.reduce((sum, { deaths }) => sum + deaths, 0);
   }
 
   /** Ends one replica after the other by a signal, and waits until each is back. */
   async shutDown(): Promise<void> {
-    for (const [port, { child }] of this.#running) {
-      child.kill("SIGTERM");
-      const isBack = (): boolean => {
-        const now = this.#running.get(port)!;
-        return now.child !== child && now.address !== undefined;
-      };
-      await until(isBack, "the replica to be back");
+    for (const replica of this.all) {
+      const { deaths } = replica;
+      replica.send("SIGTERM");
+      await until(() => replica.deaths > deaths && replica.isServing, "the replica to be back");
     }
   }
 
   /** Sends a request to a replica that lives. */
-  async request(path: string, body?: unknown): Promise<{ status: number; body: any }> {
-    const headers = { "content-type": "application/json", prefer: "respond-async" };
-    const init = body === undefined ? {} : { method: "POST", headers, body: JSON.stringify(body) };
+  request(path: string, body?: unknown): Promise<Answer> {
     return eventually(async () => {
-      const { address } = [...this.#running.values()].find((one) => one.address && one.child.exitCode === null)!;
-      const response = await fetch(`${address}${path}`, init);
-      if (response.status >= 500) throw new Error(`${response.status} ${await response.text()}`);
-      return { status: response.status, body: await response.json() };
+      const answer = await this.all
+        .find(({ isServing }) => isServing)!
+        .request(path, body, { prefer: "respond-async" });
+      if (answer.status >= 500) throw new Error(JSON.stringify(answer));
+      return answer;
     });
   }
   begin(workflow: string, executionId: string): Promise<unknown> {
     return this.request(`/workflows/${workflow}/execute`, { input: {}, options: { executionId } });
   }
   /** The state of an execution that no longer runs. */
-  async settled(workflow: string, id: string): Promise<unknown> {
+  settled(workflow: string, id: string): Promise<unknown> {
     return eventually(async () => {
       const { body } = await this.request(`/workflows/${workflow}/executions/${id}/state`);
       if (body.data.status === "running") throw new Error(`${id} is running`);
@@ -80,28 +67,21 @@ class Replicas {
     });
   }
 
-  cure(): void {
-    writeFileSync(join(this.#folder, "cured"), "");
-  }
-  ran(): string[] {
-    const file = join(this.#folder, "ran");
-    return existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
-  }
   timesRan(key: string): number {
-    return this.ran().filter((one) => one === key).length;
+    return this.lines("log").filter((one) => one === key).length;
   }
 
-  #end(): void {
-    this.#isOver = true;
-    for (const { child } of this.#running.values()) child.kill("SIGKILL");
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+  override close(): void {
+    for (const replica of this.all) replica.isOver = true;
+    super.close();
   }
 }
 
 async function startReplicas(): Promise<Replicas> {
-  const replicas = new Replicas();
-  await replicas.start();
-  return replicas;
+  const module = join(import.meta.dirname, "crashes-app.ts");
+  const replicas = new Replicas((place) => new RestartedReplica(module, place), { count: 2 });
+  onTestFinished(() => replicas.close());
+  return replicas.open();
 }
 
 describe("a step that ends the process of its replica", () => {
@@ -123,7 +103,7 @@ describe("a step that ends the process of its replica", () => {
         expect(await replicas.settled("slow", id), id).toMatchObject({ status: "completed", result: "made it" });
         expect(replicas.timesRan(`${id}/first`), `${id}: a recorded step runs once`).toBe(1);
       }
-      replicas.cure();
+      replicas.touch("cured");
       await replicas.request(`/workflows/${deadly}/executions/p/resume`, {});
       expect(await replicas.settled(deadly, "p")).toMatchObject({ status: "completed", result: "survived" });
       expect([replicas.timesRan("p/before"), replicas.timesRan("p/deadly"), replicas.deaths]).toEqual([1, 4, 3]);
@@ -134,7 +114,7 @@ describe("a step that ends the process of its replica", () => {
     const replicas = await startReplicas();
     await replicas.begin("progressing", "p").catch(() => {});
     expect(await replicas.settled("progressing", "p")).toMatchObject({ status: "completed", result: "done" });
-    expect(replicas.ran()).toEqual([1, 2, 3, 4, 5].flatMap((n) => [`p/s${n}`, `p/s${n}`]));
+    expect(replicas.lines("log")).toEqual([1, 2, 3, 4, 5].flatMap((n) => [`p/s${n}`, `p/s${n}`]));
   });
 
   it("does not count the shutdown of a replica", { timeout }, async () => {
@@ -145,7 +125,7 @@ describe("a step that ends the process of its replica", () => {
       await replicas.shutDown(); // both, so the one that drives
       await until(() => replicas.timesRan("h/hangs") > before, "the step to run again");
     }
-    replicas.cure();
+    replicas.touch("cured");
     expect(await replicas.settled("hanging", "h")).toMatchObject({ status: "completed", result: "survived" });
   });
 });

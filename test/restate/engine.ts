@@ -23,6 +23,13 @@ interface Opened {
   readonly runnable: Runnable;
 }
 
+/** The options of a module whose engine dies at a certain place. */
+export interface Dying {
+  readonly name: string;
+  readonly port: number;
+  readonly fault: string;
+}
+
 /** An engine without a server around it, which runs one workflow. `toFaulty` may put faults into its walks. */
 export function openEngine(
   place: { name: string; port: number },

@@ -64,7 +64,7 @@ async function lose(load: Load, killSignal: NodeJS.Signals): Promise<Record<stri
   const { victim, others, answers, streams } = load;
   const recorded = recordedIn(load);
   const lostAt = Date.now();
-  victim.child.kill(killSignal);
+  victim.send(killSignal);
   const startedElsewhere = (id: string): StartedStep | undefined =>
     others.flatMap(({ steps }) => steps).find((one) => one.id === id);
   await until(() => gated.every((id) => startedElsewhere(id) !== undefined), "a step of every execution elsewhere");
@@ -113,10 +113,10 @@ describe(`the replica that drives ${ids.length} executions is lost`, () => {
     const readAll = () => Promise.all(ids.map((id) => readState(others[0], id)));
     const before = await readAll();
     const stepsBefore = victim.steps.length;
-    victim.child.kill("SIGCONT");
-    await until(() => replicas!.proxy.isHealthy(victim.port), "the replica that continues");
+    victim.send("SIGCONT");
+    await until(() => replicas!.isHealthy(victim), "the replica that continues");
     // What it had in flight is over once it has driven another execution to its end.
-    replicas!.proxy.disconnect();
+    replicas!.disconnect();
     expect(await others[0].execute("slow", "later")).toBe("200 completed");
     expect(victim.steps.filter(({ id }) => id === "later")).toHaveLength(stepsOf("slow"));
     expect(await readAll()).toEqual(before);

@@ -26,7 +26,7 @@ it.each([1, 10])(
       await until(() => new Set(started().map(({ step }) => step)).size >= many, `${many} items`);
       const last = ({ steps }: { steps: readonly StartedStep[] }): number => steps.at(-1)?.at ?? 0;
       const [driver] = [...replicas.all].toSorted((a, b) => last(b) - last(a));
-      gone.push(...(await replicas.replace(replicas.all.indexOf(driver!))));
+      gone.push(...(await replicas.replace(replicas.all.indexOf(driver!))).steps);
     }
     const state = () => persist(() => replicas!.all[0]!.state(workflow, "l"));
     await until(async () => (await state()).status === "completed", "the end of the loop");

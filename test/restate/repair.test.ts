@@ -51,7 +51,7 @@ it(`${pairs} pairs of retries at the same moment, on different replicas: one win
   const meet = async (index: number): Promise<void> => {
     const tag = newTag();
     const id = await fail(all[index % 3]!, tag, {}, toOptions(index >> 1));
-    replicas.open(tag);
+    replicas.openGate(tag);
     const answers = await Promise.all([1, 2].map((next) => retry(all[(index + next) % 3]!, "mended", id)));
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
     const winner = answers.findIndex(({ status }) => status === 200);
@@ -81,7 +81,7 @@ describe.each([
     expect(failed).toEqual(all.map(() => failed[0]));
     expect(failed[0]).toMatchObject({ state: { status: "error", endAt: expect.any(String) } });
     expect((await retry(all[2], "mended", id)).status).toBe(500);
-    replicas.open(tag);
+    replicas.openGate(tag);
     expect(await retry(all[0], "mended", id)).toMatchObject({ status: 200, body: { data: { result: `${tag} s4` } } });
     const views = await onAll((replica) => readAll(replica, "mended", id));
     expect(views).toEqual(all.map(() => views[0]));
@@ -98,7 +98,7 @@ describe.each([
   it("runs again without an end, can be cancelled, and not be retried then", { timeout }, async () => {
     const tag = newTag();
     const id = await fail(all[0], tag, { holds: true }, toOptions(kind));
-    replicas.open(tag);
+    replicas.openGate(tag);
     expect((await retry(all[1], "mended", id, respondAsync)).status).toBe(202);
     await replicas.reached(tag, "s4");
     const running = await onAll((replica) => replica.state("mended", id));
@@ -116,7 +116,7 @@ describe.each([
     const tag = newTag();
     const id = await fail(all[0], tag, {}, toOptions(kind));
     const before = await readAll(all[0], "mended", id);
-    replicas.open(tag);
+    replicas.openGate(tag);
     const forks = await onAll((replica) => fork(replica, "mended", id));
     for (const { status, body, id: forkId } of forks) {
       expect([status, body.data]).toMatchObject([200, { executionId: forkId, result: `${tag} s4` }]);
@@ -156,7 +156,7 @@ it(`SIGKILL of a replica in the middle of ${repairs} retries and forks: each end
   const failed = await Promise.all(
     tags.map(async (tag, index) => fail(killed.all[index % 3]!, tag, more, toOptions(index))),
   );
-  for (const tag of tags) killed.open(tag);
+  for (const tag of tags) killed.openGate(tag);
   killed.drivenBy(victim);
   const isFork = (index: number): boolean => index % 3 === 2;
   const starting = failed.map((id, index) =>
@@ -190,7 +190,7 @@ it("retention starts anew at the end of a retry", { timeout }, async () => {
   const [one, other] = brief.all as [Replica, Replica];
   const ids = await Promise.all([0, 1].map((kind) => fail(one, `r${kind}`, { holds: true }, toOptions(kind))));
   for (const [kind, id] of ids.entries()) {
-    brief.open(`r${kind}`);
+    brief.openGate(`r${kind}`);
     expect((await retry(other, "mended", id, respondAsync)).status).toBe(202);
     await brief.reached(`r${kind}`, "s4");
   }
@@ -208,11 +208,11 @@ it("retention starts anew at the end of a retry", { timeout }, async () => {
   }
   for (const [kind, id] of ids.entries()) {
     expect(await other.state("mended", id)).toMatchObject({ status: "running", endAt: null });
-    brief.open(`r${kind}-end`);
+    brief.openGate(`r${kind}-end`);
     await until(async () => isOver((await one.state("mended", id)).status), `the end of ${id}`);
     checkEvents(await one.events("mended", id), "completed");
     expect(brief.stepsOf(`r${kind}`)).toEqual(["s1", "s2", "s2", "s3", "s4"]);
   }
-  const hasNothing = async (): Promise<boolean> => (await brief.query("key", "state", "true")).length === 0;
+  const hasNothing = async (): Promise<boolean> => (await brief.rows("key", "state", "true")).length === 0;
   await until(hasNothing, "the removal of all state");
 });

@@ -1,6 +1,4 @@
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { join } from "node:path";
 import { defineWorkflow } from "agentserve";
 import * as v from "valibot";
@@ -11,25 +9,17 @@ import { begin } from "../../src/workflows/executions.ts";
 import { resume } from "../../src/workflows/resume.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
+import { die } from "./die.ts";
 import { asking, openEngine } from "./engine.ts";
 import { freePort } from "./restate-server.ts";
 
-const host = join(import.meta.dirname, "fault-host.ts");
+const module = join(import.meta.dirname, "lost-row-app.ts");
 const beginning = ["workflow-start", "step-start", "step-complete", "step-start", "workflow-suspended"];
-
-/** Runs a replica that dies. */
-async function die({ name, port }: { name: string; port: number }, fault: string): Promise<void> {
-  const child = spawn(process.execPath, [host, name, String(port), fault]);
-  let errors = "";
-  child.stderr.on("data", (text) => (errors += text));
-  const [, signal] = await once(child, "exit");
-  expect(signal, errors).toBe("SIGKILL");
-}
 
 /** Runs replicas that die, and continues with one on the second version of the workflow. */
 async function dieAt(...faults: string[]) {
   const place = { name: `lost-${randomUUID()}`, port: await freePort() };
-  for (const fault of faults) await die(place, fault);
+  for (const fault of faults) await die(module, { ...place, fault });
   const ran: string[] = [];
   const opened = await openEngine(
     place,

@@ -5,7 +5,7 @@ import { bySize } from "../harness/size.ts";
 import { until } from "../harness/waiting.ts";
 import { readStream } from "./event-reader.ts";
 import { forAll, persist, Replicas, type StartedStep } from "./replicas.ts";
-import { query } from "./waiting-server.ts";
+import { query } from "./replica-process.ts";
 
 const timeout = 12 * patienceMs;
 

@@ -5,13 +5,12 @@ import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
 import { startTurnReplicas, type TurnReplica } from "./turn-replicas.ts";
 
-const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 const timeout = 4 * patienceMs;
 
-const kill = (replica: TurnReplica): void => void replica.child.removeAllListeners("exit").kill("SIGKILL");
+const kill = (replica: TurnReplica): void => void replica.send("SIGKILL");
 /** Asks on the first of three replicas, and resumes the execution on the second. */
 async function resumed() {
-  const { replicas, startApart } = await startTurnReplicas({ ingress, admin }, 3);
+  const { replicas, startApart } = await startTurnReplicas({}, 3);
   const executionId = await replicas[0]!.suspend("c", "pay");
   expect(await replicas[1]!.resume(executionId)).toBe(202);
   return { replicas, startApart };

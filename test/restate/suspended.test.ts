@@ -20,13 +20,6 @@ afterAll(async () => {
   await server?.remove();
 });
 
-async function query<T>(sql: string): Promise<T[]> {
-  const headers = { "content-type": "application/json", accept: "application/json" };
-  const body = JSON.stringify({ query: sql });
-  const response = await fetch(`${server.admin}/query`, { method: "POST", headers, body });
-  return ((await response.json()) as { rows: T[] }).rows;
-}
-
 async function list(replica: Replica, search: string): Promise<{ ms: number; ids: string[]; cursor: string }> {
   const sentAt = performance.now();
   const response = await replica.get(`/workflows/ask/executions?${search}`);
@@ -51,9 +44,9 @@ describe(`${count} suspended executions`, () => {
     await Promise.all(Array.from({ length: atOnce }, work));
     const seconds = Math.round((performance.now() - startedAt) / 1000);
     console.log(`${count} suspended executions were made in ${seconds} s`);
-    const kept = () => query<{ n: number }>("select count(*) as n from sys_invocation");
+    const kept = () => replicas.query<{ n: number }>("select count(*) as n from sys_invocation");
     await expect.poll(kept, { timeout: patienceMs, interval: 500 }).toEqual([{ n: 0 }]);
-    const [indexed] = await query<{ n: number }>("select count(*) as n from state where key = 'index'");
+    const [indexed] = await replicas.query<{ n: number }>("select count(*) as n from state where key = 'index'");
     expect(indexed).toEqual({ n: count });
   });
 

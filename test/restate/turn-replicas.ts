@@ -1,37 +1,95 @@
-import { spawn, type ChildProcess } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
 import { until } from "../harness/waiting.ts";
-import { post, startProxy, type RestateAddresses } from "./chat-replicas.ts";
-import { freePort } from "./restate-server.ts";
+import { readFrames } from "../faults/kills/process.ts";
+import { ReplicaGroup, ReplicaProcess } from "./replica-process.ts";
+import type { RestateAddresses } from "./serve-replica.ts";
 
-export interface TurnReplica {
-  readonly child: ChildProcess;
+/** A replica of `worker-app.ts`. */
+export class TurnReplica extends ReplicaProcess {
   /** The calls of the model and of tools, as `work 0` and `note <key>`. */
-  readonly calls: string[];
-  readonly aborted: string[];
+  readonly calls: string[] = [];
+  readonly aborted: string[] = [];
+
+  protected override onReport({ called, aborted }: { called?: string; aborted?: string }): void {
+    if (called !== undefined) this.calls.push(called);
+    if (aborted !== undefined) this.aborted.push(aborted);
+  }
+
   /** The warnings and errors of its log. */
-  complaints(): string;
+  get complaints(): string {
+    return this.host.stderr;
+  }
   /** Resolves when a call has been made. */
-  called(call: string): Promise<void>;
+  called(call: string): Promise<void> {
+    const isMade = (): boolean => this.calls.some((one) => one.startsWith(call));
+    return until(isMade, () => `${call}, after ${this.calls.join()}${this.complaints}`);
+  }
   /** Lets calls pass a gate. */
-  open(...gates: string[]): void;
+  open(...gates: string[]): void {
+    for (const gate of gates) void this.host.order("open", gate);
+  }
+
+  /** Asks the agent, and expects a status. */
+  async #ask(way: string, body: object, expected: number): Promise<any> {
+    const headers: Record<string, string> = expected === 202 ? { prefer: "respond-async" } : {};
+    const reply = await this.request(`/agents/worker/${way}`, body, headers);
+    if (reply.status !== expected) throw new Error(`${reply.status} ${JSON.stringify(reply.body)}`);
+    return reply.body.data;
+  }
   /** Begins a turn of a conversation, and returns its id of the answer. */
-  begin(conversationId: string, question: string, schema?: object): Promise<string>;
+  async begin(conversationId: string, input: string, schema?: object): Promise<string> {
+    const body = { input, ...(schema && { schema }), options: { conversationId } };
+    return (await this.#ask(schema ? "object" : "text", body, 202)).messageId;
+  }
   /** Asks, and returns the messages that the model was shown. */
-  recall(conversationId: string): Promise<string[]>;
+  async recall(conversationId: string): Promise<string[]> {
+    return JSON.parse((await this.#ask("text", { input: "recall", options: { conversationId } }, 200)).text);
+  }
   /** Asks a question whose tool is suspended, and returns the id of its execution. */
-  suspend(conversationId: string, question: string): Promise<string>;
+  async suspend(conversationId: string, input: string): Promise<string> {
+    const data = await this.#ask("text", { input, options: { conversationId } }, 200);
+    if (data.finishReason !== "suspended") throw new Error(JSON.stringify(data));
+    return data.suspensions[0].executionId;
+  }
   /** Resumes an execution of `pay`, and does not wait for its end. */
-  resume(executionId: string): Promise<number>;
-  chat(conversationId: string, question: string): Promise<Stream>;
-  attach(conversationId: string, after?: string): Promise<Stream>;
-  stop(conversationId: string, messageId?: string): Promise<{ status: number; data: any }>;
+  async resume(executionId: string): Promise<number> {
+    const path = `/workflows/pay/executions/${executionId}/resume`;
+    return (await this.request(path, { resumeData: {} }, { prefer: "respond-async" })).status;
+  }
+  async chat(conversationId: string, question: string): Promise<Stream> {
+    const messages = [{ id: `${question}-id`, role: "user", parts: [{ type: "text", text: question }] }];
+    return toStream(await this.post("/agents/worker/chat", { messages, options: { conversationId } }));
+  }
+  async attach(conversationId: string, after?: string): Promise<Stream> {
+    const search = after === undefined ? "" : `?after=${after}`;
+    return toStream(await this.get(`/agents/worker/chat/${conversationId}/stream${search}`));
+  }
+  async stop(conversationId: string, messageId?: string): Promise<{ status: number; data: any }> {
+    const { status, body } = await this.request(`/agents/worker/conversations/${conversationId}/stop`, { messageId });
+    return { status, data: body.data };
+  }
   /** Reads or deletes a conversation. */
-  conversation(id: string, method: "GET" | "DELETE"): Promise<{ status: number; data: any }>;
+  async conversation(id: string, method: "GET" | "DELETE"): Promise<{ status: number; data: any }> {
+    const reply = await fetch(`${this.address}/agents/worker/conversations/${id}`, { method });
+    return { status: reply.status, data: ((await reply.json()) as { data?: unknown }).data };
+  }
 }
+
+/** Replicas of `worker-app.ts`, until the test is over. */
+export async function startTurnReplicas(restate: Partial<RestateAddresses> = {}, count = 2) {
+  const module = join(import.meta.dirname, "worker-app.ts");
+  const group = new ReplicaGroup((place) => new TurnReplica(module, place), { ...restate, count });
+  onTestFinished(() => group.close());
+  await group.open();
+  return {
+    replicas: [...group.all],
+    takeOut: (replica: TurnReplica) => group.takeOut(replica),
+    /** Starts a replica that Restate does not call. */
+    startApart: () => group.add(),
+  };
+}
+
 /** A stream of a chat, as it is read. */
 export interface Stream {
   readonly status: number;
@@ -41,106 +99,13 @@ export interface Stream {
   /** The text of the answer so far. */
   text(): string;
 }
-export interface TurnReplicas {
-  readonly replicas: readonly TurnReplica[];
-  takeOut(replica: TurnReplica): void;
-  /** Starts a replica that Restate does not call: the proxy does not know it. */
-  startApart(): Promise<TurnReplica>;
-}
-
-/** Starts replicas as processes behind a proxy. */
-export async function startTurnReplicas({ ingress, admin }: RestateAddresses, count = 2): Promise<TurnReplicas> {
-  const ports: number[] = [];
-  while (ports.length < count) ports.push(await freePort());
-  const name = `turns-${randomUUID()}`;
-  const proxy = await startProxy(ports);
-  const env = { ...process.env, TEST_RESTATE_INGRESS: ingress, TEST_RESTATE_ADMIN: admin };
-  const replicas = await Promise.all(ports.map((port) => startReplica([name, String(port), proxy.url], env)));
-  return {
-    replicas,
-    takeOut: (replica) => proxy.takeOut(ports[replicas.indexOf(replica)]!),
-    startApart: async () => startReplica([name, String(await freePort()), proxy.url], env),
-  };
-}
-
-async function startReplica(parameters: string[], env: NodeJS.ProcessEnv): Promise<TurnReplica> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "turn-host.ts"), ...parameters], { env });
-  onTestFinished(() => void child.removeAllListeners("exit").kill("SIGKILL"));
-  const calls: string[] = [];
-  const aborted: string[] = [];
-  let errors = "";
-  child.stderr.on("data", (text) => (errors += text));
-  child.stdin.on("error", () => {}); // it was killed
-  const address = await new Promise<string>((resolve, reject) => {
-    child.once("exit", (code) => reject(new Error(`A replica ended with ${code}: ${errors.slice(0, 2000)}`)));
-    createInterface(child.stdout).on("line", (line) => {
-      const [type] = line.split(" ", 1);
-      const value = JSON.parse(line.slice(type!.length));
-      if (type === "ready") resolve(value);
-      if (type === "asked") calls.push(`${value.question} ${value.call}`);
-      if (type === "tool") calls.push(`${value.tool} ${value.idempotencyKey}`);
-      if (type === "aborted") aborted.push(`${value.question} ${value.call}`);
-    });
-  });
-  const agent = `${address}/agents/worker`;
-  const options = (conversationId: string) => ({ options: { conversationId } });
-  return {
-    child,
-    calls,
-    aborted,
-    complaints: () => errors,
-    called: (call) => until(() => calls.some((one) => one.startsWith(call)), `${call}, after ${calls.join()}${errors}`),
-    open: (...gates) => void child.stdin.write(gates.map((gate) => `${gate}\n`).join("")),
-    async begin(conversationId, question, schema) {
-      const body = { input: question, ...(schema && { schema }), ...options(conversationId) };
-      const reply = await post(`${agent}/${schema ? "object" : "text"}`, body, { prefer: "respond-async" });
-      if (reply.status !== 202) throw new Error(`${reply.status} ${await reply.text()}`);
-      return ((await reply.json()) as { data: { messageId: string } }).data.messageId;
-    },
-    async recall(conversationId) {
-      const reply = await post(`${agent}/text`, { input: "recall", ...options(conversationId) });
-      if (reply.status !== 200) throw new Error(`${reply.status} ${await reply.text()}`);
-      return JSON.parse(((await reply.json()) as { data: { text: string } }).data.text) as string[];
-    },
-    async suspend(conversationId, question) {
-      const reply = await post(`${agent}/text`, { input: question, ...options(conversationId) });
-      const { data } = (await reply.json()) as { data?: any };
-      if (data?.finishReason !== "suspended") throw new Error(`${reply.status} ${JSON.stringify(data)}`);
-      return data.suspensions[0].executionId as string;
-    },
-    async resume(executionId) {
-      const url = `${address}/workflows/pay/executions/${executionId}/resume`;
-      return (await post(url, { resumeData: {} }, { prefer: "respond-async" })).status;
-    },
-    chat: async (conversationId, question) => {
-      const messages = [{ id: `${question}-id`, role: "user", parts: [{ type: "text", text: question }] }];
-      return toStream(await post(`${agent}/chat`, { messages, ...options(conversationId) }));
-    },
-    attach: async (conversationId, after) =>
-      toStream(await fetch(`${agent}/chat/${conversationId}/stream${after === undefined ? "" : `?after=${after}`}`)),
-    async stop(conversationId, messageId) {
-      const reply = await post(`${agent}/conversations/${conversationId}/stop`, { messageId });
-      return { status: reply.status, data: ((await reply.json()) as { data?: unknown }).data };
-    },
-    async conversation(id, method) {
-      const reply = await fetch(`${agent}/conversations/${id}`, { method });
-      return { status: reply.status, data: ((await reply.json()) as { data?: unknown }).data };
-    },
-  };
-}
 
 function toStream(response: Response): Stream {
   const events: any[] = [];
   const read = async (): Promise<void> => {
-    let text = "";
-    for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      const frames = (text + part).split("\n\n");
-      text = frames.pop()!;
-      for (const frame of frames) {
-        if (!frame.startsWith("data: ")) continue;
-        const data = frame.slice("data: ".length);
-        events.push(data === "[DONE]" ? data : JSON.parse(data));
-      }
+    for await (const frame of readFrames(response)) {
+      const [, data] = /^data: (.*)$/.exec(frame) ?? [];
+      if (data !== undefined) events.push(data === "[DONE]" ? data : JSON.parse(data));
     }
   };
   return {

@@ -7,7 +7,6 @@ import { until, within } from "../harness/waiting.ts";
 import { RestateServer } from "./restate-server.ts";
 import { startTurnReplicas, type Stream, type TurnReplica } from "./turn-replicas.ts";
 
-const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 const timeout = 4 * patienceMs;
 
 /** Attaches until a stream has come to its end: one is cut when the turn is continued by another replica. */
@@ -23,10 +22,10 @@ async function readAnswer(replica: TurnReplica, conversationId: string, after: s
   );
   return stream!;
 }
-const kill = (replica: TurnReplica): void => void replica.child.removeAllListeners("exit").kill("SIGKILL");
+const kill = (replica: TurnReplica): void => void replica.send("SIGKILL");
 const toolsOf = ({ calls }: TurnReplica, tool: string): string[] => calls.filter((call) => call.startsWith(tool));
 const start = async () => {
-  const { replicas, takeOut } = await startTurnReplicas({ ingress, admin });
+  const { replicas, takeOut } = await startTurnReplicas();
   const [victim, survivor] = replicas;
   return { victim: victim!, survivor: survivor!, takeOut };
 };
@@ -66,7 +65,7 @@ describe("a turn whose replica is killed", () => {
     expect(survivor.calls).toEqual(["work 2"]);
     expect(await survivor.recall("c")).toEqual(["work", "One two.", "recall"]);
     expect((await survivor.attach("c", "other")).status).toBe(200);
-    expect(survivor.complaints()).toBe("");
+    expect(survivor.complaints).toBe("");
   });
 
   it("runs a tool in flight once more, with the same key", { timeout }, async () => {
@@ -107,18 +106,18 @@ describe("a turn whose replica is killed", () => {
   });
 
   it("ends after three crashes without a new record", { timeout: 2 * timeout }, async () => {
-    const { replicas } = await startTurnReplicas({ ingress, admin }, 4);
+    const { replicas } = await startTurnReplicas({}, 4);
     const [first, ...others] = replicas;
     await first!.begin("c", "work");
     await first!.called("slow");
     kill(first!);
     for (let crashes = 1; crashes < 3; crashes++) {
       const running = (): TurnReplica | undefined =>
-        others.find(({ child, calls }) => !child.killed && calls.length > 0);
+        others.find(({ isKilled, calls }) => !isKilled && calls.length > 0);
       await until(() => running() !== undefined, "the next run");
       kill(running()!);
     }
-    const last = others.find(({ child }) => !child.killed)!;
+    const last = others.find(({ isKilled }) => !isKilled)!;
     expect(await last.recall("c")).toEqual(["work", "recall"]);
     expect(last.calls).toEqual(["recall 0"]);
   });
@@ -161,7 +160,7 @@ describe("a turn that another replica runs", () => {
     expect(runner.aborted).toContain("work 2");
     expect((await runner.conversation("c", "GET")).status).toBe(404);
     expect(await other.recall("c")).toEqual(["recall"]);
-    expect([runner.complaints(), other.complaints()]).toEqual(["", ""]);
+    expect([runner.complaints, other.complaints]).toEqual(["", ""]);
   });
 
   it("ends also if Restate runs it, because its replica is gone", { timeout }, async () => {
@@ -183,7 +182,7 @@ describe("a turn that another replica runs", () => {
     const id = await victim.begin("c", "work");
     await victim.called("work 2");
     const closedAt = performance.now();
-    victim.child.removeAllListeners("exit").kill("SIGTERM");
+    victim.send("SIGTERM");
     survivor.open("two");
     await survivor.called("work 2");
     console.log(`continued ${Math.round(performance.now() - closedAt)} ms after SIGTERM`);
@@ -200,11 +199,11 @@ describe("a turn that another replica runs", () => {
       () => first.text() === "One ",
       () => first.text(),
     );
-    zombie.child.kill("SIGSTOP");
+    zombie.send("SIGSTOP");
     takeOut(zombie);
     await survivor.called("work 2");
     zombie.open("two"); // its whole answer is there when it continues
-    zombie.child.kill("SIGCONT");
+    zombie.send("SIGCONT");
     await within(first.ended, "the end of the lost run");
     expect(first.events.at(-2)).toMatchObject({ type: "error" });
     survivor.open("two");

@@ -5,15 +5,10 @@ import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import type { TestBackend } from "../harness/backends.ts";
 import type { Config } from "../../src/config/define.ts";
 import { startServer } from "../harness/server.ts";
+import { query } from "./replica-process.ts";
 import { freePort } from "./restate-server.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
-
-export async function query<T>(sql: string): Promise<T[]> {
-  const headers = { "content-type": "application/json", accept: "application/json" };
-  const response = await fetch(`${admin}/query`, { method: "POST", headers, body: JSON.stringify({ query: sql }) });
-  return ((await response.json()) as { rows: T[] }).rows;
-}
 
 type Workflows = NonNullable<Config["workflows"]>;
 

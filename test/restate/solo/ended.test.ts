@@ -183,8 +183,8 @@ it("retention removes all of an ended one, and its id can be used again", { time
   const brief = await Replicas.start({ count: 2, retention: "1s" });
   onTestFinished(() => brief.close());
   const [one, other] = brief.all as [Replica, Replica];
-  const hasNothing = async (): Promise<boolean> => (await brief.query("key", "state", "true")).length === 0;
-  brief.open("g");
+  const hasNothing = async (): Promise<boolean> => (await brief.rows("key", "state", "true")).length === 0;
+  brief.openGate("g");
   const starts = ["quick", "broken", "gated"].map((workflow) => one.execute(workflow, workflow[0]!));
   const [quick, broken, gated] = (await Promise.all(starts)) as [Answer, Answer, Answer];
   const { id } = await one.execute("ask", "a");

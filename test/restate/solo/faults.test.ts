@@ -1,6 +1,4 @@
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { applyIdentity, unchecked } from "../../../src/core/caller.ts";
@@ -9,10 +7,11 @@ import type { Execution } from "../../../src/engine/execution.ts";
 import type { Runnable } from "../../../src/workflows/executions.ts";
 import { patienceMs } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
+import { die } from "../die.ts";
 import { openEngine, pair } from "../engine.ts";
 import { freePort } from "../restate-server.ts";
 
-const host = join(import.meta.dirname, "fault-host.ts");
+const module = join(import.meta.dirname, "lost-end-app.ts");
 const timeout = 2 * patienceMs;
 
 async function open(version: 1 | 2, place: { name: string; port: number }) {
@@ -44,11 +43,7 @@ const toExecution = (id: string, { definition, steps }: Runnable): Execution => 
 async function dieAt(fault: string) {
   const place = await toPlace();
   const id = newId();
-  const child = spawn(process.execPath, [host, place.name, String(place.port), id, fault]);
-  let errors = "";
-  child.stderr.on("data", (text) => (errors += text));
-  const [, signal] = await once(child, "exit");
-  expect(signal, errors).toBe("SIGKILL");
+  await die(module, { ...place, id, fault });
   return { id, ...(await open(2, place)) };
 }
 const whole = ["1 workflow-start", "2 step-start", "3 step-complete", "4 step-start", "5 step-complete"];

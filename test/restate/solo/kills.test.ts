@@ -47,7 +47,7 @@ describe("a replica is killed while a step runs", () => {
       started.drivenBy(other, driving);
       await driving.end("SIGKILL");
       await until(() => started.stepsOf("g").length === 3, "the step to run again");
-      started.open("g");
+      started.openGate("g");
       expect(await waiting).toMatchObject({ status: 200, id, body: { data: { status: "completed", result: "g s3" } } });
       expect(started.stepsOf("g"), "a recorded step does not run again").toEqual(["s1", "s2", "s2", "s3"]);
       expect(await caller.state("gated", id)).toEqual(await other.listed("gated", "g"));
@@ -68,7 +68,7 @@ describe("a replica is killed while a step runs", () => {
     started.drivenBy(other, driving);
     await victim.end("SIGKILL");
     await expect(waiting).rejects.toThrow();
-    started.open("g");
+    started.openGate("g");
     const listed = await other.listed("gated", "g", isOver);
     expect(listed).toMatchObject({ executionId: id, status: "completed", result: "g s3" });
     checkEvents(await other.events("gated", id), "completed");

@@ -20,7 +20,7 @@ async function startReplicas(
 
 describe("a step that ends its process", () => {
   const suspension = { kind: "system", reason: "Interrupted 3 times by a crash", stepId: "s2" };
-  const dead = (all: readonly Replica[]): Replica[] => all.filter(({ child }) => child.exitCode === 1);
+  const dead = (all: readonly Replica[]): Replica[] => all.filter(({ host }) => host.child.exitCode === 1);
 
   it("is suspended after the third crash: the caller gets that answer, and resumes it", { timeout }, async () => {
     const { started, all } = await startReplicas(5);
@@ -31,7 +31,7 @@ describe("a step that ends its process", () => {
     expect([started.stepsOf("d"), dead(all).length]).toEqual([["s1", "s2", "s2", "s2"], 3]);
     expect(await caller.listed("deadly", "d")).toMatchObject({ executionId: id, status: "suspended", suspension });
     checkEvents(await caller.events("deadly", id), "suspended");
-    started.open("d");
+    started.openGate("d");
     const resumed = await caller.request(`${pathOf("deadly", id)}/resume`, {});
     expect(resumed).toMatchObject({ status: 200, body: { data: { status: "completed", result: "d s3" } } });
     expect(started.stepsOf("d")).toEqual(["s1", "s2", "s2", "s2", "s2", "s3"]);
@@ -61,7 +61,7 @@ it("shutdowns of the replicas that drive it are not crashes", { timeout }, async
     await driving.run();
     [driving, next] = [next, driving];
   }
-  started.open("g");
+  started.openGate("g");
   expect(await waiting).toMatchObject({ status: 200, body: { data: { status: "completed", result: "g s3" } } });
   expect(started.stepsOf("g")).toEqual(["s1", ...Array.from({ length: 5 }, () => "s2"), "s3"]);
 });
@@ -96,10 +96,10 @@ describe("a replica with other code", () => {
       const [driving, caller] = all;
       const waiting = ["later", "begun"].map((workflow) => caller.execute(workflow, workflow));
       await Promise.all(["later", "begun"].map((tag) => started.reached(tag, "s2")));
-      const next = await started.add(2);
+      const next = await started.add({ version: 2 });
       started.drivenBy(next);
       await driving.end("SIGTERM");
-      started.open("later");
+      started.openGate("later");
       const [later, begun] = (await Promise.all(waiting)) as [Answer, Answer];
       expect(later).toMatchObject({ status: 200, body: { data: { status: "completed", result: "later final" } } });
       const suspension = { kind: "system", reason: changed, stepId: "s2" };
@@ -117,15 +117,15 @@ describe("a replica with other code", () => {
   it("runs one that was started on a replica of the other version, from its first step", { timeout }, async () => {
     const { started, all } = await startReplicas();
     const [first, caller] = all;
-    const next = await started.add(2);
+    const next = await started.add({ version: 2 });
     for (const [driving, asked, expected] of [
       [first, next, ["later last", "begun last"]],
       [next, caller, ["later final", "begun last"]],
     ] as const) {
       started.drivenBy(driving);
-      const version = driving.settings.version;
+      const version = driving.place.version;
       const calls = ["later", "begun"].map((workflow) => {
-        started.open(`${workflow}`);
+        started.openGate(`${workflow}`);
         return asked.execute(workflow, workflow, { version });
       });
       const answers = await Promise.all(calls);

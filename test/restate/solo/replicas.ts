@@ -1,35 +1,10 @@
-import { spawn, type ChildProcess } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { expect } from "vitest";
 import { parseEvents } from "../../harness/client.ts";
 import { until } from "../../harness/waiting.ts";
-import { PortProxy } from "../port-proxy.ts";
-import { freePort } from "../restate-server.ts";
+import { ReplicaGroup, ReplicaProcess, type Answer, type GroupOptions } from "../replica-process.ts";
 
-/** The settings of `replica-host.ts`. */
-export interface HostSettings {
-  readonly name: string;
-  readonly port: number;
-  readonly url: string;
-  readonly ingress: readonly string[];
-  readonly admin: string;
-  readonly folder: string;
-  readonly retention?: string | undefined;
-  /** The version of the workflows `later` and `begun`. */
-  readonly version: number;
-}
-
-export interface Answer {
-  readonly status: number;
-  /** The header `x-execution-id`. */
-  readonly id: string;
-  readonly body: any; // JSON of the server
-}
+export type { Answer };
 
 /** A start of a step, in the order in which they happened. */
 export interface RanStep {
@@ -38,56 +13,8 @@ export interface RanStep {
   readonly step: string;
 }
 
-/** A replica as a process. */
-export class Replica {
-  readonly settings: HostSettings;
-  child!: ChildProcess;
-  address = "";
-
-  constructor(settings: HostSettings) {
-    this.settings = settings;
-  }
-
-  /** Starts the process, also again after its end. Resolves when it serves. */
-  async run(): Promise<void> {
-    const host = join(import.meta.dirname, "replica-host.ts");
-    const child = spawn(process.execPath, [host, JSON.stringify(this.settings)], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    this.child = child;
-    let errors = "";
-    child.stderr.on("data", (text) => (errors = (errors + text).slice(-2_000)));
-    await new Promise<void>((resolve, reject) => {
-      child.once("exit", (code) => reject(new Error(`A replica ended with ${code}: ${errors}`)));
-      createInterface(child.stdout).on("line", (line) => {
-        if (!line.startsWith("ready ")) return;
-        this.address = line.slice("ready ".length);
-        resolve();
-      });
-    });
-  }
-
-  /** Ends the process by a signal. */
-  async end(killSignal: NodeJS.Signals): Promise<void> {
-    const ended = once(this.child, "exit");
-    this.child.kill(killSignal);
-    await ended;
-  }
-
-  async request(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
-    const type = { "content-type": "application/json" };
-    const init =
-      body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { ...type, ...headers } };
-    const response = await fetch(this.address + path, init);
-    const text = await response.text();
-    const isJson = response.headers.get("content-type")?.includes("json");
-    return {
-      status: response.status,
-      id: response.headers.get("x-execution-id") ?? "",
-      body: isJson ? JSON.parse(text) : text,
-    };
-  }
-
+/** A replica of `tagged-steps-app.ts`. */
+export class Replica extends ReplicaProcess<{ readonly version: number }> {
   /** Starts an execution without an id, and waits for the answer. */
   execute(workflow: string, tag: string, more: object = {}, options: object = {}): Promise<Answer> {
     return this.request(`/workflows/${workflow}/execute`, { input: { tag, ...more }, options });
@@ -150,65 +77,19 @@ export function checkEvents(events: readonly any[], status: string): void {
   expect(seqs).toHaveLength(events.length - 1);
 }
 
-export interface ReplicasOptions {
-  readonly count?: number;
-  readonly ingress?: readonly string[];
-  readonly admin?: string;
-  readonly retention?: string;
-}
-
-/** Replicas as processes, with a proxy in front of their Restate ports. */
-export class Replicas {
-  readonly all: Replica[] = [];
-  readonly name = `solo-${randomUUID()}`;
-  readonly #folder = mkdtempSync(join(tmpdir(), "agentserve-solo-"));
-  readonly #options: ReplicasOptions;
-  #proxy!: PortProxy;
-
-  private constructor(options: ReplicasOptions) {
-    this.#options = options;
-  }
-
-  static async start(options: ReplicasOptions = {}): Promise<Replicas> {
-    const replicas = new Replicas(options);
-    const ports: number[] = [];
-    for (let index = 0; index < (options.count ?? 3); index++) ports.push(await freePort());
-    replicas.#proxy = await PortProxy.start(ports);
-    const started = await Promise.allSettled(ports.map((port) => replicas.#add(port, 1)));
-    const failed = started.find((result) => result.status === "rejected");
-    if (!failed) return replicas;
-    replicas.close();
-    throw failed.reason;
-  }
-
-  /** Adds a replica. Restate does not call it before `drivenBy` names it. */
-  async add(version: number): Promise<Replica> {
-    return this.#add(await freePort(), version);
-  }
-  async #add(port: number, version: number): Promise<Replica> {
-    const { TEST_RESTATE_INGRESS = "", TEST_RESTATE_ADMIN = "" } = process.env;
-    const { ingress = [TEST_RESTATE_INGRESS], admin = TEST_RESTATE_ADMIN, retention } = this.#options;
-    const { name } = this;
-    const settings = { name, port, url: this.#proxy.url, ingress, admin, folder: this.#folder, retention, version };
-    const replica = new Replica(settings);
-    this.all.push(replica);
-    await replica.run();
-    return replica;
-  }
-
-  /** From now on Restate calls these replicas only. */
-  drivenBy(...replicas: readonly Replica[]): void {
-    this.#proxy.use(replicas.map(({ settings }) => settings.port));
+/** Replicas of `tagged-steps-app.ts`. */
+export class Replicas extends ReplicaGroup<Replica> {
+  static start({ retention, ...options }: GroupOptions & { readonly retention?: string } = {}): Promise<Replicas> {
+    const module = join(import.meta.dirname, "tagged-steps-app.ts");
+    return new Replicas((place) => new Replica(module, place), options, { retention, version: 1 }).open();
   }
 
   /** Lets the executions with this tag pass. */
-  open(tag: string): void {
-    writeFileSync(join(this.#folder, `open-${tag}`), "");
+  openGate(tag: string): void {
+    this.touch(`open-${tag}`);
   }
   ran(tag?: string): RanStep[] {
-    const file = join(this.#folder, "ran");
-    const lines = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
-    const steps = lines.map((line) => line.split(" ") as [string, string, string]);
+    const steps = this.lines("log").map((line) => line.split(" ") as [string, string, string]);
     const all = steps.map(([one, id, step]) => ({ tag: one, id, step }));
     return tag === undefined ? all : all.filter((one) => one.tag === tag);
   }
@@ -223,27 +104,17 @@ export class Replicas {
   }
 
   /** Resolves to the rows that Restate has of the services of these replicas. */
-  async query<T>(columns: string, table: "state" | "sys_invocation", where: string): Promise<T[]> {
+  rows<T>(columns: string, table: "state" | "sys_invocation", where: string): Promise<T[]> {
     const column = table === "state" ? "service_name" : "target_service_name";
-    const query = `select ${columns} from ${table} where ${column} like '${this.name}%' and ${where}`;
-    const headers = { "content-type": "application/json", accept: "application/json" };
-    const init = { method: "POST", headers, body: JSON.stringify({ query }) };
-    const response = await fetch(`${this.#options.admin ?? process.env["TEST_RESTATE_ADMIN"]}/query`, init);
-    return ((await response.json()) as { rows: T[] }).rows;
+    return this.query(`select ${columns} from ${table} where ${column} like '${this.name}%' and ${where}`);
   }
   /** Resolves when Restate has nothing to do, except at a later time. */
   async idle(): Promise<void> {
     let busy: unknown[] = [];
     const isIdle = async (): Promise<boolean> => {
-      busy = await this.query("target, status", "sys_invocation", "status not in ('scheduled', 'completed')");
+      busy = await this.rows("target, status", "sys_invocation", "status not in ('scheduled', 'completed')");
       return busy.length === 0;
     };
     await until(isIdle, () => `Restate to be idle: ${JSON.stringify(busy.slice(0, 5))}`);
-  }
-
-  close(): void {
-    for (const { child } of this.all) child.kill("SIGKILL");
-    this.#proxy.close();
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }

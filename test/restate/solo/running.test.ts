@@ -49,7 +49,7 @@ describe("an execution that takes long", () => {
     await replicas.reached(tag, "s2");
     expect((await all[1].request(`${pathOf("gated", id)}/suspend`, { reason: "Later" })).status).toBe(200);
     expect(await waiting).toMatchObject({ status: 200, id, body: { data: { status: "suspended" } } });
-    replicas.open(tag);
+    replicas.openGate(tag);
     const resumed = await all[2].request(`${pathOf("gated", id)}/resume`, {});
     expect(resumed).toMatchObject({ status: 200, body: { data: { status: "completed", result: `${tag} s3` } } });
     checkEvents(await all[0].events("gated", id), "completed");
@@ -61,7 +61,7 @@ describe("an execution that takes long", () => {
     const waiting = all[0].execute("gated", tag);
     const { executionId: id } = await all[1].listed("gated", tag);
     const reading = onAll((replica) => replica.events("gated", id));
-    replicas.open(tag);
+    replicas.openGate(tag);
     expect(await waiting).toMatchObject({ status: 200, id, body: { data: { result: `${tag} s3` } } });
     for (const events of await reading) checkEvents(events, "completed");
     expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s3"]);
@@ -79,7 +79,7 @@ describe("an execution that takes long", () => {
     leaving.abort();
     await expect(waiting).rejects.toThrow();
     expect(await all[1].listed("gated", tag)).toMatchObject({ executionId: id, status: "running" });
-    replicas.open(tag);
+    replicas.openGate(tag);
     expect(await all[2].listed("gated", tag, isOver)).toMatchObject({ status: "completed", result: `${tag} s3` });
     expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s3"]);
   });
@@ -99,7 +99,7 @@ describe("an execution whose step has handed out its id", () => {
     const views = await onAll((replica) => replica.state("gated", id));
     expect(views.map((view) => view?.status)).toEqual(repeated("running"));
     const reading = onAll((replica) => replica.events("gated", id));
-    replicas.open(tag);
+    replicas.openGate(tag);
     expect(await waiting).toMatchObject({ status: 200, id });
     for (const events of await reading) checkEvents(events, "completed");
   });
@@ -109,7 +109,7 @@ describe("an execution whose step has handed out its id", () => {
     const other = newTag();
     const starts = await onAll((replica) => replica.execute("gated", other, {}, { executionId: id }));
     expect(starts.map(({ status }) => status)).toEqual(repeated(409));
-    replicas.open(tag);
+    replicas.openGate(tag);
     expect(await waiting).toMatchObject({ status: 200, id, body: { data: { result: `${tag} s3` } } });
     expect(replicas.ran(other)).toEqual([]);
   });
@@ -126,7 +126,7 @@ describe("an execution whose step has handed out its id", () => {
       } else {
         expect((await replica.request(`${path}/suspend`, {})).status).toBe(200);
         expect((await waiting).body.data).toMatchObject({ status: "suspended" });
-        replicas.open(tag);
+        replicas.openGate(tag);
         const { status, body } = await replica.request(`${path}/resume`, {});
         expect([status, body.data?.result]).toEqual([200, `${tag} s3`]);
       }

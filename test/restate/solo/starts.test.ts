@@ -52,7 +52,7 @@ describe("the connection of a start is cut", () => {
       await replicas.reached(tag, workflow === "quick" ? "s4" : "s2");
       // With the answer as the moment, Restate may answer only at the end.
       if (!isQuick) await all[0].listed(workflow, tag);
-      replicas.open(tag);
+      replicas.openGate(tag);
       const { status, id, body } = await waiting;
       const last = workflow === "quick" ? "s4" : "s3";
       expect([status, body.data?.result], JSON.stringify(body)).toEqual([200, `${tag} ${last}`]);
@@ -107,7 +107,7 @@ it(
     }
     const answers = await Promise.all(others);
     await server.run();
-    for (const tag of gated) replicas.open(tag);
+    for (const tag of gated) replicas.openGate(tag);
     for (const [index, tag] of [...gated, ...quick].entries()) {
       if (replicas.ran(tag).length === 0) continue;
       const workflow = index < gated.length ? "gated" : "quick";
