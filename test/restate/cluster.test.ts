@@ -91,11 +91,13 @@ async function loseNode(index: number, lose: (node: RestateServer) => unknown): 
 }
 
 describe("one of three Restate nodes is lost under load", () => {
-  it("the one whose ingress is in use: nothing that was acknowledged is lost", { timeout }, () =>
+  it("loses nothing acknowledged when the Restate node is killed whose ingress is in use", { timeout }, () =>
     loseNode(0, (node) => node.kill()),
   );
-  it("the one whose ingress is in use hangs: nothing that was acknowledged is lost", { timeout }, () =>
+  it("loses nothing acknowledged when the Restate node hangs whose ingress is in use", { timeout }, () =>
     loseNode(0, (node) => node.pause()),
   );
-  it("another one: nothing that was acknowledged is lost", { timeout }, () => loseNode(1, (node) => node.kill()));
+  it("loses nothing acknowledged when another Restate node is killed", { timeout }, () =>
+    loseNode(1, (node) => node.kill()),
+  );
 });

@@ -11,29 +11,25 @@ const isGone = async (replica: ChatReplica): Promise<boolean> => (await replica.
 const answered = ["one", "re one", "two", "re two"];
 
 describe("DELETE of a conversation on two replicas", () => {
-  it(
-    "stops the turn of the other replica, and answers those that wait there with 409",
-    { timeout: 2 * patienceMs },
-    async () => {
-      const { replicas, waitForLine } = await startChatReplicas();
-      const [here, there] = replicas;
-      for (const text of ["one", "two"]) await here.say("c", text);
-      expect((await there.conversation("c")).texts).toEqual(answered);
-      const running = there.say("c", "hold 1");
-      await there.reached("hold 1");
-      const waiting = there.say("c", "waits");
-      await waitForLine("c", 2);
-      expect((await here.conversation("c", "DELETE")).status).toBe(200);
-      expect((await there.conversation("c")).status).toBe(404);
-      expect([(await running).status, (await waiting).status]).toEqual([409, 409]);
-      await expect.poll(() => there.aborted, { timeout: patienceMs }).toEqual(["hold 1"]);
-      expect(await here.say("c", "new")).toEqual({ status: 200, text: "re new" });
-      expect(here.asked.at(-1)).toEqual({ text: "new", before: [] });
-      expect((await there.conversation("c")).texts).toEqual(["new", "re new"]);
-      expect((await there.conversation("c", "DELETE")).status).toBe(200);
-      expect((await here.conversation("c", "DELETE")).status).toBe(404);
-    },
-  );
+  it("DELETE of a conversation stops its turns on the other replica", { timeout: 2 * patienceMs }, async () => {
+    const { replicas, waitForLine } = await startChatReplicas();
+    const [here, there] = replicas;
+    for (const text of ["one", "two"]) await here.say("c", text);
+    expect((await there.conversation("c")).texts).toEqual(answered);
+    const running = there.say("c", "hold 1");
+    await there.reached("hold 1");
+    const waiting = there.say("c", "waits");
+    await waitForLine("c", 2);
+    expect((await here.conversation("c", "DELETE")).status).toBe(200);
+    expect((await there.conversation("c")).status).toBe(404);
+    expect([(await running).status, (await waiting).status]).toEqual([409, 409]);
+    await expect.poll(() => there.aborted, { timeout: patienceMs }).toEqual(["hold 1"]);
+    expect(await here.say("c", "new")).toEqual({ status: 200, text: "re new" });
+    expect(here.asked.at(-1)).toEqual({ text: "new", before: [] });
+    expect((await there.conversation("c")).texts).toEqual(["new", "re new"]);
+    expect((await there.conversation("c", "DELETE")).status).toBe(200);
+    expect((await here.conversation("c", "DELETE")).status).toBe(404);
+  });
 
   it(
     `leaves a conversation whole or nothing of it when the replica that deletes it is killed, ${kills} times`,

@@ -78,7 +78,7 @@ describe("a conversation on Restate", () => {
     }
   }
 
-  it("has the same messages as on embedded, whatever is stored", { timeout: 10 * patienceMs }, async () => {
+  it("a conversation has the same messages as on embedded", { timeout: 10 * patienceMs }, async () => {
     let turns = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(store, { minLength: 1, maxLength: 12, size: "max" }), async (commands) => {
@@ -101,7 +101,7 @@ describe("a conversation on Restate", () => {
     expect(turns).toBeGreaterThan(40);
   });
 
-  it("shows as much of long messages as on embedded", { timeout: patienceMs }, async () => {
+  it("a conversation on Restate shows as much of long messages as on embedded", { timeout: patienceMs }, async () => {
     const conversationId = randomUUID();
     const message = toMessage(JSON.stringify("é".repeat(1_000_000)));
     const command = { name: undefined, until: undefined, messages: [message, message, message] };
@@ -154,7 +154,7 @@ describe("a conversation on Restate", () => {
     next.close();
   });
 
-  it("gives the turn of a name to its second run", { timeout: patienceMs }, async () => {
+  it("gives the turn of a named step to its second run", { timeout: patienceMs }, async () => {
     const [, conversations] = stores;
     const key = { agentId: "a", conversationId: randomUUID() };
     const { signal } = new AbortController();
@@ -169,7 +169,7 @@ describe("a conversation on Restate", () => {
     (await second).close();
   });
 
-  it("keeps no invocation and no line after its last turn", { timeout: patienceMs }, async () => {
+  it("keeps no invocation and no line after the last turn of a conversation", { timeout: patienceMs }, async () => {
     const [, conversations] = stores;
     const key = { agentId: "a", conversationId: randomUUID() };
     const { signal } = new AbortController();
@@ -182,7 +182,7 @@ describe("a conversation on Restate", () => {
     await expect.poll(left, { timeout: patienceMs }).toEqual([0, []]);
   });
 
-  it("has no place of a server that was closed", { timeout: patienceMs }, async () => {
+  it("keeps no place in a conversation for a server that was closed", { timeout: patienceMs }, async () => {
     const conversationId = randomUUID();
     const closed = restate({ ingress, admin, name: `store-${randomUUID()}`, serve: { port: 0 } });
     const conversations = await open(closed);

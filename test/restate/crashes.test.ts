@@ -86,7 +86,7 @@ async function startReplicas(): Promise<Replicas> {
 
 describe("a step that ends the process of its replica", () => {
   it.each(["exits", "aborts"])(
-    "is suspended after the third crash, and everything beside it completes (%s)",
+    "suspends a step that %s after the third crash, and completes all others",
     { timeout },
     async (deadly) => {
       const replicas = await startReplicas();
@@ -110,14 +110,14 @@ describe("a step that ends the process of its replica", () => {
     },
   );
 
-  it("is forgotten by the count once it has made progress", { timeout }, async () => {
+  it("forgets the crashes of an execution once it has made progress", { timeout }, async () => {
     const replicas = await startReplicas();
     await replicas.begin("progressing", "p").catch(() => {});
     expect(await replicas.settled("progressing", "p")).toMatchObject({ status: "completed", result: "done" });
     expect(replicas.lines("log")).toEqual([1, 2, 3, 4, 5].flatMap((n) => [`p/s${n}`, `p/s${n}`]));
   });
 
-  it("does not count the shutdown of a replica", { timeout }, async () => {
+  it("does not count the shutdown of a replica as a crash", { timeout }, async () => {
     const replicas = await startReplicas();
     await replicas.begin("hanging", "h");
     for (let times = 1; times <= 3; times++) {

@@ -10,9 +10,6 @@ const noInline = { inlineSleepMs: 1 };
 const key = ({ input }: { input: unknown }): string => String((input as { order: string }).order);
 
 const paid = defineWorkflow({ id: "paid" }).andWaitFor({ id: "wait", event: "paid", key });
-const twice = defineWorkflow({ id: "twice" })
-  .andWaitFor({ id: "first", event: "paid", key })
-  .andWaitFor({ id: "second", event: "paid", key });
 const checked = defineWorkflow({ id: "checked" }).andWaitFor({
   id: "wait",
   event: "paid",
@@ -29,29 +26,7 @@ const racing = defineWorkflow({ id: "racing" }).andRace({
 });
 
 describe("an event on Restate", () => {
-  it("continues a suspended execution, and is taken once", { timeout }, async () => {
-    const place = await createPlace();
-    const { server, begin, reach, state } = await place.start([paid, twice], noInline);
-    await begin("e1", { order: "a" });
-    await begin("e2", { order: "a" }, "twice");
-    await reach("e1", "suspended");
-    await reach("e2", "suspended", "twice");
-    expect(await state("e1")).toMatchObject({ suspension: { kind: "event", event: "paid", key: "a" } });
-    await server.post("/events", { name: "paid", key: "b", data: 0 });
-    await server.post("/events", { name: "paid", key: "a", data: 1, id: "ev1" });
-    await reach("e1", "completed");
-    expect((await state("e1")).result).toBe(1);
-    // The second wait does not take the event again.
-    await expect
-      .poll(async () => (await state("e2", "twice")).suspension?.stepId, { timeout: patienceMs })
-      .toBe("second");
-    await server.post("/events", { name: "paid", key: "a", data: 2, id: "ev2" });
-    await reach("e2", "completed", "twice");
-    expect((await state("e2", "twice")).result).toBe(2);
-    await server.close();
-  });
-
-  it("with a known id is the same event, or a conflict", { timeout }, async () => {
+  it("treats an event with a known id as the same one, or as a conflict", { timeout }, async () => {
     const place = await createPlace();
     const { server } = await place.start([paid]);
     const send = async (body: object) => {
@@ -68,7 +43,7 @@ describe("an event on Restate", () => {
     await server.close();
   });
 
-  it("that was sent before the wait begins is taken, if it is not older than the execution", { timeout }, async () => {
+  it("takes an event that is older than its wait, and not than the execution", { timeout }, async () => {
     const late = defineWorkflow({ id: "late" })
       .andThen({
         id: "ask",
@@ -90,7 +65,7 @@ describe("an event on Restate", () => {
     await server.close();
   });
 
-  it("that the schema refuses is left alone, with one warning", { timeout }, async () => {
+  it("leaves an event alone that the schema refuses, with one warning", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach, state } = await place.start([checked], noInline);
     await begin("e5", { order: "a" });
@@ -105,7 +80,7 @@ describe("an event on Restate", () => {
     await server.close();
   });
 
-  it("reaches an execution that stays running", { timeout }, async () => {
+  it("hands an event to an execution that stays running", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, state, reach } = await place.start([racing]);
     await begin("e6", { order: "a" });
@@ -119,7 +94,7 @@ describe("an event on Restate", () => {
     await server.close();
   });
 
-  it("of a request does not reach a wait for events from code", { timeout }, async () => {
+  it("hands no event of a request to a wait for events from code", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach, state } = await place.start([code, paid], noInline);
     await begin("e7", { order: "a" });
@@ -132,7 +107,7 @@ describe("an event on Restate", () => {
     await server.close();
   });
 
-  it("before a time-out removes its scheduled call", { timeout }, async () => {
+  it("removes the scheduled call of a time-out at an event before it", { timeout }, async () => {
     const patient = defineWorkflow({ id: "patient" }).andWaitFor({
       id: "wait",
       event: "paid",
@@ -153,7 +128,7 @@ describe("an event on Restate", () => {
     await server.close();
   });
 
-  it("and a time-out at the same time have one outcome", { timeout }, async () => {
+  it("gives an event and a time-out at the same time one outcome", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach, state } = await place.start([limited], noInline);
     const outcomes = { event: 0, timeout: 0 };
@@ -183,7 +158,7 @@ describe("an event on Restate", () => {
 });
 
 describe("events and restarts on Restate", () => {
-  it("an event that was sent while no replica serves the workflow is taken by the next one", { timeout }, async () => {
+  it("takes an event on the next replica that was sent while none served the workflow", { timeout }, async () => {
     const place = await createPlace();
     const first = await place.start([paid], noInline);
     await first.begin("k1", { order: "a" });
@@ -201,7 +176,7 @@ describe("events and restarts on Restate", () => {
     await third.server.close();
   });
 
-  it("an event whose data is removed while it is looked at is not taken without it", { timeout }, async () => {
+  it("does not take an event without its data that is removed while it is looked at", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach, state } = await place.start([always], noInline);
     const head = { id: "gone", isFromCode: false, hasData: true, receivedAt: Date.now() };
@@ -213,7 +188,7 @@ describe("events and restarts on Restate", () => {
     await server.close();
   });
 
-  it("events are removed after their retention", { timeout }, async () => {
+  it("removes events after their retention", { timeout }, async () => {
     const place = await createPlace({ retention: { events: "1s" } });
     const { server, begin, reach } = await place.start([always], noInline);
     await server.post("/events", { name: "paid", key: "a", data: "old" });

@@ -73,7 +73,7 @@ describe.each([
   ["that began without a register", 0],
   ["with an id of the caller", 1],
 ])("an execution %s", (_, kind) => {
-  it("can fail again and again, is the same on every replica, and completes", { timeout }, async () => {
+  it("retries an execution on any replica until it completes", { timeout }, async () => {
     const tag = newTag();
     const id = await fail(all[0], tag, {}, toOptions(kind));
     expect((await retry(all[1], "mended", id)).status).toBe(500);
@@ -95,7 +95,7 @@ describe.each([
     expect(refused.map(({ status }) => status)).toEqual([409, 409, 409]);
   });
 
-  it("runs again without an end, can be cancelled, and not be retried then", { timeout }, async () => {
+  it("cancels a retried execution while it runs, and does not retry it then", { timeout }, async () => {
     const tag = newTag();
     const id = await fail(all[0], tag, { holds: true }, toOptions(kind));
     replicas.openGate(tag);
@@ -112,7 +112,7 @@ describe.each([
     );
   });
 
-  it("is forked on another replica, and does not change", { timeout }, async () => {
+  it("forks an execution on another replica, and does not change it", { timeout }, async () => {
     const tag = newTag();
     const id = await fail(all[0], tag, {}, toOptions(kind));
     const before = await readAll(all[0], "mended", id);

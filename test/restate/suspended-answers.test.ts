@@ -40,7 +40,7 @@ async function expectAnswer(replicas: readonly TurnReplica[], conversationId: st
 }
 
 describe("an answer that waits for a suspended execution continues once", () => {
-  it("if the replica is killed that drives the execution", { timeout }, async () => {
+  it("an answer continues once if the replica that drives its tool is killed", { timeout }, async () => {
     const { replicas } = await resumed();
     for (const replica of replicas) replica.open("ended");
     const rest = await killAt(replicas, "step");
@@ -48,7 +48,7 @@ describe("an answer that waits for a suspended execution continues once", () => 
     await expectAnswer(rest, "c");
   });
 
-  it("if the replica is killed that is told of the end, before it begins the turn", { timeout }, async () => {
+  it("an answer continues once if the replica told of the end is killed", { timeout }, async () => {
     const { replicas } = await resumed();
     for (const replica of replicas) replica.open("step");
     const rest = await killAt(replicas, "ended");
@@ -56,7 +56,7 @@ describe("an answer that waits for a suspended execution continues once", () => 
     await expectAnswer(rest, "c");
   });
 
-  it("by a replica that starts, if none of those that are told begins the turn", { timeout }, async () => {
+  it("a replica that starts continues an answer whose execution has ended", { timeout }, async () => {
     const { replicas, startApart } = await resumed();
     for (const replica of replicas) replica.open("step");
     await until(() => replicas.some(({ calls }) => calls.some((call) => call.startsWith("ended"))), "the end");

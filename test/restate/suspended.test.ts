@@ -29,7 +29,7 @@ async function list(replica: Replica, search: string): Promise<{ ms: number; ids
 }
 
 describe(`${count} suspended executions`, () => {
-  it("keep no invocation in Restate", { timeout }, async () => {
+  it("suspended executions keep no invocation in Restate", { timeout }, async () => {
     const startedAt = performance.now();
     let next = 0;
     const work = async (): Promise<void> => {
@@ -50,7 +50,7 @@ describe(`${count} suspended executions`, () => {
     expect(indexed).toEqual({ n: count });
   });
 
-  it("a list of 50 among them takes less than 1 s", { timeout }, async () => {
+  it(`a list of 50 among ${count} suspended executions takes less than 1 s`, { timeout }, async () => {
     const search = "status=suspended&limit=50";
     const times: number[] = [];
     for (let tries = 0; tries < 3; tries++) {

@@ -31,7 +31,7 @@ const start = async () => {
 };
 
 describe("a turn whose replica is killed", () => {
-  it("continues elsewhere over its records, and readers there attach again", { timeout }, async () => {
+  it("a turn whose replica is killed continues elsewhere over its records", { timeout }, async () => {
     const { victim, survivor } = await start();
     victim.open("slow");
     const first = await victim.chat("c", "work");
@@ -68,7 +68,7 @@ describe("a turn whose replica is killed", () => {
     expect(survivor.complaints).toBe("");
   });
 
-  it("runs a tool in flight once more, with the same key", { timeout }, async () => {
+  it("runs a tool in flight once more with the same key when its replica is killed", { timeout }, async () => {
     const { victim, survivor } = await start();
     survivor.open("two");
     const id = await victim.begin("c", `work ${"x".repeat(2_000)}`); // a value of over 1 KB is a reference
@@ -82,7 +82,7 @@ describe("a turn whose replica is killed", () => {
     expect(survivor.calls.map((call) => call.split("/")[0]!.split(" ")[0])).toEqual(["slow", "work"]);
   });
 
-  it("continues if its answer is an object", { timeout }, async () => {
+  it("continues a turn whose answer is an object when its replica is killed", { timeout }, async () => {
     const { victim, survivor } = await start();
     const schema = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
     await victim.begin("c", "object", schema);
@@ -93,7 +93,7 @@ describe("a turn whose replica is killed", () => {
     expect(await survivor.recall("c")).toEqual(["object", '{"n":1}', "recall"]);
   });
 
-  it("stays stopped if it was stopped while no replica ran it", { timeout }, async () => {
+  it("keeps a turn stopped that was stopped while no replica ran it", { timeout }, async () => {
     const { victim, survivor } = await start();
     victim.open("slow");
     const id = await victim.begin("c", "work");
@@ -105,7 +105,7 @@ describe("a turn whose replica is killed", () => {
     expect(survivor.calls).toEqual(["recall 0"]);
   });
 
-  it("ends after three crashes without a new record", { timeout: 2 * timeout }, async () => {
+  it("ends a turn after three crashes without a new record", { timeout: 2 * timeout }, async () => {
     const { replicas } = await startTurnReplicas({}, 4);
     const [first, ...others] = replicas;
     await first!.begin("c", "work");
@@ -124,7 +124,7 @@ describe("a turn whose replica is killed", () => {
 });
 
 describe("a turn that another replica runs", () => {
-  it("is stopped by a request to any replica", { timeout }, async () => {
+  it("stops a turn by a request to any replica", { timeout }, async () => {
     const { victim: runner, survivor: other } = await start();
     runner.open("slow");
     const stream = await runner.chat("c", "work");
@@ -163,7 +163,7 @@ describe("a turn that another replica runs", () => {
     expect([runner.complaints, other.complaints]).toEqual(["", ""]);
   });
 
-  it("ends also if Restate runs it, because its replica is gone", { timeout }, async () => {
+  it("a deletion ends a turn also if Restate runs it after a kill", { timeout }, async () => {
     const { victim, survivor } = await start();
     victim.open("slow");
     await victim.begin("c", "work");
@@ -176,7 +176,7 @@ describe("a turn that another replica runs", () => {
     expect(survivor.calls).toEqual(["work 2", "recall 0"]);
   });
 
-  it("is continued at once when its replica is shut down", { timeout }, async () => {
+  it("continues a turn at once when its replica is shut down", { timeout }, async () => {
     const { victim, survivor } = await start();
     victim.open("slow");
     const id = await victim.begin("c", "work");
@@ -191,7 +191,7 @@ describe("a turn that another replica runs", () => {
     expect(survivor.calls).toEqual(["work 2"]);
   });
 
-  it("is not disturbed by a replica that was stopped and continues", { timeout }, async () => {
+  it("keeps a turn undisturbed by a replica that was stopped and continues", { timeout }, async () => {
     const { victim: zombie, survivor, takeOut } = await start();
     zombie.open("slow");
     const first = await zombie.chat("c", "work");

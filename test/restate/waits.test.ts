@@ -35,7 +35,7 @@ const ask = defineWorkflow({ id: "ask" }).andThen({
 });
 
 describe("a sleep on Restate", () => {
-  it("is one scheduled call, and the execution continues once over a restart", { timeout }, async () => {
+  it("keeps a sleep as one scheduled call, and continues the execution once over a restart", { timeout }, async () => {
     const place = await createPlace();
     const first = await place.start([nap], noInline);
     await first.begin("s1", { ms: 4_000 });
@@ -50,7 +50,7 @@ describe("a sleep on Restate", () => {
     await second.server.close();
   });
 
-  it("continues though what its drive reads comes later than a caller would wait", { timeout }, async () => {
+  it("continues after a sleep though its drive reads slower than a caller waits", { timeout }, async () => {
     const place = await createPlace({ timeouts: { readMs: 1, writeMs: patienceMs } });
     const { server, begin } = await place.start([nap], noInline);
     await begin("s9", { ms: 500 });
@@ -58,7 +58,7 @@ describe("a sleep on Restate", () => {
     await server.close();
   });
 
-  it("keeps no scheduled call after a cancel", { timeout }, async () => {
+  it("keeps no scheduled call of a sleep after a cancel", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach } = await place.start([nap], noInline);
     await begin("s2", { ms: 3_600_000 });
@@ -69,7 +69,7 @@ describe("a sleep on Restate", () => {
     await server.close();
   });
 
-  it("that is short does not suspend the execution, and needs no slot", { timeout }, async () => {
+  it("neither suspends for a short sleep nor keeps a slot for it", { timeout }, async () => {
     const short = defineWorkflow({ id: "short" }).andSleep({ id: "sleep", duration: 3_000 }).andThen(note("after"));
     const quick = defineWorkflow({ id: "quick" }).andThen(note("quick"));
     const place = await createPlace();
@@ -85,7 +85,7 @@ describe("a sleep on Restate", () => {
     await server.close();
   });
 
-  it("a retry delay needs no slot, and is not a suspension", { timeout }, async () => {
+  it("neither suspends for a retry delay nor keeps a slot for it", { timeout }, async () => {
     const again = defineWorkflow({ id: "again" }).andThen({
       id: "fails",
       retry: { attempts: 2, delay: 3_000 },
@@ -107,7 +107,7 @@ describe("a sleep on Restate", () => {
     await server.close();
   });
 
-  it("that ends together with others is one transition", { timeout }, async () => {
+  it("continues once after sleeps that end together", { timeout }, async () => {
     const date = new Date(Date.now() + 4_000);
     const sleep = (id: string) => andSleepUntil({ id, date });
     const all = defineWorkflow({ id: "all" }).andAll({ id: "all", steps: [sleep("x"), sleep("y"), sleep("z")] });
@@ -122,49 +122,27 @@ describe("a sleep on Restate", () => {
     await server.close();
   });
 
-  it("that is due while the execution is suspended by request counts at the resume", { timeout }, async () => {
-    const short = defineWorkflow({ id: "short" }).andSleep({ id: "sleep", duration: 1_500 }).andThen(note("after"));
+  it("suspends an execution whose sleep is due on changed code", { timeout }, async () => {
+    const changed = defineWorkflow({ id: "nap" }).andSleep({ id: "other", duration: 1 }).andThen(note("end"));
     const place = await createPlace();
-    const { server, begin, reach, state } = await place.start([short]);
-    await begin("s6");
-    await server.post("/workflows/short/executions/s6/suspend", {});
-    await reach("s6", "suspended");
-    const due = Date.now() + 2_000;
-    await expect.poll(() => Date.now(), { timeout: patienceMs }).toBeGreaterThan(due);
-    expect([(await state("s6")).status, timesRan("s6 after")]).toEqual(["suspended", 0]);
-    await server.post("/workflows/short/executions/s6/resume", {});
-    await reach("s6", "completed");
-    expect(timesRan("s6 after")).toBe(1);
-    await server.close();
+    const first = await place.start([nap], noInline);
+    await first.begin("s7", { ms: 4_000 });
+    await first.reach("s7", "suspended");
+    await first.server.close();
+    const second = await place.start([changed], noInline);
+    await expect.poll(async () => (await second.state("s7")).suspension?.kind, { timeout: patienceMs }).toBe("system");
+    expect((await second.state("s7")).suspension.reason).toMatch(/^Workflow changed: /);
+    await second.server.close();
+    const third = await place.start([nap], noInline);
+    await third.server.post("/workflows/nap/executions/s7/resume", {});
+    await third.reach("s7", "completed");
+    expect(timesRan("s7 end")).toBe(1);
+    await third.server.close();
   });
-
-  it(
-    "that is due on changed code suspends the execution; a resume on code that fits continues it",
-    { timeout },
-    async () => {
-      const changed = defineWorkflow({ id: "nap" }).andSleep({ id: "other", duration: 1 }).andThen(note("end"));
-      const place = await createPlace();
-      const first = await place.start([nap], noInline);
-      await first.begin("s7", { ms: 4_000 });
-      await first.reach("s7", "suspended");
-      await first.server.close();
-      const second = await place.start([changed], noInline);
-      await expect
-        .poll(async () => (await second.state("s7")).suspension?.kind, { timeout: patienceMs })
-        .toBe("system");
-      expect((await second.state("s7")).suspension.reason).toMatch(/^Workflow changed: /);
-      await second.server.close();
-      const third = await place.start([nap], noInline);
-      await third.server.post("/workflows/nap/executions/s7/resume", {});
-      await third.reach("s7", "completed");
-      expect(timesRan("s7 end")).toBe(1);
-      await third.server.close();
-    },
-  );
 });
 
 describe("a deadline on Restate", () => {
-  it("ends the wait for a person over a restart", { timeout }, async () => {
+  it("ends the wait for a person at its deadline, over a restart", { timeout }, async () => {
     const place = await createPlace();
     const first = await place.start([ask]);
     await first.begin("d1", { ms: 4_000 });
@@ -177,7 +155,7 @@ describe("a deadline on Restate", () => {
     await second.server.close();
   });
 
-  it("a resume before it removes the scheduled call", { timeout }, async () => {
+  it("removes the scheduled call of a deadline at a resume before it", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach } = await place.start([ask]);
     await begin("d2", { ms: 3_600_000 });
@@ -189,7 +167,7 @@ describe("a deadline on Restate", () => {
     await server.close();
   });
 
-  it("and a resume at the same time have one outcome", { timeout }, async () => {
+  it("gives a deadline and a resume at the same time one outcome", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach, state } = await place.start([ask]);
     const outcomes = new Map<string, number>();
@@ -229,7 +207,7 @@ describe("several waits on Restate", () => {
     ],
   });
 
-  it("a resume is decided against its branch, not against the epoch", { timeout }, async () => {
+  it("decides a resume against its branch, not against the epoch", { timeout }, async () => {
     const place = { name: `branch-${randomUUID()}`, port: await freePort() };
     const { engine, runnable } = await openEngine(place, mixed as unknown as WorkflowDefinition); // the chain is one
     onTestFinished(() => engine.close({ drainMs: 0 }));
@@ -245,7 +223,7 @@ describe("several waits on Restate", () => {
     expect(await engine.resume("b1", epoch, { ...how, branch }, runnable)).toBe(false);
   });
 
-  it("are listed by each of their kinds, and skipped one after the other", { timeout }, async () => {
+  it("lists several waits by each of their kinds, and skips one after the other", { timeout }, async () => {
     const place = await createPlace();
     const { server, begin, reach, state } = await place.start([mixed], noInline);
     await begin("m1");

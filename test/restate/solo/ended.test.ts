@@ -33,7 +33,7 @@ describe("an execution that has ended", () => {
   it.each([
     ["quick", 200, "completed", 4],
     ["broken", 500, "error", 2],
-  ])("is known to every replica when the caller has its answer (%s)", { timeout }, async (...row) => {
+  ])("knows an ended execution (%s) on every replica when the caller has its answer", { timeout }, async (...row) => {
     const [workflow, httpStatus, status, steps] = row;
     for (const caller of [...all, ...all]) {
       const tag = newTag();
@@ -57,7 +57,7 @@ describe("an execution that has ended", () => {
     }
   });
 
-  it("keeps its id: every replica refuses another start with it, which changes nothing", { timeout }, async () => {
+  it("refuses another start with the id of an ended execution everywhere", { timeout }, async () => {
     for (const workflow of ["quick", "broken"]) {
       const { id } = await all[0].execute(workflow, newTag());
       const before = await readAll(all[1], workflow, id);
@@ -81,7 +81,7 @@ describe("an execution that has ended", () => {
   });
 
   it.each(["quick", "broken"])(
-    "answers commands as one whose id is of the caller (%s)",
+    "commands to an ended execution (%s) do not depend on who gave its id",
     { timeout },
     async (workflow) => {
       const ask = async (options: object): Promise<unknown> => {
@@ -104,7 +104,7 @@ describe("an execution that has ended", () => {
     },
   );
 
-  it("is in its place in lists among others, once", { timeout }, async () => {
+  it("lists an ended execution in its place among others, once", { timeout }, async () => {
     const ids: string[] = [];
     const start = async (workflow: string, options = {}): Promise<string> => {
       const { id } = await all[ids.length % 3]!.execute(workflow, newTag(), {}, options);
@@ -136,32 +136,6 @@ describe("an execution that has ended", () => {
       expect(idsOf(pages).slice(0, quick.length).toSorted()).toEqual(quick.toSorted());
       expect(toTexts(pages)).toEqual(toTexts(pages).toSorted().toReversed());
       expect(await replica.list("quick", { status: "running" })).toEqual([]);
-    }
-  });
-});
-
-describe("an execution that suspends", () => {
-  it("is resumed once, on another replica, and completes", { timeout }, async () => {
-    for (const caller of all) {
-      const tag = newTag();
-      const { status, id, body } = await caller.execute("ask", tag);
-      expect([status, body.data.status, body.data.suspension.reason]).toEqual([200, "suspended", "Approve?"]);
-      const views = await onAll((replica) => readAll(replica, "ask", id));
-      expect(views[0]).toMatchObject({ state: { status: "suspended", suspension: { data: { of: tag } } } });
-      expect(views).toEqual(repeated(views[0]));
-      checkEvents(views[0]!.events, "suspended");
-      const others = all.filter((replica) => replica !== caller);
-      const answers = await Promise.all(
-        others.map((replica, by) => replica.request(`${pathOf("ask", id)}/resume`, { resumeData: { by } })),
-      );
-      expect(answers.map((answer) => answer.status).toSorted()).toEqual([200, 404]);
-      const by = answers.findIndex((answer) => answer.status === 200);
-      expect(answers[by]!.body.data).toMatchObject({ status: "completed", result: { by } });
-      const after = await onAll((replica) => readAll(replica, "ask", id));
-      expect(after).toEqual(repeated(after[0]));
-      expect(after[0]).toMatchObject({ state: { status: "completed", result: { by } } });
-      checkEvents(after[0]!.events, "completed");
-      expect(replicas.stepsOf(tag)).toEqual(["s1", "person", "person"]);
     }
   });
 });

@@ -36,7 +36,7 @@ async function startReplicas(): Promise<{ started: Replicas; all: [Replica, Repl
 
 describe("a replica is killed while a step runs", () => {
   it.each(["at once", "after it is listed"])(
-    "the caller on another replica gets the result (%s)",
+    "a caller gets its result when the driving replica is killed %s",
     { timeout },
     async (when) => {
       const { started, all } = await startReplicas();
@@ -58,86 +58,86 @@ describe("a replica is killed while a step runs", () => {
   it.each([
     ["and drives", 0],
     ["and does not drive", 1],
-  ])("one whose caller was there completes and is listed (it is called %s)", { timeout }, async (_, victimIndex) => {
-    const { started, all } = await startReplicas();
-    const [driving, , other] = all;
-    const victim = all[victimIndex]!;
-    const waiting = victim.execute("gated", "g");
-    waiting.catch(() => {}); // its connection is cut
-    const id = await started.reached("g", "s2");
-    started.drivenBy(other, driving);
-    await victim.end("SIGKILL");
-    await expect(waiting).rejects.toThrow();
-    started.openGate("g");
-    const listed = await other.listed("gated", "g", isOver);
-    expect(listed).toMatchObject({ executionId: id, status: "completed", result: "g s3" });
-    checkEvents(await other.events("gated", id), "completed");
-    const ran = started.stepsOf("g");
-    expect([ran.filter((step) => step !== "s2"), new Set(ran).size]).toEqual([["s1", "s3"], 3]);
-  });
-
-  it(
-    "30 at a time, anywhere: each that began completes, and has one answer everywhere",
-    { timeout: 4 * timeout },
-    async () => {
+  ])(
+    "completes an execution whose caller was on the killed replica (it is called %s)",
+    { timeout },
+    async (_, victimIndex) => {
       const { started, all } = await startReplicas();
-      started.drivenBy(...all);
-      const tags: string[] = [];
-      const answered = new Map<string, Answer>();
-      for (const [round, { ms: unit, step, count, answers = 0 }] of rounds.entries()) {
-        const victim = all[round % 3]!;
-        const before = started.ran().length;
-        const answeredBefore = answered.size;
-        const calls = Array.from({ length: 30 }, async (_, index) => {
-          const tag = `r${round}.${index}`;
-          tags.push(tag);
-          const caller = all[index % 3]!;
-          const ms = Array.from({ length: 4 }, (_none, n) => unit + ((index + n) % 4) * 17);
-          const answer = await caller.execute("quick", tag, { ms }).catch(() => undefined);
-          if (answer) answered.set(tag, answer);
-          else expect(caller, "only calls on the victim are cut").toBe(victim);
-        });
-        const isTime = (): boolean =>
-          answered.size - answeredBefore >= answers &&
-          started.ran().filter((one, place) => place >= before && one.step === step).length >= count;
-        await until(isTime, `the moment of round ${round}`);
-        await victim.end("SIGKILL");
-        await Promise.all(calls);
-        await victim.run();
-      }
-      await started.idle();
-      const ran = started.ran();
-      const begun = new Set(ran.map(({ tag }) => tag));
-      const lists = await Promise.all(all.map((replica) => replica.list("quick")));
-      expect(lists).toEqual(all.map(() => lists[0]));
-      const byTag = Map.groupBy(lists[0]!, ({ input }) => input.tag as string);
-      expect(
-        [...byTag.values()].filter((found) => found.length > 1),
-        "listed once",
-      ).toEqual([]);
-      for (const [tag, { status, id, body }] of answered) {
-        expect([status, body.data?.result], JSON.stringify(body)).toEqual([200, `${tag} s4`]);
-        expect(byTag.get(tag)?.[0]).toMatchObject({ executionId: id, status: "completed", result: `${tag} s4` });
-      }
-      const completed = lists[0]!.filter(({ status }) => status === "completed").map(({ input }) => input.tag);
-      expect(completed.toSorted()).toEqual([...byTag.keys()].toSorted());
-      expect(
-        [...begun].filter((tag) => !byTag.has(tag)),
-        "each that began is listed",
-      ).toEqual([]);
-      checkRuns(started, tags);
-      const check = async ([tag, [item]]: [string, any[]]): Promise<void> => {
-        expect(item.result).toBe(`${tag} s4`);
-        checkEvents(await all[1].events("quick", item.executionId), "completed");
-      };
-      const entries = [...byTag];
-      for (let from = 0; from < entries.length; from += 10)
-        await Promise.all(entries.slice(from, from + 10).map((entry) => check(entry)));
-      console.log(
-        `${answered.size} of ${tags.length} were answered, ${byTag.size} are listed, ${ran.length} runs of steps`,
-      );
+      const [driving, , other] = all;
+      const victim = all[victimIndex]!;
+      const waiting = victim.execute("gated", "g");
+      waiting.catch(() => {}); // its connection is cut
+      const id = await started.reached("g", "s2");
+      started.drivenBy(other, driving);
+      await victim.end("SIGKILL");
+      await expect(waiting).rejects.toThrow();
+      started.openGate("g");
+      const listed = await other.listed("gated", "g", isOver);
+      expect(listed).toMatchObject({ executionId: id, status: "completed", result: "g s3" });
+      checkEvents(await other.events("gated", id), "completed");
+      const ran = started.stepsOf("g");
+      expect([ran.filter((step) => step !== "s2"), new Set(ran).size]).toEqual([["s1", "s3"], 3]);
     },
   );
+
+  it("completes 30 executions at a time over kills, with one answer each", { timeout: 4 * timeout }, async () => {
+    const { started, all } = await startReplicas();
+    started.drivenBy(...all);
+    const tags: string[] = [];
+    const answered = new Map<string, Answer>();
+    for (const [round, { ms: unit, step, count, answers = 0 }] of rounds.entries()) {
+      const victim = all[round % 3]!;
+      const before = started.ran().length;
+      const answeredBefore = answered.size;
+      const calls = Array.from({ length: 30 }, async (_, index) => {
+        const tag = `r${round}.${index}`;
+        tags.push(tag);
+        const caller = all[index % 3]!;
+        const ms = Array.from({ length: 4 }, (_none, n) => unit + ((index + n) % 4) * 17);
+        const answer = await caller.execute("quick", tag, { ms }).catch(() => undefined);
+        if (answer) answered.set(tag, answer);
+        else expect(caller, "only calls on the victim are cut").toBe(victim);
+      });
+      const isTime = (): boolean =>
+        answered.size - answeredBefore >= answers &&
+        started.ran().filter((one, place) => place >= before && one.step === step).length >= count;
+      await until(isTime, `the moment of round ${round}`);
+      await victim.end("SIGKILL");
+      await Promise.all(calls);
+      await victim.run();
+    }
+    await started.idle();
+    const ran = started.ran();
+    const begun = new Set(ran.map(({ tag }) => tag));
+    const lists = await Promise.all(all.map((replica) => replica.list("quick")));
+    expect(lists).toEqual(all.map(() => lists[0]));
+    const byTag = Map.groupBy(lists[0]!, ({ input }) => input.tag as string);
+    expect(
+      [...byTag.values()].filter((found) => found.length > 1),
+      "listed once",
+    ).toEqual([]);
+    for (const [tag, { status, id, body }] of answered) {
+      expect([status, body.data?.result], JSON.stringify(body)).toEqual([200, `${tag} s4`]);
+      expect(byTag.get(tag)?.[0]).toMatchObject({ executionId: id, status: "completed", result: `${tag} s4` });
+    }
+    const completed = lists[0]!.filter(({ status }) => status === "completed").map(({ input }) => input.tag);
+    expect(completed.toSorted()).toEqual([...byTag.keys()].toSorted());
+    expect(
+      [...begun].filter((tag) => !byTag.has(tag)),
+      "each that began is listed",
+    ).toEqual([]);
+    checkRuns(started, tags);
+    const check = async ([tag, [item]]: [string, any[]]): Promise<void> => {
+      expect(item.result).toBe(`${tag} s4`);
+      checkEvents(await all[1].events("quick", item.executionId), "completed");
+    };
+    const entries = [...byTag];
+    for (let from = 0; from < entries.length; from += 10)
+      await Promise.all(entries.slice(from, from + 10).map((entry) => check(entry)));
+    console.log(
+      `${answered.size} of ${tags.length} were answered, ${byTag.size} are listed, ${ran.length} runs of steps`,
+    );
+  });
 });
 
 /** Each execution has one id, and a step does not run again when the next one has begun. */

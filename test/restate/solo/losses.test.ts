@@ -22,7 +22,7 @@ describe("a step that ends its process", () => {
   const suspension = { kind: "system", reason: "Interrupted 3 times by a crash", stepId: "s2" };
   const dead = (all: readonly Replica[]): Replica[] => all.filter(({ host }) => host.child.exitCode === 1);
 
-  it("is suspended after the third crash: the caller gets that answer, and resumes it", { timeout }, async () => {
+  it("suspends an execution after its third crash, which its caller is told", { timeout }, async () => {
     const { started, all } = await startReplicas(5);
     const [caller, ...others] = all;
     started.drivenBy(...others); // after three crashes, one is left
@@ -37,7 +37,7 @@ describe("a step that ends its process", () => {
     expect(started.stepsOf("d")).toEqual(["s1", "s2", "s2", "s2", "s2", "s3"]);
   });
 
-  it("is suspended also if its caller was on a replica that it ended", { timeout }, async () => {
+  it("suspends a step that ends its process though its caller is gone", { timeout }, async () => {
     const { started, all } = await startReplicas(5);
     const [first, reader, ...others] = all;
     await expect(first.execute("deadly", "d")).rejects.toThrow();
@@ -47,7 +47,7 @@ describe("a step that ends its process", () => {
   });
 });
 
-it("shutdowns of the replicas that drive it are not crashes", { timeout }, async () => {
+it("does not count shutdowns of the replicas that drive an execution as crashes", { timeout }, async () => {
   const { started, all } = await startReplicas();
   const [first, caller, second] = all;
   const waiting = caller.execute("gated", "g");
@@ -88,33 +88,29 @@ it.each(["SIGKILL", "SIGTERM"] as const)(
 describe("a replica with other code", () => {
   const changed = "Workflow changed: step start is now where step s1 was";
 
-  it(
-    "continues one whose begun steps are the same, and suspends another: both callers hear of it",
-    { timeout },
-    async () => {
-      const { started, all } = await startReplicas();
-      const [driving, caller] = all;
-      const waiting = ["later", "begun"].map((workflow) => caller.execute(workflow, workflow));
-      await Promise.all(["later", "begun"].map((tag) => started.reached(tag, "s2")));
-      const next = await started.add({ version: 2 });
-      started.drivenBy(next);
-      await driving.end("SIGTERM");
-      started.openGate("later");
-      const [later, begun] = (await Promise.all(waiting)) as [Answer, Answer];
-      expect(later).toMatchObject({ status: 200, body: { data: { status: "completed", result: "later final" } } });
-      const suspension = { kind: "system", reason: changed, stepId: "s2" };
-      expect(begun).toMatchObject({ status: 200, body: { data: { status: "suspended", suspension } } });
-      expect(await next.listed("later", "later")).toMatchObject({ executionId: later.id, status: "completed" });
-      expect(await next.listed("begun", "begun")).toMatchObject({ executionId: begun.id, status: "suspended" });
-      const refused = await next.request(`${pathOf("begun", begun.id)}/resume`, {});
-      expect([refused.status, refused.body.error]).toEqual([409, changed]);
-      expect(started.stepsOf("later").filter((step) => step !== "s2")).toEqual(["s1", "final"]);
-      checkEvents(await caller.events("later", later.id), "completed");
-      checkEvents(await caller.events("begun", begun.id), "suspended");
-    },
-  );
+  it("continues an execution on other code if its begun steps are the same", { timeout }, async () => {
+    const { started, all } = await startReplicas();
+    const [driving, caller] = all;
+    const waiting = ["later", "begun"].map((workflow) => caller.execute(workflow, workflow));
+    await Promise.all(["later", "begun"].map((tag) => started.reached(tag, "s2")));
+    const next = await started.add({ version: 2 });
+    started.drivenBy(next);
+    await driving.end("SIGTERM");
+    started.openGate("later");
+    const [later, begun] = (await Promise.all(waiting)) as [Answer, Answer];
+    expect(later).toMatchObject({ status: 200, body: { data: { status: "completed", result: "later final" } } });
+    const suspension = { kind: "system", reason: changed, stepId: "s2" };
+    expect(begun).toMatchObject({ status: 200, body: { data: { status: "suspended", suspension } } });
+    expect(await next.listed("later", "later")).toMatchObject({ executionId: later.id, status: "completed" });
+    expect(await next.listed("begun", "begun")).toMatchObject({ executionId: begun.id, status: "suspended" });
+    const refused = await next.request(`${pathOf("begun", begun.id)}/resume`, {});
+    expect([refused.status, refused.body.error]).toEqual([409, changed]);
+    expect(started.stepsOf("later").filter((step) => step !== "s2")).toEqual(["s1", "final"]);
+    checkEvents(await caller.events("later", later.id), "completed");
+    checkEvents(await caller.events("begun", begun.id), "suspended");
+  });
 
-  it("runs one that was started on a replica of the other version, from its first step", { timeout }, async () => {
+  it("runs an execution that a replica of the other version has started", { timeout }, async () => {
     const { started, all } = await startReplicas();
     const [first, caller] = all;
     const next = await started.add({ version: 2 });

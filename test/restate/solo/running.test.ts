@@ -19,56 +19,8 @@ const newTag = (): string => `t${++count}`;
 const onAll = <T>(ask: (replica: Replica) => Promise<T>): Promise<T[]> => Promise.all(all.map(ask));
 const repeated = <T>(value: T): T[] => all.map(() => value);
 
-/** Everything that a replica tells about an execution that has ended. */
-async function readAll(replica: Replica, id: string) {
-  const [state, events] = await Promise.all([replica.state("gated", id), replica.events("gated", id)]);
-  return { state, events };
-}
-
 describe("an execution that takes long", () => {
-  it("is listed as running on another replica, and cancelled there: the caller hears of it", { timeout }, async () => {
-    const tag = newTag();
-    const waiting = all[0].execute("gated", tag);
-    const { executionId: id, status } = await all[1].listed("gated", tag);
-    expect([status, id]).toEqual(["running", await replicas.reached(tag, "s2")]);
-    const reading = all[2].events("gated", id);
-    const cancelled = await all[1].request(`${pathOf("gated", id)}/cancel`, { reason: "Enough" });
-    expect(cancelled).toMatchObject({ status: 200, body: { data: { cancellation: { reason: "Enough" } } } });
-    expect(await waiting).toMatchObject({ status: 409, id, body: { error: `Execution ${id} was cancelled` } });
-    checkEvents(await reading, "error");
-    const views = await onAll((replica) => readAll(replica, id));
-    expect(views[0]!.state).toMatchObject({ status: "error", cancellation: { reason: "Enough" } });
-    expect(views).toEqual(repeated(views[0]));
-    expect(replicas.stepsOf(tag)).toEqual(["s1", "s2"]);
-  });
-
-  it("is suspended by request and resumed on other replicas, and completes", { timeout }, async () => {
-    const tag = newTag();
-    const waiting = all[0].execute("gated", tag);
-    const { executionId: id } = await all[1].listed("gated", tag);
-    await replicas.reached(tag, "s2");
-    expect((await all[1].request(`${pathOf("gated", id)}/suspend`, { reason: "Later" })).status).toBe(200);
-    expect(await waiting).toMatchObject({ status: 200, id, body: { data: { status: "suspended" } } });
-    replicas.openGate(tag);
-    const resumed = await all[2].request(`${pathOf("gated", id)}/resume`, {});
-    expect(resumed).toMatchObject({ status: 200, body: { data: { status: "completed", result: `${tag} s3` } } });
-    checkEvents(await all[0].events("gated", id), "completed");
-    await all[1].listed("gated", tag, (status) => status === "completed");
-  });
-
-  it("is followed by readers on every replica, and its end is the same for all", { timeout }, async () => {
-    const tag = newTag();
-    const waiting = all[0].execute("gated", tag);
-    const { executionId: id } = await all[1].listed("gated", tag);
-    const reading = onAll((replica) => replica.events("gated", id));
-    replicas.openGate(tag);
-    expect(await waiting).toMatchObject({ status: 200, id, body: { data: { result: `${tag} s3` } } });
-    for (const events of await reading) checkEvents(events, "completed");
-    expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s3"]);
-    await all[2].listed("gated", tag, isOver);
-  });
-
-  it("continues when its caller has left", { timeout }, async () => {
+  it("continues an execution without an id of the caller when the caller has left", { timeout }, async () => {
     const tag = newTag();
     const leaving = new AbortController();
     const init = { method: "POST", body: JSON.stringify({ input: { tag } }), signal: leaving.signal };
@@ -94,7 +46,7 @@ describe("an execution whose step has handed out its id", () => {
     return { tag, waiting, id: await replicas.reached(tag, "s2") };
   }
 
-  it("is known to every replica at once", { timeout }, async () => {
+  it("knows an execution on every replica at once when its step has handed out its id", { timeout }, async () => {
     const { tag, waiting, id } = await start();
     const views = await onAll((replica) => replica.state("gated", id));
     expect(views.map((view) => view?.status)).toEqual(repeated("running"));
@@ -104,7 +56,7 @@ describe("an execution whose step has handed out its id", () => {
     for (const events of await reading) checkEvents(events, "completed");
   });
 
-  it("keeps its id: every replica refuses another start with it", { timeout }, async () => {
+  it("refuses another start with the id of a running execution on every replica", { timeout }, async () => {
     const { tag, waiting, id } = await start();
     const other = newTag();
     const starts = await onAll((replica) => replica.execute("gated", other, {}, { executionId: id }));
@@ -114,7 +66,7 @@ describe("an execution whose step has handed out its id", () => {
     expect(replicas.ran(other)).toEqual([]);
   });
 
-  it("is cancelled or suspended at any time of its first two seconds", { timeout: 2 * timeout }, async () => {
+  it("cancels or suspends an execution at any time of its first two seconds", { timeout: 2 * timeout }, async () => {
     const change = async (index: number): Promise<void> => {
       const { tag, waiting, id } = await start();
       await sleep(index * 100); // not to wait for anything: the moments differ

@@ -40,34 +40,38 @@ describe("the connection of a start is cut", () => {
   const toTag = (moment: string, workflow: string, index: number): string =>
     `${moment.replaceAll(" ", "-")}.${workflow}.${index}.`;
 
-  it.each(Object.keys(moments))("%s: it is sent again, and every step runs once", { timeout }, async (moment) => {
-    const isQuick = moment !== "when it is listed";
-    const calls = indexes.map(async (index) => {
-      const workflow = isQuick && index % 2 === 0 ? "quick" : "gated";
-      const tag = toTag(moment, workflow, index);
-      cuts.set(tag, [moments[moment]!(tag)]);
-      const isCut = (): boolean => cuts.get(tag)!.length === 0;
-      const waiting = all[index % 2]!.execute(workflow, tag);
-      await until(isCut, "the start to be sent");
-      await replicas.reached(tag, workflow === "quick" ? "s4" : "s2");
-      // With the answer as the moment, Restate may answer only at the end.
-      if (!isQuick) await all[0].listed(workflow, tag);
-      replicas.openGate(tag);
-      const { status, id, body } = await waiting;
-      const last = workflow === "quick" ? "s4" : "s3";
-      expect([status, body.data?.result], JSON.stringify(body)).toEqual([200, `${tag} ${last}`]);
-      expect(replicas.ran(tag).map((one) => `${one.id} ${one.step}`)).toEqual(
-        ["s1", "s2", "s3", "s4"].slice(0, workflow === "quick" ? 4 : 3).map((step) => `${id} ${step}`),
-      );
-      for (const replica of all) {
-        expect(await replica.listed(workflow, tag)).toMatchObject({ executionId: id, status: "completed" });
-        checkEvents(await replica.events(workflow, id), "completed");
-      }
-    });
-    await Promise.all(calls);
-  });
+  it.each(Object.keys(moments))(
+    "runs a start once that is sent again because it was cut %s",
+    { timeout },
+    async (moment) => {
+      const isQuick = moment !== "when it is listed";
+      const calls = indexes.map(async (index) => {
+        const workflow = isQuick && index % 2 === 0 ? "quick" : "gated";
+        const tag = toTag(moment, workflow, index);
+        cuts.set(tag, [moments[moment]!(tag)]);
+        const isCut = (): boolean => cuts.get(tag)!.length === 0;
+        const waiting = all[index % 2]!.execute(workflow, tag);
+        await until(isCut, "the start to be sent");
+        await replicas.reached(tag, workflow === "quick" ? "s4" : "s2");
+        // With the answer as the moment, Restate may answer only at the end.
+        if (!isQuick) await all[0].listed(workflow, tag);
+        replicas.openGate(tag);
+        const { status, id, body } = await waiting;
+        const last = workflow === "quick" ? "s4" : "s3";
+        expect([status, body.data?.result], JSON.stringify(body)).toEqual([200, `${tag} ${last}`]);
+        expect(replicas.ran(tag).map((one) => `${one.id} ${one.step}`)).toEqual(
+          ["s1", "s2", "s3", "s4"].slice(0, workflow === "quick" ? 4 : 3).map((step) => `${id} ${step}`),
+        );
+        for (const replica of all) {
+          expect(await replica.listed(workflow, tag)).toMatchObject({ executionId: id, status: "completed" });
+          checkEvents(await replica.events(workflow, id), "completed");
+        }
+      });
+      await Promise.all(calls);
+    },
+  );
 
-  it("each time: the caller is refused, and what has begun runs once, to its end", { timeout }, async () => {
+  it("refuses a start whose connection is cut each time, and runs it once", { timeout }, async () => {
     const tags = indexes.map((index) => toTag("each", "quick", index));
     const calls = tags.map(async (tag, index) => {
       const moment = index % 2 === 0 ? "when its first step has begun" : "when Restate has answered";
