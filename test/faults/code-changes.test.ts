@@ -112,7 +112,7 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
   }
   const stateOf = async (server: TestServer) => (await server.get(`${path}/executions/e/state`)).body.data;
 
-  it(`while it is suspended: resume ${resumed}`, async () => {
+  it(`${change} while an execution is suspended: resume ${resumed}`, async () => {
     const file = `${change}.db`;
     const first = await open(before(), file);
     const { body } = await first.post(`${path}/execute`, { input: {}, options: { executionId: "e" } });
@@ -134,7 +134,7 @@ describe.each(table)("$change", ({ change, resumed, recovered }) => {
     await third.close();
   });
 
-  it(`while it runs and the process dies: ${recovered}`, async () => {
+  it(`${change} while an execution runs and the process dies: ${recovered}`, async () => {
     const file = `${change} running.db`;
     hangs = true;
     const first = await open(before(), file);

@@ -65,7 +65,7 @@ describe.each(["dev", "start"])("SIGTERM while executions run (%s)", (command) =
     return child;
   }
 
-  it("lets steps finish within the grace, ends in time though one ignores its signal, and loses nothing", async () => {
+  it("SIGTERM lets steps finish within the grace, ends in time though one ignores its signal, and loses nothing", async () => {
     const world = await setUp(drainMs);
     const { child, folder, ran, waiting, stream, startMs } = world;
     const began = performance.now();
@@ -86,7 +86,7 @@ describe.each(["dev", "start"])("SIGTERM while executions run (%s)", (command) =
     await finish(world, ["first", "hold", "last"]);
   });
 
-  it("ends at once at the second signal, and loses nothing", async () => {
+  it("a second SIGTERM ends the server at once, and loses nothing", async () => {
     const world = await setUp(neverMs);
     const { child, waiting } = world;
     waiting.catch(() => {}); // cut

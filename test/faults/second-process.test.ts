@@ -77,7 +77,7 @@ const stateOf = async (base: string): Promise<any> =>
 
 describe.concurrent("a second agentserve start on the same file", () => {
   it.for(["SIGTERM", "SIGKILL"] as const)(
-    "waits, takes over once the first has left by %s, and continues what was in flight",
+    "a second server on the same file waits, takes over once the first has left by %s, and continues what was in flight",
     async (signal, test) => {
       const folder = createProject(test);
       const first = start(test, folder);
@@ -97,7 +97,7 @@ describe.concurrent("a second agentserve start on the same file", () => {
     },
   );
 
-  it("is refused after 15 s when the first stays, and does it no harm", async (test) => {
+  it("a second server on the same file is refused after 15 s when the first stays, and does it no harm", async (test) => {
     const folder = createProject(test);
     const first = start(test, folder);
     const base = await first.serves();
@@ -118,7 +118,7 @@ describe.concurrent("a second agentserve start on the same file", () => {
     expect(linesOf(folder).map((line) => line.split(" ")[1])).toEqual(Array(3).fill(String(first.child.pid)));
   });
 
-  it("ends at once by SIGTERM while it waits, and the first continues", async (test) => {
+  it("a second server on the same file ends at once by SIGTERM while it waits, and the first continues", async (test) => {
     const folder = createProject(test);
     const first = start(test, folder);
     const base = await first.serves();
@@ -133,7 +133,7 @@ describe.concurrent("a second agentserve start on the same file", () => {
 
 // Alone: two take over from the first, one after the other, within the 15 s for which the last one waits.
 describe("two that wait for the same file", () => {
-  it("serve one after the other: one takes over, the other waits on", async (test) => {
+  it("two servers that wait for the same file serve one after the other", async (test) => {
     const folder = createProject(test);
     const first = start(test, folder);
     await first.serves();

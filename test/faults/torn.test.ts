@@ -393,7 +393,7 @@ const timeout = bySize(300_000, 1_800_000);
 
 describe.each([512, 4096])("a write-ahead log with pages of %i bytes", (pageBytes) => {
   it(
-    "may be cut at any of its last 4096 bytes, and where a page ends: the file is as it was at some moment before, and all goes on",
+    "a write-ahead log may be cut at any of its last 4096 bytes, and where a page ends: the file is as it was at some moment before",
     async () => {
       const template = templates[pageBytes]!;
       const { wal, events } = template;
@@ -491,18 +491,18 @@ describe("agentserve start", () => {
     database.close();
   };
 
-  it("makes a store of an empty file", async () => {
+  it("start makes a store of an empty file", async () => {
     const { child } = start((file) => writeFileSync(file, ""));
     await child.waitFor(/http:\/\/\S+/);
   });
 
-  it("refuses a text file, and leaves it as it is", async () => {
+  it("start refuses a text file as its store, and leaves it as it is", async () => {
     const text = "notes of mine\n".repeat(500);
     const file = await expectRefusal((name) => writeFileSync(name, text), /not a (SQLite )?database/i);
     expect(readFileSync(file, "utf8")).toBe(text);
   });
 
-  it("refuses the database of another application, and leaves it as it is", async () => {
+  it("start refuses the database of another application, and leaves it as it is", async () => {
     for (const version of bySize(0, 1) ? [0, 4, 7, 8] : [0, 8]) {
       const sql = `create table notes(text); insert into notes values('mine'); pragma user_version = ${version}`;
       const file = await expectRefusal(withDatabase(sql), /another|other|agentserve/i);
@@ -512,7 +512,7 @@ describe("agentserve start", () => {
     }
   });
 
-  it("refuses the format of a newer version, and names it", async () => {
+  it("start refuses the format of a newer version, and names it", async () => {
     const newer = (file: string): void => {
       writeFileSync(file, closed.db);
       withDatabase("pragma user_version = 99")(file);
@@ -520,11 +520,11 @@ describe("agentserve start", () => {
     await expectRefusal(newer, /format 99|99/);
   });
 
-  it("refuses a folder", async () => {
+  it("start refuses a folder as its store", async () => {
     await expectRefusal((file) => mkdirSync(file), /folder|directory/i);
   });
 
-  it("refuses a file whose first page is torn", async () => {
+  it("start refuses a file whose first page is torn", async () => {
     const torn = (file: string): void => writeFileSync(file, Buffer.concat([Buffer.alloc(50), closed.db.subarray(50)]));
     await expectRefusal(torn, /database/i);
   });

@@ -124,7 +124,7 @@ describe("a workflow that asks an agent", () => {
     if (point === "asked again") expect(execution.has(path, "tool")).toBe(true);
   }
 
-  it("asks nobody again who is recorded when it is killed in a later step", { timeout }, async () => {
+  it("asks no model again whose answer is recorded when a later step is killed", { timeout }, async () => {
     const execution = new Execution("later", lives);
     const death = { point: "step", key: "later/last" };
     lives.arm(death);
@@ -207,7 +207,7 @@ describe("a turn of a conversation", () => {
   };
 
   for (const way of ways)
-    it(`of ${way} completes after kill -9 once it has begun, and is not there at all before`, { timeout }, async () => {
+    it(`a turn of ${way} completes after kill -9 once it has begun`, { timeout }, async () => {
       const talker = new Talker(`at points of ${way}`, lives);
       const points = bySize(0, 1) ? [...beginPoints.slice(0, 2), ...Object.keys(calls)] : quick[way];
       for (const point of points) {
@@ -234,7 +234,7 @@ describe("a turn of a conversation", () => {
       await lives.start();
     });
 
-  it("of a chat that is asked again after kill -9 is there once", { timeout }, async () => {
+  it("a turn of a chat that is asked again after kill -9 is there once", { timeout }, async () => {
     const talker = new Talker("again", lives);
     const key = "again.tool";
     for (const point of ["turn:after", "half"]) {
@@ -251,7 +251,7 @@ describe("a turn of a conversation", () => {
     await lives.start();
   });
 
-  it("ends without an answer if three crashes in a row interrupt it at the same place", { timeout }, async () => {
+  it("a turn ends without an answer if three crashes interrupt it in one place", { timeout }, async () => {
     const talker = new Talker("three crashes", lives);
     const death = { point: "asked", key: talker.next };
     lives.arm(death);
@@ -275,7 +275,7 @@ describe("a turn of a conversation", () => {
 });
 
 describe("kill -9 at random moments", () => {
-  it("leaves whole turns only, each once, and loses none that has begun or was answered", { timeout }, async () => {
+  it("kill -9 at any moment leaves whole turns, each once, and loses none", { timeout }, async () => {
     const lives = createLives();
     onTestFinished(() => lives.close());
     const random = new Random(seed);
@@ -351,7 +351,7 @@ describe("what an agent says in a workflow", () => {
     return line?.what === "answer" ? line.text : undefined;
   };
 
-  it("is on the workflow's streams word by word, while the model still thinks about the next", async () => {
+  it("streams what an agent says in a workflow word by word, while the model still thinks about the next", async () => {
     const execution = new Execution("gated.words", lives);
     const { id, options } = execution;
     const began: any[] = [];
@@ -398,7 +398,7 @@ describe("what an agent says in a workflow", () => {
     expect(numbers).toEqual(numbers.map((_, place) => place + 1));
   });
 
-  it("ends when the execution is cancelled: the model is aborted, and the turn is not stored", async () => {
+  it("aborts the model of a workflow that is cancelled, and does not store its turn", async () => {
     const { id, options } = new Execution("gated.cancelled", lives);
     const streaming = lives.ask("/workflows/talk/stream", { input: {}, options });
     await lives.until("to ask", () => reached(`${id}/text 0`));
@@ -487,6 +487,6 @@ describe("SIGTERM while an agent answers", () => {
     ]);
   }
 
-  it("lets it finish within the grace and stores it; what lasts longer is told so, and continues after the restart", () =>
+  it("SIGTERM lets answers finish within the grace; others continue after the restart", () =>
     Promise.all(oneIn(2, ["start", "dev"]).map(play)));
 });

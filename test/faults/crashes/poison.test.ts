@@ -74,7 +74,7 @@ async function beginAll(project: Crashing): Promise<Awaited<ReturnType<Crashing[
 
 describe.concurrent("a step that ends the process", () => {
   it.for(Object.entries(poisons))(
-    "is suspended after the third crash when it %s, and everything beside it completes",
+    "suspends a step after the third crash when it %s, and completes everything beside it",
     { timeout },
     async ([name, { last, isDeath, kill }], test) => {
       const project = createPoisoned(test, last);
@@ -134,7 +134,7 @@ describe.concurrent("a step that ends the process", () => {
     },
   );
 
-  it("is forgotten by the count once it has made progress", { timeout }, async (test) => {
+  it("forgets the crashes of an execution once it has made progress", { timeout }, async (test) => {
     // Every step ends the process when it first runs: each life records one more of the five.
     const steps = Array.from({ length: 5 }, (_, index) => `.andThen({ id: "s${index}", execute: step })`).join("");
     const project = createCrashing(test, {
@@ -171,7 +171,7 @@ export const poison = defineWorkflow({ id: "poison" })${steps};
 describe("a recovered step that blocks the event loop for good", () => {
   // Nothing answers while the loop is blocked. What can be demanded: when the step begins, the port is open, its URL is
   // printed, and the system accepts connections, so that a client waits instead of being refused.
-  it("does not keep the port closed", { timeout }, async (test) => {
+  it("opens the port though a recovered step blocks the event loop for good", { timeout }, async (test) => {
     const project = createPoisoned(test, "for (;;);");
     const first = await beginAll(project);
     await first.end("SIGKILL");

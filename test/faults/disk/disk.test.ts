@@ -144,7 +144,7 @@ async function completed(host: FaultyHost, id: string): Promise<void> {
 describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
   const slug = name.replaceAll(" ", "-");
 
-  it("answers 503 while it lasts, still shows what it has, and continues by itself when it can write again", async (test) => {
+  it("answers 503 while the store cannot be written, still shows what it has, and continues by itself afterwards", async (test) => {
     if (make === noSpace && mountProblem) return test.skip(mountProblem);
     const fault = make(`${slug}-lasts`, test.onTestFinished);
     const log = join(folder, `${slug}-lasts.log`);
@@ -233,7 +233,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
     expect((await post("/workflows/quick/execute", begun("quick.after"))).body.data.status).toBe("completed");
   });
 
-  it("loses nothing that it acknowledged when it is killed meanwhile", async (test) => {
+  it("loses nothing that it acknowledged when it is killed while the store cannot be written", async (test) => {
     if (make === noSpace && mountProblem) return test.skip(mountProblem);
     const fault = make(`${slug}-killed`, test.onTestFinished);
     const log = join(folder, `${slug}-killed.log`);
@@ -265,7 +265,7 @@ describe.concurrent.each(Object.entries(faults))("%s", (name, make) => {
 });
 
 describe.concurrent("a server that is closed while its store is locked", () => {
-  it("answers 503 to all who wait, and the next one continues what was in flight", async (test) => {
+  it("a server that is closed while its store is locked answers 503, and the next one continues what was in flight", async (test) => {
     const fault = locked("closed", test.onTestFinished);
     const log = join(folder, "closed.log");
     const first = await openHost(fault.file, log, test.onTestFinished);
@@ -289,7 +289,7 @@ describe.concurrent("a server that is closed while its store is locked", () => {
 
 // Alone, so that nothing but the lock keeps the host from writing: after 1 s it would be a fault.
 describe("a lock of 100 ms", () => {
-  it("is waited for: no request is answered with 503", async (test) => {
+  it("waits for a lock of 100 ms: no request is answered with 503", async (test) => {
     const fault = locked("short", test.onTestFinished);
     const log = join(folder, "short.log");
     const host = await openHost(fault.file, log, test.onTestFinished);
@@ -318,7 +318,7 @@ describe("a lock of 100 ms", () => {
     await completed(host, "gated.ends");
   });
 
-  it("is waited for also after a long one, in which all that was asked was refused", async (test) => {
+  it("waits for a lock of 100 ms also after a long one, in which every request was refused", async (test) => {
     const fault = locked("long-then-short", test.onTestFinished);
     const host = await openHost(fault.file, join(folder, "long-then-short.log"), test.onTestFinished);
     await fault.begin(host);

@@ -43,7 +43,7 @@ describe("kill -9 at random moments, with 50 executions in flight", () => {
   const crew = 64;
   const { atRandom } = figures;
 
-  it("loses nothing that was acknowledged, and runs nothing again that was recorded", { timeout }, async () => {
+  it("kill -9 loses nothing acknowledged, and runs nothing recorded again", { timeout }, async () => {
     const world = createWorld(atRandom);
     onTestFinished(() => world.close());
     await killAtRandom(world, { seed, kills, crew, inFlight: 50, repairs: true });
@@ -68,7 +68,7 @@ describe("kill -9 at a named point", () => {
   afterAll(() => world?.close());
 
   for (const point of points)
-    it(`loses nothing ${point.title} (${toName(point)})`, { timeout }, async () => {
+    it(`kill -9 loses nothing ${point.title} (${toName(point)})`, { timeout }, async () => {
       world ??= createWorld(atPoints);
       if (world.lives.life === 0) await world.lives.start();
       try {
@@ -84,7 +84,7 @@ describe("kill -9 at a named point", () => {
       }
     });
 
-  it("hits executions in flight", () => {
+  it("each kill at a named point hits executions in flight", () => {
     expect(atPoints.kills).toBe(points.length * times);
     expect(atPoints.hits).toBeGreaterThan(atPoints.kills * 0.8);
     expect(atPoints.stepsAgain).toBeGreaterThan(atPoints.kills);
@@ -94,7 +94,7 @@ describe("kill -9 at a named point", () => {
 });
 
 describe("kill -9 while an execution waits for its children", () => {
-  it("does not suspend it, because none of its own code was at work", { timeout }, async () => {
+  it("does not suspend an execution that kill -9 finds waiting for its children", { timeout }, async () => {
     const world = createWorld(figures.atWaits);
     onTestFinished(() => world.close());
     const { lives } = world;

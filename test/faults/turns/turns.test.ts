@@ -15,7 +15,7 @@ import { checkTurn, type ToolRun } from "./turn.ts";
 afterAll(() => console.log(`SEED=${seed}`));
 
 describe.each(targets)("a turn of $name", (target) => {
-  it("survives kill -9 at random moments: recorded calls are not made again", { timeout: 1_800_000 }, async () => {
+  it("makes no recorded call of a turn again over kill -9 at random moments", { timeout: 1_800_000 }, async () => {
     const { folder, lives, log: readRuns } = openLives<ToolRun>("turns", join(import.meta.dirname, "planner-app.ts"));
     const provider = await createTurnProvider();
     onTestFinished(() => provider.close());
