@@ -1,9 +1,9 @@
-import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
+import { createFolder } from "../harness/lives.ts";
 import { createTestLogger, startServer, type TestServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 import { createFormat4, toConfig } from "./migrations/project.ts";
@@ -13,11 +13,6 @@ const workflows = [
   defineWorkflow({ id: "asks" }).andThen({ id: "ask", execute: ({ suspend, resumeData }) => resumeData ?? suspend() }),
 ];
 
-function createFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-files-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 async function serve(path: string): Promise<TestServer> {
   const server = await startServer("start", { config: { workflows, backend: embedded({ path }) } });
   onTestFinished(() => server.close());
@@ -34,14 +29,14 @@ const complaints = ({ logs }: TestServer): string[] =>
   logs.filter(({ level }) => level === "error").map(({ message }) => message);
 
 it("creates the data file and its folder for their owner only", async () => {
-  const folder = join(createFolder(), "new");
+  const folder = join(createFolder("files"), "new");
   const path = join(folder, "data.db");
   await execute(await serve(path), "a");
   expect([modeOf(folder), ...modesOf(path)]).toEqual(["700", "600", "600", "600", "600", "600"]);
 });
 
 it("keeps the mode of a folder that exists, and of a file that others were given access to", async () => {
-  const folder = join(createFolder(), "own");
+  const folder = join(createFolder("files"), "own");
   mkdirSync(folder, { mode: 0o755 });
   const path = join(folder, "data.db");
   const first = await serve(path);
@@ -52,7 +47,7 @@ it("keeps the mode of a folder that exists, and of a file that others were given
 });
 
 it("takes the access of others away when it migrates a file, and logs it", async () => {
-  const path = join(createFolder(), "data.db");
+  const path = join(createFolder("files"), "data.db");
   createFormat4(path);
   expect(modeOf(path)).toBe("644");
   const server = await startServer("start", { config: toConfig(path) });
@@ -66,7 +61,7 @@ it("takes the access of others away when it migrates a file, and logs it", async
 });
 
 it("refuses to write once the data file is deleted, logs it once without a request, and still answers reads", async () => {
-  const path = join(createFolder(), "data.db");
+  const path = join(createFolder("files"), "data.db");
   const server = await serve(path);
   await execute(server, "before");
   await execute(server, "waits", "asks");
@@ -91,7 +86,7 @@ async function expectRefused(server: TestServer): Promise<void> {
 }
 
 it.each(["", "-wal"])("soon answers no write with 200 after data.db%s is deleted", async (suffix) => {
-  const path = join(createFolder(), "data.db");
+  const path = join(createFolder("files"), "data.db");
   const server = await serve(path);
   await execute(server, "before");
   rmSync(path + suffix);
@@ -99,7 +94,7 @@ it.each(["", "-wal"])("soon answers no write with 200 after data.db%s is deleted
 });
 
 it("leaves a file alone that was put in its place", async () => {
-  const folder = createFolder();
+  const folder = createFolder("files");
   const path = join(folder, "data.db");
   const server = await serve(path);
   await execute(server, "before");
@@ -113,7 +108,7 @@ it("leaves a file alone that was put in its place", async () => {
 });
 
 it("writes again by itself when the file is back", async () => {
-  const path = join(createFolder(), "data.db");
+  const path = join(createFolder("files"), "data.db");
   const server = await serve(path);
   renameSync(path, `${path}.away`);
   await expectRefused(server);
@@ -123,7 +118,7 @@ it("writes again by itself when the file is back", async () => {
 });
 
 it("keeps the write-ahead log small, so that no request waits for a long checkpoint", async () => {
-  const path = join(createFolder(), "data.db");
+  const path = join(createFolder("files"), "data.db");
   const server = await serve(path);
   const input = { pad: "x".repeat(1_000_000) };
   for (let i = 0; i < 30; i++) await server.post("/workflows/quick/execute", { input });
@@ -131,7 +126,7 @@ it("keeps the write-ahead log small, so that no request waits for a long checkpo
 });
 
 it("tells whether the store can be written", async () => {
-  const path = join(createFolder(), "data.db");
+  const path = join(createFolder("files"), "data.db");
   const parts = {
     sseBufferBytes: 1,
     runningExecutions: 1,

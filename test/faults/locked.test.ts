@@ -1,9 +1,8 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
+import { createFolder } from "../harness/lives.ts";
 import { startServer } from "../harness/server.ts";
 
 it("refuses both of two retries with 503 while the store cannot be written, and accepts the next one", async () => {
@@ -15,9 +14,7 @@ it("refuses both of two retries with 503 while the store cannot be written, and 
       return 1;
     },
   });
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-locked-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "data.db");
+  const path = join(createFolder("locked"), "data.db");
   const server = await startServer("start", { config: { workflows: [workflow], backend: embedded({ path }) } });
   onTestFinished(() => server.close());
   await server.post("/workflows/w/execute", { input: {}, options: { executionId: "e" } });

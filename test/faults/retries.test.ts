@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { ServedLives, type Reply } from "./kills/process.ts";
 
@@ -10,12 +7,8 @@ const ids = Array.from({ length: count }, (_, index) => `e${index + 1}`);
 const beside = 16;
 
 it(`ends each of ${count} failed executions once, when they are retried and the process is killed in the middle`, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-retries-"));
-  const lives = new ServedLives(folder);
-  onTestFinished(async () => {
-    await lives.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  const lives = new ServedLives(createFolder("retries"));
+  onTestFinished(() => lives.close());
   const { log } = lives;
   const settings = { pace: 1, slow: "c", slowMs: 500, fails: 0, again: 0, broken: true };
   const headers = { prefer: "respond-async" };

@@ -8,6 +8,7 @@ import { restate } from "../../src/backends/restate/define.ts";
 import { createGates } from "../harness/gates.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
+import { query } from "./replica-process.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 
@@ -26,12 +27,8 @@ it("removes a conversation after its last turn, and not while a turn runs", { ti
   const say = (conversationId: string) =>
     server.post("/agents/helper/text", { input: "Hello", options: { conversationId } });
   const statusOf = async (id: string) => (await server.get(`/agents/helper/conversations/${id}`)).status;
-  const keysOf = async (id: string): Promise<unknown[]> => {
-    const query = `select key from state where service_name = '${name}.conversation' and service_key like '%"${id}"]'`;
-    const headers = { "content-type": "application/json", accept: "application/json" };
-    const response = await fetch(`${admin}/query`, { method: "POST", headers, body: JSON.stringify({ query }) });
-    return ((await response.json()) as { rows: unknown[] }).rows;
-  };
+  const keysOf = (id: string): Promise<unknown[]> =>
+    query(`select key from state where service_name = '${name}.conversation' and service_key like '%"${id}"]'`);
   await say("used");
   await say("idle");
   const running = say("used");

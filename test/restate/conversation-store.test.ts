@@ -10,6 +10,7 @@ import type { Backend } from "../../src/engine/backend.ts";
 import type { Conversations, History, MessageRow, StoredMessage } from "../../src/engine/conversations.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { createTestLogger } from "../harness/server.ts";
+import { query } from "./replica-process.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 
@@ -202,24 +203,16 @@ describe("a conversation on Restate", () => {
   });
 });
 
-async function post(url: string, body: unknown): Promise<unknown> {
-  const headers = { "content-type": "application/json", accept: "application/json" };
-  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
-  expect(response.status).toBe(200);
-  return response.json();
-}
-
 async function countInvocations(service: string): Promise<number> {
-  const query = `select count(*) as n from sys_invocation where target_service_name like '${service}%'`;
-  const { rows } = (await post(`${admin}/query`, { query })) as { rows: { n: number }[] };
-  return rows[0]!.n;
+  const count = `select count(*) as n from sys_invocation where target_service_name like '${service}%'`;
+  return (await query<{ n: number }>(count))[0]!.n;
 }
 
 /** The ids of the places in the line of a conversation. */
 async function placesOf(service: string, conversationId: string): Promise<string[]> {
-  const query = `select value_utf8 as line from state where service_name = '${service}.conversation'
-    and service_key = '${JSON.stringify(["a", null, conversationId])}' and key = 'line'`;
-  const { rows } = (await post(`${admin}/query`, { query })) as { rows: { line: string }[] };
+  const rows = await query<{ line: string }>(`select value_utf8 as line from state
+    where service_name = '${service}.conversation'
+    and service_key = '${JSON.stringify(["a", null, conversationId])}' and key = 'line'`);
   const { places } = JSON.parse(rows[0]?.line ?? '{"places":[]}') as { places: { id: string }[] };
   return places.map(({ id }) => id);
 }

@@ -8,15 +8,14 @@ import { resume } from "../../src/workflows/resume.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
 import { openEngine } from "./engine.ts";
+import { query } from "./replica-process.ts";
 import { freePort } from "./restate-server.ts";
 
 /** Whether the last attempt of a drive was refused because its replica does not recover. */
 async function isRefused(name: string, id: string): Promise<boolean> {
   const drive = `target_service_name = '${name}.drive' and target_service_key = '${id}'`;
-  const body = JSON.stringify({ query: `select last_failure from sys_invocation where ${drive}` });
-  const headers = { "content-type": "application/json", accept: "application/json" };
-  const response = await fetch(`${process.env["TEST_RESTATE_ADMIN"]}/query`, { method: "POST", headers, body });
-  return (await response.text()).includes("was not started here");
+  const rows = await query(`select last_failure from sys_invocation where ${drive}`);
+  return JSON.stringify(rows).includes("was not started here");
 }
 
 it("a replica without recovery runs only what was started or resumed on it", { timeout: 4 * patienceMs }, async () => {

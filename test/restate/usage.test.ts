@@ -7,10 +7,10 @@ import { restate } from "../../src/backends/restate/define.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { startServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
+import { query } from "./replica-process.ts";
 import { meteredAgent, readItems, sumOf, toQuestion } from "../agents/usage/metered.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
-const headers = { "content-type": "application/json", accept: "application/json" };
 const noConversation = JSON.stringify(["a", null, null]);
 const today = Math.floor(Date.now() / 86_400_000);
 
@@ -26,10 +26,6 @@ async function open(retention?: { conversations: string }) {
   });
   const server = await startServer("start", { config: { agents: [meteredAgent("a")], backend } });
   onTestFinished(() => server.close());
-  const query = async (sql: string): Promise<any[]> => {
-    const init = { method: "POST", headers, body: JSON.stringify({ query: sql }) };
-    return ((await (await fetch(`${admin}/query`, init)).json()) as { rows: any[] }).rows;
-  };
   const client = new RestateClient({ ingress: [ingress], admin, timeouts: patientTimeouts });
   const call = (service: string, key: string, method: string, body: unknown): Promise<unknown> =>
     client.write(`${name}.${service}`, key, method, body);
@@ -39,7 +35,7 @@ async function open(retention?: { conversations: string }) {
   const left = (): Promise<any[]> =>
     query(`select id from sys_invocation
       where target_service_name = '${name}.usage' and status not in ('scheduled', 'completed')`);
-  return { name, server, call, send, items, query, left };
+  return { name, server, call, send, items, left };
 }
 const toPart = (day: number, calls = 1) => ({ day, model: "m/m", ...sumOf([1, 1]), calls });
 
@@ -66,7 +62,7 @@ it("counts a batch that is sent twice once", async () => {
 });
 
 it("removes days after 400 of them", async () => {
-  const { name, call, items, query } = await open();
+  const { name, call, items } = await open();
   const add = (...ages: number[]) =>
     call(
       "usage",
@@ -77,27 +73,27 @@ it("removes days after 400 of them", async () => {
   await add(1);
   await add(402, 401, 400); // those of a conversation that was deleted
   const keys = async (): Promise<string[]> => {
-    const rows = await query(`select key from state where service_name = '${name}.usage' order by 1`);
+    const rows = await query<any>(`select key from state where service_name = '${name}.usage' order by 1`);
     return rows.map(({ key: one }) => one);
   };
   const toKey = (day: number): string => `d${String(day).padStart(7, "0")} m/m`;
   await eventually(async () => expect(await keys()).toEqual([toKey(today - 400), toKey(today - 1), "expiry", "first"]));
   expect((await items("day", "2020-01-01")).map(({ calls }) => calls)).toEqual([1, 1]);
-  const scheduled = await query(
+  const scheduled = await query<any>(
     `select id from sys_invocation where target_service_name = '${name}.usage' and status = 'scheduled'`,
   );
   expect(scheduled).toHaveLength(1);
 });
 
 it("outlives a conversation that has expired", { timeout: 4 * patienceMs }, async () => {
-  const { name, server, items, query } = await open({ conversations: "1s" });
+  const { name, server, items } = await open({ conversations: "1s" });
   const input = toQuestion([1, 2], [3, 4]);
   await server.post("/agents/a/text", { input, options: { userId: "ada", conversationId: "c" } });
   await eventually(async () =>
     expect(await items("conversation")).toEqual([{ conversationId: null, userId: "ada", ...sumOf([1, 2], [3, 4]) }]),
   );
   const gone = JSON.stringify(["a", "ada", "c"]);
-  expect(await query(`select key from state where service_name = '${name}.usage' and service_key = '${gone}'`)).toEqual(
-    [],
-  );
+  expect(
+    await query<any>(`select key from state where service_name = '${name}.usage' and service_key = '${gone}'`),
+  ).toEqual([]);
 });

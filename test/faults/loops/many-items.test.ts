@@ -7,7 +7,7 @@ import { startHost, type Host } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";
 import type { Figures } from "./many-items-app.ts";
 
-const count = bySize(4_000, 10_000);
+const count = bySize(2_000, 10_000);
 /** The kills while items end; and further ones when nearly all have ended, each followed by the longest replay. */
 const kills = bySize(3, 20);
 const replays = 4;

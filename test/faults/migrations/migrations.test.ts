@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { validateUIMessages } from "ai";
@@ -8,6 +6,7 @@ import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { inspect } from "../../../src/backends/embedded/file/inspect.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
 import type { ConversationKey } from "../../../src/engine/conversations.ts";
+import { createFolder } from "../../harness/lives.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
 import { Host } from "../../harness/start-host.ts";
 import { eventually } from "../../harness/waiting.ts";
@@ -21,11 +20,6 @@ import {
   toSuspendedConfig,
 } from "./project.ts";
 
-function createFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-migrations-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 function read<T>(file: string, sql: string): T[] {
   const database = new DatabaseSync(file, { readOnly: true });
   const rows = database.prepare(sql).all() as T[];
@@ -66,7 +60,7 @@ async function expectWhole(server: TestServer): Promise<void> {
 }
 
 it("brings a file of format 4 to the current format, and everything in it continues", async () => {
-  const file = join(createFolder(), "data.db");
+  const file = join(createFolder("migrations"), "data.db");
   createFormat4(file);
   expect(await inspect(file)).toMatchObject({
     facts: [expect.any(String), "format 4, is migrated to 12 at the next start"],
@@ -84,7 +78,7 @@ it("brings a file of format 4 to the current format, and everything in it contin
 });
 
 it.each([4, 6])("shows suspensions of a file of format %s with their kinds, and resumes them", async (format) => {
-  const file = join(createFolder(), "data.db");
+  const file = join(createFolder("migrations"), "data.db");
   createFile(file, `suspended-format-${format}`);
   expect(formatOf(file)).toEqual({ user_version: format });
   const server = await startServer("in process", { config: toSuspendedConfig(file) });
@@ -123,7 +117,7 @@ const readAll = (server: TestServer, key: ConversationKey, limit = 100) =>
   readMessages(server.conversations, key, { limit });
 
 it("shows the messages of a file of format 4 without times, before those of later turns", async () => {
-  const file = join(createFolder(), "data.db");
+  const file = join(createFolder("migrations"), "data.db");
   createFormat4(file);
   const server = await startServer("in process", { config: toConfig(file) });
   onTestFinished(() => server.close());
@@ -141,7 +135,7 @@ it("shows the messages of a file of format 4 without times, before those of late
 });
 
 it("shows the messages of a file of format 9 whole, and continues one that waits for a tool", async () => {
-  const file = join(createFolder(), "data.db");
+  const file = join(createFolder("migrations"), "data.db");
   createFile(file, "conversation-format-9");
   const { config, model } = toConversationConfig(file);
   const server = await startServer("in process", { config });
@@ -196,7 +190,7 @@ it("shows the messages of a file of format 9 whole, and continues one that waits
 });
 
 it("lists the conversations of files of format 4 and 9, with their titles and messages", async () => {
-  const folder = createFolder();
+  const folder = createFolder("migrations");
   const old = join(folder, "4.db");
   createFormat4(old);
   const first = await startServer("in process", { config: toConfig(old) });
@@ -235,7 +229,7 @@ const textOf = (parts: readonly { type: string }[]): string =>
   parts.flatMap((part) => ("text" in part ? [part.text] : [])).join("");
 
 it("makes the same tables as a new file has", () => {
-  const folder = createFolder();
+  const folder = createFolder("migrations");
   const [old, fresh] = [join(folder, "old.db"), join(folder, "new.db")] as const;
   createFormat4(old);
   for (const file of [old, fresh]) new Store(file, "normal").close();
@@ -244,7 +238,7 @@ it("makes the same tables as a new file has", () => {
 });
 
 it("refuses a file that is older than format 4, and leaves it as it is", () => {
-  const file = join(createFolder(), "data.db");
+  const file = join(createFolder("migrations"), "data.db");
   createFormat4(file);
   const database = new DatabaseSync(file);
   database.exec("pragma user_version = 3");
@@ -256,7 +250,7 @@ it("refuses a file that is older than format 4, and leaves it as it is", () => {
 });
 
 it("loses nothing when the process is killed in the middle of a migration", async () => {
-  const file = join(createFolder(), "data.db");
+  const file = join(createFolder("migrations"), "data.db");
   createFormat4(file);
   const tables = tablesOf(file);
   const module = join(import.meta.dirname, "killed-migration-app.ts");

@@ -12,7 +12,7 @@ const day = 86_400_000;
 
 it("keeps sleeping executions at next to no memory, starts and ends at once with them, and wakes each once", async () => {
   const file = newFile();
-  const count = bySize(2_000, 100_000);
+  const count = bySize(1_000, 100_000);
   const first = await open(file);
   const idle = await first.memory();
   await first.begin({ workflow: "naps", prefix: "s", count, from: Date.now() + day, every: 1 });

@@ -6,7 +6,7 @@ import { createFolder } from "../../harness/lives.ts";
 import { bySize } from "../../harness/size.ts";
 import { startHost, type Host } from "../../harness/start-host.ts";
 
-const count = bySize(4_000, 10_000);
+const count = bySize(2_400, 10_000);
 const warming = bySize(1_000, 2_000);
 const parts = 4;
 

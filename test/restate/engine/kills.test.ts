@@ -1,8 +1,5 @@
 // The kills at random moments of `test/faults/kills`, at a reduced size. Those at points of a file have no meaning here.
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { killAtRandom } from "../../faults/kills/at-random.ts";
 import { ServedLives } from "../../faults/kills/process.ts";
@@ -17,14 +14,12 @@ it(
   "kill -9 loses nothing that was acknowledged, and runs nothing again that was recorded",
   { timeout: 600_000 },
   async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-kills-"));
     const serve = { port: await freePort() };
     const cluster = { ingress, admin, name: `kills-${randomUUID()}`, serve, timeouts: patientTimeouts };
     const figures = noFigures();
-    const world = new World(new ServedLives(folder, cluster), figures);
+    const world = new World(new ServedLives(createFolder("kills"), cluster), figures);
     onTestFinished(async () => {
       await world.close();
-      rmSync(folder, { recursive: true, force: true });
       console.log(`SEED=${seed}`, JSON.stringify(figures));
     });
     const kills = 4;
