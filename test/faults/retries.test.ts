@@ -1,4 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
+import { createFolder } from "../harness/lives.ts";
 import { ServedLives, type Reply } from "./kills/process.ts";
 
 const count = 200;

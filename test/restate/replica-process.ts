@@ -9,7 +9,7 @@ import { freePort } from "./restate-server.ts";
 import type { ReplicaPlace, RestateAddresses } from "./serve-replica.ts";
 
 /** The Restate server that all test files share. */
-export const sharedRestate: RestateAddresses = {
+const sharedRestate: RestateAddresses = {
   ingress: process.env["TEST_RESTATE_INGRESS"] ?? "",
   admin: process.env["TEST_RESTATE_ADMIN"] ?? "",
 };

@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { patienceMs } from "../../harness/patience.ts";
 import { ofBody, ofStream, untilChecked, type Attack, type Json, type Verdict } from "./verdict.ts";
 
-export interface Probe {
+interface Probe {
   /** The processor time that the event loop's thread has taken, in milliseconds. */
   readonly cpu: number;
   readonly heap: number;
