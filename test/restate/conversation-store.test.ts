@@ -203,6 +203,11 @@ describe("a conversation on Restate", () => {
   });
 });
 
+async function post(url: string, body: unknown): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  expect((await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).status).toBe(200);
+}
+
 async function countInvocations(service: string): Promise<number> {
   const count = `select count(*) as n from sys_invocation where target_service_name like '${service}%'`;
   return (await query<{ n: number }>(count))[0]!.n;

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
-import { checkEvents, isOver, pathOf, Replicas, type Answer, type Replica } from "./solo/replicas.ts";
+import { checkEvents, isOver, pathOf, Replicas, newTag, type Answer, type Replica } from "./solo/replicas.ts";
 
 const timeout = 4 * patienceMs;
 let replicas: Replicas;
@@ -14,9 +14,6 @@ beforeAll(async () => {
 }, timeout);
 afterAll(() => replicas?.close());
 
-let count = 0;
-const newTag = (): string => `t${++count}`;
-const onAll = <T>(ask: (replica: Replica) => Promise<T>): Promise<T[]> => Promise.all(all.map(ask));
 /** Every second execution has an id of the caller, and so a register from the start. */
 const toOptions = (index: number): object => (index % 2 === 0 ? {} : { executionId: randomUUID() });
 const retry = (replica: Replica, workflow: string, id: string, headers = {}): Promise<Answer> =>
@@ -34,16 +31,6 @@ async function fail(replica: Replica, tag: string, more: object = {}, options: o
 const typesOf = (events: readonly any[], pattern: RegExp): string[] =>
   events.map(({ type }) => type as string).filter((type) => pattern.test(type));
 const ends = /^workflow-(complete|error)$/;
-
-/** Everything that a replica tells about an execution that does not run. */
-async function readAll(replica: Replica, workflow: string, id: string) {
-  const [state, events, list] = await Promise.all([
-    replica.state(workflow, id),
-    replica.events(workflow, id),
-    replica.list(workflow),
-  ]);
-  return { state, events, listed: list.filter((one) => one.executionId === id) };
-}
 
 const pairs = 100;
 it(`${pairs} pairs of retries at the same moment, on different replicas: one winner each`, { timeout }, async () => {
@@ -77,13 +64,13 @@ describe.each([
     const tag = newTag();
     const id = await fail(all[0], tag, {}, toOptions(kind));
     expect((await retry(all[1], "mended", id)).status).toBe(500);
-    const failed = await onAll((replica) => readAll(replica, "mended", id));
+    const failed = await replicas.onAll((replica) => replica.readAll("mended", id));
     expect(failed).toEqual(all.map(() => failed[0]));
     expect(failed[0]).toMatchObject({ state: { status: "error", endAt: expect.any(String) } });
     expect((await retry(all[2], "mended", id)).status).toBe(500);
     replicas.openGate(tag);
     expect(await retry(all[0], "mended", id)).toMatchObject({ status: 200, body: { data: { result: `${tag} s4` } } });
-    const views = await onAll((replica) => readAll(replica, "mended", id));
+    const views = await replicas.onAll((replica) => replica.readAll("mended", id));
     expect(views).toEqual(all.map(() => views[0]));
     const { state, events, listed } = views[0]!;
     expect(listed).toEqual([state]);
@@ -91,7 +78,7 @@ describe.each([
     const errors = Array.from({ length: 3 }, () => "workflow-error");
     expect(typesOf(events, ends)).toEqual([...errors, "workflow-complete"]);
     expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s2", "s2", "s2", "s3", "s4"]);
-    const refused = await onAll((replica) => retry(replica, "mended", id));
+    const refused = await replicas.onAll((replica) => retry(replica, "mended", id));
     expect(refused.map(({ status }) => status)).toEqual([409, 409, 409]);
   });
 
@@ -101,12 +88,12 @@ describe.each([
     replicas.openGate(tag);
     expect((await retry(all[1], "mended", id, respondAsync)).status).toBe(202);
     await replicas.reached(tag, "s4");
-    const running = await onAll((replica) => replica.state("mended", id));
+    const running = await replicas.onAll((replica) => replica.state("mended", id));
     for (const state of running) expect(state).toMatchObject({ status: "running", endAt: null });
     expect(await all[2].list("mended", { status: "running" })).toMatchObject([{ executionId: id, endAt: null }]);
     expect((await retry(all[2], "mended", id)).status).toBe(409);
     expect((await all[2].request(`${pathOf("mended", id)}/cancel`, {})).status).toBe(200);
-    const refused = await onAll((replica) => retry(replica, "mended", id));
+    const refused = await replicas.onAll((replica) => retry(replica, "mended", id));
     expect(refused.map(({ status, body }) => [status, body.error])).toEqual(
       all.map(() => [409, `Execution ${id} has not failed`]),
     );
@@ -115,23 +102,23 @@ describe.each([
   it("forks an execution on another replica, and does not change it", { timeout }, async () => {
     const tag = newTag();
     const id = await fail(all[0], tag, {}, toOptions(kind));
-    const before = await readAll(all[0], "mended", id);
+    const before = await all[0].readAll("mended", id);
     replicas.openGate(tag);
-    const forks = await onAll((replica) => fork(replica, "mended", id));
+    const forks = await replicas.onAll((replica) => fork(replica, "mended", id));
     for (const { status, body, id: forkId } of forks) {
       expect([status, body.data]).toMatchObject([200, { executionId: forkId, result: `${tag} s4` }]);
       const steps = replicas.ran(tag).filter((one) => one.id === forkId);
       expect(steps.map(({ step }) => step)).toEqual(["s2", "s3", "s4"]);
-      const views = await onAll((replica) => readAll(replica, "mended", forkId));
+      const views = await replicas.onAll((replica) => replica.readAll("mended", forkId));
       expect(views).toEqual(all.map(() => views[0]));
       expect(views[0]).toMatchObject({ state: { status: "completed", forkedFrom: id } });
       checkEvents(views[0]!.events, "completed");
       expect(typesOf(views[0]!.events, /^step-start$/)).toHaveLength(3);
     }
     const name = randomUUID();
-    const same = await onAll((replica) => fork(replica, "mended", id, { options: { executionId: name } }));
+    const same = await replicas.onAll((replica) => fork(replica, "mended", id, { options: { executionId: name } }));
     expect(same.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
-    expect(await onAll((replica) => readAll(replica, "mended", id))).toEqual(all.map(() => before));
+    expect(await replicas.onAll((replica) => replica.readAll("mended", id))).toEqual(all.map(() => before));
   });
 });
 

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
-import { checkEvents, pathOf, Replicas, type Answer, type Replica } from "./replicas.ts";
+import { checkEvents, pathOf, Replicas, newTag, repeated, type Answer, type Replica } from "./replicas.ts";
 
 const timeout = 4 * patienceMs;
 let replicas: Replicas;
@@ -13,21 +13,6 @@ beforeAll(async () => {
   all = replicas.all as typeof all;
 }, timeout);
 afterAll(() => replicas?.close());
-
-let count = 0;
-const newTag = (): string => `t${++count}`;
-const onAll = <T>(ask: (replica: Replica) => Promise<T>): Promise<T[]> => Promise.all(all.map(ask));
-const repeated = <T>(value: T): T[] => all.map(() => value);
-
-/** Everything that a replica tells about an execution that has ended. */
-async function readAll(replica: Replica, workflow: string, id: string) {
-  const [state, events, list] = await Promise.all([
-    replica.state(workflow, id),
-    replica.events(workflow, id),
-    replica.list(workflow),
-  ]);
-  return { state, events, listed: list.filter((one) => one.executionId === id) };
-}
 
 describe("an execution that has ended", () => {
   it.each([
@@ -39,7 +24,7 @@ describe("an execution that has ended", () => {
       const tag = newTag();
       const answer = await caller.execute(workflow, tag, {}, { userId: "u1", context: { a: 1 } });
       expect(answer).toMatchObject({ status: httpStatus, id: expect.stringMatching(/./) });
-      const answers = await onAll((replica) => readAll(replica, workflow, answer.id));
+      const answers = await replicas.onAll((replica) => replica.readAll(workflow, answer.id));
       for (const { state, events, listed } of answers) {
         const context = { userId: "u1", a: 1 };
         expect(state).toMatchObject({ executionId: answer.id, status, input: { tag }, context });
@@ -60,10 +45,10 @@ describe("an execution that has ended", () => {
   it("refuses another start with the id of an ended execution everywhere", { timeout }, async () => {
     for (const workflow of ["quick", "broken"]) {
       const { id } = await all[0].execute(workflow, newTag());
-      const before = await readAll(all[1], workflow, id);
+      const before = await all[1].readAll(workflow, id);
       const tag = newTag();
       const body = { input: { tag }, options: { executionId: id } };
-      const refused = await onAll(async (replica) => {
+      const refused = await replicas.onAll(async (replica) => {
         const starts = [
           replica.execute(workflow, tag, {}, { executionId: id }),
           replica.execute("gated", tag, {}, { executionId: id }),
@@ -74,7 +59,7 @@ describe("an execution that has ended", () => {
       const conflict = [409, `Execution ${id} already exists`];
       expect(refused).toEqual(repeated([conflict, conflict, conflict]));
       expect((await all[2].request(`/workflows/quick/stream`, body)).status).toBe(409);
-      expect(await onAll((replica) => readAll(replica, workflow, id))).toEqual(repeated(before));
+      expect(await replicas.onAll((replica) => replica.readAll(workflow, id))).toEqual(repeated(before));
       expect(await all[0].state("gated", id), "not of another workflow").toBeUndefined();
       expect(replicas.ran(tag)).toEqual([]);
     }
@@ -86,14 +71,14 @@ describe("an execution that has ended", () => {
     async (workflow) => {
       const ask = async (options: object): Promise<unknown> => {
         const { id } = await all[0].execute(workflow, "commands", {}, options);
-        const before = await readAll(all[0], workflow, id);
+        const before = await all[0].readAll(workflow, id);
         const answers: Answer[] = [];
         for (const replica of all)
           for (const command of ["cancel", "suspend", "resume"])
             answers.push(await replica.request(`${pathOf(workflow, id)}/${command}`, {}));
         const resumeAt = { resumeData: 1, options: { stepId: "s1" } };
         answers.push(await all[1].request(`${pathOf(workflow, id)}/resume`, resumeAt));
-        const after = await onAll((replica) => readAll(replica, workflow, id));
+        const after = await replicas.onAll((replica) => replica.readAll(workflow, id));
         expect(after).toEqual(repeated(before));
         const text = JSON.stringify({ answers, after });
         return JSON.parse(text.replaceAll(id, "id").replaceAll(/"\d{4}-\d\d-\d\dT[^"]*"/g, '"time"'));

@@ -33,6 +33,16 @@ export class Replica extends ReplicaProcess<{ readonly version: number }> {
     return events;
   }
 
+  /** Everything that this replica tells about an execution that does not run. */
+  async readAll(workflow: string, id: string) {
+    const [state, events, list] = await Promise.all([
+      this.state(workflow, id),
+      this.events(workflow, id),
+      this.list(workflow),
+    ]);
+    return { state, events, listed: list.filter((one) => one.executionId === id) };
+  }
+
   /** All executions of a workflow, newest first. */
   async list(workflow: string, search: Record<string, string> = {}): Promise<any[]> {
     const items: any[] = [];
@@ -84,6 +94,10 @@ export class Replicas extends ReplicaGroup<Replica> {
     return new Replicas((place) => new Replica(module, place), options, { retention, version: 1 }).open();
   }
 
+  /** Asks each replica. */
+  onAll<T>(ask: (replica: Replica) => Promise<T>): Promise<T[]> {
+    return Promise.all(this.all.map(ask));
+  }
   /** Lets the executions with this tag pass. */
   openGate(tag: string): void {
     this.touch(`open-${tag}`);
@@ -118,3 +132,9 @@ export class Replicas extends ReplicaGroup<Replica> {
     await until(isIdle, () => `Restate to be idle: ${JSON.stringify(busy.slice(0, 5))}`);
   }
 }
+
+let count = 0;
+/** A tag that no other execution of the file has. */
+export const newTag = (): string => `t${++count}`;
+/** The same answer of each of three replicas. */
+export const repeated = <T>(value: T): T[] => [value, value, value];

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
-import { checkEvents, isOver, pathOf, Replicas, type Replica } from "./replicas.ts";
+import { checkEvents, isOver, pathOf, Replicas, newTag, repeated, type Replica } from "./replicas.ts";
 
 const timeout = 2 * patienceMs;
 let replicas: Replicas;
@@ -13,11 +13,6 @@ beforeAll(async () => {
   all = replicas.all as typeof all;
 }, timeout);
 afterAll(() => replicas?.close());
-
-let count = 0;
-const newTag = (): string => `t${++count}`;
-const onAll = <T>(ask: (replica: Replica) => Promise<T>): Promise<T[]> => Promise.all(all.map(ask));
-const repeated = <T>(value: T): T[] => all.map(() => value);
 
 describe("an execution that takes long", () => {
   it("continues an execution without an id of the caller when the caller has left", { timeout }, async () => {
@@ -48,9 +43,9 @@ describe("an execution whose step has handed out its id", () => {
 
   it("knows an execution on every replica at once when its step has handed out its id", { timeout }, async () => {
     const { tag, waiting, id } = await start();
-    const views = await onAll((replica) => replica.state("gated", id));
+    const views = await replicas.onAll((replica) => replica.state("gated", id));
     expect(views.map((view) => view?.status)).toEqual(repeated("running"));
-    const reading = onAll((replica) => replica.events("gated", id));
+    const reading = replicas.onAll((replica) => replica.events("gated", id));
     replicas.openGate(tag);
     expect(await waiting).toMatchObject({ status: 200, id });
     for (const events of await reading) checkEvents(events, "completed");
@@ -59,7 +54,7 @@ describe("an execution whose step has handed out its id", () => {
   it("refuses another start with the id of a running execution on every replica", { timeout }, async () => {
     const { tag, waiting, id } = await start();
     const other = newTag();
-    const starts = await onAll((replica) => replica.execute("gated", other, {}, { executionId: id }));
+    const starts = await replicas.onAll((replica) => replica.execute("gated", other, {}, { executionId: id }));
     expect(starts.map(({ status }) => status)).toEqual(repeated(409));
     replicas.openGate(tag);
     expect(await waiting).toMatchObject({ status: 200, id, body: { data: { result: `${tag} s3` } } });
