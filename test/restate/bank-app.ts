@@ -7,6 +7,7 @@ import * as v from "valibot";
 import { defineAgent, defineTool } from "../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../src/models.ts";
 import { createLog, type Hosted } from "../harness/hosted.ts";
+import { patientTimeouts } from "../harness/patience.ts";
 import { serveReplica, type ReplicaPlace } from "./serve-replica.ts";
 
 export interface Payment {
@@ -42,5 +43,5 @@ export default function create(place: ReplicaPlace): Hosted {
   };
   const model = scriptedModel(Array.from({ length: 1_000 }, () => answer));
   const agent = defineAgent({ id: "bank", instructions: "Pay.", model, tools: { pay }, maxRetries: 0 });
-  return serveReplica(place, { agents: [agent] });
+  return serveReplica(place, { agents: [agent] }, { timeouts: patientTimeouts });
 }

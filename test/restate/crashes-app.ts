@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineWorkflow, type StepContext } from "../../src/index.ts";
 import { createLog, type Hosted } from "../harness/hosted.ts";
+import { patientTimeouts } from "../harness/patience.ts";
 import { serveReplica, type ReplicaPlace } from "./serve-replica.ts";
 
 export default function create(place: ReplicaPlace): Hosted {
@@ -63,5 +64,9 @@ export default function create(place: ReplicaPlace): Hosted {
     hanging,
     progressing,
   ];
-  return serveReplica(place, { workflows, server: { limits: { drainMs: 10, drainNoticeMs: 0 } } });
+  return serveReplica(
+    place,
+    { workflows, server: { limits: { drainMs: 10, drainNoticeMs: 0 } } },
+    { timeouts: patientTimeouts },
+  );
 }

@@ -8,6 +8,7 @@ import * as v from "valibot";
 import { defineAgent, defineTool, defineWorkflow } from "../../src/index.ts";
 import { scriptedModel } from "../../src/models.ts";
 import { createLog, type Hosted } from "../harness/hosted.ts";
+import { patientTimeouts } from "../harness/patience.ts";
 import { serveReplica, type ReplicaPlace } from "./serve-replica.ts";
 
 export default function create(place: ReplicaPlace): Hosted {
@@ -42,5 +43,5 @@ export default function create(place: ReplicaPlace): Hosted {
   const model = scriptedModel(Array.from({ length: 100 }, () => answer));
   const agent = defineAgent({ id: "a", instructions: "x", model, tools, maxRetries: 0 });
   const asks = defineWorkflow({ id: "asks" }).andAgent({ id: "ask", agent, prompt: "go" });
-  return serveReplica(place, { agents: [agent], workflows: [asks] });
+  return serveReplica(place, { agents: [agent], workflows: [asks] }, { timeouts: patientTimeouts });
 }

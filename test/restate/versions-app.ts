@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineWorkflow } from "../../src/index.ts";
 import type { Hosted } from "../harness/hosted.ts";
+import { patientTimeouts } from "../harness/patience.ts";
 import { serveReplica, type ReplicaPlace } from "./serve-replica.ts";
 
 interface Options extends ReplicaPlace {
@@ -31,5 +32,9 @@ export default function create(place: Options, report: (executionId: string) => 
     toWorkflow("later", "first", isNew ? "final" : "last"),
     toWorkflow("begun", isNew ? "start" : "first", "last"),
   ];
-  return serveReplica(place, { workflows, server: { limits: { drainMs: 100, drainNoticeMs: 0 } } });
+  return serveReplica(
+    place,
+    { workflows, server: { limits: { drainMs: 100, drainNoticeMs: 0 } } },
+    { timeouts: patientTimeouts },
+  );
 }
