@@ -142,7 +142,7 @@ describe("a turn that another replica runs", () => {
     expect(await other.recall("c")).toEqual(["work", "One ", "recall"]);
   });
 
-  it("is shown as running by any replica, and ends when one deletes its conversation", { timeout }, async () => {
+  it("shows a turn as running on any replica, and ends it with its conversation", { timeout }, async () => {
     const { victim: runner, survivor: other } = await start();
     runner.open("slow");
     const stream = await runner.chat("c", "work");
