@@ -1,6 +1,7 @@
 // npm run test:mutations: puts each fault into a copy of the project, one at a time, and runs the suite that must notice it.
 //   npm run test:mutations -- engine auth       faults of these files only
 //   npm run test:mutations -- --in <folder>     the same faults in another checkout, such as an earlier commit
+//   npm run test:mutations -- --suite <path>    faults that another suite notices
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -19,8 +20,11 @@ type Outcome =
 /** A suite that takes longer hangs by its fault. */
 const maxMs = 600_000;
 
-const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { in: { type: "string" } } });
-const source = resolve(options.in ?? ".");
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { in: { type: "string" }, suite: { type: "string" } },
+});
+const source = resolve(flags.in ?? ".");
 const copies = Array.from({ length: availableParallelism() }, makeCopy);
 process.once("exit", () => copies.forEach((copy) => rmSync(copy, { recursive: true, force: true })));
 
@@ -74,7 +78,7 @@ const toNames = ({ failures }: Report): string =>
 
 /** The suite of a fault. In a checkout that does not have the file: its folder. */
 function toSuite({ suite }: Mutation): string {
-  let path = suite;
+  let path = flags.suite ?? suite;
   while (!existsSync(join(source, path))) path = dirname(path);
   return path;
 }

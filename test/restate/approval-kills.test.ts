@@ -1,7 +1,7 @@
 // Each of these changes makes the test fail: a decision that does not look for an earlier outcome; an outcome that is not stored;
 // a decision that is stored without the beginning of its turn; a key that differs between two runs of a tool.
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { Random } from "../faults/kills/plan.ts";
 import { seed } from "../harness/seed.ts";
 import { bySize } from "../harness/size.ts";
@@ -11,8 +11,6 @@ import { ApprovalReplicas } from "./approval-replicas.ts";
 import type { Answer as Reply } from "./replica-process.ts";
 
 const count = 3;
-
-afterAll(() => console.log(`SEED=${seed}`));
 
 type Outcome = "approved" | "denied" | "superseded";
 /** A reply to a decision, or to a new message of the user. Undefined: its replica was killed. */

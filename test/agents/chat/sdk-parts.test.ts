@@ -6,7 +6,7 @@ import { defineAgent } from "agentserve";
 import { scriptedModel, type ScriptedModel } from "agentserve/models";
 import * as sdk from "ai";
 import { convertToModelMessages, isStepCount, toUIMessageStream, type ModelMessage, type UIMessage } from "ai";
-import { afterAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { Random } from "../../faults/kills/plan.ts";
 import { seed } from "../../harness/seed.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
@@ -22,8 +22,6 @@ const denied = "This tool needs an approval, and a call without a stored convers
 
 /** The function for one reader. The other one repeats the metadata of a text in each of its deltas. */
 const streamTextOnce = sdk.experimental_streamTextLowMemory ?? sdk.streamText;
-
-afterAll(() => console.log(`SEED=${seed}`));
 
 /** The answer of the SDK alone. */
 async function askSdk(script: Script, messages: ModelMessage[], isStored: boolean) {

@@ -1,14 +1,12 @@
 // Compares the sums with those of an oracle, over random calls. Each of these changes makes it fail: a group that is dropped while
 // others come, a sum over too few pages, a cursor that skips equal ids of two users, a filter that is not applied to one grouping.
 import { createClock } from "agentserve/testing";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { Random } from "../../faults/kills/plan.ts";
 import { serve } from "../../workflows/waits/serve.ts";
 import { meteredAgent, readItems, sumOf, toQuestion, type Tokens } from "./metered.ts";
-
-afterAll(() => console.log(`SEED=${seed}`));
 
 interface Call {
   readonly agent: string;

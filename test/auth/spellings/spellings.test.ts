@@ -34,8 +34,6 @@ const count = bySize(80, 5_000);
 const modesOf = (all: readonly World[], world: World) =>
   (["dev", "start"] as const).filter((_, n) => bySize(0, 1) === 1 || n === all.indexOf(world) % 2);
 
-beforeAll(() => console.log(`SEED=${seed}`));
-
 describe.each(worlds)("$title", (world) => {
   const more = morePlaces.map((place) => toPlace(place, world));
   const closed = [...places.map((place) => toPlace(place, world)), ...(world.isOptOut ? more : [])];

@@ -33,7 +33,6 @@ function createLives(): AgentLives {
 
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
-  console.log(`SEED=${seed}`);
 });
 
 /** Whether the turn is in the file when the process ends there. */

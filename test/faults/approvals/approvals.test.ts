@@ -1,15 +1,13 @@
 // This fault was found by the test: a record of an approved tool that is written before the beginning of its turn.
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { openLives, type Reply } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import type { PaymentLine } from "./payments-app.ts";
-
-afterAll(() => console.log(`SEED=${seed}`));
 
 type Outcome = "approved" | "denied" | "superseded";
 

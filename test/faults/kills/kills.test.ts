@@ -34,7 +34,6 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
   const show = (counted: Figures) => Object.entries(counted).map(([name, value]) => `${name} ${value}`);
   for (const [when, counted] of Object.entries(figures)) console.log(`kills ${when}: ${show(counted).join(", ")}`);
-  console.log(`SEED=${seed}`);
 });
 
 describe("kill -9 at random moments, with 50 executions in flight", () => {

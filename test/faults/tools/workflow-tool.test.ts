@@ -1,7 +1,7 @@
 // This change makes the test fail: an execution with a new id for each run of the turn.
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
@@ -9,7 +9,6 @@ import { openLives } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import { items, type ToolLine } from "./plan.ts";
 
-afterAll(() => console.log(`SEED=${seed}`));
 const kills = bySize(3, 50);
 
 it(

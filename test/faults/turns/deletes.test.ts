@@ -4,15 +4,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { openLives } from "../agents/lives.ts";
 import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "./model.ts";
 import type { ToolRun } from "./turn.ts";
-
-afterAll(() => console.log(`SEED=${seed}`));
 
 const pathOf = (id: string): string => `/agents/planner/conversations/${id}?userId=${id}`;
 

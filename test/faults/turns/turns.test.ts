@@ -3,7 +3,7 @@
 // model before it is recorded; a turn of a conversation that ends with its process, or whose answer is stored twice.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { openLives } from "../agents/lives.ts";
@@ -11,8 +11,6 @@ import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "./model.ts";
 import { recordedTools, targets } from "./target.ts";
 import { checkTurn, type ToolRun } from "./turn.ts";
-
-afterAll(() => console.log(`SEED=${seed}`));
 
 describe.each(targets)("a turn of $name", (target) => {
   it("makes no recorded call of a turn again over kill -9 at random moments", { timeout: 1_800_000 }, async () => {

@@ -4,7 +4,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { openLives } from "../agents/lives.ts";
@@ -12,8 +12,6 @@ import { Random } from "../kills/plan.ts";
 import { createTurnProvider } from "../turns/model.ts";
 import { targets } from "../turns/target.ts";
 import type { ToolRun } from "../turns/turn.ts";
-
-afterAll(() => console.log(`SEED=${seed}`));
 
 it("counts each recorded model call once over kill -9 at random moments", { timeout: 1_800_000 }, async () => {
   const { folder, lives, log } = openLives<ToolRun>("usage", join(import.meta.dirname, "../turns/planner-app.ts"));
