@@ -4,6 +4,7 @@ export { cli } from "./cli.ts";
 export { console } from "./console.ts";
 export { dev } from "./dev.ts";
 export { engine } from "./engine.ts";
+export { faults } from "./faults.ts";
 export { http } from "./http.ts";
 export { observability } from "./observability.ts";
 export { workflows } from "./workflows.ts";

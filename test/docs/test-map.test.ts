@@ -1,0 +1,27 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import * as areas from "../mutations/index.ts";
+
+const map = readFileSync("test/README.md", "utf8");
+const rows = [...map.matchAll(/^\| `(\w+)` \| [\d,]+ \| .* \| (.*) \|$/gm)];
+
+it("test/README.md describes every folder of the tests, and no other", () => {
+  const folders = readdirSync("test", { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  expect(rows.map(([, folder]) => folder).toSorted()).toEqual(folders.map(({ name }) => name).toSorted());
+});
+
+it("test/README.md names only files that exist", () => {
+  const paths = [...map.matchAll(/`([\w-]+\/[\w/.-]+)`/g)].map(([, path]) => path!);
+  expect(paths.length).toBeGreaterThan(50);
+  const isThere = (path: string): boolean => existsSync(`test/${path}`) || existsSync(path);
+  expect(paths.filter((path) => !isThere(path))).toEqual([]);
+});
+
+it("test/README.md names faults that the folder must notice", () => {
+  const faults = Object.values(areas).flat();
+  const unknown = rows.filter(([, folder, breaks]) => {
+    const isKnown = faults.some((fault) => fault.breaks === breaks && fault.suite.startsWith(`test/${folder}/`));
+    return breaks !== "" && !isKnown;
+  });
+  expect(unknown.map(([row]) => row)).toEqual([]);
+});
