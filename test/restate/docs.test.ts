@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -200,12 +200,4 @@ describe("docs/scale-out.md", () => {
       expect(execFileSync("sh", ["-c", query], { encoding: "utf8" })).toBe(`{"rows":[]}`);
     },
   );
-
-  const balancer = "haproxy";
-  const isInstalled = spawnSync(balancer, ["-v"]).status === 0;
-  it.skipIf(!isInstalled)("has a configuration that HAProxy accepts", () => {
-    const file = join(createFolder(), "haproxy.cfg");
-    writeFileSync(file, examples.balancer.text);
-    execFileSync(balancer, ["-c", "-f", file]);
-  });
 });

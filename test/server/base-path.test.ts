@@ -121,12 +121,14 @@ describe.each(["in process", "start"] as const)("server.basePath (%s)", (target)
     expect(await (await ask(server, "/doc")).json()).toMatchObject({ servers: [{ url: "/api/ai" }] });
   });
 
-  it.skipIf(target === "in process")("the URL of the server has the base path", async () => {
+  if (target === "in process") return; // it has no URL
+
+  it("the URL of the server has the base path", async () => {
     const server = await start({});
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/api\/ai$/);
   });
 
-  it.skipIf(target === "in process")("a WebSocket is under the base path", async () => {
+  it("a WebSocket is under the base path", async () => {
     const server = await start({});
     const socket = await openSocket(`${server.url.replace("http", "ws")}/ws`);
     expect(await socket.next()).toMatchObject({ type: "CONNECTION_TEST" });

@@ -1,10 +1,7 @@
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import { andAgent, andThen, defineAgent, defineWorkflow, type Config } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { chosenBackend } from "../../harness/backends.ts";
 import { createGates } from "../../harness/gates.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
@@ -240,46 +237,4 @@ it("docs/observability.md lists every metric with its type and labels", async ()
     const expected = name.startsWith("process_") ? ["", ""] : [type, [...labels].map((one) => `\`${one}\``).join(", ")];
     expect([name, shownType, shownLabels]).toEqual([name, ...expected]);
   }
-});
-
-describe("the text of GET /metrics", () => {
-  const readText = async (): Promise<string> => {
-    // A label with a backslash.
-    const configureApp: Config["configureApp"] = (app) => void app.get(String.raw`/n/:id(\d+)`, () => 1);
-    const server = await startServer("start", { config: { ...config, configureApp } });
-    for (const path of ["/workflows", "/doc", "/n/7", "/nowhere"]) await (await server.send(path, {})).text();
-    await eventually(async () =>
-      expect(await (await server.send("/metrics", {})).text()).toContain("event_loop_delay"),
-    );
-    const text = await (await server.send("/metrics", {})).text();
-    await server.close();
-    expect(valuesOf(parseExposition(text), "agentserve_requests_total")).toMatchObject({
-      [String.raw`GET /n/:id(\d+),200`]: 1,
-    });
-    return text;
-  };
-  const isThere = (command: string, ...args: string[]): boolean => spawnSync(command, args).status === 0;
-  const read =
-    "import sys; from prometheus_client.parser import text_string_to_metric_families as p; print(len(list(p(sys.stdin.read()))))";
-
-  it.skipIf(!isThere("promtool", "--version"))("passes promtool check metrics", async () => {
-    const { status, stdout, stderr } = spawnSync("promtool", ["check", "metrics"], { input: await readText() });
-    expect([status, String(stdout), String(stderr)]).toEqual([0, "", ""]);
-  });
-
-  it.skipIf(!isThere("promtool", "--version"))("is scraped by the configuration of docs/observability.md", () => {
-    const [, yaml = ""] = /```yaml\n(# prometheus\.yml\n[^]*?)```/.exec(readFileSync("docs/observability.md", "utf8"))!;
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-prometheus-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    writeFileSync(join(folder, "agentserve.token"), "token");
-    writeFileSync(join(folder, "prometheus.yml"), yaml.replace("/etc/prometheus", folder));
-    const { status, stderr } = spawnSync("promtool", ["check", "config", join(folder, "prometheus.yml")]);
-    expect([status, String(stderr)]).toEqual([0, ""]);
-  });
-
-  it.skipIf(!isThere("python3", "-c", "import prometheus_client"))("is read by prometheus_client", async () => {
-    const text = await readText();
-    const { status, stdout } = spawnSync("python3", ["-c", read], { input: text });
-    expect([status, Number(stdout)]).toEqual([0, parseExposition(text).size]);
-  });
 });
