@@ -43,3 +43,10 @@ it("answers the request in progress before it closes the connection", async () =
   expect((await answer).status).toBe(200);
   await closed;
 });
+
+it.each(["dev", "start"] as const)("%s keeps an idle connection longer than a proxy does", async (target) => {
+  const server = await startServer(target);
+  const answer = await server.raw("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  await server.close();
+  expect(answer).toMatch(/^keep-alive: timeout=75\r$/im);
+});

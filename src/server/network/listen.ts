@@ -47,6 +47,7 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   const listener = inTurn(options.listener);
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve, counted: options.countedSocket });
   const server = options.mode === "dev" ? await openListhen() : await openNode();
+  server.keepAliveTimeout = keepAliveMs;
   answerUnparsed(server);
   const connections = trackConnections(server);
   const stopCutting = cutStalled(connections.busy, limits.responseStallMs);
@@ -144,6 +145,12 @@ function limitConnections(server: HttpServer, maxConnections: number, warn: List
     warn("A connection was closed: limits.maxConnections is reached", { maxConnections });
   });
 }
+
+/**
+ * Idle time of a connection before it is closed. Longer than that of common proxies (nginx and AWS: 60 s): a proxy that sends
+ * a request while the server closes the connection answers 502. Node's default of 5 s loses that race under load.
+ */
+const keepAliveMs = 75_000;
 
 /** The part of `drainMs` that is reserved for writing and reading the last responses. */
 export const answerMs = 250;
