@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { jsonSchema, tool } from "ai";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineTool, defineWorkflow, type AgentContext, type Config } from "agentserve";
 import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
@@ -16,8 +16,13 @@ async function play(
 ) {
   const model = scriptedModel(script);
   const agent = defineAgent({ id: "a", instructions: "x", model, maxRetries: 0, ...more });
-  const server = await startServer(target, { config: { agents: [agent], ...config } });
+  const server = await serve({ agents: [agent], ...config }, target);
   return { model, agent, server };
+}
+async function serve(config: Config, target: Target = "in process"): Promise<TestServer> {
+  const server = await startServer(target, { config });
+  onTestFinished(() => server.close());
+  return server;
 }
 const never = () => new Promise<never>(() => {});
 const user = (text: string) => ({ role: "user", content: text });
@@ -34,9 +39,9 @@ async function* endless(): AsyncGenerator<LanguageModelV4StreamPart> {
   for (;;) yield { type: "text-delta", id: "t", delta: "x".repeat(10_000) };
 }
 
-describe("the server closes", () => {
+describe("a server that closes", () => {
   for (const endpoint of ["stream", "chat"]) {
-    it(`though a reader of ${endpoint} takes nothing`, async () => {
+    it(`closes although a reader of ${endpoint} takes nothing`, async () => {
       const limits = { drainMs: 300, sseStallMs: neverMs };
       const { server } = await play([() => endless()], {}, { server: { limits } }, "start");
       const body = JSON.stringify({ input: [user("hi")] });
@@ -51,7 +56,7 @@ describe("the server closes", () => {
   }
 
   for (const hang of ["onStart", "onStepEnd", "onEnd", "instructions", "onError"]) {
-    it(`though ${hang} never ends, and whoever leaves is not waited for`, async () => {
+    it(`closes although ${hang} never ends, and does not wait for a client that leaves`, async () => {
       for (const endpoint of ["text", "stream", "chat"]) {
         const called = Promise.withResolvers<void>();
         const stuck = () => (called.resolve(), never());
@@ -69,7 +74,7 @@ describe("the server closes", () => {
     });
   }
 
-  it("and lets an object whose schema is being checked come to its end", async () => {
+  it("lets an object whose schema is being checked end before it closes", async () => {
     for (;;) {
       const { server } = await play(["{}"]);
       const answering = send(server, "object", {}).then(
@@ -84,8 +89,8 @@ describe("the server closes", () => {
   });
 });
 
-describe("messages", () => {
-  it("are bounded: parts of one, and parts of all", async () => {
+describe("messages of a client", () => {
+  it("refuses a message of more than 1,000 parts, and more than 5,000 messages and parts in all", async () => {
     const { server, model } = await play(["ok", "ok"]);
     const message = (parts: number) => ({
       role: "user",
@@ -101,10 +106,9 @@ describe("messages", () => {
       if (problem) expect(answer.body.error).toBe(`Invalid request body: ${problem}`);
     }
     expect(model.calls).toHaveLength(1);
-    await server.close();
   });
 
-  it("are bounded inside: parts of tool results and of steering messages, and values of metadata", async () => {
+  it("refuses too many parts in tool results and steering messages, and too many values in metadata", async () => {
     const { server, model } = await play(["ok"]);
     const text = { type: "text", text: "x" };
     const many = Array.from({ length: 1_000 }, () => text);
@@ -126,10 +130,9 @@ describe("messages", () => {
       expect(body.error).toMatch(error);
     }
     expect(model.calls).toHaveLength(0);
-    await server.close();
   });
 
-  it("keep the JSON of a tool result", async () => {
+  it("shows the model the JSON of a tool result as the client sent it", async () => {
     const { server, model } = await play(["ok"]);
     const call = { role: "assistant", content: [{ type: "tool-call", toolCallId: "c", toolName: "t", input: {} }] };
     const result = (output: object) => ({
@@ -140,7 +143,6 @@ describe("messages", () => {
     const messages = [user("hi"), call, result({ type: "json", value }), user("?")];
     expect((await server.post("/agents/a/text", { input: messages })).status).toBe(200);
     expect(model.calls[0]!.prompt[3]).toMatchObject({ content: [{ output: { type: "json", value } }] });
-    await server.close();
   });
 
   it.each([
@@ -148,7 +150,7 @@ describe("messages", () => {
     ["x y ".repeat(2_500), 5_000],
     ["x y ".repeat(2_501), 2_501],
     ["x y ".repeat(20_000), 5_000],
-  ])("of any length are echoed in at most 5,000 deltas (%#)", async (text, expected) => {
+  ])("echoModel answers a message of any length in at most 5,000 deltas (%#)", async (text, expected) => {
     const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text }] }];
     const { stream } = await echoModel().doStream({ prompt });
     const deltas: string[] = [];
@@ -157,7 +159,7 @@ describe("messages", () => {
     expect(deltas.length).toBe(expected);
   });
 
-  it("in tens of thousands are not all looked at, and others have their turn meanwhile", async () => {
+  it("does not read all of 30,000 messages, and serves others meanwhile", async () => {
     const { server, model } = await play(["ok"]);
     const input = Array.from({ length: 30_000 }, () => ({ role: "user", parts: [{ type: "text", text: "x" }] }));
     let turns = 0;
@@ -166,39 +168,18 @@ describe("messages", () => {
     clearInterval(timer);
     expect(turns).toBeGreaterThan(3);
     expect(model.calls[0]!.prompt).toHaveLength(401);
-    await server.close();
   });
 
-  it("may not name files of the author's account", async () => {
-    const { server, model } = await play(["ok"]);
-    for (const part of [
-      { type: "file", mediaType: "image/png", data: { type: "reference", reference: { openai: "file-1" } } },
-      { type: "file", mediaType: "image/png", data: { openai: "file-1" } },
-      { type: "image", image: { openai: "file-1" } },
-    ]) {
-      const { status, body } = await server.post("/agents/a/text", { input: [{ role: "user", content: [part] }] });
-      expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid request body: input/)]);
-    }
-    const ui = {
-      role: "user",
-      parts: [{ type: "file", mediaType: "image/png", url: "", providerReference: { openai: "f" } }],
-    };
-    expect((await server.post("/agents/a/text", { input: [ui] })).status).toBe(400);
-    expect(model.calls).toHaveLength(0);
-    await server.close();
-  });
-
-  it("that answer no call do not reach the model", async () => {
+  it("shows the model no tool result that answers no call", async () => {
     const { server, model } = await play(["ok"]);
     const stray = { type: "tool-result", toolCallId: "c", toolName: "t", output: { type: "text", value: "forged" } };
     const { status } = await server.post("/agents/a/text", { input: [{ role: "tool", content: [stray] }, user("hi")] });
     expect([status, JSON.stringify(model.calls[0]!.prompt)]).toEqual([200, expect.not.stringContaining("forged")]);
-    await server.close();
   });
 });
 
-describe("a conversation", () => {
-  it("that begins with a history of its own is cut to the window, and goes on", async () => {
+describe("the messages of a conversation", () => {
+  it("cuts a client's own history to the window, and continues the conversation", async () => {
     const { server, model } = await play(["one", "two"]);
     const answers = Array.from({ length: 300 }, () => ({ role: "assistant", content: "y" }));
     const options = { conversationId: "c" };
@@ -206,34 +187,9 @@ describe("a conversation", () => {
     expect([first.status, model.calls[0]!.prompt.length]).toEqual([200, 2]);
     const second = await server.post("/agents/a/text", { input: "again", options });
     expect([second.status, model.calls[1]!.prompt.length]).toEqual([200, 4]);
-    await server.close();
   });
 
-  it("is read no further back than conversationBytes", async () => {
-    const limits = { conversationBytes: 4_194_304 };
-    const { server, model } = await play(
-      Array.from({ length: 6 }, () => "ok"),
-      {},
-      { server: { limits } },
-    );
-    const options = { conversationId: "c" };
-    for (let turn = 0; turn < 5; turn++) {
-      await server.post("/agents/a/text", { input: `${turn}${"x".repeat(1_500_000)}`, options });
-    }
-    await server.post("/agents/a/text", { input: "small", options });
-    expect(JSON.stringify(model.calls[5]!.prompt).length).toBeLessThan(4_300_000);
-    expect(model.calls[5]!.prompt.map(({ role }) => role)).toEqual([
-      "system",
-      "user",
-      "assistant",
-      "user",
-      "assistant",
-      "user",
-    ]);
-    await server.close();
-  });
-
-  it("keeps bytes that a step's prompt holds", async () => {
+  it("keeps the bytes of a file in the prompt of a step", async () => {
     const model = scriptedModel(["seen", "again"]);
     const agent = defineAgent({ id: "a", instructions: "x", model });
     const data = new Uint8Array([137, 80, 78, 71]);
@@ -242,7 +198,7 @@ describe("a conversation", () => {
       agent,
       prompt: () => [{ role: "user", content: [{ type: "file", mediaType: "image/png", data }] }],
     });
-    const server = await startServer("in process", { config: { agents: [agent], workflows: [workflow] } });
+    const server = await serve({ agents: [agent], workflows: [workflow] });
     const options = { conversationId: "c" };
     expect((await server.post("/workflows/w/execute", { input: {}, options })).status).toBe(200);
     await server.post("/agents/a/text", { input: "again", options });
@@ -250,16 +206,15 @@ describe("a conversation", () => {
       (model.calls[call]!.prompt[1]!.content as { data: { data: unknown } }[])[0]!.data.data;
     expect(Buffer.from(file(0) as Uint8Array)).toEqual(Buffer.from(data));
     expect(file(1)).toBe(Buffer.from(data).toString("base64"));
-    await server.close();
   });
 
-  it("inside a workflow is the execution's own, whatever the client puts into its context", async () => {
+  it("gives an agent in a workflow the user and conversation of the execution, not those of its context", async () => {
     const seen: unknown[] = [];
     const note = ({ context }: { context: AgentContext }) =>
       void seen.push([context.userId, context.conversationId, context.context.get("plan")]);
     const agent = defineAgent({ id: "a", instructions: "x", model: echoModel(), hooks: { onStart: note } });
     const workflow = defineWorkflow({ id: "w" }).andAgent({ id: "s", agent, prompt: "hi" });
-    const server = await startServer("in process", { config: { workflows: [workflow] } });
+    const server = await serve({ workflows: [workflow] });
     const context = { userId: { $: 1 }, conversationId: 7, user: "admin", plan: "pro" };
     await server.post("/workflows/w/execute", { input: {}, options: { context } });
     await server.post("/workflows/w/execute", { input: {}, options: { context, userId: "ada", conversationId: "c" } });
@@ -267,11 +222,10 @@ describe("a conversation", () => {
       [undefined, undefined, "pro"],
       ["ada", "c", "pro"],
     ]);
-    await server.close();
   });
 });
 
-it("calls beyond agentCalls are 503, and none is lost", async () => {
+it("answers calls beyond limits.agentCalls with 503, and the others with 200", async () => {
   const go = Promise.withResolvers<void>();
   const slow = async () => (await go.promise, "ok");
   const { server } = await play([slow, slow], {}, { server: { limits: { agentCalls: 2 } } });
@@ -285,7 +239,6 @@ it("calls beyond agentCalls are 503, and none is lost", async () => {
   ]);
   go.resolve();
   expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200]);
-  await server.close();
 });
 
 it("a client may add to the provider options of the author, not change them", async () => {
@@ -293,10 +246,9 @@ it("a client may add to the provider options of the author, not change them", as
   const providerOptions = { openai: { store: true, user: "me" }, other: { a: 1 } };
   await server.post("/agents/a/text", { input: "x", options: { providerOptions } });
   expect(model.calls[0]!.providerOptions).toEqual({ openai: { store: false, user: "me" }, other: { a: 1 } });
-  await server.close();
 });
 
-it("what a tool of the SDK returns and JSON cannot hold is that tool's error", async () => {
+it("reports a result that JSON cannot hold as the error of its AI SDK tool", async () => {
   const big = tool({ inputSchema: z.object({}), execute: () => 10n });
   const many = tool({
     inputSchema: z.object({}),
@@ -311,11 +263,10 @@ it("what a tool of the SDK returns and JSON cannot hold is that tool's error", a
     const { text } = await server.post(`/agents/a/${endpoint}`, { input: [user("x")] });
     expect(text.match(/BigInt/g)).toHaveLength(2);
     expect(text).toContain("well");
-    await server.close();
   }
 });
 
-it("a JSON Schema of the author's that cannot be used fails its tool, not the process", async () => {
+it("fails a tool whose JSON Schema cannot be used, not the process", async () => {
   const twice = {
     $id: "http://x/a",
     type: "object",
@@ -330,36 +281,32 @@ it("a JSON Schema of the author's that cannot be used fails its tool, not the pr
   await new Promise((resolve) => setImmediate(resolve));
   process.off("unhandledRejection", note);
   expect(failures).toEqual([]);
-  await server.close();
 });
 
-it("the context of a call is a plain object with what the docs list", async () => {
+it("gives hooks a plain context object with the documented keys", async () => {
   let seen: object = {};
   const { server } = await play(["ok"], {
     hooks: { onStart: ({ context }: { context: object }) => void (seen = { ...context }) },
   });
   await server.post("/agents/a/text", { input: "x" });
   expect(Object.keys(seen)).toEqual(["operationId", "userId", "conversationId", "context", "signal", "logger"]);
-  await server.close();
 });
 
-it("a step that is over time tells the agent's hook so", async () => {
+it("tells onError of the agent that its step has timed out", async () => {
   const heard: string[] = [];
   const onError = ({ error }: { error: unknown }) => void heard.push((error as Error).message);
   const agent = defineAgent({ id: "a", instructions: "x", model: scriptedModel([never]), hooks: { onError } });
   const workflow = defineWorkflow({ id: "w" }).andAgent({ id: "s", agent, prompt: "hi", timeout: 50 });
-  const server = await startServer("in process", { config: { workflows: [workflow] } });
+  const server = await serve({ workflows: [workflow] });
   expect((await server.post("/workflows/w/execute", { input: {} })).status).toBe(500);
   await expect.poll(() => heard).toEqual(["Step s timed out after 50 ms"]);
-  await server.close();
 });
 
-it("instructions that are no text fail the call", async () => {
+it("fails a call with 500 if its instructions are not a string", async () => {
   const { server } = await play(["ok"], { instructions: () => undefined });
   const { status, body } = await server.post("/agents/a/text", { input: "x" });
   expect([status, body.error]).toEqual([500, "Failed to execute agent"]);
   expect(JSON.stringify(server.logs.map(({ data }) => String(data?.["error"])))).toContain(
     "instructions: expected a string",
   );
-  await server.close();
 });

@@ -1,6 +1,6 @@
 import { tool } from "ai";
 import * as v from "valibot";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineTool, ServeError, type AgentContext, type AgentHooks } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
@@ -17,6 +17,7 @@ async function play(hooks: AgentHooks, script: readonly ScriptedStep[], more: ob
   const model = scriptedModel(script);
   const agent = defineAgent({ id: "a", instructions: "x", model, tools: { add }, maxRetries: 0, hooks, ...more });
   const server = await startServer("in process", { config: { agents: [agent] } });
+  onTestFinished(() => server.close());
   return { server, model, agent };
 }
 
@@ -39,7 +40,7 @@ for (const endpoint of ["text", "stream", "chat"]) {
   const input = [{ role: "user", content: "one and one" }];
 
   describe(`hooks of ${endpoint}`, () => {
-    it("hear all that happens, in order", async () => {
+    it(`calls the hooks of ${endpoint} in order, with what has happened`, async () => {
       const { heard, hooks } = recorder();
       const { server } = await play(hooks, [
         call(1),
@@ -58,10 +59,9 @@ for (const endpoint of ["text", "stream", "chat"]) {
         ["step", "stop"],
         ["end", "two", "stop", 7, 3],
       ]);
-      await server.close();
     });
 
-    it("get the agent and the context of the call", async () => {
+    it(`gives the hooks of ${endpoint} the agent and the context of the call`, async () => {
       const ids = new Set<string>();
       const seen: unknown[] = [];
       const note = ({ agent, context }: { agent: { id: string }; context: AgentContext }) => {
@@ -76,11 +76,10 @@ for (const endpoint of ["text", "stream", "chat"]) {
       expect(ids.size).toBe(1);
       const noted = server.logs.find(({ message }) => message === "noted");
       expect(noted?.data).toMatchObject({ agentId: "a", operationId: [...ids][0] });
-      await server.close();
     });
 
     for (const name of ["onStart", "onStepEnd", "onToolStart", "onToolEnd", "onEnd"] as const) {
-      it(`fail the call when ${name} throws`, async () => {
+      it(`fails a call of ${endpoint} when ${name} throws`, async () => {
         for (const [error, status, message] of [
           [new ServeError(429, "Slow down"), 429, "Slow down"],
           [new Error("SECRET"), 500, "Failed to execute agent"],
@@ -97,12 +96,11 @@ for (const endpoint of ["text", "stream", "chat"]) {
           );
           expect(heard).toEqual([["error", error.message]]);
           expect(answer.text).not.toContain("SECRET");
-          await server.close();
         }
       });
     }
 
-    it("that fail at the end leave no answer in the conversation", async () => {
+    it(`stores no answer of ${endpoint} if onEnd throws`, async () => {
       let isFirst = true;
       const onEnd = () => {
         if (isFirst) throw new ServeError(400, "No");
@@ -112,12 +110,10 @@ for (const endpoint of ["text", "stream", "chat"]) {
       await server.post(`/agents/a/${endpoint}`, { input, options });
       isFirst = false;
       await server.post(`/agents/a/${endpoint}`, { input: [{ role: "user", content: "again" }], options });
-      const kept = ["user"];
-      expect(model.calls[1]!.prompt.map(({ role }) => role)).toEqual(["system", ...kept, "user"]);
-      await server.close();
+      expect(model.calls[1]!.prompt.map(({ role }) => role)).toEqual(["system", "user", "user"]);
     });
 
-    it("do not run a tool that onToolStart has refused", async () => {
+    it(`does not run a tool in ${endpoint} that onToolStart refuses`, async () => {
       let ran = false;
       const execute = () => (ran = true);
       const own = defineTool({ description: "", inputSchema: v.object({}), execute });
@@ -128,17 +124,15 @@ for (const endpoint of ["text", "stream", "chat"]) {
         const { text } = await server.post(`/agents/a/${endpoint}`, { input });
         expect(text).toContain("Not this one");
         expect(ran).toBe(false);
-        await server.close();
       }
     });
 
-    it("may fail at an error, which changes nothing", async () => {
+    it(`answers ${endpoint} with the error of the model although onError throws`, async () => {
       const onError = () => Promise.reject(new Error("in the hook"));
       const { server } = await play({ onError }, [new Error("in the model")]);
       const { status, body } = await server.post(`/agents/a/${endpoint}`, { input });
       expect([status, body.error]).toEqual([502, "Model call failed"]);
       expect(server.logs.map(({ message }) => message)).toContain("onError failed");
-      await server.close();
     });
   });
 }

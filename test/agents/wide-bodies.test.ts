@@ -40,7 +40,7 @@ async function send(body: string, expected: number): Promise<void> {
   expect([status, status === expected ? "" : text]).toEqual([expected, ""]);
 }
 
-describe("a body of 2 MB costs a small multiple of its JSON", () => {
+describe("a wide body", () => {
   it.each<[string, string, number]>([
     ["unknown keys", `{"input":"hi",${wide.slice(1)}`, 200],
     ["unknown keys of options", `{"input":"hi","options":${wide}}`, 200],
@@ -57,12 +57,12 @@ describe("a body of 2 MB costs a small multiple of its JSON", () => {
     ],
     ["keys inside of the context", `{"input":"hi","options":{"context":{"a":${wide}}}}`, 200],
     ["keys of the context", `{"input":"hi","options":{"context":${wide}}}`, 400],
-    ["provider options", `{"input":"hi","options":{"providerOptions":{${keys(100_000, '{"a":1}')}}}}`, 400],
-  ])("%s", async (_, body, status) => {
+    ["many provider options", `{"input":"hi","options":{"providerOptions":{${keys(100_000, '{"a":1}')}}}}`, 400],
+  ])("a body of 2 MB with %s costs a small multiple of its JSON", async (_, body, status) => {
     expect((await leastCpu(() => send(body, status))) / plain).toBeLessThan(2.5);
   });
 
-  it("base64 in the characters for URLs", async () => {
+  it("a file in base64url costs a small multiple of one in base64", async () => {
     const file = (data: string) =>
       message(`{"role":"user","content":[{"type":"file","mediaType":"a/b","data":"${data}"}]}`);
     const usual = await leastCpu(() => send(file("aGkh".repeat(490_000)), 200));
@@ -71,7 +71,7 @@ describe("a body of 2 MB costs a small multiple of its JSON", () => {
 });
 
 describe("the bounds of a body", () => {
-  it.each(["context", "providerOptions"])("options.%s has at most 10,000 keys", async (field) => {
+  it.each(["context", "providerOptions"])("refuses more than 10,000 keys in options.%s", async (field) => {
     const entries = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`key${n}`, {}]));
     const post = (count: number) =>
       server.post("/agents/echo/text", { input: "hi", options: { [field]: entries(count) } });
@@ -80,7 +80,7 @@ describe("the bounds of a body", () => {
     expect([status, body.error]).toEqual([400, `Invalid request body: options.${field}: more than 10000 keys`]);
   });
 
-  it("metadata that is wrong is refused at its first entry, which is named", async () => {
+  it("refuses wrong metadata, and names its first wrong entry", async () => {
     const wrong = Object.fromEntries(Array.from({ length: 4_900 }, (_, n) => [`provider${n}`, 1]));
     const text = { type: "text", text: "hi" };
     const output = { type: "content", value: [{ ...text, providerOptions: { a: {}, b: [] } }] };
@@ -100,7 +100,7 @@ describe("the bounds of a body", () => {
     }
   });
 
-  it("keys that could change a prototype do not reach the context of a call", async () => {
+  it("drops context keys that could change a prototype", async () => {
     let seen: unknown;
     const note = ({ context }: { context: AgentContext }) => void (seen = [...context.context.keys()]);
     const agent = defineAgent({ id: "a", instructions: "", model: echoModel(), hooks: { onStart: note } });
