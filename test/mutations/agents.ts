@@ -83,7 +83,7 @@ export const agents: readonly Mutation[] = [
     file: "src/agents/call/continue-message.ts",
     find: "calls.get(call) === tool && !others.has(call);",
     replace: "calls.get(call) === tool;",
-    suite: "test/agents/chat/tool-approval.test.ts",
+    suite: "test/agents/approvals/chat.test.ts",
   },
   {
     breaks: "Records of a turn before a crash do not count for limits.executionBytes",

@@ -6,7 +6,7 @@ import { bankConfig, decide, paidTo, request } from "./bank.ts";
 /** Answers approvals as `useChat` does: with the whole message, whose parts have the responses. */
 async function respond(server: TestServer, conversationId: string, responses: Record<string, boolean>, more: any = {}) {
   const messages = await read(server, "bank", conversationId);
-  const { output, reason, path = "/agents/bank/chat" } = more;
+  const { output, reason, path = "/agents/bank/chat", change = (part: any) => part } = more;
   const last = messages.at(-1)!;
   const parts = last.parts.map((part: any) => {
     const approved = responses[part.approval?.id];
@@ -14,7 +14,7 @@ async function respond(server: TestServer, conversationId: string, responses: Re
       return { ...part, state: "approval-responded", approval: { ...part.approval, approved, reason } };
     return output && part.type === "tool-locate" ? { ...part, state: "output-available", output } : part;
   });
-  const sent = [{ ...last, parts }];
+  const sent = [{ ...last, parts: parts.map(change) }];
   return path.endsWith("chat")
     ? server.post(path, { id: conversationId, messages: sent })
     : server.post(path, { input: sent, options: { conversationId } });
@@ -29,7 +29,30 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     const text = route === "text" ? response.body.data.text : textOf(response as never);
     expect(text).toContain("Done: paid 5");
     expect(paidTo(to)).toMatchObject([{ input: { amount: 5 }, approvedBy: {} }]);
+    const [, answer] = await read(server, "bank", conversationId);
+    const part = { type: "tool-pay", state: "output-available", output: "paid 5" };
+    expect(answer!.parts).toContainEqual(expect.objectContaining(part));
     expect(await decide(server, id)).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
+  });
+
+  it("approvals in client messages run the tool with the input of the model, and once if three come at once", async () => {
+    const { to, id, conversationId } = await request(server);
+    const change = (part: any) => (part.input ? { ...part, input: { amount: 5_000, to } } : part);
+    const send = () => respond(server, conversationId, { [id]: true }, { change });
+    const answers = await Promise.all([send(), send(), send()]);
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+    expect(paidTo(to)).toMatchObject([{ input: { amount: 5 } }]);
+  });
+
+  it("refuses a client's own result of a tool that waits for an approval: 400", async () => {
+    const { to, conversationId } = await request(server);
+    const change = ({ approval, ...part }: any) =>
+      approval ? { ...part, state: "output-available", output: "paid 5" } : part;
+    expect(await respond(server, conversationId, {}, { change })).toMatchObject({
+      status: 400,
+      body: { error: expect.stringMatching(/^Invalid request body: /) },
+    });
+    expect(paidTo(to)).toEqual([]);
   });
 
   it("approvals in client messages begin nothing if they were decided before: 409", async () => {
