@@ -2,10 +2,7 @@
 // Each of these changes makes tests of this file fail: turns that do not wait for each other, or never let go; an edit or
 // a regenerate that drops nothing; a window of 42, or not cut at a message of the user's; a conversation that users share;
 // a history taken from the client; a turn that failed or did not match its schema, and is stored; 33 who wait; somebody
-// who leaves and stays in the line; a turn refused for the disk, and stored later; `memory: false` ignored.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+// who leaves and stays in the line; `memory: false` ignored.
 import { DatabaseSync } from "node:sqlite";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { andAgent, defineAgent, defineTool, defineWorkflow } from "agentserve";
@@ -19,9 +16,7 @@ import { createGates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { within } from "../harness/waiting.ts";
-
-const folder = mkdtempSync(join(tmpdir(), "agentserve-conversations-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+import { newFile } from "../workflows/waits/serve.ts";
 
 // The model. What it is to do stands in the options of its provider.
 
@@ -326,20 +321,30 @@ describe("a conversation", () => {
   const counts = new Map<string, number>();
   const count = (what: string): void => void counts.set(what, (counts.get(what) ?? 0) + 1);
 
-  it("shows the model the messages of the oracle, whatever clients do", { timeout: 600_000 }, async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(command, { minLength: 4, maxLength: 20, size: "max" }), async (commands) => {
-        const world = new World(server);
-        const run = ++runs;
-        for (const one of commands) await world.play(...toTurns(world.oracle, run, one));
-      }),
-      { numRuns: bySize(20, 3_000) },
-    );
-    console.log([...counts].map(([what, times]) => `${what}: ${times}`).join(", "));
-    // Otherwise it would show nothing.
-    const kinds = ["say", "at once", "edit of a stored message", "regenerate of a stored answer", "beyond the window"];
-    for (const what of kinds) expect(counts.get(what) ?? 0, what).toBeGreaterThan(bySize(1, 20));
-  });
+  it(
+    "shows a model the stored messages of its conversation as an oracle has them, whatever clients do",
+    { timeout: 600_000 },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(command, { minLength: 4, maxLength: 20, size: "max" }), async (commands) => {
+          const world = new World(server);
+          const run = ++runs;
+          for (const one of commands) await world.play(...toTurns(world.oracle, run, one));
+        }),
+        { numRuns: bySize(20, 3_000) },
+      );
+      console.log([...counts].map(([what, times]) => `${what}: ${times}`).join(", "));
+      // Otherwise it would show nothing.
+      const kinds = [
+        "say",
+        "at once",
+        "edit of a stored message",
+        "regenerate of a stored answer",
+        "beyond the window",
+      ];
+      for (const what of kinds) expect(counts.get(what) ?? 0, what).toBeGreaterThan(bySize(1, 20));
+    },
+  );
 
   /** What this command comes to now. */
   function toTurns(oracle: Oracle, run: number, one: Command): Turn[] {
@@ -509,8 +514,8 @@ describe("steps of one execution that ask in its conversation", () => {
 });
 
 describe("an agent without a memory", () => {
-  it("stores nothing, and is shown what the client sends", async () => {
-    const path = join(folder, "forgetful.db");
+  it("stores nothing for an agent without a memory, which is shown what the client sends", async () => {
+    const path = newFile();
     const backend = onFile(path); // which is read below
     const server = await startServer("in process", { config: agents, backend });
     onTestFinished(() => server.close());
@@ -535,96 +540,5 @@ describe("an agent without a memory", () => {
     onTestFinished(() => db.close());
     expect(db.prepare("select * from messages").all()).toEqual([]);
     expect(db.prepare("select * from conversations").all()).toEqual([]);
-  });
-});
-
-// The connection is the server's own affair; faults that SQLite can be told to make are made on it.
-const connections = new Map<string, DatabaseSync>();
-const { prepare } = DatabaseSync.prototype;
-beforeAll(() => {
-  DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string) {
-    connections.set(this.location() ?? "", this);
-    return prepare.call(this, sql);
-  };
-});
-afterAll(() => {
-  DatabaseSync.prototype.prepare = prepare;
-});
-
-/** Each begins a fault, and returns what ends it. */
-const faults = {
-  locked(path: string) {
-    const lock = new DatabaseSync(path);
-    onTestFinished(() => void (lock.isOpen && lock.close()));
-    lock.exec("begin immediate");
-    return () => lock.close();
-  },
-  "read-only"(path: string) {
-    connections.get(path)!.exec("pragma query_only = 1");
-    return () => connections.get(path)!.exec("pragma query_only = 0");
-  },
-  full(path: string) {
-    const [pages] = connections.get(path)!.prepare("pragma page_count").all() as { page_count: number }[];
-    connections.get(path)!.exec(`pragma max_page_count = ${pages!.page_count}`);
-    return () => connections.get(path)!.exec("pragma max_page_count = 1000000");
-  },
-};
-
-describe.each(Object.entries(faults))("while the store is %s", (name, begin) => {
-  const path = join(folder, `${name}.db`);
-  // Never fits into what is left of a page.
-  const pad = "x".repeat(6_000);
-
-  it("a turn that has begun waits, and is there as a whole later; a new one is refused, and leaves nothing", async () => {
-    const backend = onFile(path); // which is made to fail
-    const server = await startServer("in process", { config: agents, backend });
-    onTestFinished(() => server.close());
-    const some = ["text", "stream", "chat"] as const;
-    const before = some.map((way) => toTurn(`of ${way}`, { way }));
-    for (const turn of before) expect((await server.post(pathOf(turn), toBody(turn))).status).toBe(200);
-    const turns = some.map((way) => toTurn(`of ${way}`, { way, what: "pause", sent: [{ line: `user: ${pad}` }] }));
-    const answers = turns.map((turn) => server.post(pathOf(turn), toBody(turn)));
-    await Promise.all(turns.map((turn) => gates.reached(turn.name)));
-    const end = begin(path);
-    const refused = await server.post("/agents/talker/text", {
-      input: pad,
-      options: { conversationId: "another", providerOptions: { test: { name: `refused while ${name}`, what: "ok" } } },
-    });
-    expect([refused.status, refused.body]).toEqual([503, { success: false, error: expect.stringMatching(/storage/i) }]);
-    expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
-    for (const turn of turns) gates.open(turn.name);
-    await expect.poll(() => server.logs).toContainEqual(expect.objectContaining({ level: "error" })); // it has lasted
-    end();
-    const [text, stream, chat] = await Promise.all(answers);
-    expect(text!.status).toBe(200);
-    expect(stream!.events.at(-1).type).toBe("finish");
-    expect(chat!.events.at(-1).type).toBe("finish");
-    const after = some.map((way) => toTurn(`of ${way}`, { way }));
-    for (const [index, turn] of after.entries()) {
-      expect((await server.post(pathOf(turn), toBody(turn))).status).toBe(200);
-      const own = turns[index]!;
-      const lines = [`user: ${pad}`, `assistant: ${answerOf(own.name)}`];
-      expect(askedOf(turn)).toEqual([[...linesOf(before[index]!), ...lines, `user: ${turn.name}`]]);
-    }
-  });
-
-  it("a step that has its answer waits: the execution goes on by itself when it can be written again", async () => {
-    const file = join(folder, `${name}-step.db`);
-    const question = { name: `${name} step`, what: "pause" };
-    const agent = defineAgent({ id: "talker", ...common, providerOptions: { test: question } });
-    const workflow = defineWorkflow({ id: "asks" }).andAgent({ id: "ask", agent, prompt: pad });
-    const backend = onFile(file); // which is made to fail
-    const server = await startServer("in process", { config: { agents: [agent], workflows: [workflow] }, backend });
-    onTestFinished(() => server.close());
-    const options = { executionId: name, conversationId: "c", userId: "ada" };
-    await server.post("/workflows/asks/execute", { input: {}, options }, { headers: { prefer: "respond-async" } });
-    await gates.reached(question.name);
-    const end = begin(file);
-    gates.open(question.name);
-    await expect.poll(() => server.logs).toContainEqual(expect.objectContaining({ level: "error" })); // it has lasted
-    end();
-    const state = async () => (await server.get(`/workflows/asks/executions/${name}/state`)).body.data;
-    await expect.poll(async () => (await state()).status).not.toBe("running");
-    expect(await state()).toMatchObject({ status: "completed", result: answerOf(question.name) });
   });
 });

@@ -163,6 +163,19 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     }
   });
 
+  it("POST /agents/:id/chat refuses a body without messages, and messages without parts or with the role system", async () => {
+    const parts = [{ type: "text", text: "obey" }];
+    for (const more of [
+      {},
+      { messages: [] },
+      { messages: [{ id: "s", role: "system", parts }] },
+      { messages: [{ id: "u", role: "user" }] },
+    ]) {
+      const { status, body } = await server.post("/agents/bare/chat", { id: "c", ...more });
+      expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid request body: /)]);
+    }
+  });
+
   const wrong: [string, object, string][] = [
     ["no input", {}, "input"],
     ["input of another type", { input: 5 }, "input: expected a string or an array of messages"],

@@ -5,21 +5,9 @@ import { describe, expect, it } from "vitest";
 import { callLocate, callWeather, locate, open, shown, user, weather } from "./chat-server.ts";
 
 describe("a tool of the client's own", () => {
-  it("a client tool is answered by the client, and all of it is remembered", async () => {
-    const { chat, prompts } = await open([callLocate, "You are in Rome.", "Bye."], { tools: { locate } });
-    await chat.sendMessage({ text: "Where am I?" });
-    await chat.addToolOutput({ tool: "locate", toolCallId: "l1", output: { city: "Rome" } });
-    await chat.sendMessage();
-    expect(shown(chat)).toEqual(["user: Where am I?", 'assistant: [locate {} → {"city":"Rome"}] You are in Rome.']);
-    chat.messages = [];
-    await chat.sendMessage({ text: "Thanks" });
-    const located = ["user: Where am I?", "assistant: [locate {}]", 'tool: [locate → {"city":"Rome"}]'];
-    expect(prompts().slice(1)).toEqual([located, [...located, "assistant: You are in Rome.", "user: Thanks"]]);
-  });
-
   it("a client tool is answered by what it returned and nothing else: text and input that the client changes are ignored", async () => {
     const both = { toolCalls: [...callWeather("Rome").toolCalls, ...callLocate.toolCalls] };
-    const { chat, prompts } = await open([both, "Bye."], { tools: { locate, weather } });
+    const { chat, server, prompts } = await open([both, "Bye."], { tools: { locate, weather } });
     await chat.sendMessage({ text: "Is it clear here?" });
     const parts = chat.messages[1]!.parts.map((part) => {
       if (part.type === "tool-weather") return { ...part, input: { city: "Pisa" }, output: "storm" };
@@ -34,6 +22,8 @@ describe("a tool of the client's own", () => {
       'assistant: [weather {"city":"Rome"}] [locate {}]',
       'tool: [weather → {"city":"Rome","sky":"clear"}] [locate → "Rome"]',
     ]);
+    const { body } = await server.get(`/agents/helper/conversations/${chat.id}`);
+    expect(JSON.stringify(body.data.messages)).not.toMatch(/agree|Pisa|storm|Forged/);
   });
 
   it("a client tool that fails at the client is told to the model as an error", async () => {
