@@ -13,14 +13,19 @@ export interface Life {
   close(): Promise<void>;
 }
 
-const options = { userId: "ada", conversationId: "c" };
+const options = { userId: "ada", conversationId: "c", context: { tenant: "t" } };
 
 /** A server on a file, with an agent `a`. A turn that does not end within the grace period continues at the next one. */
 export async function live(
   file: string,
-  { script, drainMs = 1, ...config }: { script: ScriptedStep[]; drainMs?: number } & Config,
+  {
+    script,
+    drainMs = 1,
+    agent: own,
+    ...config
+  }: { script: ScriptedStep[]; drainMs?: number; agent?: Partial<DefineAgentOptions> } & Config,
 ): Promise<Life> {
-  const { agent, model } = createAgent(script);
+  const { agent, model } = createAgent(script, own);
   const { server: more } = config;
   const server = await startServer("in process", {
     config: {
