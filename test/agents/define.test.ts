@@ -1,6 +1,6 @@
 import { tool } from "ai";
 import * as v from "valibot";
-import { describe, expect, expectTypeOf, it } from "vitest";
+import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import {
   andAgent,
@@ -10,12 +10,18 @@ import {
   defineWorkflow,
   embedded,
   type AgentDefinition,
+  type Config,
   type DefineAgentOptions,
 } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import { startServer } from "../harness/server.ts";
 
 const fine: DefineAgentOptions = { id: "a", instructions: "x", model: echoModel() };
+async function serve(config: Config) {
+  const server = await startServer("in process", { config });
+  onTestFinished(() => server.close());
+  return server;
+}
 
 describe("defineAgent", () => {
   const wrong: [string, object, string | RegExp][] = [
@@ -44,13 +50,11 @@ describe("defineAgent", () => {
     ["a tool without a schema", { tools: { x: {} } }, "agent a: tools: expected"],
     ["an unknown option", { temprature: 1 }, 'agent a: unknown option "temprature"'],
   ];
-  for (const [what, options, message] of wrong) {
-    it(`refuses ${what}`, () => {
-      expect(() => defineAgent({ ...fine, ...options } as never)).toThrow(message);
-    });
-  }
+  it.each(wrong)("defineAgent refuses %s", (_, options, message) => {
+    expect(() => defineAgent({ ...fine, ...options } as never)).toThrow(message);
+  });
 
-  it("fills in what is not given", () => {
+  it("defineAgent fills in the defaults of its options", () => {
     expect(defineAgent(fine)).toMatchObject({ name: "a", description: "", maxSteps: 10, memory: true, tools: {} });
   });
 });
@@ -68,37 +72,17 @@ describe("agent.with", () => {
     seed: 7,
   });
 
-  /** Answers `POST /agents/support/text` of a server with this agent. */
-  async function ask(agent: AgentDefinition): Promise<any> {
-    const server = createServer({ agents: [agent], backend: embedded({ path: ":memory:" }) });
-    const request = new Request("http://localhost/agents/support/text", {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ input: "Hello" }),
-    });
-    const answer = await (await server.fetch(request)).json();
-    await server.close();
-    return answer;
-  }
-
-  it("returns an agent of the same id that answers with another model", async () => {
+  it("agent.with returns an agent of the same id that answers with another model, instructions and settings", async () => {
     const model = scriptedModel(["Hi!"]);
-    expect(await ask(support.with({ model }))).toMatchObject({ success: true, data: { text: "Hi!" } });
+    const server = await serve({ agents: [support.with({ model, instructions: "Be brief.", temperature: 0 })] });
+    const { body } = await server.post("/agents/support/text", { input: "Hello" });
+    expect(body.data.text).toBe("Hi!");
     const [call] = model.calls;
-    expect(call).toMatchObject({ temperature: 0.5, seed: 7, tools: [{ name: "lookUp" }] });
-    expect(call!.prompt[0]).toEqual({ role: "system", content: "You help." });
-  });
-
-  it("replaces instructions, tools and settings in one call", async () => {
-    const model = scriptedModel(["Hi!"]);
-    await ask(support.with({ model, instructions: "Be brief.", tools: {}, temperature: 0 }));
-    const [call] = model.calls;
-    expect(call).toMatchObject({ temperature: 0, seed: 7 });
-    expect(call!.tools ?? []).toEqual([]);
+    expect(call).toMatchObject({ temperature: 0, seed: 7, tools: [{ name: "lookUp" }] });
     expect(call!.prompt[0]).toEqual({ role: "system", content: "Be brief." });
   });
 
-  it("keeps all other options, and leaves the first agent as it is", () => {
+  it("agent.with keeps all other options, and leaves the first agent as it is", () => {
     const model = echoModel();
     const { with: first, ...before } = support;
     const { with: second, ...after } = support.with({ model });
@@ -107,19 +91,20 @@ describe("agent.with", () => {
     expect([first, second]).toEqual([expect.any(Function), expect.any(Function)]);
   });
 
-  it("restores the default of an option that is undefined", () => {
+  it("agent.with restores the default of an option that is undefined", () => {
     const plain = support.with({ name: undefined, tools: undefined, maxSteps: undefined, temperature: undefined });
     expect(plain).toMatchObject({ name: "support", tools: {}, maxSteps: 10, settings: { seed: 7 } });
     expect(plain.settings).not.toHaveProperty("temperature");
+    expect(support.with({ tools: {} }).tools).toEqual({});
   });
 
-  it("can be called on its own result, and without the agent in front", () => {
+  it("agent.with can be called on its own result, and without the agent in front", () => {
     const { with: replace } = support.with({ maxSteps: 5 });
     expect(replace({ memory: false })).toMatchObject({ id: "support", maxSteps: 5, memory: false });
   });
 
-  it("is frozen, as the first agent is", () => {
-    for (const agent of [support, support.with({ model: echoModel() })]) expect(Object.isFrozen(agent)).toBe(true);
+  it("agent.with returns a frozen agent", () => {
+    expect([support, support.with({ model: echoModel() })].every(Object.isFrozen)).toBe(true);
   });
 
   it.each([
@@ -128,28 +113,27 @@ describe("agent.with", () => {
     ["an unknown option", { temprature: 1 }, 'agent support: unknown option "temprature"'],
     ["another id", { id: "other" }, "agent support: with() cannot replace the id"],
     ["no object", undefined, "agent support: with: expected an object of options"],
-  ])("refuses %s", (_, overrides, message) => {
+  ])("agent.with refuses %s", (_, overrides, message) => {
     expect(() => support.with(overrides as never)).toThrow(message);
   });
 
-  it("is one of two agents with one id when the first is served too", () => {
+  it("refuses to serve an agent together with one that its `with` returned", () => {
     const agents = [support, support.with({ model: echoModel() })];
     expect(() => createServer({ agents, backend: embedded({ path: ":memory:" }) })).toThrow(
       "Two agents have the id support: both in config",
     );
   });
 
-  it("does not reach the steps of a workflow, which have the agent that they were written with", async () => {
+  it("agent.with does not change the agent of a workflow step", async () => {
     const create = (agent: AgentDefinition) =>
       defineWorkflow({ id: "w" }).andAgent({ id: "ask", agent, prompt: "Hello" });
     const scripted = (text: string) => support.with({ model: scriptedModel([text]) });
     const workflows = [create(scripted("of the workflow"))];
-    const server = await startServer("in process", { config: { agents: [scripted("of the config")], workflows } });
+    const server = await serve({ agents: [scripted("of the config")], workflows });
     expect((await server.post("/workflows/w/execute", { input: {} })).body.data.result).toBe("of the workflow");
-    await server.close();
   });
 
-  it("keeps the id as a literal, and compiles only with options of an agent", () => {
+  it("agent.with keeps the type of the id, and compiles only with options of an agent", () => {
     expectTypeOf(support.with({ model: echoModel() })).toEqualTypeOf<AgentDefinition<"support">>();
     expectTypeOf(support.with({})).toExtend<AgentDefinition>();
     expectTypeOf<AgentDefinition<"support">>().toExtend<AgentDefinition>();
@@ -180,11 +164,11 @@ describe("defineTool", () => {
     ],
     ["nothing to execute", { description: "", inputSchema }, "execute is missing"],
   ];
-  for (const [what, options, message] of wrong) {
-    it(`refuses ${what}`, () => expect(() => defineTool(options as never)).toThrow(`defineTool: ${message}`));
-  }
+  it.each(wrong)("defineTool refuses %s", (_, options, message) =>
+    expect(() => defineTool(options as never)).toThrow(`defineTool: ${message}`),
+  );
 
-  it("knows the type of its input", () => {
+  it("defineTool infers the type of its input from the schema", () => {
     defineTool({
       description: "",
       inputSchema,
@@ -205,16 +189,15 @@ it("an agent takes tools of the AI SDK as they are, with their types", () => {
   expect(Object.keys(defineAgent({ ...fine, tools: { sdk, own } }).tools)).toEqual(["sdk", "own"]);
 });
 
-it("two agents with one id are refused, the same one twice is one", async () => {
+it("refuses two agents with one id, and serves an agent that is given twice once", async () => {
   const agent = defineAgent(fine);
-  const server = await startServer("in process", { config: { agents: [agent, agent] } });
+  const server = await serve({ agents: [agent, agent] });
   expect((await server.get("/agents")).body.data).toHaveLength(1);
-  await server.close();
   const config = { agents: [agent, defineAgent(fine)] };
   await expect(startServer("in process", { config })).rejects.toThrow("Two agents have the id a: both in config");
 });
 
-it("a step of a workflow asks an agent: for text, for an object, and with a map", async () => {
+it("andAgent asks an agent for text, for an object, and with a map", async () => {
   const agent = defineAgent(fine);
   const workflow = defineWorkflow({ id: "w", input: v.object({ topic: v.string() }) })
     .andAgent({ id: "text", agent, prompt: ({ data }) => `about ${data.topic}` })
@@ -231,10 +214,7 @@ it("a step of a workflow asks an agent: for text, for an object, and with a map"
         andAgent({ id: "list", agent, prompt: "5", schema: v.array(v.number()) }),
       ],
     });
-  const server = await startServer("in process", { config: { workflows: [workflow] } });
+  const server = await serve({ workflows: [workflow] });
   const { body } = await server.post("/workflows/w/execute", { input: { topic: "cats" } });
-  expect(body.data.result).toEqual([3, [5]]);
-  const { data } = (await server.get(`/workflows/w/executions/${body.data.executionId}/state`)).body;
-  expect(data.status).toBe("completed");
-  await server.close();
+  expect(body.data).toMatchObject({ status: "completed", result: [3, [5]] });
 });
