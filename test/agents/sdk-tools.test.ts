@@ -55,7 +55,7 @@ const agent = defineAgent({ id: "a", instructions: "x", model, tools: { plain, o
 
 const config = { agents: [agent], workflows: [echo] };
 describeServer("tools of the AI SDK", { config, only: ["in process"] }, (server) => {
-  it.each([undefined, "c"])("find the context of the call (conversation: %s)", async (conversation) => {
+  it.each([undefined, "c"])("gives AI SDK tools the context of the call (conversation: %s)", async (conversation) => {
     seen.splice(0);
     const conversationId = conversation && `${conversation} ${server.target}`;
     const context = { tone: "kind" };

@@ -58,7 +58,7 @@ describeServer(
   (server) => {
     const isDev = server.target === "dev";
 
-    it.for(Object.keys(cut))("%s: an unfinished answer is an error", async (id) => {
+    it.for(Object.keys(cut))("reports an answer without a finish reason as an error: %s", async (id) => {
       for (const endpoint of endpoints) {
         const { status, body: plain, events } = await server.post(`/agents/${id}/${endpoint}`, body);
         const last = status === 200 ? events.at(-1) : plain;
@@ -78,7 +78,7 @@ describeServer(
       expect(logged).toMatch(/without a finish reason|has no finish reason/);
     });
 
-    it.for(Object.keys(whole))("%s: an answer with a finish reason is whole", async (id) => {
+    it.for(Object.keys(whole))("takes an answer with a finish reason for whole: %s", async (id) => {
       const finishReason = whole[id]![1];
       const text = await server.post(`/agents/${id}/text`, body);
       expect([text.status, text.body.data?.finishReason]).toEqual([200, finishReason]);

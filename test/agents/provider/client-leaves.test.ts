@@ -10,7 +10,7 @@ describeAgents("a client that leaves", { only: ["in process", "dev", "start"] },
     ...streams.map((endpoint) => ({ endpoint, id: "mid-silent", when: "in the middle of the answer" })),
     ...streams.map((endpoint) => ({ endpoint, id: "mid-dripping", when: "while the model says nothing" })),
   ];
-  it.for(rows)("$endpoint: a client that leaves ends the request to the provider, $when", async ({ endpoint, id }) => {
+  it.for(rows)("ends the request to the provider when a client leaves $endpoint $when", async ({ endpoint, id }) => {
     const prompt = newPrompt();
     const client = visit(server, endpoint, id, prompt);
     const exchange = await within(provider.reached(prompt));
@@ -22,7 +22,7 @@ describeAgents("a client that leaves", { only: ["in process", "dev", "start"] },
     expectHealthy(endpoint, next, await ask(endpoint, "healthy", next));
   });
 
-  it.for(endpoints)("%s: is not waited for until the provider may be asked again", async (endpoint) => {
+  it.for(endpoints)("does not wait for the next attempt when a client leaves %s", async (endpoint) => {
     const prompt = newPrompt();
     const client = visit(server, endpoint, "retry-later", prompt);
     expect(await within(provider.reached(prompt).then(({ closed }) => closed))).toBe("answered");
@@ -31,7 +31,7 @@ describeAgents("a client that leaves", { only: ["in process", "dev", "start"] },
     expect(provider.asked(prompt)).toHaveLength(1);
   });
 
-  it("a client that leaves is no error in the log", () => {
+  it("logs no error when a client leaves", () => {
     expect(server.logs.filter(({ level }) => level === "error")).toEqual([]);
   });
 });

@@ -26,86 +26,77 @@ const within = (body: object): Behaviour => {
 };
 const text = (message: string, more: object = {}) => ({ error: { message, ...more } });
 
+const invalid = { type: "invalid_request_error" };
+const anthropic = (message: string, type = invalid.type) => ({ type: "error", ...text(message, { type }) });
+const google = { code: 400, status: "INVALID_ARGUMENT" };
+
 /** The errors of providers, as these send them. */
 const rows: [title: string, status: number, body: unknown, expected: Expected][] = [
+  ["a long prompt at OpenAI", 400, text("…", { ...invalid, code: "context_length_exceeded" }), tooLong],
+  ["a long text at OpenAI", 400, text("…", { ...invalid, code: "string_above_max_length" }), tooLong],
   [
-    "OpenAI, a long prompt",
+    "a long prompt at OpenAI, without a code",
     400,
-    text("…", { type: "invalid_request_error", code: "context_length_exceeded" }),
+    text("Your input exceeds the context window of this model."),
     tooLong,
   ],
-  ["OpenAI, a long text", 400, text("…", { type: "invalid_request_error", code: "string_above_max_length" }), tooLong],
-  ["OpenAI, without a code", 400, text("Your input exceeds the context window of this model."), tooLong],
-  ["OpenAI, a wrong key", 401, text("…", { code: "invalid_api_key" }), credentials],
-  ["OpenAI, no quota", 429, text("…", { code: "insufficient_quota" }), rate],
-  ["OpenAI, too many tokens per minute", 429, text("Request too large for gpt-5", { type: "tokens" }), rate],
-  ["OpenAI, another mistake", 400, text("Unknown parameter", { type: "invalid_request_error" }), failed],
-  ["OpenAI, an unknown model", 404, text("…", { code: "model_not_found" }), failed],
-  ["Azure, an unknown deployment", 404, text("…", { code: "DeploymentNotFound" }), failed],
+  ["a wrong key at OpenAI", 401, text("…", { code: "invalid_api_key" }), credentials],
+  ["no quota at OpenAI", 429, text("…", { code: "insufficient_quota" }), rate],
+  ["too many tokens at OpenAI", 429, text("Request too large for gpt-5", { type: "tokens" }), rate],
+  ["another mistake at OpenAI", 400, text("Unknown parameter", invalid), failed],
+  ["an unknown model at OpenAI", 404, text("…", { code: "model_not_found" }), failed],
+  ["an unknown deployment at Azure", 404, text("…", { code: "DeploymentNotFound" }), failed],
+  ["a long prompt at Anthropic", 400, anthropic("prompt is too long: 210000 tokens > 200000 maximum"), tooLong],
   [
-    "Anthropic, a long prompt",
-    400,
-    { type: "error", ...text("prompt is too long: 210000 tokens > 200000 maximum", { type: "invalid_request_error" }) },
-    tooLong,
-  ],
-  [
-    "Anthropic, no room for the answer",
+    "no room at Anthropic",
     400,
     text("input length and `max_tokens` exceed context limit: 199211 + 20000 > 200000"),
     tooLong,
   ],
-  ["Anthropic, a large request", 413, { type: "error", ...text("…", { type: "request_too_large" }) }, tooLong],
-  ["Anthropic, no permission", 403, { type: "error", ...text("…", { type: "permission_error" }) }, credentials],
-  ["Anthropic, overloaded", 529, { type: "error", ...text("Overloaded", { type: "overloaded_error" }) }, failed],
+  ["a large request at Anthropic", 413, anthropic("…", "request_too_large"), tooLong],
+  ["no permission at Anthropic", 403, anthropic("…", "permission_error"), credentials],
+  ["an overload at Anthropic", 529, anthropic("Overloaded", "overloaded_error"), failed],
   [
-    "Google, a long prompt",
+    "a long prompt at Google",
     400,
-    text("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", {
-      code: 400,
-      status: "INVALID_ARGUMENT",
-    }),
+    text("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", google),
     tooLong,
   ],
+  ["a wrong key at Google", 400, text("API key not valid. Please pass a valid API key.", google), credentials],
+  ["another mistake at Google", 400, text("…", google), failed],
+  ["no quota at Google", 429, text("…", { code: 429, status: "RESOURCE_EXHAUSTED" }), rate],
   [
-    "Google, a wrong key",
-    400,
-    text("API key not valid. Please pass a valid API key.", { code: 400, status: "INVALID_ARGUMENT" }),
-    credentials,
-  ],
-  ["Google, another mistake", 400, text("…", { code: 400, status: "INVALID_ARGUMENT" }), failed],
-  ["Google, no quota", 429, text("…", { code: 429, status: "RESOURCE_EXHAUSTED" }), rate],
-  [
-    "Mistral, a long prompt",
+    "a long prompt at Mistral",
     400,
     { object: "error", message: "Prompt contains 40000 tokens, too large for model with 32768 maximum context length" },
     tooLong,
   ],
-  ["Bedrock, a long prompt", 400, { message: "Input is too long for requested model." }, tooLong],
-  ["Bedrock, throttled", 400, { message: "Slow down", type: "ThrottlingException" }, rate],
+  ["a long prompt at Bedrock", 400, { message: "Input is too long for requested model." }, tooLong],
+  ["a throttled request at Bedrock", 400, { message: "Slow down", type: "ThrottlingException" }, rate],
   [
-    "xAI, a long prompt",
+    "a long prompt at xAI",
     400,
     { code: "…", error: "This model's maximum prompt length is 131072 but the request contains 537812 tokens." },
     tooLong,
   ],
-  ["xAI, a wrong key", 400, { code: "…", error: "Incorrect API key provided: xa***bc." }, credentials],
-  ["Groq, a long prompt", 400, text("Please reduce the length of the messages or completion."), tooLong],
-  ["Cohere, a long prompt", 400, { message: "too many tokens: total number of tokens cannot exceed 4081" }, tooLong],
-  ["llama.cpp, a long prompt", 400, text("…", { code: 400, type: "exceed_context_size_error" }), tooLong],
-  ["a proxy that sends no body", 413, "", tooLong],
+  ["a wrong key at xAI", 400, { code: "…", error: "Incorrect API key provided: xa***bc." }, credentials],
+  ["a long prompt at Groq", 400, text("Please reduce the length of the messages or completion."), tooLong],
+  ["a long prompt at Cohere", 400, { message: "too many tokens: total number of tokens cannot exceed 4081" }, tooLong],
+  ["a long prompt at llama.cpp", 400, text("…", { code: 400, type: "exceed_context_size_error" }), tooLong],
+  ["a large body at a proxy", 413, "", tooLong],
   ["a failure that only mentions the length", 500, text("prompt is too long"), failed],
 ];
 /** The errors that come in the middle of a stream, or with 200. */
 const inner: [title: string, body: object, expected: Expected][] = [
-  ["OpenAI, a rate limit", text("…", { type: "tokens", code: "rate_limit_exceeded" }), rate],
-  ["OpenAI, a long prompt", text("…", { code: "context_length_exceeded" }), tooLong],
-  ["Anthropic, a rate limit", text("…", { type: "rate_limit_error" }), rate],
-  ["Anthropic, a wrong key", text("…", { type: "authentication_error" }), credentials],
-  ["Anthropic, overloaded", text("Overloaded", { type: "overloaded_error" }), failed],
-  ["Bedrock, a long prompt", text("Input is too long for requested model."), tooLong],
-  ["OpenRouter, a rate limit", text("…", { code: 429 }), rate],
-  ["OpenRouter, a wrong key", text("…", { code: 401 }), credentials],
-  ["OpenRouter, a failure", text("…", { code: 502 }), failed],
+  ["a rate limit at OpenAI", text("…", { type: "tokens", code: "rate_limit_exceeded" }), rate],
+  ["a long prompt at OpenAI", text("…", { code: "context_length_exceeded" }), tooLong],
+  ["a rate limit at Anthropic", text("…", { type: "rate_limit_error" }), rate],
+  ["a wrong key at Anthropic", text("…", { type: "authentication_error" }), credentials],
+  ["an overload at Anthropic", text("Overloaded", { type: "overloaded_error" }), failed],
+  ["a long prompt at Bedrock", text("Input is too long for requested model."), tooLong],
+  ["a rate limit at OpenRouter", text("…", { code: 429 }), rate],
+  ["a wrong key at OpenRouter", text("…", { code: 401 }), credentials],
+  ["a failure at OpenRouter", text("…", { code: 502 }), failed],
 ];
 
 const limited = (headers: Record<string, string>): Behaviour => refuses(429, JSON.stringify(text("…")), headers);
@@ -145,7 +136,7 @@ describeServer("the kinds of a provider's errors", { config: { agents }, only: [
   const ask = (endpoint: Endpoint, agent: string) => server.post(`/agents/${agent}/${endpoint}`, bodyOf(endpoint));
 
   it.for(rows.map(([title, , , expected], index) => ({ title, expected, id: `row-${index}` })))(
-    "$title: $expected",
+    "answers $expected.0 for $title",
     async ({ id, expected: [status, error] }) => {
       for (const endpoint of endpoints) {
         const answer = await ask(endpoint, id);
@@ -156,7 +147,7 @@ describeServer("the kinds of a provider's errors", { config: { agents }, only: [
   );
 
   it.for(inner.map(([title, , expected], index) => ({ title, expected, id: `inner-${index}` })))(
-    "$title, within the stream or with 200: $expected",
+    "reports $expected.1 for $title, within the stream or with 200",
     async ({ id, expected: [status, error] }) => {
       for (const endpoint of endpoints) {
         const { status: got, body, events } = await ask(endpoint, id);
@@ -175,14 +166,14 @@ describeServer("the kinds of a provider's errors", { config: { agents }, only: [
     ["past", null],
     ["nonsense", null],
     ["row-4", null],
-  ] as const)("passes on when the provider accepts requests again: %s is %s", async ([id, seconds]) => {
+  ] as const)("answers a rate limit whose Retry-After is %s with Retry-After: %s", async ([id, seconds]) => {
     for (const endpoint of endpoints) {
       const { status, headers } = await ask(endpoint, id);
       expect([endpoint, status, headers.get("retry-after")]).toEqual([endpoint, 429, seconds]);
     }
   });
 
-  it("passes on a date as seconds", async () => {
+  it("answers a Retry-After of the provider that is a date with seconds", async () => {
     const { headers } = await ask("text", "date");
     expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
     expect(Number(headers.get("retry-after"))).toBeLessThanOrEqual(600);
@@ -203,7 +194,7 @@ describeServer("the kinds of a provider's errors", { config: { agents }, only: [
     }
   });
 
-  it("has the provider's message in the last event of a stream in dev", async () => {
+  it("sends the provider's message in the last event of a stream in dev", async () => {
     for (const endpoint of ["stream", "stream-object"] as const) {
       const { events } = await ask(endpoint, "inner-4");
       const detail = { detail: "Overloaded" };
@@ -211,7 +202,7 @@ describeServer("the kinds of a provider's errors", { config: { agents }, only: [
     }
   });
 
-  it("logs every kind as an error, with the provider's message", async () => {
+  it("logs every kind of provider error with the provider's message", async () => {
     server.logs.length = 0;
     for (const id of ["row-2", "row-5", "row-15"]) await ask("text", id);
     const errors = server.logs.filter(({ level }) => level === "error");

@@ -14,10 +14,10 @@ import {
 import { beforeTheAnswer, endpoints, withinTheAnswer } from "./troubles.ts";
 
 describeAgents("a provider in trouble", { only: ["start"] }, (server, ask) => {
-  it.for(on(beforeTheAnswer))("$endpoint: a provider that $does is a plain $status", (row) =>
+  it.for(on(beforeTheAnswer))("answers $endpoint with a plain $status for a provider that $does", (row) =>
     expectTrouble(server, ask, row),
   );
-  it.for(on(withinTheAnswer))("$endpoint: a provider that $does is a 502, or ends the stream with it", (row) =>
+  it.for(on(withinTheAnswer))("ends $endpoint with a 502 or an error event for a provider that $does", (row) =>
     expectTrouble(server, ask, row),
   );
 
@@ -26,19 +26,19 @@ describeAgents("a provider in trouble", { only: ["start"] }, (server, ask) => {
     expect(Math.max(...sizes)).toBeLessThan(1_000_000);
   });
 
-  it("has no agent running any more", async () => {
+  it("shows every agent as idle after the provider has failed", async () => {
     const { body } = await server.get("/agents");
     expect(body.data.filter(({ status }: { status: string }) => status !== "idle")).toEqual([]);
   });
 
   const once = { "retry-429": { does: "says 429 once" }, "retry-500": { does: "says 500 once" } };
-  it.for(on(once))("$endpoint: a provider that $does is asked again", async ({ endpoint, id }) => {
+  it.for(on(once))("asks a provider again in $endpoint that $does", async ({ endpoint, id }) => {
     const prompt = newPrompt();
     expectHealthy(endpoint, prompt, await ask(endpoint, id, prompt));
     expect(provider.asked(prompt)).toHaveLength(2);
   });
 
-  it.for(endpoints)("%s: a provider that fails as often as it may be asked is a 502", async (endpoint) => {
+  it.for(endpoints)("answers %s with 502 for a provider that fails in every attempt", async (endpoint) => {
     const prompt = newPrompt();
     expectFailure(endpoint, await ask(endpoint, "retry-both", prompt), 502, messages[502]);
     expect(provider.asked(prompt)).toHaveLength(2);

@@ -4,7 +4,7 @@ import type { Exchange } from "./provider.ts";
 import { apiKey, endpoints, instructions, isStream, megabytes, piecesOf, schema, streams } from "./troubles.ts";
 
 describeAgents("a healthy provider", { only: ["in process", "dev", "start"] }, (server, ask) => {
-  it.for(endpoints)("%s: is asked with key, instructions and prompt, and its answer comes whole", async (endpoint) => {
+  it.for(endpoints)("%s asks with key, instructions and prompt, and returns the whole answer", async (endpoint) => {
     const prompt = newPrompt();
     expectHealthy(endpoint, prompt, await ask(endpoint, "healthy", prompt));
     const [{ headers, body, streamed }] = provider.asked(prompt) as [Exchange];
@@ -16,12 +16,12 @@ describeAgents("a healthy provider", { only: ["in process", "dev", "start"] }, (
     expect(streamed).toBe(isStream(endpoint));
   });
 
-  it.for(streams)("%s: an answer that has a finish reason and no [DONE] is whole", async (endpoint) => {
+  it.for(streams)("%s takes an answer with a finish reason and without [DONE] for whole", async (endpoint) => {
     const prompt = newPrompt();
     expectHealthy(endpoint, prompt, await ask(endpoint, "done-less", prompt));
   });
 
-  it.for(streams)("%s: hands on what has come before more comes", async (endpoint) => {
+  it.for(streams)("%s sends the first part of an answer before the provider sends more", async (endpoint) => {
     // The provider says the second word only once the client has seen the first.
     const prompt = newPrompt();
     const { events } = await ask(endpoint, "healthy", prompt);
@@ -32,7 +32,7 @@ describeAgents("a healthy provider", { only: ["in process", "dev", "start"] }, (
     else expect(growing.map(({ delta }) => delta)).toEqual(piecesOf(prompt));
   });
 
-  it.for(endpoints)("%s: runs the tools that the model calls and tells it what they returned", async (endpoint) => {
+  it.for(endpoints)("%s runs the tools that the model calls, and tells it what they returned", async (endpoint) => {
     const prompt = newPrompt();
     ran.length = 0;
     const answer = await ask(endpoint, "loop", prompt);
@@ -60,7 +60,7 @@ describeAgents("a healthy provider", { only: ["in process", "dev", "start"] }, (
       );
   });
 
-  it.for(["text", "stream", "stream-object"] as const)("%s: sums the usage of all steps", async (endpoint) => {
+  it.for(["text", "stream", "stream-object"] as const)("%s sums the usage of all steps", async (endpoint) => {
     const { body, events } = await ask(endpoint, "loop");
     const { usage: summed } = endpoint === "text" ? body.data : events.at(-1);
     expect(summed).toEqual({
@@ -72,7 +72,7 @@ describeAgents("a healthy provider", { only: ["in process", "dev", "start"] }, (
     });
   });
 
-  it.for(["object", "stream-object"] as const)("%s: gives the provider the client's schema", async (endpoint) => {
+  it.for(["object", "stream-object"] as const)("%s gives the provider the client's schema", async (endpoint) => {
     const prompt = newPrompt();
     await ask(endpoint, "healthy", prompt);
     expect(provider.asked(prompt)[0]!.body.response_format).toMatchObject({
@@ -82,7 +82,7 @@ describeAgents("a healthy provider", { only: ["in process", "dev", "start"] }, (
   });
 
   const large = server.target === "start" ? endpoints : [];
-  it.for(large)("%s: takes 10 MB in one line", async (endpoint) => {
+  it.for(large)("%s takes an answer of 10 MB in one line", async (endpoint) => {
     const { status, body, events } = await ask(endpoint, "large-delta");
     expect(status).toBe(200);
     const text = `{"city":"${megabytes}","people":3}`;

@@ -29,7 +29,7 @@ describe("a model named by text", () => {
   afterEach(() => void vi.unstubAllEnvs());
 
   it.for(["dev", "start"] as const)(
-    "%s: of a provider that is not installed: the log says what to do",
+    "logs in %s what to do if the provider of a model name is not installed",
     async (target) => {
       const config = { agents: [defineAgent({ id: "lost", instructions, model: "nosuch/model" })] };
       const server = await startServer(target, { config });
@@ -45,7 +45,7 @@ describe("a model named by text", () => {
     },
   );
 
-  it("is found in the project's own packages, and whatever its provider throws is for the log", async () => {
+  it("finds the provider of a model name in the project's packages, and only logs what it throws", async () => {
     const ask = await openProject({ FAKE_API_KEY: undefined });
     for (const endpoint of endpoints) {
       for (const agent of ["keyless", "unmade", "plain"]) {
@@ -58,7 +58,7 @@ describe("a model named by text", () => {
     }
   });
 
-  it("answers once the key is there", async () => {
+  it("answers with a model name once the key of its provider is set", async () => {
     const ask = await openProject({ FAKE_API_KEY: apiKey });
     for (const endpoint of endpoints) {
       const prompt = newPrompt();

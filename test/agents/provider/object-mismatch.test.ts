@@ -3,11 +3,11 @@ import { describeAgents, shapes } from "./provider-suite.ts";
 
 describeAgents("an answer that is not what the schema says", {}, (_, ask) => {
   const mismatch = /^Model output does not match schema: ./;
-  it.for(shapes)("object: %s is a 502 that says so", async (id) => {
+  it.for(shapes)("answers object with 502 for a model output of the shape %s", async (id) => {
     const { status, body } = await ask("object", id);
     expect([status, body]).toEqual([502, { success: false, error: expect.stringMatching(mismatch) }]);
   });
-  it.for(shapes)("stream-object: %s is a 502, or ends the stream with an error, that says so", async (id) => {
+  it.for(shapes)("ends stream-object with an error for a model output of the shape %s", async (id) => {
     const { status, body, events } = await ask("stream-object", id);
     const error = expect.stringMatching(mismatch);
     // Words are no part of an object: it is not said whether a stream without one has begun.

@@ -5,7 +5,7 @@ import { agentOf, agents, provider, settings, show, watch } from "./provider-sui
 import { apiKey } from "./troubles.ts";
 
 describe("secrets", () => {
-  it.for(["dev", "start"] as const)("%s: an agent is described without its key", async (target) => {
+  it.for(["dev", "start"] as const)("describes an agent without its key in %s", async (target) => {
     const server = await startServer(target, { config: { agents } });
     onTestFinished(() => server.close());
     const { text } = await server.get("/agents");
@@ -15,7 +15,7 @@ describe("secrets", () => {
     expect(detail.includes("INSTRUCTIONS-9b2e")).toBe(target === "dev");
   });
 
-  it("a key that stands in the provider's URL is not logged", async () => {
+  it("does not log a key that is in the provider's URL", async () => {
     const byQuery = createOpenAICompatible({ ...settings, baseURL: provider.baseURL, queryParams: { key: apiKey } });
     const config = { agents: ["status-401", "page", "reset"].map((id) => agentOf(id, { model: byQuery(id) })) };
     const server = await startServer("start", { config });

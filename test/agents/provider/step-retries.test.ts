@@ -109,7 +109,7 @@ const asks = defineWorkflow({ id: "asks" }).andThen({
 const config = { agents, workflows: [...workflows, hooked, offline, asks] };
 
 describeServer("an agent that fails in a step", { config, only: ["dev", "start"] }, (server) => {
-  it.for(toRows())("$title: the step is run $attempts times", async ({ id, attempts }) => {
+  it.for(toRows())("runs a step $attempts times after $title", async ({ id, attempts }) => {
     const prompt = `${id} ${server.target}`;
     const answer = await server.post(`/workflows/${id}/execute`, { input: { prompt } });
     expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
@@ -122,7 +122,7 @@ describeServer("an agent that fails in a step", { config, only: ["dev", "start"]
     ["a-wrong-key", 502, "Model rejected the credentials", false],
     ["a-prompt-that-is-too-long", 400, "The conversation is too long for the model", false],
     ["a-stream-that-ends-early", 502, "Model call failed", true],
-  ] as const)("%s: is an AgentError %i in the code of a step, and its status is not the answer", async (row) => {
+  ] as const)("throws %s as an AgentError %i in a step, and does not answer with that status", async (row) => {
     const [id, ...expected] = row;
     const caught = await server.post("/workflows/asks/execute", { input: { id, catches: true } });
     expect(caught.body.data.result).toEqual(expected);
@@ -130,7 +130,7 @@ describeServer("an agent that fails in a step", { config, only: ["dev", "start"]
     expect([thrown.status, thrown.body.error]).toEqual([500, "Failed to execute workflow"]);
   });
 
-  it("hides the error of an agent in the state and in the events as any other error", async () => {
+  it("hides the error of an agent in the state and events of an execution, except in dev", async () => {
     const input = { prompt: `hidden ${server.target}` };
     const { events } = await server.post("/workflows/a-wrong-key/stream", {
       input,
@@ -143,14 +143,14 @@ describeServer("an agent that fails in a step", { config, only: ["dev", "start"]
     expect(body.data).toMatchObject({ status: "error", error });
   });
 
-  it("does not answer with the refusal of a hook, and does not repeat the step", async () => {
+  it("neither repeats a step nor answers with its error if a hook of the agent refuses", async () => {
     refused = 0;
     const answer = await server.post("/workflows/hooked/execute", { input: {} });
     expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
     expect(refused).toBe(1);
   });
 
-  it("repeats the step if the provider cannot be reached", async () => {
+  it("repeats a step if the provider cannot be reached", async () => {
     failed = 0;
     await server.post("/workflows/offline/execute", { input: {} });
     expect(failed).toBe(2);
@@ -159,7 +159,7 @@ describeServer("an agent that fails in a step", { config, only: ["dev", "start"]
 
 const impatient = { workflows: [silent], server: { limits: { modelFirstByteMs: 50 } } };
 describeServer("an agent that times out in a step", { config: impatient, only: ["start"] }, (server) => {
-  it("is called again", async () => {
+  it("repeats a step whose model times out", async () => {
     const prompt = `silence ${server.target}`;
     const answer = await server.post("/workflows/silent/execute", { input: { prompt } });
     expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);

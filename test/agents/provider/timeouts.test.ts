@@ -15,7 +15,7 @@ function describeTimeouts(title: string, limits: Record<string, number>, rows: R
       }
       await Promise.allSettled([...waited.values()].map(({ answer }) => answer));
     });
-    it.for(on(rows))("$endpoint: a provider that $does is a time-out", (row) => {
+    it.for(on(rows))("answers $endpoint with a time-out for a provider that $does", (row) => {
       const { prompt, answer } = waited.get(`${row.endpoint} ${row.id}`)!;
       return expectTrouble(server, ask, row, prompt, answer);
     });

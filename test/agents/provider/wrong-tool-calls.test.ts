@@ -21,7 +21,7 @@ describeAgents("a model that calls its tools wrongly", {}, (server, ask) => {
   ];
   const rows = wrong.flatMap(([id, what, error]) => endpoints.map((endpoint) => ({ endpoint, id, what, error })));
 
-  it.for(rows)("$endpoint: $what is told to the model, which continues", async ({ endpoint, id, error }) => {
+  it.for(rows)("tells the model in $endpoint that it called $what, and continues", async ({ endpoint, id, error }) => {
     const prompt = newPrompt();
     ran.length = 0;
     const answer = await ask(endpoint, id, prompt);
@@ -45,7 +45,7 @@ describeAgents("a model that calls its tools wrongly", {}, (server, ask) => {
       );
   });
 
-  it.for(endpoints)("%s: a tool that never returns ends with its client", async (endpoint) => {
+  it.for(endpoints)("aborts a tool that never returns when the client leaves %s", async (endpoint) => {
     const prompt = newPrompt();
     const client = visit(server, endpoint, "endless-tool", prompt);
     const signal = await within(waitingFor(prompt).promise);
