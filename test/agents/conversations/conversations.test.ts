@@ -106,7 +106,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
     }
   });
 
-  it("take a title of 1 to 200 characters, which later turns do not change", async () => {
+  it("renames a conversation to a title of 1 to 200 characters, which later turns do not change", async () => {
     const api = toApi(server, { userId: unique("ada") });
     await api.say("c", "Words");
     const { body } = await api.rename("c", " New title ");
@@ -130,7 +130,7 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
 
 describe("the title of a conversation", () => {
   const long = "Supercalifragilisticexpialidocious".repeat(3);
-  describeServer("is made of", { config, only: ["in process"] }, (server) => {
+  describeServer("from its first message", { config, only: ["in process"] }, (server) => {
     it.each([
       ["all words of a short message", "  How\n are\tyou? ", "How are you?"],
       ["at most 60 characters, cut at a word", `${"word ".repeat(11)}wordss`, "word ".repeat(11).trim()],
@@ -141,13 +141,13 @@ describe("the title of a conversation", () => {
       ],
       ["the first 60 characters of a long word", long, long.slice(0, 60)],
       ["whole characters", "😀".repeat(70), "😀".repeat(60)],
-    ])("%s", async (_, message, title) => {
+    ])("the title of a conversation has %s", async (_, message, title) => {
       const api = toApi(server, { userId: unique("title") });
       await api.say("c", message);
       expect((await api.list()).body.data.items).toMatchObject([{ title }]);
     });
 
-    it("a title has nothing of a file", async () => {
+    it("the title of a conversation has nothing of a file", async () => {
       const userId = unique("title");
       const part = { type: "file", mediaType: "image/png", url: "data:image/png;base64,iVBORw0KGgo=" };
       const messages = [{ id: "m", role: "user", parts: [part] }];

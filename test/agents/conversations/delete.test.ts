@@ -36,7 +36,7 @@ describeServer("DELETE of a conversation", { config, only: ["start"] }, (server)
     return { question, half, open: () => [half, `${question} end`].forEach((gate) => gates.open(gate)) };
   }
 
-  it("removes it once, and the next turn begins a new one", async () => {
+  it("deletes a conversation once, and the next turn begins a new one", async () => {
     const api = toApi(server, { userId: unique("ada") });
     const [first, second] = [plan(), plan()];
     await api.say("c", first);
@@ -49,7 +49,7 @@ describeServer("DELETE of a conversation", { config, only: ["start"] }, (server)
     expect((await api.list()).body.data.items).toMatchObject([{ id: "c", title: second, messageCount: 2 }]);
   });
 
-  it("leaves the conversations of other users and agents", async () => {
+  it("deletes no conversation of another user or with another id", async () => {
     const [ada, bob] = [unique("ada"), unique("bob")].map((userId) => toApi(server, { userId }));
     const [one, two, three] = [plan(), plan(), plan()];
     await ada!.say("c", one);
@@ -60,7 +60,7 @@ describeServer("DELETE of a conversation", { config, only: ["start"] }, (server)
     expect((await bob!.list()).body.data.items).toMatchObject([{ id: "c", messageCount: 2 }]);
   });
 
-  it("stops the turn that runs, and answers those that wait with 409", async () => {
+  it("stops the running turn of a deleted conversation, and answers waiting ones with 409", async () => {
     const userId = unique("ada");
     const api = toApi(server, { userId });
     await api.say("c", plan());
@@ -84,7 +84,7 @@ describeServer("DELETE of a conversation", { config, only: ["start"] }, (server)
     expect(JSON.stringify(messages)).not.toContain(slow.question);
   });
 
-  it("ends the call of a step, which fails", async () => {
+  it("fails a step whose conversation is deleted while it asks", async () => {
     const userId = unique("ada");
     const api = toApi(server, { userId });
     await api.say("c", plan());
@@ -104,7 +104,7 @@ describe("DELETE of a conversation in a file", () => {
       (table) => query<{ count: number }>(file, `select count(*) as count from ${table}`)[0]!.count,
     );
 
-  it("leaves no row, also of the turn that runs", async () => {
+  it("leaves no row of a deleted conversation, also of its running turn", async () => {
     const file = newFile();
     const server = await startServer("start", { config, backend: onFile(file) });
     const api = toApi(server);
@@ -123,7 +123,7 @@ describe("DELETE of a conversation in a file", () => {
     planned.gates.open("end");
   });
 
-  it("answers every turn that waits with 409, in order, and the next one after them begins anew", async () => {
+  it("answers all turns that wait in a deleted conversation with 409, and begins the next one anew", async () => {
     const server = await startServer("in process", { config, backend: onFile(newFile()) });
     const api = toApi(server);
     const question = unique("Q");
@@ -144,7 +144,7 @@ describe("DELETE of a conversation in a file", () => {
     await server.close();
   });
 
-  it("ends a turn that the last process has left", async () => {
+  it("deletes a conversation whose turn the last process has left", async () => {
     const file = newFile();
     const never = held("never");
     const first = await live(file, { script: ["Before", never.step] });

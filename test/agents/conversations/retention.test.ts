@@ -48,7 +48,7 @@ it.each([["1h"], [{ executions: "1h" }], [undefined]])("keeps conversations for 
   expect(await list()).toEqual(["c"]);
 });
 
-it("checks the option", () => {
+it("refuses a wrong retention of conversations", () => {
   const wrong = (conversations: never) => () => embedded({ retention: { conversations } });
   expect(wrong("soon" as never)).toThrow(/embedded\(\{ retention\.conversations \}\): expected false or /);
   expect(wrong(7 as never)).toThrow(/retention\.conversations/);

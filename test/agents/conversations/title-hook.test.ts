@@ -18,7 +18,7 @@ async function open(title: AgentHooks["title"]) {
   return { server, api, titleOf: async (id: string) => (await api.read(id)).body.data.title };
 }
 
-it("gives a new conversation the title that the hook returns, and is called once", async () => {
+it("gives a new conversation the title that the title hook returns, and calls it once", async () => {
   const events: AgentTitleEvent[] = [];
   const { api, titleOf } = await open(async (event) => {
     events.push(event);
@@ -38,7 +38,7 @@ it("gives a new conversation the title that the hook returns, and is called once
   });
 });
 
-it("does not keep an answer waiting, and leaves a title that was changed meanwhile", async () => {
+it("does not wait for the title hook, and leaves a title that was changed meanwhile", async () => {
   const gates = createGates();
   const { api, titleOf } = await open(async () => {
     await gates.pass("title");
@@ -57,7 +57,7 @@ it.each<[string, AgentHooks["title"], string]>([
   ["throws", () => Promise.reject(new Error("no model")), "no model"],
   ["returns no text", () => 7 as never, "Expected a title of 1 to 200 characters"],
   ["returns a long text", () => "x".repeat(201), "Expected a title of 1 to 200 characters"],
-])("keeps the first words and warns if the hook %s", async (_, title, reason) => {
+])("keeps the first words as title and warns if the title hook %s", async (_, title, reason) => {
   const { server, api, titleOf } = await open(title);
   expect((await api.say("c", "First words")).status).toBe(200);
   const warnings = () => server.logs.filter(({ level }) => level === "warn");
@@ -69,7 +69,7 @@ it.each<[string, AgentHooks["title"], string]>([
   expect(await titleOf("c")).toBe("First words");
 });
 
-it("keeps the first words without a warning if the hook returns nothing", async () => {
+it("keeps the first words as title without a warning if the title hook returns nothing", async () => {
   const { server, api, titleOf } = await open(() => undefined);
   await api.say("c", "First words");
   await api.say("d", "Second");
@@ -77,7 +77,7 @@ it("keeps the first words without a warning if the hook returns nothing", async 
   expect(server.logs.filter(({ level }) => level === "warn")).toEqual([]);
 });
 
-it("gives up a hook after 30 seconds", async () => {
+it("gives up a title hook after 30 seconds", async () => {
   const gates = createGates();
   const model = scriptedModel(["One"]);
   const title = async (): Promise<string> => {

@@ -17,7 +17,7 @@ const bytesOf = (calls: KeptCalls, answers: Iterable<string>) => {
   return bytes;
 };
 
-it("keeps the last turns: one that was idle for longer leaves first", () => {
+it("keeps the model calls of the last turns: the one that is idle for longest is removed first", () => {
   const calls = new KeptCalls(systemClock);
   for (let turn = 0; turn < mostTurns; turn++) calls.begin(key, `t${turn}`, model, asked()).end(undefined);
   calls.begin(key, "t0", model, asked());
@@ -27,7 +27,7 @@ it("keeps the last turns: one that was idle for longer leaves first", () => {
   expect(indexesOf(calls, "t2")).toEqual([0]);
 });
 
-it("keeps a bounded number of bytes, whole turns first, then the calls of one turn", () => {
+it("keeps a bounded number of bytes of model calls: removes whole turns first, then the calls of one turn", () => {
   const calls = new KeptCalls(systemClock);
   const answers = Array.from({ length: 40 }, (_, turn) => `t${turn}`);
   for (const id of answers) calls.begin(key, id, model, asked(2_000_000)).end(undefined);
@@ -82,7 +82,7 @@ it("counts the bytes of an answer when its call ends, and not after its turn has
   });
 });
 
-it("survives values that are not JSON, and prompts of any shape", () => {
+it("keeps model calls with values that are not JSON, and prompts of any shape", () => {
   const calls = new KeptCalls(systemClock);
   const circular: any = { role: "user", content: [] };
   circular.content.push(circular);

@@ -78,7 +78,7 @@ it("shows each model call of a turn: its prompt as the model got it, and its ans
   expect(next[0].prompt).toHaveLength(5);
 });
 
-it("shows a call that runs, and one that has failed, without secrets", async () => {
+it("shows a model call that runs, and one that has failed, without secrets", async () => {
   const gates = createGates();
   async function* slowly(): AsyncGenerator<any> {
     yield { type: "stream-start", warnings: [] };
@@ -105,7 +105,7 @@ it("shows a call that runs, and one that has failed, without secrets", async () 
   expect(failed[0].error).not.toContain("abcdef");
 });
 
-it("keeps nothing in `start`: the turn is a 404, as an unknown one is in `dev`", async () => {
+it("keeps no model calls in `start`: the turn is a 404, as an unknown one is in `dev`", async () => {
   const server = await open(["Hello."], { auth: trusting }, "start");
   await say(server, "Hi");
   const id = await answerOf(server);
@@ -145,7 +145,7 @@ it("model calls are for the user of the conversation; prompts and instructions a
   expect((await read("ada")).status).toBe(403);
 });
 
-it("removes the calls with their conversation, also those of a turn that runs", async () => {
+it("removes model calls with their conversation, also those of a turn that runs", async () => {
   const gates = createGates();
   async function* slowly(): AsyncGenerator<any> {
     yield { type: "text-start", id: "1" };
@@ -172,7 +172,7 @@ it("removes the calls with their conversation, also those of a turn that runs", 
   expect((await callsOf(server)).body.data.items).toMatchObject([{ parts: [{ text: "New." }] }]);
 });
 
-it("cuts long texts, and shows the size of long files in place of their data", async () => {
+it("cuts long texts of model calls, and shows the size of long files in place of their data", async () => {
   const long = "ä".repeat(50_000);
   const server = await open([long, { text: "Two" }], { auth: trusting });
   const file = (bytes: number) => ({
@@ -194,7 +194,7 @@ it("cuts long texts, and shows the size of long files in place of their data", a
   expect(Buffer.byteLength(item.parts[0].text)).toBe(65_536);
 });
 
-it("model calls have pages, which end after 4 MiB, and loses the oldest messages of a prompt that is longer", async () => {
+it("lists model calls in pages of 4 MiB, and leaves out the oldest messages of a longer prompt", async () => {
   const server = await open([call, "Done."], { auth: trusting });
   const text = "x".repeat(60_000);
   const content = Array.from({ length: 20 }, () => ({ type: "text", text }));

@@ -34,7 +34,7 @@ async function toMessage(events: UIMessageChunk[]): Promise<UIMessage> {
 const toPlain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 describeServer("GET /agents/:id/chat/:conversationId/stream", { config: { agents }, only: ["start"] }, (server) => {
-  it("sends all parts from the first one on, to each reader the same in the same order", async () => {
+  it("sends all parts of a turn to each attached reader, in the same order", async () => {
     const [id, question] = [unique("c"), unique("question")];
     const said = Array.from({ length: 6 }, (_, n) => `${question}.${n} `);
     plan(question, words(...said));
@@ -62,7 +62,7 @@ describeServer("GET /agents/:id/chat/:conversationId/stream", { config: { agents
     expect(answer!.id).toBe(events[0].messageId);
   });
 
-  it("sends every word of a long text once, to readers before and after words were joined", async () => {
+  it("sends every word of a long text once, to readers that attach before and after words were joined", async () => {
     const [id, question] = [unique("c"), unique("question")];
     const said = Array.from({ length: 200 }, (_, n) => `${question}.${n} `);
     plan(question, words(...said));
@@ -138,7 +138,7 @@ describeServer("GET /agents/:id/chat/:conversationId/stream", { config: { agents
     }
   });
 
-  it("sends nothing after a turn that has failed", async () => {
+  it("answers an attach with 204 after a turn that has failed", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, new Error("broken"));
     expect((await chat(server, "helper", id, question)).status).toBe(502);
@@ -159,7 +159,7 @@ describeServer("GET /agents/:id/chat/:conversationId/stream", { config: { agents
       part: { type: "tool-pay", toolCallId: "p1", state: "approval-responded", input: { amount: 5 } },
       line: (question: string) => `assistant: [pay {"amount":5} → "paid"] ${question} done.`,
     },
-  ])("sends the stored parts first if the turn continues a message after $what", async ({ call, part, line }) => {
+  ])("sends an attached reader the stored parts before those after $what", async ({ call, part, line }) => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, call, words(question, " done."));
     await (await chat(server, "helper", id, question)).rest();

@@ -1,7 +1,7 @@
 // Each of these changes makes a test of this file fail: a reader that leaves ends its turn; `continues` without the agent or
 // without the client; `#mayDetach` without one of its limits.
 import { expect, it } from "vitest";
-import { describeServer } from "../../harness/server.ts";
+import { describeServer, type TestServer } from "../../harness/server.ts";
 import { until, within } from "../../harness/waiting.ts";
 import { chat, chatBody, createPlannedModel, isText, linesOf, openReader, read } from "./turn-server.ts";
 import { stored, toAgent, unique, untilLeft } from "./turn-server.ts";
@@ -11,8 +11,17 @@ const errors: unknown[] = [];
 const hooks = { onError: ({ error }: { error: unknown }) => void errors.push(error) };
 const agents = [toAgent(model, "helper"), toAgent(model, "strict", { onDisconnect: "abort", hooks })];
 
+/** Asks a question, and leaves after the first word of its answer. */
+async function abandon(server: TestServer, id: string, question: string, options = {}): Promise<void> {
+  plan(question, words(question));
+  const reader = await chat(server, "helper", id, question, options);
+  await reader.readUntil(isText(question));
+  reader.leave();
+  await untilLeft(server);
+}
+
 describeServer("a client that leaves its turn", { config: { agents }, only: ["in process", "start"] }, (server) => {
-  it.for(["chat", "stream"])("%s: completes and stores an answer whose client has left", async (endpoint) => {
+  it.for(["chat", "stream"])("completes and stores an answer of %s whose client has left", async (endpoint) => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words(`${question} a`, " b", " c"));
     const reader = await openReader(server, `/agents/helper/${endpoint}`, {
@@ -48,7 +57,7 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     );
   }
 
-  it("text: completes and stores an answer whose client left before the first word", async () => {
+  it("completes and stores an answer of text whose client left before the first word", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, async () => {
       await gates.pass(question);
@@ -63,7 +72,7 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     ["the agent", "strict", {}],
     ["the client", "helper", { onDisconnect: "abort" }],
     ["the agent and not the client", "strict", { onDisconnect: "continue" }],
-  ] as const)("ends it with `onDisconnect: abort` of %s, and the question stays", async ([, agent, options]) => {
+  ] as const)("keeps only the question of a turn left with `onDisconnect: abort` of %s", async ([, agent, options]) => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words(`${question} a`, "never"));
     const reader = await chat(server, agent, id, question, options);
@@ -78,7 +87,7 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     expect(lines).toEqual([`user: ${question}`, `user: ${next}`, "assistant: Hello."]);
   });
 
-  it.for(["text", "stream"])("%s: a client that has the whole answer has not left its turn", async (endpoint) => {
+  it.for(["text", "stream"])("does not call onError when a client has the whole answer of %s", async (endpoint) => {
     const before = errors.length;
     const [id, question] = [unique("c"), unique("question")];
     plan(question, "Hello.");
@@ -91,7 +100,7 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     expect(errors.slice(before)).toEqual([]);
   });
 
-  it("ends nothing while another reader is there, with `onDisconnect: abort`", async () => {
+  it("does not end a turn with `onDisconnect: abort` while it has another reader", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words(`${question} a`, " b"));
     const reader = await chat(server, "strict", id, question);
@@ -105,36 +114,20 @@ describeServer("a client that leaves its turn", { config: { agents }, only: ["in
     expect(linesOf(await read(server, "strict", id)).at(-1)).toBe(`assistant: ${question} a b`);
   });
 
-  it("continues at most 5 turns of one user", async () => {
+  it("continues at most 5 turns of one user without a reader", async () => {
     const all = Array.from({ length: 6 }, () => ({ id: unique("c"), question: unique("question") }));
-    for (const { id, question } of all) {
-      plan(question, words(question));
-      const reader = await chat(server, "helper", id, question, { userId: "ada" });
-      await reader.readUntil(isText(question));
-      reader.leave();
-      await untilLeft(server);
-    }
+    for (const { id, question } of all) await abandon(server, id, question, { userId: "ada" });
     await until(() => signal(all[5]!.question).aborted, "the abort of the last one");
-    expect(all.slice(0, 5).map(({ question }) => signal(question).aborted)).toEqual([
-      false,
-      false,
-      false,
-      false,
-      false,
-    ]);
-    const { id, question } = { id: unique("c"), question: unique("question") };
-    plan(question, words(question));
-    const other = await chat(server, "helper", id, question, { userId: "bob" });
-    await other.readUntil(isText(question));
-    other.leave();
-    await untilLeft(server);
+    for (const { question } of all.slice(0, 5)) expect(signal(question).aborted).toBe(false);
+    const [id, question] = [unique("c"), unique("question")];
+    await abandon(server, id, question, { userId: "bob" });
     for (const one of [...all, { question }]) gates.open(one.question);
     expect(await stored(server, "helper", id, 2, "bob")).toHaveLength(2);
     for (const one of all.slice(0, 5)) await stored(server, "helper", one.id, 2, "ada");
     expect(await read(server, "helper", all[5]!.id, "ada")).toHaveLength(1);
   });
 
-  it("a client that leaves its turn is no error in the log", () => {
+  it("logs no error when a client leaves its turn", () => {
     expect(server.logs.filter(({ level }) => level === "error")).toEqual([]);
   });
 });
@@ -144,25 +137,15 @@ describeServer(
   "limits.detachedTurns",
   { config: { agents, server: { limits } }, only: ["in process", "start"] },
   (server) => {
-    it("ends the turn of a client that leaves beyond it", async () => {
+    it("ends a turn beyond limits.detachedTurns when its client leaves", async () => {
       const all = Array.from({ length: 2 }, () => ({ id: unique("c"), question: unique("question") }));
-      for (const { id, question } of all) {
-        plan(question, words(question));
-        const reader = await chat(server, "helper", id, question);
-        await reader.readUntil(isText(question));
-        reader.leave();
-        await untilLeft(server);
-      }
+      for (const { id, question } of all) await abandon(server, id, question);
       await until(() => signal(all[1]!.question).aborted, "the abort of the second one");
       for (const { question } of all) gates.open(question);
       await stored(server, "helper", all[0]!.id, 2);
       expect(await read(server, "helper", all[1]!.id)).toHaveLength(1);
-      const { id, question } = { id: unique("c"), question: unique("question") };
-      plan(question, words(question));
-      const third = await chat(server, "helper", id, question);
-      await third.readUntil(isText(question));
-      third.leave();
-      await untilLeft(server);
+      const [id, question] = [unique("c"), unique("question")];
+      await abandon(server, id, question);
       gates.open(question);
       await stored(server, "helper", id, 2);
     });

@@ -45,7 +45,7 @@ it("a turn is not on the stream of executions", async () => {
   leaving.abort();
 });
 
-it("a turn counts no turn that a process has left", async () => {
+it("counts no turn that a process has left as an execution", async () => {
   const file = newFile();
   const never = held("never");
   const { begin, close } = await live(file, { script: [never.step] });

@@ -22,7 +22,7 @@ describeServer("Prefer: respond-async of an agent", { config: { agents }, only: 
     });
 
   it.for(["helper", "strict"])(
-    "text of %s: answers 202 before the model does, and the answer is stored",
+    "answers respond-async of agent %s with 202 before its model answers, and stores the answer",
     async (agent) => {
       const [id, question] = [unique("c"), unique("question")];
       gated(question, "Hello.");
@@ -71,7 +71,7 @@ describeServer("Prefer: respond-async of an agent", { config: { agents }, only: 
     }
   });
 
-  it("refuses a schema that is not valid before it begins", async () => {
+  it("refuses a wrong schema before a respond-async turn begins", async () => {
     const id = unique("c");
     const body = { input: "Hi", schema: { type: "nonsense" }, options: { conversationId: id } };
     expect((await server.post("/agents/helper/object", body, prefer)).status).toBe(400);

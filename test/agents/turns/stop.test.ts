@@ -46,7 +46,7 @@ const agents = [
 
 const config = { agents };
 describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, only: ["start"] }, (server) => {
-  it("stores the part that was made, ends the stream with `abort`, and the next turn sees it", async () => {
+  it("a stop stores the part that was made, ends the stream with `abort`, and the next turn sees it", async () => {
     const [id, question] = [unique("c"), unique("question")];
     plan(question, words(`${question} a`, "never"));
     const reader = await chat(server, "helper", id, question);
@@ -70,7 +70,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     expect(linesOf(await read(server, "helper", id))).toHaveLength(4);
   });
 
-  it("tells tools that run, and stores their results if they end in time, or the error `Stopped`", async () => {
+  it("a stop aborts running tools, and stores their results if they end in time, or the error `Stopped`", async () => {
     const [id, question] = [unique("c"), unique("question")];
     const toCall = (toolName: string) => ({
       toolName,
@@ -171,7 +171,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     }
   });
 
-  it("finds nothing when no turn runs, and in a conversation of another user or agent", async () => {
+  it("a stop finds nothing when no turn runs, and in a conversation of another user or agent", async () => {
     const [id, question] = [unique("c"), unique("question")];
     const nothing = { stopped: false, messageId: null };
     expect((await stop(server, "helper", id)).body.data).toEqual(nothing);
@@ -189,7 +189,7 @@ describeServer("POST /agents/:id/conversations/:conversationId/stop", { config, 
     expect((await stop(server, "nobody", id)).status).toBe(404);
   });
 
-  it("ends only the turn that runs: those that wait continue", async () => {
+  it("a stop ends only the turn that runs: those that wait continue", async () => {
     const [id, question, next] = [unique("c"), unique("question"), unique("next")];
     plan(question, words(question));
     plan(next, "Hello.");

@@ -77,10 +77,10 @@ describe("usage by authorize", () => {
     ["of the agent", { agents: [meteredAgent("a", { authorize })] }],
   ])("%s", (_, more) => {
     const config = { auth: { ...trusting, ownership: true, publicRoutes }, ...more };
-    describeServer("is read", { config, only }, (server) => {
+    describeServer("on a server", { config, only }, (server) => {
       beforeAll(() => fill(server));
 
-      it("as it decides, instead of ownership", async () => {
+      it("authorize decides who reads usage, instead of ownership", async () => {
         await eventually(async () => expect(await usersOf(server, admin)).toEqual(all));
         expect(await usersOf(server, admin, { userId: "bob" })).toEqual(["bob 1"]);
         expect(await usersOf(server, "ada", { userId: "ada" })).toEqual(["ada 1"]);
@@ -89,7 +89,7 @@ describe("usage by authorize", () => {
         expect(await usersOf(server, { role: "admin" })).toEqual(all);
       });
 
-      it("after it was told whose usage is meant", async () => {
+      it("tells authorize whose usage is read", async () => {
         const ask = async (caller: string, query: object): Promise<unknown> => {
           asked.length = 0;
           await usersOf(server, caller, query);
@@ -102,7 +102,7 @@ describe("usage by authorize", () => {
         expect(await ask("ada", { userId: "ada" })).toEqual({ ...about, usage: { userId: "ada", isOwn: true } });
       });
 
-      it("usage and not asked about an agent that is not there", async () => {
+      it("does not ask authorize about the usage of an unknown agent", async () => {
         asked.length = 0;
         expect(await readUsage(server, "nobody", {}, by("ada"))).toMatchObject({ status: 404 });
         expect(asked).toEqual([]);

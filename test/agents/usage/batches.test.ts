@@ -25,7 +25,7 @@ async function open(path: string) {
   return { server, close, commits, say };
 }
 
-it("stores calls without a conversation when the server is closed", async () => {
+it("stores the usage of calls without a conversation when the server is closed", async () => {
   const path = newFile();
   const first = await open(path);
   for (let n = 0; n < 20; n++) await first.say(toQuestion([1, 2]), { userId: `u${n % 3}` });
@@ -34,7 +34,7 @@ it("stores calls without a conversation when the server is closed", async () => 
   expect(await readItems(second.server, "a")).toMatchObject([{ calls: 20, inputTokens: 20, outputTokens: 40 }]);
 });
 
-it("needs no commit for each call without a conversation", async () => {
+it("needs fewer commits than calls without a conversation", async () => {
   const { server, say, commits } = await open(newFile());
   await say(toQuestion([1, 1]));
   const before = await commits();
@@ -44,7 +44,7 @@ it("needs no commit for each call without a conversation", async () => {
   expect((await commits()) - before).toBeLessThan(calls / 2);
 });
 
-it("waits while the file is locked, and answers meanwhile", async () => {
+it("stores usage once the file is no longer locked, and answers meanwhile", async () => {
   const path = newFile();
   const { server, say } = await open(path);
   await say(toQuestion([1, 1]));
@@ -61,7 +61,7 @@ it("waits while the file is locked, and answers meanwhile", async () => {
 
 const toRow = (n: number): UsageRow => ({ agentId: "a", userId: `u${n}`, day: 1, model: "m/m", ...sumOf([1, 1]) });
 
-it("writes 256 rows at once, one write after the other, and adds up what waits", async () => {
+it("writes 256 rows of usage at once, one write after the other, and adds up what waits", async () => {
   const writes: number[][] = [];
   let finish = (): void => {};
   const queue = new UsageQueue({
@@ -84,7 +84,7 @@ it("writes 256 rows at once, one write after the other, and adds up what waits",
   await queue.flush();
 });
 
-it("keeps at most 10,000 rows while nothing can be written, and reports those that are lost", async () => {
+it("keeps at most 10,000 rows of usage while nothing can be written, and reports those that are lost", async () => {
   let isOpen = false;
   const written: number[] = [];
   const lost: number[] = [];

@@ -29,7 +29,7 @@ it("counts a call for the UTC day on which it ends", async () => {
   ]);
 });
 
-it("has the days from since to until, both included, newest first", async () => {
+it("lists usage from since to until, both included, newest first", async () => {
   const server = serve(config, { clock: createClock({ now: "2030-01-01T12:00:00Z" }) });
   for (let day = 1; day <= 35; day++) {
     await say(server, toQuestion([day, 0]));
@@ -76,7 +76,7 @@ it("keeps usage for 400 days, and removes it a few rows at a time", async () => 
   expect(query(path, "select count(*) as count from usage")).toEqual([{ count: 0 }]);
 });
 
-it("removes everything that is too old within moments of the start", async () => {
+it("removes usage that is too old within moments of the start", async () => {
   const path = newFile();
   const clock = createClock({ now: "2030-01-01T12:00:00Z" });
   const open = () => serve({ ...config, backend: embedded({ path }) }, { clock });
@@ -95,7 +95,7 @@ it("removes everything that is too old within moments of the start", async () =>
   expect(query(path, "select agent from usage")).toEqual([{ agent: "a" }]);
 });
 
-it("outlives a conversation that has expired", async () => {
+it("keeps the usage of a conversation that has expired", async () => {
   const clock = createClock({ now: "2030-01-01T12:00:00Z" });
   const server = serve(
     { ...config, backend: embedded({ path: ":memory:", retention: { conversations: "10d" } }) },

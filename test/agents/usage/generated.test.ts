@@ -18,7 +18,7 @@ interface Call {
 const start = Date.parse("2030-03-01T00:00:00Z");
 const toDay = (day: number): string => new Date(start + day * 86_400_000).toISOString().slice(0, 10);
 
-it("equals the sums of random calls", { timeout: 600_000 }, async () => {
+it("usage equals the sums of random calls", { timeout: 600_000 }, async () => {
   const random = new Random(seed);
   const clock = createClock({ now: start });
   const agents = ["a", "b"];
