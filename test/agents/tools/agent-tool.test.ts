@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { agentTool, createToken, defineAgent, defineTool, defineWorkflow, jwtAuth } from "agentserve";
+import { agentTool, createToken, defineTool, defineWorkflow, jwtAuth } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import { tool } from "ai";
 import * as v from "valibot";
@@ -12,7 +12,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { openPlace } from "../../harness/places.ts";
 import { describeServer, startServer } from "../../harness/server.ts";
 import { within } from "../../harness/waiting.ts";
-import { stored, unique } from "../turns/turn-server.ts";
+import { stored, toAgent, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls } from "./directed-model.ts";
 
 const whoami = defineTool({
@@ -27,11 +27,8 @@ const pays = tool({
   execute: () => "paid without an approval",
 });
 const innerModel = directedModel();
-const inner = defineAgent({ id: "inner", instructions: "x", model: innerModel, tools: { whoami, pays } });
-const outer = defineAgent({
-  id: "outer",
-  instructions: "x",
-  model: directedModel(),
+const inner = toAgent(innerModel, "inner", { tools: { whoami, pays } });
+const outer = toAgent(directedModel(), "outer", {
   tools: {
     inner: agentTool(inner, { description: "Asks the inner agent" }),
     itself: agentTool("outer", { description: "Asks this agent" }),
@@ -39,7 +36,7 @@ const outer = defineAgent({
 });
 
 describeServer("agentTool", { config: { agents: [inner, outer] }, only: ["in process"] }, (server) => {
-  it.each([undefined, "c"])("asks as the user, and shares no messages (conversation: %s)", async (name) => {
+  it.each([undefined, "c"])("agentTool asks as the user, and shares no messages (conversation: %s)", async (name) => {
     const conversationId = name && unique(name);
     const options = { userId: "ada", conversationId, context: { tone: "kind" } };
     const prompt = toCalls(["whoami", {}]);
@@ -74,7 +71,7 @@ describeServer("agentTool", { config: { agents: [inner, outer] }, only: ["in pro
     expect(body.data.toolResults[0].output).toContain("denied");
   });
 
-  it("shows the tool with the id of the agent", async () => {
+  it("shows an agentTool with the id of its agent", async () => {
     const { tools } = (await server.get("/agents/outer")).body.data;
     expect(tools[0]).toMatchObject({
       name: "inner",
@@ -104,20 +101,9 @@ it.each(["a chat", "a step"])(
     const call = (toolName: string, input = {}) => ({ toolCalls: [{ toolName, toolCallId: toolName, input }] });
     async function live(innerScript: any[], outerScript: any[], hold: () => unknown) {
       const models = { inner: scriptedModel(innerScript), outer: scriptedModel(outerScript) };
-      const asked = defineAgent({
-        id: "inner",
-        instructions: "x",
-        model: models.inner,
-        tools: { quick: step("quick", () => "quickly"), hold: step("hold", hold) },
-        maxRetries: 0,
-      });
-      const agent = defineAgent({
-        id: "outer",
-        instructions: "x",
-        model: models.outer,
-        tools: { inner: agentTool(asked, { description: "Asks" }) },
-        maxRetries: 0,
-      });
+      const tools = { quick: step("quick", () => "quickly"), hold: step("hold", hold) };
+      const asked = toAgent(models.inner, "inner", { tools });
+      const agent = toAgent(models.outer, "outer", { tools: { inner: agentTool(asked, { description: "Asks" }) } });
       const workflow = defineWorkflow({ id: "w" }).andAgent({ id: "ask", agent, prompt: () => "go" });
       const server = await startServer("in process", {
         config: {
@@ -159,15 +145,12 @@ it.each(["a chat", "a step"])(
 
 describe("with an authentication provider", () => {
   const secret = "a secret of at least thirty-two characters";
-  const open = defineAgent({ id: "open", instructions: "x", model: directedModel() });
+  const open = toAgent(directedModel(), "open");
   const config = {
     agents: [
       inner,
       open,
-      defineAgent({
-        id: "a",
-        instructions: "x",
-        model: directedModel(),
+      toAgent(directedModel(), "a", {
         tools: {
           inner: agentTool(inner, { description: "Asks" }),
           open: agentTool(open, { description: "Asks", anonymous: true }),
@@ -180,7 +163,7 @@ describe("with an authentication provider", () => {
   const results = ({ body }: { body: any }) => body.data.toolResults.map(({ output, error }: any) => error ?? output);
   const answer = "No tools for hello";
 
-  it("refuses an anonymous caller unless the tool says otherwise, and asks `authorize` about agent.call", async () => {
+  it("agentTool refuses an anonymous caller unless it says otherwise, and asks `authorize` about agent.call", async () => {
     const server = await startServer("in process", { config });
     onTestFinished(() => server.close());
     const refused = await server.post("/agents/a/text", { input });
@@ -199,7 +182,7 @@ describe("with an authentication provider", () => {
 });
 
 describe("agentTool()", () => {
-  it("refuses wrong options, and something that is not an agent", () => {
+  it("agentTool refuses wrong options, and something that is not an agent", () => {
     expect(() => agentTool(inner, {} as never)).toThrow(new TypeError("agentTool: description is missing"));
     expect(() => agentTool(inner, { description: "x", more: 1 } as never)).toThrow('agentTool: unknown option "more"');
     expect(() => agentTool({ id: "x" } as never, { description: "x" })).toThrow("agentTool: expected an agent");

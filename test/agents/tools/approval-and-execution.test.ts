@@ -1,12 +1,12 @@
 // Each of these changes makes a test of this file fail: an answer that continues with one of two things that it waits for; a tool
 // that runs before that; a call that is said to have run, although the user has continued without it.
-import { defineAgent, defineTool, defineWorkflow, workflowTool } from "agentserve";
+import { defineTool, defineWorkflow, workflowTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
 import { describeServer } from "../../harness/server.ts";
 import { until } from "../../harness/waiting.ts";
 import { decide } from "../approvals/bank.ts";
-import { read, unique } from "../turns/turn-server.ts";
+import { read, toAgent, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls } from "./directed-model.ts";
 
 const review = defineWorkflow({
@@ -24,14 +24,7 @@ const pay = defineTool({
   needsApproval: true,
   execute: ({ to }) => (paid.push(to), `paid ${to}`),
 });
-const model = directedModel();
-const agent = defineAgent({
-  id: "a",
-  instructions: "x",
-  model,
-  tools: { review: workflowTool(review), pay },
-  maxRetries: 0,
-});
+const agent = toAgent(directedModel(), "a", { tools: { review: workflowTool(review), pay } });
 
 const config = { agents: [agent], workflows: [review] };
 describeServer("an answer with an approval and a suspended execution", { config, only: ["in process"] }, (server) => {
@@ -81,7 +74,7 @@ describeServer("an answer with an approval and a suspended execution", { config,
     expect((await parts()).map(({ state }) => state)).toEqual(["output-available", "output-available", "done"]);
   });
 
-  it("tells the model of a denial and the result of the execution", async () => {
+  it("tells the model both a denial and the result of an execution", async () => {
     const { to, approvalId, resume, parts, runs } = await ask();
     await decide(server, approvalId, { approved: false, reason: "No" });
     await resume();

@@ -1,7 +1,7 @@
-import { agentTool, defineAgent, defineTool, type Config } from "agentserve";
+import { agentTool, defineTool, type Config } from "agentserve";
 import * as v from "valibot";
 import type { TestServer } from "../../harness/server.ts";
-import { read, unique } from "../turns/turn-server.ts";
+import { read, toAgent, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls, type DirectedCall } from "./directed-model.ts";
 
 /** A run of a payment. */
@@ -30,31 +30,11 @@ const pay = (agent: string) =>
 const note = defineTool({ description: "Notes", inputSchema: v.object({}), execute: () => "a note of the clerk" });
 
 export const models = { clerk: directedModel(), chief: directedModel(), desk: directedModel() };
-const clerk = defineAgent({
-  id: "clerk",
-  instructions: "x",
-  model: models.clerk,
-  tools: { pay: pay("clerk"), note },
-  maxRetries: 0,
-});
-const chief = defineAgent({
-  id: "chief",
-  instructions: "x",
-  model: models.chief,
-  tools: { clerk: agentTool(clerk, { description: "Asks the clerk" }), pay: pay("chief") },
-  maxRetries: 0,
-});
-const desk = defineAgent({
-  id: "desk",
-  instructions: "x",
-  model: models.desk,
-  tools: {
-    clerk: agentTool(clerk, { description: "Asks the clerk" }),
-    chief: agentTool(chief, { description: "Asks the chief" }),
-    pay: pay("desk"),
-  },
-  maxRetries: 0,
-});
+const clerk = toAgent(models.clerk, "clerk", { tools: { pay: pay("clerk"), note } });
+const asksClerk = agentTool(clerk, { description: "Asks the clerk" });
+const chief = toAgent(models.chief, "chief", { tools: { clerk: asksClerk, pay: pay("chief") } });
+const asksChief = agentTool(chief, { description: "Asks the chief" });
+const desk = toAgent(models.desk, "desk", { tools: { clerk: asksClerk, chief: asksChief, pay: pay("desk") } });
 /** The desk asks the clerk, who pays, or the chief, who asks the clerk. */
 export const deskConfig: Config = { agents: [desk, chief, clerk] };
 

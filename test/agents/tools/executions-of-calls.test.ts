@@ -42,12 +42,7 @@ const again: ScriptedStep = ({ prompt }) => {
   const toolName = text.split(" ")[results.length];
   return { toolCalls: [{ toolName, input: { name: `no. ${results.length}` }, toolCallId: "call_0" }] };
 };
-const tools = {
-  quick: workflowTool(quick),
-  broken: workflowTool(broken),
-  review: workflowTool(review),
-  confirm,
-};
+const tools = { quick: workflowTool(quick), broken: workflowTool(broken), review: workflowTool(review), confirm };
 const createAgent = (id: string, model: ScriptedModel) =>
   defineAgent({ id, instructions: "x", model, tools, maxRetries: 0 });
 /** A model that calls a tool, and is then silent. */
@@ -95,7 +90,7 @@ describeServer(
   "metadata.executions of an answer",
   { config: { agents, workflows }, only: ["in process"] },
   (server) => {
-    it("names the execution of each call, also of those that have failed or still wait", async () => {
+    it("metadata.executions names the execution of each call, also of those that have failed or still wait", async () => {
       const { answer, tool, executionId } = await ask(
         server,
         ["quick", {}],
@@ -117,9 +112,9 @@ describeServer(
       }
     });
 
-    it.each(["POST …/resume", "a result in the chat"])("stays when the answer continues after %s", async (how) => {
+    it.each(["a resume", "a result in the chat"])("keeps metadata.executions of an answer after %s", async (how) => {
       const { id, answer, tool, executionId } = await ask(server, ["quick", {}], ["review", { name: "it" }]);
-      if (how === "POST …/resume") await resume(server, executionId);
+      if (how === "a resume") await resume(server, executionId);
       else {
         const parts = answer.parts.map((part: any) =>
           part.type === "tool-review" ? { ...part, state: "output-available", output: { ok: true } } : part,
@@ -134,7 +129,7 @@ describeServer(
       expect(metadata.executions).toContainEqual({ toolCallId: tool("review"), executionId, ended: true });
     });
 
-    it("stays when the answer continues after an approval", async () => {
+    it("metadata.executions stays when the answer continues after an approval", async () => {
       const { id, data, tool, executionId } = await ask(server, ["confirm", {}], ["review", { name: "it" }]);
       await decide(server, data.approvals[0].approvalId);
       await resume(server, executionId);
@@ -196,45 +191,48 @@ describeServer(
 );
 
 // On Restate with several replicas a place has one server.
-it.skipIf(process.env.TEST_RESTATE_REPLICAS)("stays over restarts, also of a turn that a restart repeats", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-executions-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  async function live(...script: ScriptedStep[]) {
-    const model = scriptedModel(script);
-    const config = {
-      agents: [createAgent("a", model)],
-      workflows,
-      backend: await openPlace(join(folder, "data.db")),
-      server: { limits: { drainMs: 1 } },
+it.skipIf(process.env.TEST_RESTATE_REPLICAS)(
+  "keeps metadata.executions over restarts, also of a repeated turn",
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "agentserve-executions-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    async function live(...script: ScriptedStep[]) {
+      const model = scriptedModel(script);
+      const config = {
+        agents: [createAgent("a", model)],
+        workflows,
+        backend: await openPlace(join(folder, "data.db")),
+        server: { limits: { drainMs: 1 } },
+      };
+      const server = await startServer("in process", { config });
+      onTestFinished(() => server.close());
+      return server;
+    }
+    const call = (toolName: string, input = {}) => ({ toolCalls: [{ toolName, input, toolCallId: toolName }] });
+    const held = Promise.withResolvers<void>();
+    const hold: ScriptedStep = () => {
+      held.resolve();
+      return new Promise<never>(() => {});
     };
-    const server = await startServer("in process", { config });
-    onTestFinished(() => server.close());
-    return server;
-  }
-  const call = (toolName: string, input = {}) => ({ toolCalls: [{ toolName, input, toolCallId: toolName }] });
-  const held = Promise.withResolvers<void>();
-  const hold: ScriptedStep = () => {
-    held.resolve();
-    return new Promise<never>(() => {});
-  };
-  const first = await live(call("quick"), hold);
-  const headers = { prefer: "respond-async" };
-  await first.post("/agents/a/text", { input: "go", options: { conversationId: "c" } }, { headers });
-  await within(held.promise);
-  await first.close();
+    const first = await live(call("quick"), hold);
+    const headers = { prefer: "respond-async" };
+    await first.post("/agents/a/text", { input: "go", options: { conversationId: "c" } }, { headers });
+    await within(held.promise);
+    await first.close();
 
-  const second = await live(call("review", { name: "it" }));
-  await until(async () => (await readAnswer(second, "c"))?.metadata.executions?.length === 2, "the suspension");
-  const [before, waiting] = (await readAnswer(second, "c")).metadata.executions;
-  expect(before).toEqual({ toolCallId: "quick", executionId: execution, ended: true });
-  expect(waiting).toEqual({ toolCallId: "review", executionId: execution });
-  await second.close();
+    const second = await live(call("review", { name: "it" }));
+    await until(async () => (await readAnswer(second, "c"))?.metadata.executions?.length === 2, "the suspension");
+    const [before, waiting] = (await readAnswer(second, "c")).metadata.executions;
+    expect(before).toEqual({ toolCallId: "quick", executionId: execution, ended: true });
+    expect(waiting).toEqual({ toolCallId: "review", executionId: execution });
+    await second.close();
 
-  const third = await live("reviewed");
-  await resume(third, waiting.executionId);
-  await untilText(third, "c");
-  await third.close();
+    const third = await live("reviewed");
+    await resume(third, waiting.executionId);
+    await untilText(third, "c");
+    await third.close();
 
-  const { metadata } = await readAnswer(await live(), "c");
-  expect(metadata.executions).toEqual([before, { ...waiting, ended: true }]);
-});
+    const { metadata } = await readAnswer(await live(), "c");
+    expect(metadata.executions).toEqual([before, { ...waiting, ended: true }]);
+  },
+);

@@ -10,6 +10,10 @@ import { toCalls } from "./directed-model.ts";
 const types = (events: any[]): string[] => events.map(({ type }) => type);
 const textOf = (events: any[]): string => events.map(({ delta }) => delta ?? "").join("");
 const toMessage = (text: string) => ({ id: unique("m"), role: "user", parts: [{ type: "text", text }] });
+const paymentsTo = (to: string): string[] =>
+  paidTo(to)
+    .map(({ agent, amount }) => `${agent} ${amount}`)
+    .toSorted();
 /** The prompts of a model that name a receiver. */
 const promptsOf = (model: keyof typeof models, to: string): string[] =>
   models[model].calls.map(({ prompt }) => JSON.stringify(prompt)).filter((prompt) => prompt.includes(to));
@@ -128,20 +132,12 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     const third = await decide(server, id(7));
     expect(third.body.data).toMatchObject({ finishReason: "approval", approvals: [{ input: { amount: 6 } }] });
     // The other calls of the answer have run.
-    expect(
-      paidTo(to)
-        .map(({ agent, amount }) => `${agent} ${amount}`)
-        .toSorted(),
-    ).toEqual(["clerk 7", "desk 8"]);
+    expect(paymentsTo(to)).toEqual(["clerk 7", "desk 8"]);
     const states = (await partsOf(server, conversationId)).map(({ state }) => state);
     expect(states).toEqual(["approval-requested", "output-available", "output-available"]);
     const last = await decide(server, third.body.data.approvals[0].approvalId);
     expect(last.body.data).toMatchObject({ finishReason: "stop" });
-    expect(
-      paidTo(to)
-        .map(({ amount }) => amount)
-        .toSorted(),
-    ).toEqual([5, 6, 7, 8]);
+    expect(paymentsTo(to)).toEqual(["clerk 5", "clerk 6", "clerk 7", "desk 8"]);
     expect(promptsOf("desk", to)).toHaveLength(2);
   });
 
@@ -163,11 +159,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
       [6, "chief clerk"],
       [7, "chief"],
     ]);
-    expect(
-      paidTo(to)
-        .map(({ agent, amount }) => `${agent} ${amount}`)
-        .toSorted(),
-    ).toEqual(["chief 7", "clerk 5"]);
+    expect(paymentsTo(to)).toEqual(["chief 7", "clerk 5"]);
     expect([promptsOf("clerk", to).length, promptsOf("desk", to).length]).toEqual([2, 2]);
     const [part] = await partsOf(server, conversationId);
     expect(part.output).toContain("execution-denied");
@@ -188,7 +180,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect(promptsOf("clerk", to)).toHaveLength(1);
   });
 
-  it("makes an object wait: 409 with the approvals", async () => {
+  it("answers object with 409 and the inner approvals", async () => {
     const to = unique("to");
     const conversationId = unique("c");
     const input = toCalls(asks("clerk", ["pay", { amount: 5, to }]));

@@ -58,7 +58,7 @@ describeServer("a turn that continues an agent which a tool has asked", { config
       expect(await stop(server, "outer", conversationId)).toMatchObject({ body: { data: { stopped: true } } }),
     );
 
-  it.each([true, false])("keeps the text of that agent if it fails (approved: %s)", async (approved) => {
+  it.each([true, false])("keeps the text of an inner agent if the turn fails (approved: %s)", async (approved) => {
     const to = unique("to");
     const fail = () => {
       throw new Error("The model is down");
@@ -71,7 +71,7 @@ describeServer("a turn that continues an agent which a tool has asked", { config
     expect(await next(conversationId)).toContain(`[inner → ${JSON.stringify(output)}]`);
   });
 
-  it("ends the call with the error Stopped if it is stopped, also if its last decision was a denial", async () => {
+  it("ends the call of an inner agent with the error Stopped if it is stopped, also after a denial", async () => {
     const to = unique("slow");
     const { conversationId, approvals } = await request([asksInner(to, "other")]);
     const { body } = await decide(server, approvals[0].approvalId);
@@ -84,7 +84,7 @@ describeServer("a turn that continues an agent which a tool has asked", { config
     expect(await next(conversationId)).toContain('[inner → "Stopped"]');
   });
 
-  it("ends a call that waits again, if it is stopped while another one runs", async () => {
+  it("ends an inner call that waits again if the turn is stopped while another call runs", async () => {
     const [to, slow] = [unique("to"), unique("slow")];
     const own = { toolName: "pay", input: { to: slow }, toolCallId: "p" };
     const { conversationId, approvals } = await request([asksInner(to, `${to}-2`), own]);
@@ -108,7 +108,7 @@ describeServer("a turn that continues an agent which a tool has asked", { config
     expect(await next(conversationId)).toContain('[inner → "Stopped"]');
   });
 
-  it.each(["inner", "pay"])("leaves a message that a client can send back, stopped while %s waits", async (name) => {
+  it.each(["inner", "pay"])("a client can send back a message that was stopped while %s waits", async (name) => {
     const [question, conversationId, gate] = [unique("question"), unique("c"), unique("gate")];
     const waiting = name === "inner" ? asksInner("x") : { toolName: "pay", input: { to: "x" }, toolCallId: "i" };
     const toolCalls = [waiting, { toolName: "wait", input: { name: gate }, toolCallId: "w" }];

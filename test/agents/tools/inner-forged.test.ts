@@ -18,7 +18,7 @@ describeServer(
       return { to, ...(await request(server, [asks("clerk", ...calls)])) };
     };
 
-    it("changes neither the prompt nor the input, and forges no result", async () => {
+    it("a response to an inner approval changes neither the prompt nor the input, and forges no result", async () => {
       const { to, conversationId, id } = await waiting(5);
       await respond(server, conversationId, { [id]: true }, (parts) =>
         parts.map((part) => ({
@@ -131,7 +131,7 @@ it("a response to an inner approval is decided by the rules of the outer agent, 
   expect(paidTo(to)).toMatchObject([{ agent: "clerk", userId: "ada", approvedBy: { id: "boss" } }]);
 });
 
-it("fails the call if the messages of the inner agent are too large to wait, and names the tool", async () => {
+it("fails a call whose inner agent has too many bytes to wait for an approval, and names the tool", async () => {
   const server = await startServer("in process", {
     config: { ...deskConfig, server: { limits: { stepValueBytes: 10_000 } } },
   });
@@ -149,7 +149,7 @@ it("fails the call if the messages of the inner agent are too large to wait, and
   expect(paidTo(to)).toEqual([]);
 });
 
-it("denies a tool of an agent that a step asks", async () => {
+it("denies a tool that needs approval of an inner agent in a step", async () => {
   const to = unique("to");
   const agents = deskConfig.agents as ReturnType<typeof defineAgent>[];
   const workflow = defineWorkflow({ id: "w" }).andAgent({

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { agentTool, defineAgent, defineTool, type Tool } from "agentserve";
+import { agentTool, defineTool, type Tool } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
 import { expect, it, onTestFinished } from "vitest";
@@ -11,6 +11,7 @@ import { createGates } from "../../harness/gates.ts";
 import { openPlace } from "../../harness/places.ts";
 import { startServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
+import { openReader, toAgent } from "../turns/turn-server.ts";
 
 const options = { userId: "ada", conversationId: "c", context: { tenant: "t" } };
 const call = (toolName: string, input: object, toolCallId = toolName): ScriptedStep => ({
@@ -39,16 +40,10 @@ function createPlace() {
       execute: ({ amount }, { context, idempotencyKey }) => run(amount, { context, idempotencyKey }),
     });
     const models = { outer: scriptedModel(outer), inner: scriptedModel(inner) };
-    const base = { instructions: "x", maxRetries: 0 };
-    const innerAgent = defineAgent({
-      ...base,
-      id: "inner",
-      model: models.inner,
-      tools: innerTools ?? ({ pay } as any),
-    });
+    const innerAgent = toAgent(models.inner, "inner", { tools: innerTools ?? ({ pay } as any) });
     const tools: any = outerTools ?? { inner: agentTool("inner", { description: "Asks" }) };
-    const outerAgent = defineAgent({ ...base, id: "outer", model: models.outer, tools });
-    const other = defineAgent({ ...base, id: "other", model: scriptedModel([]) });
+    const outerAgent = toAgent(models.outer, "outer", { tools });
+    const other = toAgent(scriptedModel([]), "other");
     const server = await startServer("in process", {
       config: {
         agents: [outerAgent, innerAgent, other],
@@ -73,7 +68,7 @@ function createPlace() {
 }
 const async_ = { prefer: "respond-async" };
 
-it("waits over a restart, and continues the inner agent with the stored input", async () => {
+it("an inner approval waits over a restart, and continues the inner agent with the stored input", async () => {
   const open = createPlace();
   const first = await open({ outer: [askInner], inner: [payFive] });
   const id = await first.ask();
@@ -95,7 +90,7 @@ it("waits over a restart, and continues the inner agent with the stored input", 
   expect(await third.decide(id, false)).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
 });
 
-it("continues a turn that a decision has begun: with the same key, and without a second run of what is recorded", async () => {
+it("continues a turn that an inner approval has begun with the same key, and runs nothing recorded again", async () => {
   const open = createPlace();
   const gates = createGates();
   const ran: unknown[] = [];
@@ -129,7 +124,7 @@ it("continues a turn that a decision has begun: with the same key, and without a
   expect([third.models.inner.calls.length, third.models.outer.calls.length]).toEqual([1, 1]);
 });
 
-it("gives the same id, and asks no model again, in a turn that is interrupted before it waits", async () => {
+it("gives an inner approval the same id, and asks no model again, if its turn is interrupted before it waits", async () => {
   const open = createPlace();
   const gates = createGates();
   const slow = defineTool({ description: "Waits", inputSchema: v.object({}), execute: () => gates.pass("slow") });
@@ -141,25 +136,19 @@ it("gives the same id, and asks no model again, in a turn that is interrupted be
     ],
   };
   const first = await open({ outer: [both], inner: [payFive], outerTools });
-  const response = await first.server.send("/agents/outer/stream", {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ input: "Pay", options }),
-  });
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  while (!text.includes("tool-approval-request")) text += (await reader.read()).value ?? "";
-  const [, id] = /"approvalId":"(\w+)"/.exec(text)!;
+  const reader = await openReader(first.server, "/agents/outer/stream", { input: "Pay", options });
+  const events = await reader.readUntil(({ type }) => type === "tool-approval-request");
+  const id: string = events.find(({ type }) => type === "tool-approval-request").approvalId;
   await gates.reached("slow");
   await first.close();
-  await reader.cancel().catch(() => {});
+  reader.leave();
   const second = await open({ outer: ["Done."], inner: ["Inner done."], run: () => "paid", outerTools });
   gates.open("slow");
   const items = async () => (await second.server.get("/approvals?userId=ada")).body.data.items as any[];
   await eventually(async () => expect(await items()).toHaveLength(1));
   expect((await items())[0].approvalId).toBe(id);
   expect([second.models.inner.calls.length, second.models.outer.calls.length]).toEqual([0, 0]);
-  expect((await second.decide(id!)).body.data.text).toBe("Done.");
+  expect((await second.decide(id)).body.data.text).toBe("Done.");
 });
 
 const plain = defineTool({ description: "x", inputSchema: v.any(), execute: () => expect.unreachable() });
@@ -172,7 +161,7 @@ it.each([
   ],
   ["whose tool is gone from the outer agent", { outerTools: {} }, "Tool inner no longer exists"],
   ["whose tool has become another one", { outerTools: { inner: plain } }, "Tool inner no longer asks agent inner"],
-])("ends with an error that is stored, for an agent %s", async (_, changed, error) => {
+])("an inner approval ends with a stored error for an agent %s", async (_, changed, error) => {
   const open = createPlace();
   const first = await open({ outer: [askInner], inner: [payFive] });
   const id = await first.ask();

@@ -1,11 +1,11 @@
 // A refused request that takes the place of one that waits for the same execution makes a test of this file fail. So does a
 // resume before all results of a message are checked.
-import { defineAgent, defineWorkflow, workflowTool } from "agentserve";
+import { defineWorkflow, workflowTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
 import { describeServer } from "../../harness/server.ts";
 import { within } from "../../harness/waiting.ts";
-import { openReader, stored, unique } from "../turns/turn-server.ts";
+import { openReader, stored, toAgent, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls } from "./directed-model.ts";
 
 let release = (): void => {};
@@ -15,10 +15,7 @@ const pay = defineWorkflow({
   input: v.object({ amount: v.number() }),
   resumeSchema: v.object({ approved: v.boolean() }),
 })
-  .andThen({
-    id: "approve",
-    execute: ({ data, resumeData, suspend }) => (resumeData ? data : suspend("Pay?")),
-  })
+  .andThen({ id: "approve", execute: ({ data, resumeData, suspend }) => (resumeData ? data : suspend("Pay?")) })
   .andThen({
     id: "slow",
     async execute({ data }) {
@@ -27,13 +24,7 @@ const pay = defineWorkflow({
       return data;
     },
   });
-const agent = defineAgent({
-  id: "a",
-  instructions: "x",
-  model: directedModel(),
-  tools: { pay: workflowTool(pay) },
-  maxRetries: 0,
-});
+const agent = toAgent(directedModel(), "a", { tools: { pay: workflowTool(pay) } });
 
 const config = { agents: [agent], workflows: [pay] };
 describeServer("a suspended execution", { config, only: ["in process"] }, (server) => {

@@ -1,12 +1,12 @@
 // Each of these changes makes a test of this file fail: two calls with the same id that share an idempotency key; an approval that
 // counts for a later call with the same id.
-import { defineAgent, defineTool, defineWorkflow, workflowTool } from "agentserve";
+import { defineTool, defineWorkflow, workflowTool } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
 import { expect, it } from "vitest";
 import { describeServer } from "../../harness/server.ts";
 import { decide } from "../approvals/bank.ts";
-import { unique } from "../turns/turn-server.ts";
+import { toAgent, unique } from "../turns/turn-server.ts";
 
 const input = v.object({ amount: v.number() });
 const pay = defineWorkflow({ id: "pay", input }).andThen({ id: "pay", execute: ({ data }) => data.amount });
@@ -30,13 +30,9 @@ const twice: ScriptedStep = ({ prompt }) => {
   if (results.length === 2) return JSON.stringify(results.map(({ output }) => output.value ?? output.type));
   return { toolCalls: [{ toolName, input: { amount: results.length + 1 }, toolCallId: "call_0" }] };
 };
-const agent = defineAgent({
-  id: "a",
-  instructions: "x",
-  model: scriptedModel(Array.from({ length: 1_000 }, () => twice)),
-  tools: { pay: workflowTool(pay), charge: charge(false), guarded: charge(true) },
-  maxRetries: 0,
-});
+const model = scriptedModel(Array.from({ length: 1_000 }, () => twice));
+const tools = { pay: workflowTool(pay), charge: charge(false), guarded: charge(true) };
+const agent = toAgent(model, "a", { tools });
 
 const config = { agents: [agent], workflows: [pay] };
 describeServer("a model that uses the id of a call again", { config, only: ["in process"] }, (server) => {

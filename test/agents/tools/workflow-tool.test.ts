@@ -3,7 +3,7 @@
 // tool that starts a workflow without asking `authorize`, or for an anonymous caller.
 import { createToken, defineAgent, defineWorkflow, jwtAuth, ServeError, workflowTool } from "agentserve";
 import * as v from "valibot";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { createGates } from "../../harness/gates.ts";
 import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
 import { until, within } from "../../harness/waiting.ts";
@@ -50,7 +50,7 @@ const agent = defineAgent({
 const workflows = [order, open, fails, slow];
 
 describeServer("workflowTool", { config: { agents: [agent], workflows }, only: ["in process", "dev"] }, (server) => {
-  it.each([undefined, "c"])("starts the workflow for the user of the call (conversation: %s)", async (name) => {
+  it.each([undefined, "c"])("workflowTool starts an execution of the caller (conversation: %s)", async (name) => {
     const conversationId = name && unique(name);
     const options = { userId: "ada", conversationId, context: { tone: "kind" } };
     const input = toCalls(["order", { item: "tea", day: "3" }], ["byId", { item: "milk", day: "4" }]);
@@ -71,7 +71,7 @@ describeServer("workflowTool", { config: { agents: [agent], workflows }, only: [
     expect(new Set(items.map(({ executionId }: any) => executionId)).size).toBe(2);
   });
 
-  it("gives a wrong input back to the model, and takes any object without a schema", async () => {
+  it("workflowTool tells the model of a wrong input, and takes any object without a schema", async () => {
     const input = toCalls(["order", { item: 7 }], ["open", { any: ["thing"] }], ["open", "text"]);
     const { body } = await server.post("/agents/a/text", { input });
     expect(body.data.toolResults.map(({ output, error }: any) => output ?? error)).toEqual(
@@ -83,7 +83,7 @@ describeServer("workflowTool", { config: { agents: [agent], workflows }, only: [
     );
   });
 
-  it("makes an error of the tool of a failed execution, without internals in production", async () => {
+  it("reports a failed execution as the error of its workflowTool, without internals in production", async () => {
     const input = toCalls(["fails", { isShown: true }], ["fails", { isShown: false }]);
     const { body } = await server.post("/agents/a/text", { input });
     const hidden = server.target === "dev" ? "secret of the database" : "Failed to execute workflow";
@@ -91,7 +91,7 @@ describeServer("workflowTool", { config: { agents: [agent], workflows }, only: [
     expect(body.data.text).toBe(JSON.stringify(["Sold out", hidden]));
   });
 
-  it("makes an error of the tool of a cancelled execution", async () => {
+  it("reports a cancelled execution as the error of its workflowTool", async () => {
     const key = unique("cancelled");
     const asked = server.post("/agents/a/text", { input: toCalls(["slow", { key }]) });
     const id = await running(server, key);
@@ -101,7 +101,7 @@ describeServer("workflowTool", { config: { agents: [agent], workflows }, only: [
     gates.open(key);
   });
 
-  it("lets the execution continue when the turn is stopped", async () => {
+  it("lets the execution of a workflowTool continue when the turn is stopped", async () => {
     const [key, conversationId] = [unique("stopped"), unique("c")];
     const options = { conversationId };
     const asked = server.post("/agents/a/text", { input: toCalls(["slow", { key }]), options });
@@ -115,7 +115,7 @@ describeServer("workflowTool", { config: { agents: [agent], workflows }, only: [
     expect((await stateOf(server, id)).result).toBe("slowly done");
   });
 
-  it("shows the tools with the description and the input of their workflows", async () => {
+  it("shows workflowTools with the description and the input of their workflows", async () => {
     const { tools } = (await server.get("/agents/a")).body.data;
     const inputSchema = expect.objectContaining({ type: "object", required: ["item", "day"] });
     expect(tools.slice(0, 3)).toEqual([
@@ -157,24 +157,21 @@ describe("with an authentication provider", () => {
   const input = toCalls(["order", { item: "tea", day: "3" }], ["open", {}]);
   const results = ({ body }: { body: any }) => body.data.toolResults.map(({ output, error }: any) => error ?? output);
 
-  it.each(["a", "strict"])("refuses an anonymous caller unless the tool says otherwise (agent %s)", async (id) => {
+  it.each(["a", "strict"])("workflowTool refuses an anonymous caller unless told otherwise (%s)", async (id) => {
     const server = await startServer("in process", { config });
-    try {
-      for (const conversationId of [undefined, unique("c")]) {
-        const options = { userId: "ada", conversationId };
-        expect(results(await server.post(`/agents/${id}/text`, { input, options }))).toEqual(["Forbidden", {}]);
-      }
-      const headers = { authorization: `Bearer ${await createToken({ sub: "ada" }, secret)}` };
-      expect((await server.get("/workflows/order/executions", { headers })).body.data.items).toEqual([]);
-      expect(results(await server.post(`/agents/${id}/text`, { input }, { headers }))[0]).toMatchObject({ day: 3 });
-      const { items } = (await server.get("/workflows/order/executions", { headers })).body.data;
-      expect(items).toMatchObject([{ context: { userId: "ada" }, status: "completed" }]);
-    } finally {
-      await server.close();
+    onTestFinished(() => server.close());
+    for (const conversationId of [undefined, unique("c")]) {
+      const options = { userId: "ada", conversationId };
+      expect(results(await server.post(`/agents/${id}/text`, { input, options }))).toEqual(["Forbidden", {}]);
     }
+    const headers = { authorization: `Bearer ${await createToken({ sub: "ada" }, secret)}` };
+    expect((await server.get("/workflows/order/executions", { headers })).body.data.items).toEqual([]);
+    expect(results(await server.post(`/agents/${id}/text`, { input }, { headers }))[0]).toMatchObject({ day: 3 });
+    const { items } = (await server.get("/workflows/order/executions", { headers })).body.data;
+    expect(items).toMatchObject([{ context: { userId: "ada" }, status: "completed" }]);
   });
 
-  it("asks `authorize` about workflow.execute, with the user of the turn", async () => {
+  it("workflowTool asks `authorize` about workflow.execute, with the user of the turn", async () => {
     const server = await startServer("in process", {
       config: {
         ...config,
@@ -184,22 +181,19 @@ describe("with an authentication provider", () => {
         },
       },
     });
-    try {
-      for (const [sub, isAllowed] of [["ada", true] as const, ["eve", false] as const]) {
-        const headers = { authorization: `Bearer ${await createToken({ sub }, secret)}` };
-        const [first, second] = results(await server.post("/agents/strict/text", { input }, { headers }));
-        if (isAllowed) expect([first.item, second]).toEqual(["tea", {}]);
-        else expect([first, second]).toEqual(["Forbidden", "Forbidden"]);
-      }
-      expect(asked.toSorted()).toEqual([
-        ["ada", "open"],
-        ["ada", "order"],
-        ["eve", "open"],
-        ["eve", "order"],
-      ]);
-    } finally {
-      await server.close();
+    onTestFinished(() => server.close());
+    for (const [sub, isAllowed] of [["ada", true] as const, ["eve", false] as const]) {
+      const headers = { authorization: `Bearer ${await createToken({ sub }, secret)}` };
+      const [first, second] = results(await server.post("/agents/strict/text", { input }, { headers }));
+      if (isAllowed) expect([first.item, second]).toEqual(["tea", {}]);
+      else expect([first, second]).toEqual(["Forbidden", "Forbidden"]);
     }
+    expect(asked.toSorted()).toEqual([
+      ["ada", "open"],
+      ["ada", "order"],
+      ["eve", "open"],
+      ["eve", "order"],
+    ]);
   });
 });
 
@@ -208,11 +202,11 @@ describe("workflowTool()", () => {
     [{ name: "x" }, 'workflowTool: unknown option "name"'],
     [{ description: 7 }, "workflowTool: description: expected a text"],
     [{ anonymous: "yes" }, "workflowTool: anonymous: expected true or false"],
-  ])("refuses %j", (options, message) => {
+  ])("workflowTool refuses %j", (options, message) => {
     expect(() => workflowTool(order, options)).toThrow(new TypeError(message));
   });
 
-  it("refuses something that is not a workflow", () => {
+  it("workflowTool refuses something that is not a workflow", () => {
     expect(() => workflowTool(agent as never)).toThrow("workflowTool: expected a workflow or its id");
     expect(() => workflowTool(undefined as never)).toThrow("workflowTool: expected a workflow or its id");
   });
