@@ -3,7 +3,6 @@
 // a regenerate that drops nothing; a window of 42, or not cut at a message of the user's; a conversation that users share;
 // a history taken from the client; a turn that failed or did not match its schema, and is stored; 33 who wait; somebody
 // who leaves and stays in the line; `memory: false` ignored.
-import { DatabaseSync } from "node:sqlite";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { andAgent, defineAgent, defineTool, defineWorkflow } from "agentserve";
 import { scriptedModel } from "agentserve/models";
@@ -16,7 +15,7 @@ import { createGates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { within } from "../harness/waiting.ts";
-import { newFile } from "../workflows/waits/serve.ts";
+import { newFile, query } from "../workflows/waits/serve.ts";
 
 // The model. What it is to do stands in the options of its provider.
 
@@ -536,9 +535,6 @@ describe("an agent without a memory", () => {
     gates.open(first.name);
     expect((await answering).status).toBe(200);
     await server.close();
-    const db = new DatabaseSync(path);
-    onTestFinished(() => db.close());
-    expect(db.prepare("select * from messages").all()).toEqual([]);
-    expect(db.prepare("select * from conversations").all()).toEqual([]);
+    for (const table of ["messages", "conversations"]) expect(query(path, `select * from ${table}`)).toEqual([]);
   });
 });

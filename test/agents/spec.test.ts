@@ -26,6 +26,8 @@ const call = (city: unknown, toolName = "weather") => ({
   toolCalls: [{ toolName, toolCallId: "c1", input: { city } }],
 });
 
+const toTool = (execute: () => unknown) => defineTool({ description: "", inputSchema: v.object({}), execute });
+
 const support = defineAgent({
   id: "support",
   name: "Support",
@@ -290,25 +292,13 @@ it("checks what the model sends to a tool, and tells it what was wrong", async (
   }
 });
 
-it("reports a tool that fails to the model and in the stream, and goes on", async () => {
+it("reports a failed tool to the model and in the stream, and continues", async () => {
+  const outputSchema = v.object({ n: v.number() });
   const tools = {
-    throws: defineTool({
-      description: "",
-      inputSchema: v.object({}),
-      execute: () => Promise.reject(new Error("no luck")),
-    }),
-    refuses: defineTool({
-      description: "",
-      inputSchema: v.object({}),
-      execute: () => Promise.reject(new ServeError(418, "teapot")),
-    }),
-    lies: defineTool({
-      description: "",
-      inputSchema: v.object({}),
-      outputSchema: v.object({ n: v.number() }),
-      execute: () => 1 as never,
-    }),
-    big: defineTool({ description: "", inputSchema: v.object({}), execute: () => 10n }),
+    throws: toTool(() => Promise.reject(new Error("no luck"))),
+    refuses: toTool(() => Promise.reject(new ServeError(418, "teapot"))),
+    lies: defineTool({ ...toTool(() => {}), outputSchema, execute: () => 1 as never }),
+    big: toTool(() => 10n),
   };
   for (const [name, message] of [
     ["throws", "no luck"],
@@ -401,11 +391,7 @@ it("shows an agent with the status running while it answers", async () => {
 for (const endpoint of ["text", "stream", "chat"]) {
   it(`frees the conversation when a client leaves ${endpoint} while a tool hangs`, async () => {
     const called = Promise.withResolvers<void>();
-    const execute = () => {
-      called.resolve();
-      return new Promise<never>(() => {});
-    };
-    const tools = { hang: defineTool({ description: "", inputSchema: v.object({}), execute }) };
+    const tools = { hang: toTool(() => (called.resolve(), new Promise<never>(() => {}))) };
     const { server, model } = await play([{ toolCalls: [{ toolName: "hang", input: {} }] }, "next"], { tools });
     const leaving = new AbortController();
     const options = { conversationId: "c", onDisconnect: "abort" };

@@ -92,61 +92,35 @@ const modelMessage = fc
   .chain((role) => fc.record({ role: fc.constant(role), content: parts(modelParts[role]!) }));
 const whole = fc.array(fc.oneof(uiMessage, modelMessage), { minLength: 1, maxLength: 4 });
 
-const wrongValues: readonly unknown[] = [
+const urls =
+  "http:// http://[ //x /a.png file:///etc/passwd about:blank javascript:1 blob:null/x data: data:, data:x data:image/png " +
+  "data:;base64,AAAA data:a/b/c;base64,AAAA data:image/png;base64,%%% data:image/png;base64,A data:image/png,€";
+const words = "__proto__ % €€€€ A A=== user tool text file url data reference content json output-available";
+const others: readonly unknown[] = [
   null,
   true,
   0,
   -1,
   1e308,
-  "",
-  " ",
   [],
   {},
   [[]],
   { type: "text" },
   { type: "url", url: "x" },
-  "__proto__",
+];
+const texts = [
+  "",
+  " ",
   "not a url",
-  "http://",
-  "http://[",
   "https://exa mple",
-  "//x",
-  "/a.png",
-  "file:///etc/passwd",
-  "about:blank",
-  "data:",
-  "data:,",
-  "data:x",
-  "data:image/png",
-  "data:;base64,AAAA",
-  "data:a/b/c;base64,AAAA",
-  "data:image/png;base64,%%%",
-  "data:image/png;base64,A",
-  "data:image/png,€",
   "data:\u0000/x;base64,AAAA",
-  "%",
-  "€€€€",
-  "A",
-  "A===",
   "\u{d800}",
   "\u0000",
   "x".repeat(300),
-  "javascript:1",
-  "blob:null/x",
-  "user",
-  "tool",
-  "text",
-  "file",
-  "url",
-  "data",
-  "reference",
-  "content",
-  "json",
-  "output-available",
 ];
 /** Values that stand for a part of a message, but are not what belongs there. */
 const wrong = fc.oneof(
-  fc.constantFrom(...wrongValues),
+  fc.constantFrom(...others, ...texts, ...`${urls} ${words}`.split(" ")),
   fc.string({ maxLength: 12, unit: "binary" }),
   fc.jsonValue({ maxDepth: 2 }),
 );

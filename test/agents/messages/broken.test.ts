@@ -102,7 +102,7 @@ describeServer("a malformed part", { config: { agents }, only: ["in process"] },
 
   for (const [title, message, place, why] of wrong) {
     if (isLowestSdk && title === "a file in a steering message") continue;
-    it(`is a 400 that names it: ${title}`, async () => {
+    it(`refuses ${title} with a 400 that names its place`, async () => {
       for (const endpoint of endpoints) {
         const json = { input: [...before, message], schema: { type: "object" } };
         const { status, body } = await server.post(`/agents/fetches/${endpoint}`, json);
@@ -113,7 +113,7 @@ describeServer("a malformed part", { config: { agents }, only: ["in process"] },
     });
   }
 
-  it("is not one that clients send: other base64, parameters, a media type that is a range, no media type", async () => {
+  it("takes other base64, parameters of a media type, a range of media types, and no media type", async () => {
     for (const message of [
       uiFile(`data:image/png;base64,${png}`),
       uiFile("data:text/plain;charset=utf-8;base64,aGk="),
@@ -154,7 +154,7 @@ it("a file stays in its conversation: the next turn shows it to the model as the
 
 describeServer("messages of a client", { config: { agents }, only: ["in process"] }, (server) => {
   it(
-    "are answered or are a 400, whatever is wrong with them: never a 5xx",
+    "answers messages with 200 or 400, whatever is wrong with them, and never with a 5xx",
     { timeout: bySize(120_000, 3_600_000) },
     async () => {
       const asked = fc.record({

@@ -4,7 +4,7 @@ import { calls, createTurn, interrupt, released } from "./turns.ts";
 
 type Instructions = NonNullable<Parameters<typeof defineAgent>[0]["instructions"]>;
 
-it("continues with the instructions and the prompt with which the turn began", async () => {
+it("continues a turn with the instructions and the prompt with which it began", async () => {
   const live = createTurn();
   let made = 0;
   const instructions: Instructions = () => `instructions ${++made}`;
@@ -23,7 +23,7 @@ it("continues with the instructions and the prompt with which the turn began", a
   expect(second.model.calls[0]!.prompt.slice(0, 2)).toEqual(first.model.calls[0]!.prompt);
 });
 
-it("continues with the beginning of the first run over several restarts", async () => {
+it("continues a turn with its first instructions and prompt over several restarts", async () => {
   const live = createTurn();
   const agent = (life: number) => ({ instructions: `life ${life}` });
   const step = (life: number) => ({ prompt: `prompt of ${life}` });
@@ -49,7 +49,7 @@ it("continues with the beginning of the first run over several restarts", async 
   expect([system!.content, user!.content]).toEqual(["life 1", [{ type: "text", text: "prompt of 1" }]]);
 });
 
-it("begins anew if it ended before its first model call was recorded", async () => {
+it("begins a turn anew if it ended before its first model call was recorded", async () => {
   const live = createTurn();
   const asked = Promise.withResolvers<void>();
   let made = 0;

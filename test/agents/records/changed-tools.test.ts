@@ -4,12 +4,7 @@ import { expect, it } from "vitest";
 import { calls, createTurn, interrupt, released } from "./turns.ts";
 
 const look = (outputSchema?: ReturnType<typeof v.object>): Tool =>
-  defineTool({
-    description: "Looks",
-    inputSchema: v.object({}),
-    outputSchema,
-    execute: () => ({ seen: "it" }),
-  });
+  defineTool({ description: "Looks", inputSchema: v.object({}), outputSchema, execute: () => ({ seen: "it" }) });
 const script = [calls(["look", "c1"]), calls(["hold", "c2"])];
 const seen = (): ReturnType<typeof v.object> => v.object({ seen: v.string() });
 
@@ -38,7 +33,7 @@ it("ends the turn with an error if a tool whose result is recorded has another o
   }
 });
 
-it("continues if only tools have changed that the turn has not called, or code inside of tools", async () => {
+it("continues a turn if only tools have changed that it has not called, or code inside of tools", async () => {
   const live = createTurn();
   const unknown = calls(["invented", "c0"]);
   await interrupt(live, { script: [unknown, ...script], tools: { look: look(seen()), unused: look(), used: look() } });

@@ -37,11 +37,7 @@ it("calls no hook again for what was recorded before a restart, and onEnd at its
   expect(before.heard.slice(4).toSorted()).toEqual(["tool c3", "tool c4", "tool-end c3"]);
 
   const after = recorder();
-  const second = await live({
-    script: ["done"],
-    tools: { add, hold: released },
-    agent: { hooks: after.hooks },
-  });
+  const second = await live({ script: ["done"], tools: { add, hold: released }, agent: { hooks: after.hooks } });
   expect(await second.ended()).toMatchObject({ status: "completed", result: "done" });
   // The tool that was in flight runs again, so its step has not ended before.
   expect(after.heard).toEqual(["tool c4", "tool-end c4", "step 1", "step 2", "end done 3"]);

@@ -21,11 +21,7 @@ function createWaiting() {
     model: scriptedModel([calls(["quick", "c1"]), calls(["waits", "c2"]), "done"]),
     tools: {
       quick: defineTool({ description: "Is quick", inputSchema, execute: () => 1 }),
-      waits: defineTool({
-        description: "Waits",
-        inputSchema,
-        execute: () => (reached.resolve(), released.promise),
-      }),
+      waits: defineTool({ description: "Waits", inputSchema, execute: () => (reached.resolve(), released.promise) }),
     },
   });
   return { agent, reached: reached.promise, release: () => released.resolve("released") };

@@ -67,10 +67,7 @@ it("runs a tool that was in flight again with the same idempotency key", async (
         return result;
       },
     });
-  const first = await live({
-    script: [calls(["slow", "c1"])],
-    tools: { slow: slow(new Promise<never>(() => {})) },
-  });
+  const first = await live({ script: [calls(["slow", "c1"])], tools: { slow: slow(new Promise<never>(() => {})) } });
   await first.begin();
   await reached.promise;
   await first.close();
@@ -80,7 +77,7 @@ it("runs a tool that was in flight again with the same idempotency key", async (
   expect(keys[0]).toMatch(/^w\/.*\/c1$/);
 });
 
-it("repeats of parallel tools only the one that was in flight", async () => {
+it("runs only that one of parallel tools again that was in flight", async () => {
   const live = createTurn();
   const ran: string[] = [];
   const quick = defineTool({

@@ -52,19 +52,10 @@ export function createTurn(): (options: LifeOptions) => Promise<Life> {
       ? begin.andThen({ id: "ask", execute: (context) => execute(context as StepContext), ...step })
       : begin.andAgent({ id: "ask", agent, prompt: () => "go", ...step });
     const backend = await openPlace(join(folder, "data.db"));
-    const config = {
-      agents: [agent],
-      workflows: [workflow],
-      backend,
-      server: { limits: { drainMs: 1, ...limits } },
-    };
+    const config = { agents: [agent], workflows: [workflow], backend, server: { limits: { drainMs: 1, ...limits } } };
     const server = await startServer("in process", { config });
-    let isClosed = false;
-    const close = async (): Promise<void> => {
-      if (isClosed) return;
-      isClosed = true;
-      await server.close();
-    };
+    let closing: Promise<void> | undefined;
+    const close = (): Promise<void> => (closing ??= server.close());
     onTestFinished(close);
     const state = async (): Promise<any> => (await server.get("/workflows/w/executions/w/state")).body.data;
     async function ended(): Promise<any> {
@@ -86,9 +77,8 @@ export function createTurn(): (options: LifeOptions) => Promise<Life> {
         return `${status}: ${(data?.["error"] as Error | undefined)?.message}`;
       },
       async begin() {
-        const headers = { "content-type": "application/json", prefer: "respond-async" };
-        const body = JSON.stringify({ input: {}, options: { executionId: "w" } });
-        await server.request("/workflows/w/execute", { method: "POST", headers, body });
+        const body = { input: {}, options: { executionId: "w" } };
+        await server.post("/workflows/w/execute", body, { headers: { prefer: "respond-async" } });
       },
     };
   };
