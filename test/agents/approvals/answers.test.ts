@@ -35,7 +35,7 @@ const denied = "This tool needs an approval, and a call without a stored convers
 describeServer("answers with a tool that needs an approval", { config, only: ["in process"] }, (server) => {
   const schema = { type: "object", properties: { paid: { type: "number" } }, required: ["paid"] };
 
-  it("as an object are a 409 that has the approvals", async () => {
+  it("answers object with 409 and the approvals if a tool waits for one", async () => {
     const [to, conversationId] = [unique("to"), unique("c")];
     const body = { input: `pay 5 to ${to}`, schema, options: { conversationId } };
     const response = await server.post("/agents/bank/object", body);
@@ -52,7 +52,7 @@ describeServer("answers with a tool that needs an approval", { config, only: ["i
     expect(paidTo(to)).toHaveLength(1);
   });
 
-  it("of stream and chat keep the parts of the AI SDK", async () => {
+  it("sends approval requests in stream and chat as parts of the AI SDK", async () => {
     const [to, conversationId] = [unique("to"), unique("c")];
     const options = { conversationId };
     const { events } = await server.post("/agents/bank/stream", { input: `pay 5 to ${to}`, options });
@@ -67,7 +67,7 @@ describeServer("answers with a tool that needs an approval", { config, only: ["i
     expect(chat.events.map(({ type }: any) => type)).toContain("tool-approval-request");
   });
 
-  it("without a conversation, or of an agent without memory, are made without the tool", async () => {
+  it("denies a tool that needs approval without a conversation, and in an agent without memory", async () => {
     for (const [agent, options] of [
       ["bank", {}],
       ["forgetful", { conversationId: unique("c") }],
@@ -84,7 +84,7 @@ describeServer("answers with a tool that needs an approval", { config, only: ["i
     }
   });
 
-  it("of a step are made without the tool, also in a conversation", async () => {
+  it("denies a tool that needs approval in a step, also in a conversation", async () => {
     for (const conversationId of [undefined, unique("c")]) {
       const to = unique("to");
       const { body } = await server.post("/workflows/pays/execute", { input: { to }, options: { conversationId } });
@@ -93,7 +93,7 @@ describeServer("answers with a tool that needs an approval", { config, only: ["i
     }
   });
 
-  it("ask needsApproval once for each call, with the context that execute has", async () => {
+  it("asks needsApproval once for each call, with the context that execute has", async () => {
     const [to, conversationId] = [unique("to"), unique("c")];
     asks.length = 0;
     const options = { userId: "ada", conversationId };
@@ -105,7 +105,7 @@ describeServer("answers with a tool that needs an approval", { config, only: ["i
   it.each([
     [66, "No rule for 66"],
     [77, "needsApproval: expected true or false, found string"],
-  ])("fail the call if needsApproval fails (%i)", async (amount, message) => {
+  ])("fails the call if needsApproval fails (%i)", async (amount, message) => {
     const [to, conversationId] = [unique("to"), unique("c")];
     const options = { userId: "ada", conversationId };
     const { body } = await server.post("/agents/moody/text", { input: `pay ${amount} to ${to}`, options });
@@ -117,7 +117,7 @@ describeServer("answers with a tool that needs an approval", { config, only: ["i
     );
   });
 
-  it("with more than 128 calls that wait fail, and nothing waits", async () => {
+  it("fails an answer with more than 128 calls that wait for approval, and none of them waits", async () => {
     const [to, conversationId] = [unique("to"), unique("c")];
     const many = (count: number) => `pay ${Array.from({ length: count }, () => 5).join(" ")} to ${to}`;
     const failed = await ask(server, conversationId, many(129));

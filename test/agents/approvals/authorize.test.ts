@@ -27,7 +27,7 @@ const chat = async (server: TestServer, conversationId: string, id: string, user
 };
 
 describeServer("authorize of an approval", { config, only: ["in process"] }, (server) => {
-  it("refuses the requester by 403, in the list, by the endpoint and in a chat; and others by 404", async () => {
+  it("refuses the requester of an approval with 403, in the list, the endpoint and a chat; and others with 404", async () => {
     const { to, id, conversationId } = await request(server, "50", by("ada"));
     expect(idsOf(await list(server, "?limit=200", by("ada")))).not.toContain(id);
     expect(await decide(server, id, { approved: true }, by("ada"))).toMatchObject({ status: 403 });
@@ -39,7 +39,7 @@ describeServer("authorize of an approval", { config, only: ["in process"] }, (se
     expect(paidTo(to)).toEqual([]);
   });
 
-  it("lets another user decide: the tool runs for the requester, and knows who has approved it", async () => {
+  it("lets another user decide an approval: the tool runs for the requester, and knows who approved it", async () => {
     const options = { context: { tenant: "t" } };
     const { to, id, conversationId } = await request(server, "50", { ...by({ id: "ada", team: 1 }), options });
     expect(idsOf(await list(server, "?limit=200", by("boss")))).toContain(id);
@@ -70,7 +70,7 @@ describeServer("authorize of an approval", { config, only: ["in process"] }, (se
     expect((await decide(server, id, { approved: false }, by("bob"))).status).toBe(404);
   });
 
-  it("lets the requester decide where it says so", async () => {
+  it("lets the requester decide an approval where authorize says so", async () => {
     const { to, id } = await request(server, "5", by("ada"));
     expect(idsOf(await list(server, "?limit=200", by("ada")))).toContain(id);
     expect((await decide(server, id, { approved: true }, by("ada"))).status).toBe(200);
@@ -89,7 +89,7 @@ const ownOnly = bankConfig({
   authorize: ({ approval }) => approval?.isOwn ?? true,
 });
 describeServer("authorize that allows own approvals", { config: ownOnly, only: ["in process"] }, (server) => {
-  it("is not told that a caller without an id owns an approval of one without an id", async () => {
+  it("does not tell authorize that a caller without an id owns an approval of one without an id", async () => {
     const { to, id } = await request(server, "5", by(undefined));
     expect((await decide(server, id)).status).toBe(404);
     expect(paidTo(to)).toEqual([]);

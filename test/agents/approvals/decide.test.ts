@@ -118,7 +118,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     [{}, "approved"],
     [{ approved: "yes" }, "approved"],
     [{ approved: true, reason: "x".repeat(1_001) }, "reason"],
-  ])("an approval is not decided by a body that is wrong: 400", async (body, where) => {
+  ])("refuses a wrong body of a decision with 400: %j", async (body, where) => {
     const { id } = await request(server);
     const { status, body: answer } = await decide(server, id, body);
     expect([status, answer.error]).toEqual([400, expect.stringContaining(where)]);

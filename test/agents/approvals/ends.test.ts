@@ -33,7 +33,7 @@ describeServer("the turn that continues an answer", { config: { agents: [agent] 
     throw new Error("The model is down");
   };
 
-  it("keeps the results of its tools if it fails: they do not run again, and the model is shown them", async () => {
+  it("keeps the results of approved tools if their turn fails: they do not run again, and the model is shown them", async () => {
     const [question, to, conversationId] = [unique("question"), unique("to"), unique("c")];
     planned.plan(question, call(to, `${to}-denied`), fail);
     const { body } = await ask(conversationId, question);
@@ -54,7 +54,7 @@ describeServer("the turn that continues an answer", { config: { agents: [agent] 
     expect(runs.filter((run) => run.startsWith(to))).toEqual([to]);
   });
 
-  it("ends a tool that was approved with the error Stopped, if it is stopped", async () => {
+  it("ends an approved tool with the error Stopped if its turn is stopped", async () => {
     const [question, to, conversationId] = [unique("question"), unique("slow"), unique("c")];
     planned.plan(question, call(to), "Never said.");
     const { body } = await ask(conversationId, question);

@@ -61,34 +61,29 @@ describeServer(
       expect(paidTo(to)).toEqual([]);
     });
 
-    it("a waiting approval is not found after its message was edited, also if it was decided: 404", async () => {
-      const { id, conversationId } = await request(server);
-      expect((await decide(server, id)).status).toBe(200);
-      expect((await decide(server, id)).status).toBe(409);
-      const [question] = await read(server, "bank", conversationId);
-      const edited = { ...question!, parts: [{ type: "text", text: "hello" }] };
-      await server.post("/agents/bank/chat", { id: conversationId, messages: [edited] });
-      expect((await decide(server, id)).status).toBe(404);
-    });
-
-    it.each(["regenerated", "edited"])("a waiting approval is not found after its message was %s: 404", async (how) => {
-      const { to, id, conversationId } = await request(server);
-      const [question, answer] = await read(server, "bank", conversationId);
-      const edited = { ...question!, parts: [{ type: "text", text: "hello" }] };
-      const body =
-        how === "edited"
-          ? { id: conversationId, messages: [edited] }
-          : { id: conversationId, messages: [question], trigger: "regenerate-message", messageId: answer!.id };
-      expect((await server.post("/agents/bank/chat", body)).status).toBe(200);
-      expect((await decide(server, id)).status).toBe(404);
-      const waiting = idsOf(await list(server, "?limit=200"));
-      expect(waiting).not.toContain(id);
-      const messages = await read(server, "bank", conversationId);
-      expect(messages).toHaveLength(2);
-      // The new answer asks again, by another id.
-      const part: any = messages[1]!.parts.find(({ type }) => type === "tool-pay");
-      if (how === "regenerated") expect(waiting).toContain(part.approval.id);
-      expect(paidTo(to)).toEqual([]);
-    });
+    it.each(["regenerated", "edited", "decided and edited"])(
+      "an approval is not found after its message was %s: 404",
+      async (how) => {
+        const { to, id, conversationId } = await request(server);
+        const isDecided = how.startsWith("decided");
+        if (isDecided) expect((await decide(server, id)).status).toBe(200);
+        const [question, answer] = await read(server, "bank", conversationId);
+        const edited = { ...question!, parts: [{ type: "text", text: "hello" }] };
+        const body =
+          how !== "regenerated"
+            ? { id: conversationId, messages: [edited] }
+            : { id: conversationId, messages: [question], trigger: "regenerate-message", messageId: answer!.id };
+        expect((await server.post("/agents/bank/chat", body)).status).toBe(200);
+        expect((await decide(server, id)).status).toBe(404);
+        const waiting = idsOf(await list(server, "?limit=200"));
+        expect(waiting).not.toContain(id);
+        const messages = await read(server, "bank", conversationId);
+        expect(messages).toHaveLength(2);
+        // The new answer asks again, by another id.
+        const part: any = messages[1]!.parts.find(({ type }) => type === "tool-pay");
+        if (how === "regenerated") expect(waiting).toContain(part.approval.id);
+        expect(paidTo(to)).toHaveLength(isDecided ? 1 : 0);
+      },
+    );
   },
 );

@@ -189,16 +189,7 @@ it.skipIf(isLowestSdk)("has the chunks of streamText, for generated answers", { 
     }
     for (const { type } of own.chunks) seen.add(type);
   }
-  const all = [
-    "text-delta",
-    "reasoning-delta",
-    "source-url",
-    "source-document",
-    "file",
-    "reasoning-file",
-    "custom",
-    "error",
-  ];
+  const all = "text-delta reasoning-delta source-url source-document file reasoning-file custom error".split(" ");
   const ofTools = ["input-start", "input-delta", "input-available", "input-error", "output-available", "output-error"];
   const ofApprovals = ["tool-approval-request", "tool-approval-response", "tool-output-denied"];
   expect([...seen]).toEqual(expect.arrayContaining([...all, ...ofTools.map((one) => `tool-${one}`), ...ofApprovals]));

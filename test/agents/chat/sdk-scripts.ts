@@ -83,6 +83,9 @@ export const finish = (unified: "stop" | "tool-calls" | "length" = "stop"): Lang
   providerMetadata: { test: { finished: true } },
 });
 
+/** The kinds of pieces, the usual ones twice. */
+const kinds = "text text reasoning call call provider source file custom raw".split(" ");
+
 /** Makes the parts of one model call. */
 export class ScriptedCall {
   readonly #random: Random;
@@ -117,18 +120,7 @@ export class ScriptedCall {
 
   #piece(): LanguageModelV4StreamPart[] {
     const random = this.#random;
-    const kind = random.pick(
-      "text",
-      "text",
-      "reasoning",
-      "call",
-      "call",
-      "provider",
-      "source",
-      "file",
-      "custom",
-      "raw",
-    );
+    const kind = random.pick(...kinds);
     if (kind === "text" || kind === "reasoning") return this.#text(kind);
     if (kind === "call") return this.#call();
     if (kind === "provider") return this.#providerCall();

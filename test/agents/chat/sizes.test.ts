@@ -113,14 +113,14 @@ describe("three photos of 3 MB in one chat", () => {
   }
   const urlOf = (part: UIMessage["parts"][number] | undefined): string => (part?.type === "file" ? part.url : "");
 
-  it("reach the model, where the client sends the whole chat each time", async () => {
+  it("three photos reach the model if the client sends the whole chat each time", async () => {
     const opened = await open("start");
     bodies.length = 0;
     await chat(opened, new DefaultChatTransport({ fetch: fetchOf(opened) }));
     expect(bodies[2]).toBeGreaterThan(3 * photoBytes);
   });
 
-  it("reach the model, where the client sends only the last message", async () => {
+  it("three photos reach the model if the client sends only the last message", async () => {
     const opened = await open("start");
     bodies.length = 0;
     const transport = new DefaultChatTransport<UIMessage>({
@@ -134,7 +134,7 @@ describe("three photos of 3 MB in one chat", () => {
   });
 
   // Each message is stored twice: 24 MB, of 30 MB that Restate takes.
-  it("reach the model and are stored, where one message has them all", async () => {
+  it("three photos of one message reach the model and are stored", async () => {
     const opened = await open("start");
     const files = Array.from({ length: 3 }, () => toMessage(photo(), 0).parts[0]!);
     const message: UIMessage = { id: "all", role: "user", parts: files };
@@ -154,7 +154,7 @@ const limits = { bodyBytes: 100_000, chatBodyBytes: 1_000_000 };
 const text = (bytes: number) => ({ input: "x".repeat(bytes - '{"input":""}'.length) });
 
 describe("limits.chatBodyBytes", () => {
-  it("bounds the bodies of text, stream and chat, and no others", async () => {
+  it("limits.chatBodyBytes bounds the bodies of text, stream and chat, and no others", async () => {
     const { server } = await open("start", { server: { limits } });
     for (const [path, bytes, status] of [
       ["text", 1_000_000, 200],
@@ -172,14 +172,14 @@ describe("limits.chatBodyBytes", () => {
     expect((await server.post("/agents/a/text", { input: "and the connection is usable" })).status).toBe(200);
   });
 
-  it("applies inside the host's middleware as well, with cors: false", async () => {
+  it("limits.chatBodyBytes applies inside the host's middleware as well, with cors: false", async () => {
     const { server } = await open("start", { server: { limits, cors: false } });
     expect((await server.post("/agents/a/text", text(1_000_000))).status).toBe(200);
     expect((await server.post("/agents/a/text", text(1_000_001))).status).toBe(413);
     expect((await server.post("/agents/a/object", text(100_001))).status).toBe(413);
   });
 
-  it("is for long strings: the rest of a body is bounded by bodyBytes", async () => {
+  it("limits.chatBodyBytes is for long strings: bodyBytes bounds the rest of a body", async () => {
     const { server } = await open("start", { server: { limits } });
     const wide = Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`key ${n}`, n]));
     const { status, body } = await server.post("/agents/a/text", { input: "hi", options: { context: wide } });
@@ -192,7 +192,7 @@ describe("limits.chatBodyBytes", () => {
     expect((await server.post("/agents/a/text", { input, options: { context: some } })).status).toBe(200);
   });
 
-  it("is a part of the bytes in flight", async () => {
+  it("counts the body of a chat in the bytes in flight", async () => {
     const gates = createGates();
     const wait = async () => (await gates.pass("answer"), "ok");
     const config = { server: { limits: { ...limits, inFlightBytes: 7_600_000 } } };
@@ -235,7 +235,7 @@ describe.each(["dev", "start"] as const)("a large body of a caller without a tok
   }
 
   it.each([`Content-Length: ${20 * mebibyte}`, "Transfer-Encoding: chunked"])(
-    "is answered with 401 before it is read (%s)",
+    "answers a large body without a token with 401 before it is read (%s)",
     async (headers) => {
       const { server, model } = await open(target, { auth });
       const { socket, answer } = await upload(server, headers);
@@ -245,7 +245,7 @@ describe.each(["dev", "start"] as const)("a large body of a caller without a tok
     },
   );
 
-  it("with a token, in chunks, is read to its end, or refused once it is over the limit", async () => {
+  it("reads a body in chunks with a token to its end, or refuses it once it is over the limit", async () => {
     const { server, model } = await open(target, { auth, server: { limits } });
     const headers = "Authorization: Bearer good\r\nTransfer-Encoding: chunked";
     const chunk = (part: string) => `${part.length.toString(16)}\r\n${part}\r\n`;
@@ -262,7 +262,7 @@ describe.each(["dev", "start"] as const)("a large body of a caller without a tok
 });
 
 describe("limits.conversationBytes", () => {
-  it("bounds what a model is shown, and the log says how many messages were left out", async () => {
+  it("limits.conversationBytes bounds what a model is shown, and the log says how many messages were left out", async () => {
     const { server, model } = await open("start", { server: { limits: { conversationBytes: 1_000_000 } } });
     const say = (input: string) => server.post("/agents/a/text", { input, options: { conversationId: "c" } });
     const warnings = () => server.logs.filter(({ level }) => level === "warn").map(({ data }) => data);
@@ -278,7 +278,7 @@ describe("limits.conversationBytes", () => {
     expect(warnings()).toMatchObject([{ omitted: 2 }, { conversationId: "c", omitted: 8 }]);
   });
 
-  it("keeps a message whole that a client's tool continues, and counts messages for the model", async () => {
+  it("limits.conversationBytes keeps a message whole that a client's tool continues", async () => {
     const locate = tool({ inputSchema: z.object({}) });
     const call = { text: "x".repeat(600_000), toolCalls: [{ toolName: "locate", input: {}, toolCallId: "l1" }] };
     const config = { server: { limits: { conversationBytes: 1_000_000 } } };

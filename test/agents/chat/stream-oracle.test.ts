@@ -31,7 +31,7 @@ const bytewise: typeof fetch = async (input, init) => {
 describe.each(sockets)(
   "the AI SDK's own parser reads from POST /agents/:id/chat what the model said (%s)",
   (target) => {
-    it.each(Object.entries(texts))("%s", async (_, deltas) => {
+    it.each(Object.entries(texts))("the AI SDK reads deltas as the model sent them: %s", async (_, deltas) => {
       const script = [fetch, bytewise].map(() => () => slowly(deltas, async () => {}));
       const { api } = await open(script, {}, target);
       for (const [n, send] of [fetch, bytewise].entries()) {
