@@ -9,7 +9,8 @@ import { checkVerdict, endpoints, type Attack } from "./verdict.ts";
 const mostCpuMs = 600;
 const round = (number: number): number => Math.round(number * 100) / 100;
 
-describe("Schemas of an attacker", () => {
+// A check that the machine starves takes 16 times as long.
+describe("Schemas of an attacker", { timeout: 900_000 }, () => {
   let host: Host;
   let attacks: readonly Attack[];
   const before = { cpu: 0, heap: 0 };
