@@ -3,7 +3,7 @@ import { echoModel } from "agentserve/models";
 import { base, secret, userOf } from "./witness.ts";
 
 /** Does to a user what careless code does. One that is frozen says no. */
-export function spoil(user: unknown): void {
+function spoil(user: unknown): void {
   const changes: ((it: any) => unknown)[] = [
     (it) => it.roles.push("admin"),
     (it) => (it.id = "ada"),
