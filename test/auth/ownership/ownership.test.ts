@@ -199,7 +199,9 @@ const toCursor = (startAt: number, id: string): string => Buffer.from(`${startAt
 const crafted = [
   ...'ada ADA ada\' ada" ["ada"] % _ * null undefined true 0 é e\u0301 __proto__ constructor \\ \ufffd 😀'.split(" "),
   ...'ada","c c","ada ada,c [] {} {"id":"ada"} ada\0 ada\0x \0'.split(" "),
-  ...["ada ", "ada' or '1'='1", "a".repeat(500)],
+  "ada ",
+  "ada' or '1'='1",
+  "a".repeat(500),
 ];
 describeServer("ownership of users whose ids look alike", { config: ownership, only: ["in process"] }, (server) => {
   it("tells users apart whose ids look alike, in states and lists", async () => {

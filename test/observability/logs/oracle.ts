@@ -1,8 +1,7 @@
 // The filters of docs/observability.md, "Read the log over HTTP", by hand: nothing of `src/observability` is used here.
-import fc from "fast-check";
 
 export const levels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
-export const filterNames = ["level", "agentId", "workflowId", "executionId", "since", "until", "limit"] as const;
+const filterNames = ["level", "agentId", "workflowId", "executionId", "since", "until", "limit"] as const;
 
 export interface Written {
   readonly seq: number;
@@ -57,22 +56,6 @@ export function combinations(values: Record<(typeof filterNames)[number], readon
   return found;
 }
 
-/** Ids that a query, a path or an object of JavaScript might take for something else. */
-export const oddIds = [
-  "a",
-  "A",
-  "a b",
-  "ä/ö?&=#%+",
-  "%2e%00",
-  "__proto__",
-  "constructor",
-  "undefined",
-  "🦜",
-  '"}\\',
-  "a:b.c_d-e",
-  "x".repeat(128),
-];
-
 export interface Plan {
   readonly level: (typeof levels)[number];
   /** How long after the one before. */
@@ -82,34 +65,4 @@ export interface Plan {
   readonly workflowId: string | undefined;
   readonly executionId: string | undefined;
 }
-const id = fc.option(fc.constantFrom(...oddIds), { nil: undefined, freq: 3 });
-export const planOf: fc.Arbitrary<Plan> = fc.record({
-  level: fc.constantFrom(...levels),
-  later: fc.nat(2),
-  pad: fc.nat(60),
-  agentId: id,
-  workflowId: id,
-  executionId: id,
-});
-
 export const began: number = Date.parse("2026-03-01T00:00:00.000Z");
-const time = fc.nat(60).chain((ms) => {
-  const at = began - 5 + ms;
-  const iso = new Date(at).toISOString();
-  const east = `${new Date(at + 19_800_000).toISOString().slice(0, -1)}+05:30`;
-  return fc.constantFrom(String(at), iso, east);
-});
-/** Mostly absent: all seven at once would seldom match anything. */
-const some = <T>(values: fc.Arbitrary<T>) =>
-  fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: values });
-export const queryOf: fc.Arbitrary<Query> = fc
-  .record({
-    level: some(fc.constantFrom(...levels)),
-    agentId: some(fc.constantFrom(...oddIds, "nobody")),
-    workflowId: some(fc.constantFrom(...oddIds, "nobody")),
-    executionId: some(fc.constantFrom(...oddIds, "nobody")),
-    since: some(time),
-    until: some(time),
-    limit: some(fc.integer({ min: 1, max: 40 }).map(String)),
-  })
-  .map((query) => Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as Query);
