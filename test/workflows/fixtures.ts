@@ -76,12 +76,6 @@ const gated = defineWorkflow({ id: "gated" })
     },
   });
 
-const broken = defineWorkflow({ id: "broken" }).andThen({
-  id: "breaks",
-  execute() {
-    throw new Error("a detail that nobody may see");
-  },
-});
 const teapot = defineWorkflow({ id: "teapot" }).andThen({
   id: "pours",
   execute() {
@@ -141,4 +135,4 @@ const two = defineWorkflow({ id: "two" }).andAll({
   ],
 });
 
-export const workflows = [double, ask, gated, broken, teapot, deep, two];
+export const workflows = [double, ask, gated, teapot, deep, two];

@@ -5,7 +5,6 @@ import { afterAll, expect, it } from "vitest";
 import { defineWorkflow, embedded } from "agentserve";
 import { chosenBackend, onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
-import { patienceMs } from "../harness/patience.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "agentserve-limits-"));
@@ -138,22 +137,6 @@ it("removes ended executions once their retention is over, and never suspended o
   await expect.poll(async () => (await list()).length).toBe(1);
   expect((await server.get(`/workflows/asks/executions/${others[0]}/state`)).status).toBe(404);
   expect((await server.post(`/workflows/asks/executions/${kept}/resume`, { resumeData: 2 })).body.data.result).toBe(2);
-  await server.close();
-});
-
-it("removes suspended executions after their own retention, and keeps ended ones that have none", async () => {
-  gates = createGates();
-  const backend = onFile(join(folder, "suspended.db"), { retention: { executions: false, suspended: "1s" } });
-  const server = await startServer("start", { config: { workflows: [asks] }, backend });
-  const ask = (executionId: string) => server.post("/workflows/asks/execute", { input: {}, options: { executionId } });
-  await ask("ended");
-  expect((await server.post("/workflows/asks/executions/ended/resume", { resumeData: 1 })).status).toBe(200);
-  await ask("suspended");
-  const statusOfState = async (id: string) => (await server.get(`/workflows/asks/executions/${id}/state`)).status;
-  await expect.poll(() => statusOfState("suspended"), { timeout: patienceMs }).toBe(404);
-  expect(await statusOfState("ended")).toBe(200);
-  const resumed = await server.post("/workflows/asks/executions/suspended/resume", { resumeData: 1 });
-  expect(resumed.status).toBe(404);
   await server.close();
 });
 

@@ -143,10 +143,10 @@ describeServer("ownership of executions", { config: ownership, only: ["start"] }
     }
     const found: { executionId: string; startAt: string }[] = [];
     for (let cursor: string | null = ""; cursor !== null;) {
-      const query = `?status=completed&limit=2${cursor && `&cursor=${cursor}`}`;
-      const { items, nextCursor } = (await server.get(`/workflows/tasks/executions${query}`, by("page-ada"))).body.data;
-      found.push(...items);
-      cursor = nextCursor;
+      const query: string = `?status=completed&limit=2${cursor && `&cursor=${cursor}`}`;
+      const { body } = await server.get(`/workflows/tasks/executions${query}`, by("page-ada"));
+      found.push(...body.data.items);
+      cursor = body.data.nextCursor as string | null;
       if (cursor) expect(Buffer.from(cursor, "base64url").toString().split(" ")[1]).toBe(found.at(-1)!.executionId);
     }
     expect(found.map(({ executionId }) => executionId).toSorted()).toEqual(own.toSorted());

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createToken, defineAgent, defineWorkflow, jwtAuth } from "agentserve";
+import { createToken, defineAgent, defineWorkflow, jwtAuth, type AgentHooks } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { startServer } from "../../harness/server.ts";
 import { began, combinations, levels, matching, newest, toSearch } from "./oracle.ts";

@@ -173,21 +173,6 @@ describeInProcess("loops, branches and waits in GET …/steps", { workflows, aut
     ]);
   });
 
-  it("pages through the items of a loop", async () => {
-    const one = calls("nested");
-    await one.execute();
-    const paths: string[] = [];
-    for (let cursor: string | null = ""; cursor !== null;) {
-      const query: string = `?under=outer&limit=3${cursor && `&cursor=${cursor}`}`;
-      const { data } = (await server.get(`${one.path}/steps${query}`, { headers: { authorization: "Bearer ada" } }))
-        .body;
-      paths.push(...data.items.map(({ path }: { path: string }) => path));
-      cursor = data.nextCursor;
-    }
-    expect(paths).toEqual(["outer/0", "outer/0/inner", "outer/1", "outer/1/inner"]);
-    expect((await one.steps("?status=success&limit=2")).map(({ path }) => path)).toEqual(["outer", "outer/0"]);
-  });
-
   it("shows the item that failed in a loop that collects failures, and finds it by its status", async () => {
     const one = calls("collects");
     failing.add(`${idOf(one)}/each/1/pay`);

@@ -131,13 +131,7 @@ const many = defineWorkflow({ id: "many" }).andAll({
   steps: Array.from({ length: 450 }, (_, index) => andThen({ id: `s${index}`, execute: () => index })),
 });
 
-const flaky = defineWorkflow({ id: "flaky" }).andThen({
-  id: "flaky",
-  retry: { attempts: 2, delay: 60_000 },
-  execute: work,
-});
-
-const workflows = [every, chain, fan, asks, waits, both, conditions, races, long, many, flaky, plain];
+const workflows = [every, chain, fan, asks, waits, both, conditions, races, long, many, plain];
 
 describeInProcess(
   "GET /workflows/:id/executions/:executionId/steps",
@@ -383,15 +377,6 @@ describeInProcess(
       const lines = await linesOf(one);
       expect(lines.slice(0, 2)).toEqual(["race andRace success []", "left andThen success in race [1! 1]"]);
       expect(lines.slice(2).every((line) => / (error|aborted) in /.test(line))).toBe(true);
-    });
-
-    it("shows a step between two attempts as waiting", async () => {
-      const one = calls("flaky");
-      failing.add(`${idOf(one)}/flaky`);
-      await one.execute({}, { prefer: "respond-async" });
-      await expect.poll(() => linesOf(one)).toEqual(["flaky andThen waiting [1!]"]);
-      await one.post("cancel");
-      expect(await linesOf(one)).toEqual(["flaky andThen aborted [1!]"]);
     });
 
     it("shows the steps that a fork has copied as successes, with their outputs", async () => {

@@ -1,4 +1,4 @@
-import { defineWorkflow, jwtAuth, createToken } from "agentserve";
+import { defineWorkflow } from "agentserve";
 import { setImmediate } from "node:timers/promises";
 import { expect, it } from "vitest";
 import type { TestClock } from "agentserve/testing";
@@ -81,26 +81,4 @@ it("decides deadline against resume, and event against time-out, once each", asy
   expect(query<{ count: number }>(file, `select distinct count from (${ends})`)).toEqual([{ count: 1 }]);
   console.log(`deadline against resume, event against time-out: ${JSON.stringify(outcomes)}`);
   for (const [outcome, found] of Object.entries(outcomes)) expect(found, outcome).toBeGreaterThan(0);
-});
-
-it("delivers an event with ownership to executions of its sender only, and that of an anonymous caller to none", async () => {
-  const secret = "a secret of more than thirty-two bytes";
-  const wait = defineWorkflow({ id: "wait" }).andWaitFor({ id: "w", event: "go" });
-  const auth = jwtAuth({ secret, ownership: true, publicRoutes: ["POST /events"] });
-  const server = serve({ workflows: [wait], auth });
-  const as = async (sub: string) => ({ authorization: `Bearer ${await createToken({ sub }, secret)}` });
-  for (const sub of ["ada", "bob"])
-    await server.post("/workflows/wait/execute", { input: {}, options: { executionId: sub } }, await as(sub));
-  const stateOf = async (sub: string): Promise<string> => {
-    const headers = await as(sub);
-    const request = new Request(`http://localhost/workflows/wait/executions/${sub}/state`, { headers });
-    const { data } = (await (await server.server.fetch(request)).json()) as { data: { status: string } };
-    return data.status;
-  };
-  expect((await server.post("/events", { name: "go", data: "anonymous" })).status).toBe(202);
-  await server.clock.advance(0);
-  expect([await stateOf("ada"), await stateOf("bob")]).toEqual(["suspended", "suspended"]);
-  expect((await server.post("/events", { name: "go", data: "of bob" }, await as("bob"))).status).toBe(202);
-  await server.clock.advance(0);
-  expect([await stateOf("ada"), await stateOf("bob")]).toEqual(["suspended", "completed"]);
 });

@@ -24,9 +24,9 @@ const statuses = (server: ReturnType<typeof serve>) =>
     }),
   );
 
-it("retention.suspended removes executions that wait for a person or an event, and none that continue by themselves", async () => {
+it("removes executions that wait for a person or an event by retention.suspended, and none that continue by themselves or have ended", async () => {
   const file = newFile();
-  const backend = embedded({ path: file, retention: { suspended: "1d" } });
+  const backend = embedded({ path: file, retention: { executions: false, suspended: "1d" } });
   const first = serve({ workflows, backend });
   for (const { id } of workflows) await first.begin(id);
   await first.clock.advance("23h");
@@ -41,8 +41,9 @@ it("retention.suspended removes executions that wait for a person or an event, a
   const second = serve({ workflows, backend }, { clock: createClock({ now }) });
   await second.get("/workflows");
   await second.clock.advance("1m");
-  expect(await statuses(second)).toEqual([
-    ...endless.map(({ id }) => [id, undefined]),
-    ...timed.map(({ id }) => [id, "completed"]),
-  ]);
+  const afterAll = [...endless.map(({ id }) => [id, undefined]), ...timed.map(({ id }) => [id, "completed"])];
+  expect(await statuses(second)).toEqual(afterAll);
+  await second.clock.jump("400d");
+  await second.clock.advance("2h");
+  expect(await statuses(second), "executions: false").toEqual(afterAll);
 });
