@@ -5,12 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { andAgent, andThen, defineAgent, defineWorkflow, jwtAuth, type AuthProvider, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
-import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
 import { describeServer, startServer, type TestServer } from "../harness/server.ts";
-import { bySize } from "../harness/size.ts";
 import { as, base, bearer, idOf, secret, seen, tokens, tour, userOf, witness, type Name } from "./identity/witness.ts";
 import { trusting } from "./ownership/world.ts";
 
@@ -83,25 +81,28 @@ const toResult = (name: string) => ({
 });
 
 describe("after a restart", () => {
-  it.each(resumers)("an execution keeps its user over a restart, resumed by %s", async (name, headers) => {
-    const open = createFile(config);
-    const path = await begin(await open(), "ada");
-    const server = await open();
-    const { body } = await server.post(
-      `${path}/resume`,
-      { resumeData: 1 },
-      { headers: headers as Record<string, string> },
-    );
-    expect(body.data.result).toEqual(toResult(name));
-    // The agent that a step asked.
-    for (const { user, userId } of seen) expect({ user, userId }).toEqual({ user: userOf("ada"), userId: "ada" });
-    expect(seen.length).toBeGreaterThan(0);
-    const { context } = (await server.get(`${path}/state`)).body.data;
-    expect(context).toEqual({ userId: "ada" });
-  });
+  it.each(resumers)(
+    "keeps the user of an execution over a restart, though it is resumed by %s",
+    async (name, headers) => {
+      const open = createFile(config);
+      const path = await begin(await open(), "ada");
+      const server = await open();
+      const { body } = await server.post(
+        `${path}/resume`,
+        { resumeData: 1 },
+        { headers: headers as Record<string, string> },
+      );
+      expect(body.data.result).toEqual(toResult(name));
+      // The agent that a step asked.
+      for (const { user, userId } of seen) expect({ user, userId }).toEqual({ user: userOf("ada"), userId: "ada" });
+      expect(seen.length).toBeGreaterThan(0);
+      const { context } = (await server.get(`${path}/state`)).body.data;
+      expect(context).toEqual({ userId: "ada" });
+    },
+  );
 
   it.each(resumers.filter(([name]) => name === "bob" || name === "nobody"))(
-    "an execution keeps its user and resumedBy when its step is interrupted by a restart: %s",
+    "keeps the user and resumedBy of a step that a restart interrupts, resumed by %s",
     async (name, headers) => {
       const open = createFile(config);
       const first = await open();
@@ -119,18 +120,7 @@ describe("after a restart", () => {
     },
   );
 
-  it("every step has the user after two restarts, and only the resumed step has resumedBy", async () => {
-    const open = createFile(config);
-    const path = await begin(await open(), "ada", "tour");
-    await open();
-    seen.splice(0);
-    await (await open()).post(`${path}/resume`, { resumeData: 1 }, as("bob"));
-    const steps = seen.filter(({ where }) => where === "person" || where === "last");
-    expect(steps.map(({ resumedBy }) => resumedBy)).toEqual([{ user: userOf("bob"), userId: "bob" }, undefined]);
-    for (const { user, userId } of seen) expect({ user, userId }).toEqual({ user: userOf("ada"), userId: "ada" });
-  });
-
-  it("an execution keeps the user of its start when the provider has changed", async () => {
+  it("keeps the user of an execution when the provider changes", async () => {
     const changed: AuthProvider[] = [
       jwtAuth({ secret, mapUser: () => ({ id: "changed" }) }),
       { type: "none", verifyToken: () => Promise.reject(new Error("nobody is known any more")) },
@@ -143,7 +133,7 @@ describe("after a restart", () => {
     }
   });
 
-  it("only the owner sees an execution after a restart", async () => {
+  it("shows an execution to its owner only after a restart", async () => {
     const open = createFile({ ...config, auth: jwtAuth({ secret, ownership: true }) });
     const path = await begin(await open(), "ada");
     const server = await open();
@@ -157,21 +147,17 @@ describe("after a restart", () => {
     expect(body.data.result.person.resumedBy).toEqual({ user: userOf("ada"), userId: "ada" });
   });
 
-  it("a user of any JSON is the same before and after a restart", async () => {
+  it("keeps a user with unusual JSON over a restart", async () => {
     const open = createFile({ ...config, auth: trusting });
     const toHeaders = (user: unknown) => bearer(Buffer.from(JSON.stringify(user)).toString("base64url"));
-    const odd = [
+    const users = [
       '{"__proto__":{"id":"ada"},"id":"x"}',
       '{"id":-0,"n":1e21}',
       '{"id":"\\u0000","name":"\\udfff\\u0000"}',
-    ];
-    const key = fc.string({ unit: "binary" }).filter((text) => text !== "id");
-    const any = fc.oneof(
-      fc.dictionary(key, fc.jsonValue({ maxDepth: 3 })),
-      fc.record({ id: fc.oneof(fc.string({ minLength: 1 }), fc.maxSafeInteger()), name: fc.string() }),
-      fc.constantFrom(...odd.map((text) => JSON.parse(text) as object)),
-    );
-    const users = fc.sample(any, { numRuns: bySize(40, 300), seed: 1 });
+      '{"":{"deep":[[],{},[null,true,1.5,"\\"\\\\"]]},"é😀":"e\u0301"}',
+      '{"id":9007199254740991,"constructor":{"prototype":{}},"user":{"id":"ada"},"userId":"ada"}',
+      "{}",
+    ].map((text) => JSON.parse(text) as object);
     const first = await open();
     const paths: string[] = [];
     for (const user of users) {
@@ -192,8 +178,8 @@ describe("after a restart", () => {
 
   it.each([
     ["the user", (context: Said) => context.context.get("user")],
-    ["who resumed", (context: Said) => (context.resumedBy as { user: unknown }).user],
-  ])("a step cannot change %s of its next attempt, also after a restart", async (_, toUser) => {
+    ["resumedBy", (context: Said) => (context.resumedBy as { user: unknown }).user],
+  ])("keeps %s that a step has tried to change for its next attempt, also over a restart", async (_, toUser) => {
     const careless = defineWorkflow({ id: "careless" }).andThen({
       id: "person",
       retry: { attempts: 2 },

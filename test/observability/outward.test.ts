@@ -36,7 +36,7 @@ function sink(): { lines: Record<string, unknown>[]; stream: Writable } {
 }
 
 describe("a logger of the host's own", () => {
-  it("a logger of the host's own may be pino, which takes the data first", async () => {
+  it("logs to pino, which takes the data first", async () => {
     const { lines, stream } = sink();
     await run(pino({ level: "trace" }, stream));
     expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
@@ -60,7 +60,7 @@ describe("a logger of the host's own", () => {
     expect(lines[8]).toMatchObject({ requestId: expect.any(String), data: request });
   });
 
-  it("a logger of the host's own may be winston, which knows fewer levels", async () => {
+  it("logs to winston, which knows fewer levels", async () => {
     const { lines, stream } = sink();
     const transports = [new winston.transports.Stream({ stream })];
     await run(winston.createLogger({ level: "silly", format: winston.format.json(), transports }));
@@ -78,7 +78,7 @@ describe("a logger of the host's own", () => {
     expect(lines[0]).toMatchObject({ ...common, data: { n: 1, token: "[redacted]" } });
   });
 
-  it("a logger of the host's own may be consola", async () => {
+  it("logs to consola", async () => {
     const seen: unknown[][] = [];
     const reporters = [{ log: ({ type, args }: { type: string; args: unknown[] }) => void seen.push([type, ...args]) }];
     await run(createConsola({ level: 5, reporters }));
@@ -86,14 +86,7 @@ describe("a logger of the host's own", () => {
     expect(seen[0]).toEqual(["trace", "trace it is", { ...common, data: { n: 1, token: "[redacted]" } }]);
   });
 
-  it("a logger of the host's own may fail without anybody noticing", async () => {
-    const fail = () => {
-      throw new Error("disk full");
-    };
-    await run({ info: fail, warn: fail, error: fail });
-  });
-
-  it("a logger of the host's own must have info, warn and error", () => {
+  it("refuses a logger without info, warn and error", () => {
     expect(() => createServer({ logger: { info() {} } as never })).toThrow(
       "config: logger: expected a logger with info(), warn() and error(), found an object",
     );
@@ -101,7 +94,7 @@ describe("a logger of the host's own", () => {
 });
 
 describe.each(["dev", "start"])("the log of agentserve %s", (command) => {
-  it("is one JSON record a line where stderr is no terminal, from info on, without what nobody may read", async () => {
+  it("prints one JSON record per line to a stderr that is not a terminal, from info on and without secrets", async () => {
     const cwd = createProject({
       "agents.config.ts": `import { defineConfig, defineWorkflow } from "agentserve";
         const talk = defineWorkflow({ id: "talk" }).andThen({ id: "say", execute({ logger }) {

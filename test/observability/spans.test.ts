@@ -153,7 +153,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it("names things as OpenTelemetry does, and says what they cost", async () => {
+  it("gives spans the attributes of OpenTelemetry, with token counts", async () => {
     const socket = await server.socket("/ws/observability?entityType=agent");
     await run(server, "trip", `with-an-agent-inside-${server.target}`); // is about a workflow all the same
     const answer = await server.post("/agents/helper/text", {
@@ -197,7 +197,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it.each(["stream", "chat"])("/ws/observability has the spans of %s, too", async (endpoint) => {
+  it.each(["stream", "chat"])("sends the spans of an agent call by %s over /ws/observability", async (endpoint) => {
     const socket = await server.socket("/ws/observability?entityId=helper");
     const message = { role: "user", parts: [{ type: "text", text: "hello" }] };
     await server.post(`/agents/helper/${endpoint}`, { input: [message] });
@@ -207,7 +207,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it("/ws/observability ends what has lost a race, and what has failed", async () => {
+  it("ends the spans of steps that lost a race or failed", async () => {
     const socket = await server.socket("/ws/observability");
     await run(server, "race", "race-1");
     const race = await untilEnd(socket, "workflow race", "POST /workflows/:id/execute");
@@ -226,7 +226,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it("goes on with the caller's trace, in the log, too", async () => {
+  it("continues the caller's trace in spans and log records", async () => {
     const socket = await server.socket("/ws/observability?entityId=trip");
     const traceId = "0af7651916cd43dd8448eb211c80319c";
     const traceparent = `00-${traceId}-b7ad6b7169203331-01`;
@@ -249,7 +249,7 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it("/ws/observability has one trace for an execution whose beginning nobody has seen", async () => {
+  it("gives an execution one trace, though nobody listened at its start", async () => {
     await run(server, "twice", "twice-1");
     const socket = await server.socket("/ws/observability");
     const traces: string[] = [];
@@ -262,14 +262,14 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
     socket.close();
   });
 
-  it("refuses a filter that is none", async () => {
+  it("refuses an unknown filter of /ws/observability with the close code 1008", async () => {
     const socket = await server.socket("/ws/observability?entityType=planet");
     expect(await socket.next()).toMatchObject({ type: "ERROR", success: false });
     expect(await socket.closed).toBe(1008);
   });
 });
 
-it("pays nothing while nobody listens: no span, no trace in the journal", async () => {
+it("makes no span and no trace id while nobody listens", async () => {
   const server = await startServer("in process", { config });
   await run(server, "trip", "quiet-1");
   const { data } = (await server.get("/api/logs")).body;
@@ -277,7 +277,7 @@ it("pays nothing while nobody listens: no span, no trace in the journal", async 
   await server.close();
 });
 
-it("shows anonymous readers what was asked and what it cost, and no more, where there is a provider", async () => {
+it("shows anonymous readers only the entity and the token counts of spans if there is a provider", async () => {
   const secret = "a secret of at least thirty-two bytes";
   for (const ownership of [false, true]) {
     const auth = jwtAuth({ secret, ownership });
@@ -306,31 +306,10 @@ it("shows anonymous readers what was asked and what it cost, and no more, where 
   }
 });
 
-it("sends its trace on to the model's provider", async () => {
-  const seen: (string | undefined)[] = [];
-  const model = echoModel();
-  const listening = Object.create(model, {
-    doGenerate: {
-      value: (options: Parameters<typeof model.doGenerate>[0]) => {
-        seen.push(options.headers?.["traceparent"]);
-        return model.doGenerate(options);
-      },
-    },
-  }) as typeof model;
-  const agent = defineAgent({ id: "far", instructions: "", model: listening });
-  const server = await startServer("start", { config: { agents: [agent] } });
-  const traceId = "0af7651916cd43dd8448eb211c80319c";
-  const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` };
-  await server.post("/agents/far/text", { input: "hi" }, { headers });
-  const socket = await server.socket("/ws/observability");
-  await server.post("/agents/far/text", { input: "hi" }, { headers });
-  expect(seen).toEqual([headers.traceparent, expect.stringMatching(new RegExp(`^00-${traceId}-[0-9a-f]{16}-01$`))]);
-  expect(seen[1]).not.toBe(seen[0]);
-  socket.close();
-  await server.close();
-});
-
-it("leaves a trace unsampled for the model's provider if its caller does not sample it", async () => {
+it.each([
+  ["sampled", "01"],
+  ["unsampled", "00"],
+])("sends a trace that its caller leaves %s on to the model's provider", async (_, flag) => {
   const seen: (string | undefined)[] = [];
   const model = echoModel();
   const listening: typeof model = {
@@ -348,13 +327,13 @@ it("leaves a trace unsampled for the model's provider if its caller does not sam
   const workflow = defineWorkflow({ id: "asks" }).andAgent({ id: "ask", agent, prompt: "hi" });
   const server = await startServer("start", { config: { agents: [agent], workflows: [workflow] } });
   const traceId = "0af7651916cd43dd8448eb211c80319c";
-  const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-00` };
-  const unsampled = expect.stringMatching(new RegExp(`^00-${traceId}-[0-9a-f]{16}-00$`));
+  const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-${flag}` };
+  const own = expect.stringMatching(new RegExp(`^00-${traceId}-(?!b7ad)[0-9a-f]{16}-${flag}$`));
   await server.post("/agents/far/text", { input: "hi" }, { headers });
   const socket = await server.socket("/ws/observability");
   await server.post("/agents/far/text", { input: "hi" }, { headers });
   await server.post("/workflows/asks/execute", { input: {} }, { headers });
-  expect(seen).toEqual([headers.traceparent, unsampled, unsampled]);
+  expect(seen).toEqual([headers.traceparent, own, own]);
   socket.close();
   await server.close();
 });

@@ -34,22 +34,14 @@ const dataOf = <W>(_chain: () => W) => expectTypeOf<DataOf<W>>();
 
 describe("defineWorkflow", () => {
   it("gives the first step what the input schema makes", () => {
-    const transforming = v.object({ n: v.pipe(v.string(), v.transform(Number)) });
-    () =>
-      defineWorkflow({ id: "a", input: transforming }).andThen({
-        id: "s",
-        execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<{ n: number }>(),
-      });
-    () =>
-      defineWorkflow({ id: "a", input: z.object({ n: z.number() }) }).andThen({
-        id: "s",
-        execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<{ n: number }>(),
-      });
-    () =>
-      defineWorkflow({ id: "a", input: type({ n: "number" }) }).andThen({
-        id: "s",
-        execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<{ n: number }>(),
-      });
+    const schemas = {
+      valibot: v.object({ n: v.pipe(v.string(), v.transform(Number)) }),
+      zod: z.object({ n: z.number() }),
+      arktype: type({ n: "number" }),
+    };
+    dataOf(() => defineWorkflow({ id: "a", input: schemas.valibot })).toEqualTypeOf<{ n: number }>();
+    dataOf(() => defineWorkflow({ id: "a", input: schemas.zod })).toEqualTypeOf<{ n: number }>();
+    dataOf(() => defineWorkflow({ id: "a", input: schemas.arktype })).toEqualTypeOf<{ n: number }>();
     () =>
       defineWorkflow({ id: "a" }).andThen({
         id: "s",

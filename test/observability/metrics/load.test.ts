@@ -88,7 +88,7 @@ const hostileIds = [
 ];
 
 describe("GET /metrics", () => {
-  it("GET /metrics agrees with a scripted load, and hostile requests add no series", async () => {
+  it("counts a scripted load in GET /metrics, and adds no series for hostile requests", async () => {
     const server = await startServer("start", { config });
     const { expected, call, post, execute, read } = createLoad(server);
 
@@ -218,7 +218,7 @@ describe("GET /metrics", () => {
 
 const sum = (list: readonly number[]): number => list.reduce((all, one) => all + one, 0);
 
-it("docs/observability.md lists every metric with its type and labels", async () => {
+it("documents every metric in docs/observability.md with its type and labels", async () => {
   const server = await startServer("in process", { config });
   const { execute, read } = createLoad(server);
   await execute("order");
