@@ -12,7 +12,7 @@ afterEach(() => void vi.useRealTimers());
 
 describe("createToken", () => {
   it.each(["HS256", "HS384", "HS512"] as const)(
-    "makes what another library accepts, and the other way round: %s",
+    "creates %s tokens that another library accepts, and accepts those of the other library",
     async (algorithm) => {
       const options = { expiresIn: "2h", audience: "app", issuer: "login", algorithm };
       const token = await createToken({ sub: "ada", roles: ["admin"] }, secret, options);
@@ -30,7 +30,7 @@ describe("createToken", () => {
     },
   );
 
-  it("createToken lets a token live for ever where nobody says otherwise", async () => {
+  it("creates a token without an expiry unless it is told otherwise", async () => {
     const payload = createVerifier({ key: secret })(await createToken({ sub: "ada" }, secret)) as object;
     expect(payload).toEqual({ sub: "ada", iat: expect.any(Number) });
   });
@@ -39,11 +39,11 @@ describe("createToken", () => {
     ["soon", /createToken\(\{ expiresIn \}\): expected a duration such as "30m", "12h" or "7d", found "soon"/],
     ["0m", /expected a duration/],
     ["-1h", /expected a duration/],
-  ])("refuses the lifetime %j", async (expiresIn, message) => {
+  ])("refuses a token with the lifetime %j", async (expiresIn, message) => {
     await expect(createToken({}, secret, { expiresIn })).rejects.toThrow(message);
   });
 
-  it("refuses what is no payload, no secret and no algorithm of ours", async () => {
+  it("refuses to create a token with an invalid payload, secret or algorithm", async () => {
     await expect(createToken([] as never, secret)).rejects.toThrow(
       "createToken(payload): expected an object, found an array",
     );
@@ -85,11 +85,11 @@ describe("jwtAuth", () => {
     ["an entry with a path that no router reads", { secret, protect: ["GET /a/**/b/**"] }, /protect.0/],
     ["mapUser that is no function", { secret, mapUser: {} }, "mapUser: expected a function, found an object"],
     ["a negative cache", { secret, cacheSize: -1 }, /cacheSize: expected 0 or more/],
-  ])("refuses %s", (_, options, message) => {
+  ])("refuses jwtAuth() with %s", (_, options, message) => {
     expect(() => jwtAuth(options as JwtAuthOptions)).toThrow(message);
   });
 
-  it("never shows the secret, not even to whoever prints the config", () => {
+  it("does not show the secret of jwtAuth() in a printed config", () => {
     const provider = jwtAuth({ secret });
     expect(JSON.stringify(provider)).not.toContain(secret);
     expect(`${Object.values(provider).join()}${Reflect.ownKeys(provider).map(String).join()}`).not.toContain(secret);
@@ -124,13 +124,13 @@ describe("jwtAuth", () => {
       () => createSigner({ key: secret, header: { crit: ["<secret words>"] } as never })({}),
       "malformed",
     ],
-  ])("jwtAuth says in its own words why it refuses %s", async (what, make, reason) => {
+  ])("names the reason for refusing %s", async (what, make, reason) => {
     const wanted = /audience|issuer|expiry/.test(what) ? { audience: "a", issuer: "i" } : {};
     const provider = jwtAuth({ secret, verifyOptions: wanted });
     await expect(verify(provider, await make())).rejects.toThrow(new Error(reason));
   });
 
-  it("forgets a token when it expires, and not before", async () => {
+  it("forgets a verified token when it expires, and not before", async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: 1_800_000_000_000 });
     const provider = jwtAuth({ secret });
     const token = await createToken({ sub: "ada" }, secret, { expiresIn: "1m" });
@@ -141,7 +141,7 @@ describe("jwtAuth", () => {
     await expect(verify(provider, token)).rejects.toMatchObject({ code: "ERR_JWT_EXPIRED" });
   });
 
-  it("remembers no more tokens than it may, and verifies again what it has forgotten", async () => {
+  it("caches at most cacheSize verified tokens, and verifies others again", async () => {
     const provider = jwtAuth({ secret, cacheSize: 2 });
     const tokens = await Promise.all(["a", "b", "c"].map((sub) => createToken({ sub }, secret)));
     const isKnown = (token: string) => {
@@ -156,7 +156,7 @@ describe("jwtAuth", () => {
     expect(none.verifyToken(tokens[0]!)).toBeInstanceOf(Promise);
   });
 
-  it("jwtAuth asks mapUser for every request, with a payload of its own", async () => {
+  it("calls mapUser for every request, with an own copy of the payload", async () => {
     const seen: unknown[] = [];
     const mapUser = (payload: Record<string, unknown>) => {
       seen.push({ ...payload });
@@ -194,11 +194,11 @@ describe("a provider of one's own", () => {
       { type: "x", verifyToken, defaultPrivat: true },
       "config: auth.defaultPrivat: unknown key; did you mean defaultPrivate?",
     ],
-  ])("a provider of one's own is refused at the start with %s", (_, auth, message) => {
+  ])("refuses a custom provider with %s at the start", (_, auth, message) => {
     expect(() => createServer({ auth: auth as AuthProvider })).toThrow(message);
   });
 
-  it("a provider of one's own may be an instance of a class, with members of its own", async () => {
+  it("accepts a custom provider that is an instance of a class", async () => {
     class Keys implements AuthProvider {
       readonly type = "keys";
       readonly #keys = new Map([["k1", "ada"]]);

@@ -23,14 +23,14 @@ describe("an entry of publicRoutes or protect", () => {
     ["GET /%7Eadmin/x", ["/~admin/x"], ["/admin/x"]],
     ["GET /caf%c3%a9", ["/caf%C3%A9"], []],
     ["GET /a/:id/*", ["/a/b", "/a/b/c", "/a/b/c/d"], ["/a"]],
-  ])("the entry %s covers %j and not %j", (entry, covered, others) => {
+  ])("covers by the entry %s the paths %j and not %j", (entry, covered, others) => {
     expect(covered.filter((path) => !opens(entry, "GET", path))).toEqual([]);
     expect(others.filter((path) => opens(entry, "GET", path))).toEqual([]);
     expect(covered.filter((path) => opens(entry, "POST", path))).toEqual([]);
     expect(covered.filter((path) => !opens(entry, "HEAD", path))).toEqual([]);
   });
 
-  it("is refused if it is not a method, a space and a path", () => {
+  it("refuses an entry that is not a method, a space and a path", () => {
     const entries = "/x,GET,GET x,get /x,HEAD /x,GET  /x, GET /x,GET /x y,* /x,GTE /x,all /x,,GET /:a/:a".split(",");
     expect([...entries, 3, null].filter((entry) => readEntry(entry) !== undefined)).toEqual([]);
   });
@@ -40,7 +40,7 @@ describe("the policy", () => {
   const access = (options: object, asked: object) =>
     createPolicy(options).decide({ method: "GET", path: "/x", route: undefined, ...asked }).access;
 
-  it("publicRoutes goes before protect, and protect before the table of routes", () => {
+  it("applies publicRoutes before protect, and protect before the table of routes", () => {
     expect(access({ protect: ["GET /x"] }, {})).toBe("protected");
     expect(access({ protect: ["GET /x"], publicRoutes: ["GET /x"] }, {})).toBe("public");
     expect(access({ publicRoutes: ["GET /x"], defaultPrivate: true }, { row })).toBe("public");
@@ -53,7 +53,7 @@ describe("the policy", () => {
     expect(access({ webSockets: true }, { route: socket })).toBe("public"); // a plain GET on it is a 426
     expect(access({ webSockets: true, publicRoutes: ["GET /x"] }, asked)).toBe("public");
   });
-  it("an entry for ALL covers every method", () => {
+  it("covers every method by an entry for ALL", () => {
     for (const method of ["GET", "DELETE", "PROPFIND", "QUERY"])
       expect(access({ protect: ["ALL /x"] }, { method })).toBe("protected");
   });

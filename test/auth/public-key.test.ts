@@ -12,24 +12,30 @@ const pem = toPem(rsa.publicKey);
 const claims = { sub: "ada", exp: 4_000_000_000 };
 
 describe("jwtAuth({ publicKey })", () => {
-  it.each(["RS256", "ES256", "ES384", "ES512", "EdDSA"])("accepts %s by the type of the key", async (alg) => {
-    const key = createKeyPair("k", alg);
-    const provider = jwtAuth({ publicKey: toPem(key.publicKey) });
-    const token = signToken({ alg }, claims, key);
-    for (const _ of [1, 2]) expect(await verify(provider, token)).toMatchObject({ id: "ada" });
-    const forged = signToken({ alg }, claims, createKeyPair("k", alg));
-    await expect(verify(provider, forged)).rejects.toThrow(new Error("signature verification failed"));
-    await expect(verify(provider, signToken({ alg }, { exp: 1 }, key))).rejects.toMatchObject({
-      code: "ERR_JWT_EXPIRED",
-    });
-  });
+  it.each(["RS256", "ES256", "ES384", "ES512", "EdDSA"])(
+    "accepts %s tokens by the type of the public key",
+    async (alg) => {
+      const key = createKeyPair("k", alg);
+      const provider = jwtAuth({ publicKey: toPem(key.publicKey) });
+      const token = signToken({ alg }, claims, key);
+      for (const _ of [1, 2]) expect(await verify(provider, token)).toMatchObject({ id: "ada" });
+      const forged = signToken({ alg }, claims, createKeyPair("k", alg));
+      await expect(verify(provider, forged)).rejects.toThrow(new Error("signature verification failed"));
+      await expect(verify(provider, signToken({ alg }, { exp: 1 }, key))).rejects.toMatchObject({
+        code: "ERR_JWT_EXPIRED",
+      });
+    },
+  );
 
-  it.each(["RS384", "RS512", "PS256", "PS384", "PS512"] as const)("accepts %s if the options name it", async (alg) => {
-    const token = signToken({ alg }, claims, { ...rsa, alg });
-    const provider = jwtAuth({ publicKey: pem, verifyOptions: { algorithms: [alg] } });
-    expect(await verify(provider, token)).toMatchObject({ id: "ada" });
-    await expect(verify(jwtAuth({ publicKey: pem }), token)).rejects.toThrow(new Error("algorithm not allowed"));
-  });
+  it.each(["RS384", "RS512", "PS256", "PS384", "PS512"] as const)(
+    "accepts %s tokens if the options name the algorithm",
+    async (alg) => {
+      const token = signToken({ alg }, claims, { ...rsa, alg });
+      const provider = jwtAuth({ publicKey: pem, verifyOptions: { algorithms: [alg] } });
+      expect(await verify(provider, token)).toMatchObject({ id: "ada" });
+      await expect(verify(jwtAuth({ publicKey: pem }), token)).rejects.toThrow(new Error("algorithm not allowed"));
+    },
+  );
 
   it.each<[string, () => string]>([
     ["the PEM text", () => signByText({ alg: "HS256" }, claims, pem)],
@@ -43,7 +49,7 @@ describe("jwtAuth({ publicKey })", () => {
     await expect(verify(jwtAuth({ publicKey: pem }), make())).rejects.toThrow(new Error("algorithm not allowed"));
   });
 
-  it("jwtAuth({ publicKey }) ignores keys in the header", async () => {
+  it("ignores keys in the header of a token", async () => {
     const mine = createKeyPair("mine", "RS256");
     const token = signToken({ alg: "RS256", jwk: mine.jwk, jku: "http://127.0.0.1:1/" }, claims, mine);
     await expect(verify(jwtAuth({ publicKey: pem }), token)).rejects.toThrow(
@@ -51,7 +57,7 @@ describe("jwtAuth({ publicKey })", () => {
     );
   });
 
-  it("checks the audience and the issuer", async () => {
+  it("checks the audience and the issuer of a token with a public key", async () => {
     const provider = jwtAuth({ publicKey: pem, verifyOptions: { audience: "a", issuer: "i" } });
     const toToken = (more: object) => signToken({ alg: "RS256" }, { ...claims, aud: "a", iss: "i", ...more }, rsa);
     expect(await verify(provider, toToken({ aud: ["b", "a"] }))).toMatchObject({ id: "ada" });
@@ -59,7 +65,7 @@ describe("jwtAuth({ publicKey })", () => {
     await expect(verify(provider, toToken({ iss: "i/" }))).rejects.toThrow("claim iss has an unexpected value");
   });
 
-  it("jwtAuth({ publicKey }) reads a key with other lines before it, and with escaped line breaks", async () => {
+  it("reads a public key after other lines, and with escaped line breaks", async () => {
     const token = signToken({ alg: "RS256" }, claims, rsa);
     for (const text of [`\n  ${pem}`, `Bag Attributes\n${pem}`, pem.replaceAll("\n", String.raw`\n`)])
       expect(await verify(jwtAuth({ publicKey: text }), token)).toMatchObject({ id: "ada" });
@@ -137,11 +143,11 @@ describe("jwtAuth({ publicKey })", () => {
     ["a public key as a secret", () => ({ secret: pem }), /found a PEM key: pass a public key as publicKey/],
     ["a public key after other lines as a secret", () => ({ secret: `Bag Attributes\n${pem}` }), /found a PEM key/],
     ["a private key as a secret", () => ({ secret: privatePem("pkcs8") }), /found a PEM key/],
-  ])("refuses %s when the config is loaded", (_, make, message) => {
+  ])("refuses jwtAuth() with %s when the config is loaded", (_, make, message) => {
     expect(() => jwtAuth(make() as JwtAuthOptions)).toThrow(message);
   });
 
-  it("never shows a key in a message", () => {
+  it("does not show a key in an error message", () => {
     for (const publicKey of [privatePem("pkcs8"), pem.slice(0, 80)]) {
       const line = publicKey.split("\n")[1]!.slice(0, 12);
       expect(() => jwtAuth({ publicKey })).toThrow(
@@ -150,7 +156,7 @@ describe("jwtAuth({ publicKey })", () => {
     }
   });
 
-  it("jwtAuth({ publicKey }) is no secret for createToken()", async () => {
+  it("refuses to create a token with a public key for its secret", async () => {
     await expect(createToken({ sub: "eve" }, pem)).rejects.toThrow(
       "createToken(): secret: expected a non-empty string",
     );

@@ -10,22 +10,18 @@ const proxied: AuthProvider = {
   verifyToken: (id) => ({ id }),
 };
 
-describeServer(
-  "a WebSocket under a provider with its own extractToken",
-  { config: { auth: proxied }, only: ["dev", "start"] },
-  (server) => {
-    it("a WebSocket under a provider with its own extractToken is refused if the token is in the query", async () => {
-      await expect(server.socket("/ws?token=ada")).rejects.toMatchObject({ status: 401 });
-    });
+describeServer("WebSockets and extractToken", { config: { auth: proxied }, only: ["dev", "start"] }, (server) => {
+  it("refuses a WebSocket with its token in the query if the provider has an own extractToken", async () => {
+    await expect(server.socket("/ws?token=ada")).rejects.toMatchObject({ status: 401 });
+  });
 
-    it("a WebSocket under a provider with its own extractToken is refused if the token is in a subprotocol", async () => {
-      await expect(server.socket("/ws", { protocols: ["bearer", "ada"] })).rejects.toMatchObject({ status: 401 });
-    });
+  it("refuses a WebSocket with its token in a subprotocol if the provider has an own extractToken", async () => {
+    await expect(server.socket("/ws", { protocols: ["bearer", "ada"] })).rejects.toMatchObject({ status: 401 });
+  });
 
-    it("a WebSocket under a provider with its own extractToken opens with the token that the extractor returns", async () => {
-      const socket = await server.socket("/ws?token=eve", { headers: { "x-verified-user": "ada" } });
-      expect(await socket.next()).toMatchObject({ type: "CONNECTION_TEST" });
-      socket.close();
-    });
-  },
-);
+  it("opens a WebSocket with the token that extractToken returns", async () => {
+    const socket = await server.socket("/ws?token=eve", { headers: { "x-verified-user": "ada" } });
+    expect(await socket.next()).toMatchObject({ type: "CONNECTION_TEST" });
+    socket.close();
+  });
+});

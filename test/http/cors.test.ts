@@ -20,7 +20,7 @@ const asking = {
 const expose = "x-request-id, x-execution-id";
 
 describe("cors", () => {
-  it("allows every origin when it is omitted", async () => {
+  it("allows every origin when cors is omitted", async () => {
     expect(await ask(undefined, {})).toEqual({ status: 200, "allow-origin": "*", "expose-headers": expose });
     expect(await ask(undefined, asking, "OPTIONS")).toEqual({
       status: 204,
@@ -30,7 +30,7 @@ describe("cors", () => {
       vary: "access-control-request-headers",
     });
   });
-  it("sends nothing when it is false", async () => {
+  it("sends no CORS headers with cors: false", async () => {
     expect(await ask(false, asking)).toEqual({ status: 200 });
     expect(await ask(false, asking, "OPTIONS")).toEqual({ status: 405 });
   });
@@ -38,7 +38,7 @@ describe("cors", () => {
     ["a string", "http://a.test"],
     ["an array", ["http://b.test", "http://a.test"]],
     ["a function", (origin) => (origin.endsWith("a.test") ? origin : undefined)],
-  ])("cors takes the origin as %s", async (_, origin) => {
+  ])("allows the origins of cors given as %s", async (_, origin) => {
     expect(await ask({ origin }, { origin: "http://a.test" })).toEqual({
       status: 200,
       "allow-origin": "http://a.test",
@@ -52,7 +52,7 @@ describe("cors", () => {
       vary: "origin, access-control-request-headers",
     });
   });
-  it("sends what its other fields say", async () => {
+  it("sends the CORS headers of the other options", async () => {
     const cors = {
       origin: "http://a.test",
       allowHeaders: ["x-a"],
@@ -75,10 +75,10 @@ describe("cors", () => {
       "allow-credentials": "true",
     });
   });
-  it("cors takes a star in an array for every origin", async () => {
+  it("allows every origin by a star in an array", async () => {
     expect(await ask({ origin: ["*"] }, { origin: "http://a.test" })).toMatchObject({ "allow-origin": "*" });
   });
-  it("adds to a Vary of the host's own", async () => {
+  it("adds Origin to the Vary header of a custom route", async () => {
     const server = await startServer("in process", {
       config: {
         server: { cors: { origin: "http://a.test" } },
@@ -88,7 +88,7 @@ describe("cors", () => {
     expect((await server.get("/x", { custom: true })).headers.get("vary")).toBe("accept, origin");
     await server.close();
   });
-  it.each([undefined, "*", ["*"]])("refuses credentials with the origin %j", (origin) => {
+  it.each([undefined, "*", ["*"]])("refuses cors with credentials and the origin %j", (origin) => {
     expect(() => createServer({ server: { cors: { origin, credentials: true } } })).toThrow(
       /server\.cors\.credentials: expected false, or named origins/,
     );
@@ -103,7 +103,7 @@ describe("cors", () => {
     ["POST", undefined, "http://localhost", 405],
     ["GET", "cross-site", "http://evil.test", 200],
   ])(
-    "cors runs nothing for a page of an origin that is not allowed: %s, %s, %s",
+    "runs nothing for a page of an origin that cors does not allow: %s, %s, %s",
     async (method, site, origin, status) => {
       const headers = { origin, ...(site && { "sec-fetch-site": site }) };
       expect(await ask({ origin: "http://a.test" }, headers, method)).toMatchObject({ status });

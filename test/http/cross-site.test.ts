@@ -48,7 +48,7 @@ describe("a provider that reads its token from a cookie", () => {
     ["a POST where cors allows every origin", { headers: foreign, cors: { origin: "*" } }],
     ["a POST where cors names another origin", { headers: foreign, cors: { origin: "http://friend.test" } }],
     ["a POST where a function allows every origin", { headers: foreign, cors: { origin: () => "*" } }],
-  ])("refuses %s from another site", async (_, sent) => {
+  ])("refuses %s from another site if the token is in a cookie", async (_, sent) => {
     expect(await send(sent)).toEqual(refused);
   });
 
@@ -61,12 +61,12 @@ describe("a provider that reads its token from a cookie", () => {
     ["the client is not a browser", { headers: {} }],
     ["it is a GET", { method: "GET", headers: foreign }],
     ["the host handles cross-origin requests itself", { headers: foreign, cors: false }],
-  ])("serves a request if %s", async (_, sent) => {
+  ])("serves a request with a cookie token if %s", async (_, sent) => {
     expect(await send(sent)).toMatchObject({ status: 200, users: ["ada"] });
   });
 
   it.each<Target>(["dev", "start"])(
-    "a provider that reads its token from a cookie opens no WebSocket for a page of another site (%s)",
+    "opens no WebSocket for a page of another site if the token is in a cookie (%s)",
     async (target) => {
       const server = await startServer(target, { config: { auth: session } });
       const headers = { cookie: "session=ada", origin: "http://evil.test" };
@@ -75,13 +75,16 @@ describe("a provider that reads its token from a cookie", () => {
     },
   );
 
-  it.each<Target>(["dev", "start"])("refuses a POST over a port as well (%s)", async (target) => {
-    expect(await send({ headers: foreign }, target)).toEqual(refused);
-  });
+  it.each<Target>(["dev", "start"])(
+    "refuses a cross-site POST with a cookie token over a socket (%s)",
+    async (target) => {
+      expect(await send({ headers: foreign }, target)).toEqual(refused);
+    },
+  );
 });
 
 describe("a provider that reads the Authorization header", () => {
-  it("serves pages of every origin if cors is omitted", async () => {
+  it("serves pages of every origin if cors is omitted and the token is in a header", async () => {
     expect(await send({ headers: foreign, auth: bearer })).toMatchObject({ status: 200, users: [undefined] });
   });
 });

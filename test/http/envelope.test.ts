@@ -81,7 +81,7 @@ describeServer("the envelope", { config, rows: testRows }, (server) => {
     ["a stream that fails before its first event", "/test/events/failing", {}, 500, "Internal server error"],
     ["a socket asked without an upgrade", "/ws", {}, 426, "Upgrade required"],
   ];
-  it.each(cases)("answers in the envelope: %s", async (_, path, init, status, error) => {
+  it.each(cases)("answers %s in the envelope", async (_, path, init, status, error) => {
     const answer = await server.request(path, init);
     expect([answer.status, answer.body]).toEqual([status, { success: false, error }]);
     expect(answer.headers.get("content-type")).toBe("application/json");
@@ -287,7 +287,7 @@ describeServer("the test client", { rows: testRows, only: ["in process"] }, (ser
     ["media", /as text\/plain, which \/doc does not list/],
     ["field", /not what \/doc says:\n.*b/s],
     ["type", /not what \/doc says:\n.*a/s],
-  ])("the test client fails on an undocumented %s", async (what, message) => {
+  ])("fails in the test client for an undocumented %s", async (what, message) => {
     await expect(server.get(`/test/undocumented/${what}`)).rejects.toThrow(message);
     await server.get("/test/undocumented/nothing");
   });

@@ -63,7 +63,7 @@ async function findLongErrors(server: TestServer, requests: readonly [path: stri
 const json = { "content-type": "application/json" };
 
 describe("an error that is about a long value", () => {
-  it("shows at most 200 characters of it: in the path and the query of every route", async () => {
+  it("shows at most 200 characters of a long path or query in the errors of every route", async () => {
     const server = await open();
     const doc = (await (await server.send("/doc", {})).json()) as OpenApi;
     const requests: [string, unknown?][] = [];
@@ -87,7 +87,7 @@ describe("an error that is about a long value", () => {
     await server.close();
   });
 
-  it("shows at most 200 characters of it: in every field of a body", async () => {
+  it("shows at most 200 characters of a long field of a body in errors", async () => {
     const server = await open();
     await server.post("/workflows/asks/execute", { input: {}, options: { executionId: "asked" } });
     const inputs = [long, [long], { [long]: 1 }, { n: long }, { n: 1, [long]: long }, { n: { [long]: [long] } }];

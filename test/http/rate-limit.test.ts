@@ -36,7 +36,7 @@ describeServer("server.rateLimit", { config: { workflows, server: server() }, on
     expect(refused.headers.get("access-control-allow-origin")).toBe("*");
   });
 
-  it("server.rateLimit counts each address for itself, by the right-most one that is not a trusted proxy", async () => {
+  it("limits each address by itself, by the right-most one that is not a trusted proxy", async () => {
     expect(await statuses(target, 4, from("198.51.100.7, 203.0.113.2"))).toEqual([200, 200, 200, 429]);
     // The client chooses everything in front of that address.
     expect(await statuses(target, 1, from("198.51.100.8, 203.0.113.2"))).toEqual([429]);
@@ -46,14 +46,14 @@ describeServer("server.rateLimit", { config: { workflows, server: server() }, on
     expect(await statuses(target, 1, from("203.0.113.3"))).toEqual([200]);
   });
 
-  it("server.rateLimit counts IPv6 addresses by their first 64 bits", async () => {
+  it("limits IPv6 addresses by their first 64 bits", async () => {
     expect(await statuses(target, 2, from("2001:db8:0:1::1"))).toEqual([200, 200]);
     expect(await statuses(target, 2, from("[2001:db8::1:ffff:0:0:2]:99"))).toEqual([200, 429]);
     expect(await statuses(target, 1, from("2001:0DB8:0000:0001::9"))).toEqual([429]);
     expect(await statuses(target, 1, from("2001:db8:0:2::1"))).toEqual([200]);
   });
 
-  it("server.rateLimit counts every route, unknown paths and WebSockets, but not health checks and preflights", async () => {
+  it("limits every route, unknown paths and WebSockets, but not health checks and preflights", async () => {
     const headers = from("203.0.113.4");
     expect(await statuses(target, 5, headers, "/health")).toEqual([200, 200, 200, 200, 200]);
     expect(await statuses(target, 5, headers, "/ready/")).not.toContain(429);
@@ -75,14 +75,14 @@ describeServer("server.rateLimit", { config: { workflows, server: server() }, on
 });
 
 describe("server.rateLimit", () => {
-  it("server.rateLimit ignores X-Forwarded-For of a peer that is not a trusted proxy", async () => {
+  it("ignores X-Forwarded-For of a peer that is not a trusted proxy", async () => {
     const target = await startServer("start", { config: { server: server({ trustedProxies: ["10.0.0.0/8"] }) } });
     await statuses(target, 3, from("203.0.113.1"));
     expect(await statuses(target, 1, from("203.0.113.2"))).toEqual([429]);
     await target.close();
   });
 
-  it("server.rateLimit counts by user after authentication, whatever the address", async () => {
+  it("limits requests by user after authentication, whatever the address", async () => {
     const target = await startServer("start", { config: { auth: keys, server: server() } });
     const ada = (address: string) => ({ ...from(address), "x-api-key": "ok-ada" });
     expect(await statuses(target, 2, ada("203.0.113.1"))).toEqual([200, 200]);
@@ -91,7 +91,7 @@ describe("server.rateLimit", () => {
     await target.close();
   });
 
-  it("server.rateLimit counts by address before authentication, ten times the limit, so that guesses end", async () => {
+  it("limits requests by address before authentication to ten times the limit, so that guesses end", async () => {
     const auth = { ...keys, defaultPrivate: true, publicRoutes: ["GET /doc"] };
     const target = await startServer("start", { config: { auth, server: server() } });
     const guess = { ...from("203.0.113.1"), "x-api-key": "guess" };
@@ -101,7 +101,7 @@ describe("server.rateLimit", () => {
     await target.close();
   });
 
-  it("server.rateLimit counts by the key of the config, which gets the request and the user", async () => {
+  it("limits requests by the key function of the config, which gets the request and the user", async () => {
     const key = ({ headers }: Request, user: Readonly<Record<string, unknown>> | undefined) =>
       headers.get("x-tenant") ?? (user?.["id"] as string | undefined);
     const rateLimit = { limit: 2, window: 3_600_000, key };
@@ -112,20 +112,20 @@ describe("server.rateLimit", () => {
     await target.close();
   });
 
-  it("server.rateLimit does not count a request of fetch without a user, a key and an address", async () => {
+  it("does not limit a request of fetch without a user, a key and an address", async () => {
     const target = await startServer("in process", { config: { auth: keys, server: server() } });
     expect(await statuses(target, 5, from("203.0.113.1"))).toEqual([200, 200, 200, 200, 200]);
     expect(await statuses(target, 4, { "x-api-key": "ok-ada" })).toEqual([200, 200, 200, 429]);
     await target.close();
   });
 
-  it("server.rateLimit applies inside the host's own middleware with cors: false", async () => {
+  it("limits requests inside the host's own middleware with cors: false", async () => {
     const target = await startServer("start", { config: { server: server({ cors: false }) } });
     expect(await statuses(target, 4, from("203.0.113.1"))).toEqual([200, 200, 200, 429]);
     await target.close();
   });
 
-  it("server.rateLimit declares 429 in /doc only if it is set", async () => {
+  it("declares 429 in /doc only if server.rateLimit is set", async () => {
     const documented = async (options: ServerOptions) => {
       const target = await startServer("in process", { config: { workflows, server: options } });
       const { paths } = (await (await target.send("/doc", {})).json()) as { paths: Record<string, object> };
@@ -164,13 +164,13 @@ describe("server.rateLimit", () => {
       { trustedProxies: "loopback" },
       'server.trustedProxies: expected an array of addresses and networks, found "loopback"',
     ],
-  ])("refuses %j", (options, message) => {
+  ])("refuses the server options %j", (options, message) => {
     expect(() => createServer({ server: options as ServerOptions })).toThrow(message);
   });
 });
 
 describe("a window counter", () => {
-  it("a window counter begins a new window when the last one is over", () => {
+  it("begins a new rate-limit window when the last one is over", () => {
     let time = 0;
     const counter = createWindowCounter({ limit: 2, windowMs: 1_000, now: () => time });
     expect([counter.count("a"), counter.count("a"), counter.count("a")]).toEqual([undefined, undefined, 1_000]);
@@ -180,7 +180,7 @@ describe("a window counter", () => {
     expect([counter.count("a"), counter.count("a"), counter.count("a")]).toEqual([undefined, undefined, 1_000]);
   });
 
-  it("stores a bounded number of keys, and removes the oldest", () => {
+  it("stores a bounded number of rate-limit keys, and removes the oldest", () => {
     let time = 0;
     const counter = createWindowCounter({ limit: 1, windowMs: 1_000, most: 3, now: () => time });
     for (const key of ["a", "b", "c", "d"]) counter.count(key);
@@ -192,7 +192,7 @@ describe("a window counter", () => {
     expect(counter.size).toBe(1);
   });
 
-  it("forgets keys whose window is over, also behind a key that has a new window", () => {
+  it("forgets rate-limit keys whose window is over, also behind a key with a new window", () => {
     let time = 0;
     const counter = createWindowCounter({ limit: 1, windowMs: 1_000, now: () => time });
     counter.count("a");

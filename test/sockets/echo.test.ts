@@ -30,7 +30,7 @@ const config: Config = {
 };
 
 describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
-  it("/ws sends every message back: JSON parsed, other text as a string", async () => {
+  it("sends every message to /ws back, JSON parsed and other text as a string", async () => {
     const socket = await server.socket("/ws");
     expect(await socket.next()).toEqual({
       type: "CONNECTION_TEST",
@@ -76,7 +76,7 @@ describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
     ["a route that is no socket", "/workflows", {}, 404, "Not found"],
     ["a custom route that is no socket", "/plain", {}, 400, "Not a WebSocket route"],
     ["an origin that cors does not allow", "/ws", { origin: "http://foe.test" }, 403, "Origin not allowed"],
-  ])("refuses an upgrade in the envelope: %s", async (_, path, headers, status, error) => {
+  ])("refuses an upgrade in the envelope for %s", async (_, path, headers, status, error) => {
     const refused = server.socket(path, { headers });
     await expect(refused).rejects.toMatchObject({ status, body: JSON.stringify({ success: false, error }) });
   });
@@ -286,12 +286,12 @@ describeServer("dev", { only: ["dev"], config: { server: { allowedHosts: ["my.te
     ["evil.test", 403],
     ["localhost.evil.test", 403],
     ["evillocalhost", 403],
-  ])("dev answers a request for the host name %s with %i", async (host, status) => {
+  ])("answers a request to dev for the host name %s with %i", async (host, status) => {
     expect(await server.raw(`GET /workflows HTTP/1.1\r\nHost: ${host}\r\n\r\n`)).toMatch(
       new RegExp(`^HTTP/1.1 ${status} `),
     );
   });
-  it("dev opens no WebSocket for another host name", async () => {
+  it("opens no WebSocket of dev for another host name", async () => {
     await expect(server.socket("/ws", { headers: { host: "evil.test" } })).rejects.toMatchObject({ status: 403 });
   });
 });

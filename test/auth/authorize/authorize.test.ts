@@ -44,7 +44,7 @@ const approve = { resumeData: { approved: true } };
 const answer = ({ status, body }: { status: number; body: any }) => [status, body.error ?? body.data.status];
 
 describeServer("an approval by authorize", { config, only: ["start"] }, (server) => {
-  it("an approval by authorize is given by a manager, and not by the requester, a colleague or an anonymous caller", async () => {
+  it("lets a manager approve, and not the requester, a colleague or an anonymous caller", async () => {
     const path = await begin(server, ada);
     const id = path.split("/").at(-1);
     const unknown = [404, `Execution ${id} not found`];
@@ -57,7 +57,7 @@ describeServer("an approval by authorize", { config, only: ["start"] }, (server)
     expect(body.data).toMatchObject({ status: "completed", result: { approved: true, by: "max" } });
   });
 
-  it("an approval by authorize is not given by a manager for an expense of their own", async () => {
+  it("does not let a manager approve an expense of their own", async () => {
     const path = await begin(server, max);
     expect(answer(await server.post(`${path}/resume`, approve, by(max)))).toEqual([403, "Forbidden"]);
     expect(answer(await server.post(`${path}/resume`, approve, by({ ...max, id: "eve" })))).toEqual([200, "completed"]);
@@ -70,7 +70,7 @@ describeServer("an approval by authorize", { config, only: ["start"] }, (server)
     expect(answer(await server.post(`${path}/resume`, approve, by({ id: 8, role: "manager" })))[0]).toBe(200);
   });
 
-  it("asks with the user, the execution and the step, before the body is read", async () => {
+  it("asks authorize with the user, the execution and the step, before the body is read", async () => {
     const path = await begin(server, ada);
     asked.splice(0);
     const broken = { method: "POST", body: "{", headers: { ...by("bob").headers, "content-type": "application/json" } };
@@ -102,7 +102,7 @@ describeServer("an approval by authorize", { config, only: ["start"] }, (server)
 });
 
 describe("authorize of a workflow and of an agent", () => {
-  it("authorize of a workflow and of an agent is asked instead of that of the config, and a workflow without one asks that of the config", async () => {
+  it("asks the authorize of a workflow or agent, and that of the config if there is none", async () => {
     const allow = () => true;
     const workflows = [
       expense,
@@ -127,7 +127,7 @@ describe("authorize of a workflow and of an agent", () => {
     expect(answer(await server.get("/metrics", by("ada")))).toEqual(refused);
   });
 
-  it("authorize of a workflow and of an agent is a function, stays with each step of the chain, and can be replaced by with()", () => {
+  it("keeps the authorize of a workflow through the chain, replaces it by with(), and refuses anything but a function", () => {
     const allow: Authorize = () => true;
     const refuse: Authorize = () => false;
     expect(() => defineWorkflow({ id: "w", authorize: true as never })).toThrow(
@@ -139,7 +139,7 @@ describe("authorize of a workflow and of an agent", () => {
     expect(agent.with({ authorize: refuse }).authorize).toBe(refuse);
   });
 
-  it("authorize of a workflow and of an agent leaves ownership to the other workflows if the config has none", async () => {
+  it("applies ownership to workflows without authorize if the config has none", async () => {
     const shared = defineWorkflow({ id: "shared", authorize: () => true }).andThen({
       id: "ask",
       execute: ({ suspend }) => suspend("?"),
@@ -159,7 +159,7 @@ describe("authorize of a workflow and of an agent", () => {
 });
 
 describe("an execution with long values", () => {
-  it("an execution with long values is listed by the user who started it, with markers in place of its input and context", async () => {
+  it("asks authorize about a listed execution with markers in place of long values", async () => {
     const long = "x".repeat(20_000);
     const seen: unknown[] = [];
     const authorize: Authorize = ({ action, execution, user }) => {
@@ -184,7 +184,7 @@ describe("an execution with long values", () => {
 });
 
 describe("an execution of a workflow that no longer exists", () => {
-  it("an execution of a workflow that no longer exists is read, listed and cancelled by the authorize of the config", async () => {
+  it("asks the authorize of the config about executions of a removed workflow", async () => {
     const backend = embedded({ path: join(createProject({}), "data.db") });
     const authorize: Authorize = ({ user }) => user?.["id"] === "keeper";
     const gone = defineWorkflow({ id: "gone", authorize: () => true }).andThen({
@@ -224,7 +224,7 @@ describe("with several branches that wait", () => {
     steps: [branch("legal"), branch("finance")],
   });
 
-  it("each is resumed only by a caller who may resume that one, whichever is named", async () => {
+  it("resumes each of several waiting branches only for a caller who may resume that one", async () => {
     const server = await startServer("in process", { config: { workflows: [both], auth: trusting } });
     onTestFinished(() => server.close());
     const path = await begin(server, { id: "ada" }, "both");

@@ -87,7 +87,7 @@ describe(`a list with authorize over ${count} executions`, () => {
     ["the oldest and the newest", (n) => n < 5 || n >= count - 5, 50],
     ["a few in the middle", (n) => Math.abs(n - count / 2) < 20, 7],
     ["none", () => false, 200],
-  ])("shows what is allowed, newest first and each once: %s", async (_, isAllowed, limit) => {
+  ])("lists the executions that authorize allows, newest first and each once: %s", async (_, isAllowed, limit) => {
     rule = ({ input }) => isAllowed((input as { n: number }).n);
     const { items } = await readAll(limit);
     const numbers = items.map(({ input }) => input.n as number);
@@ -97,7 +97,7 @@ describe(`a list with authorize over ${count} executions`, () => {
     expect(places).toEqual(places.toSorted().toReversed());
   });
 
-  it("asks about many at the same time", async () => {
+  it("asks authorize about many executions of a list at the same time", async () => {
     let waiting = 0;
     let most = 0;
     rule = async ({ input }) => {
@@ -111,7 +111,7 @@ describe(`a list with authorize over ${count} executions`, () => {
     expect(most).toBe(200);
   });
 
-  it.skipIf(isDistributed)("ends a page early if authorize does not answer", async () => {
+  it.skipIf(isDistributed)("ends a page of executions early if authorize does not answer", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     onTestFinished(() => void vi.useRealTimers());
     rule = () => new Promise(() => {});
@@ -125,7 +125,7 @@ describe(`a list with authorize over ${count} executions`, () => {
   });
 
   it.skipIf(isDistributed)(
-    "takes less than a second of processor time for a page, and for all pages of 10,000 executions",
+    "lists a page, and all pages of 10,000 executions, in less than a second of processor time",
     async () => {
       rule = ({ isOwn }) => isOwn;
       await readPage(200, null);

@@ -163,23 +163,26 @@ afterEach(() => void vi.useRealTimers());
 
 const isQuick = (place: Place, rule: Rule): boolean => (places.indexOf(place) + rules.indexOf(rule)) % 2 === 0;
 
-describe("by authorize, each caller is answered as the oracle says", () => {
+describe("authorize", () => {
   const cases = places.flatMap((place) => rules.map((rule) => [rule.name, place, rule] as const));
   // Without an `authorize` of the workflow, there is nothing that the one of the config could contradict.
   const sensible = cases.filter(([name, place]) => !name.startsWith("none") || place === "config");
   // In a quick run, each rule has its place in the config and one of the others.
   it.each(sensible.filter(([, place, rule]) => bySize(0, 1) === 1 || place === "config" || isQuick(place, rule)))(
-    "%s (%s)",
+    "answers each caller as the oracle says under the rule %s (%s)",
     async (_, place, rule) => {
       expect(await play(rule, place, "in process")).toEqual([]);
     },
   );
 
-  it.each(rules.filter(({ name }) => name !== "time-out"))("%s: handshakes of a WebSocket", async (rule) => {
-    expect(await play(rule, "config", "start")).toEqual([]);
-  });
+  it.each(rules.filter(({ name }) => name !== "time-out"))(
+    "answers WebSocket handshakes as the oracle says under the rule $name",
+    async (rule) => {
+      expect(await play(rule, "config", "start")).toEqual([]);
+    },
+  );
 
-  it("with a row for every route that has an action", () => {
+  it("has a row of the oracle for every route with an action", () => {
     const routes = toRoutes(toProject({})).filter(({ action }) => action !== undefined);
     const named = rows.map(({ name, action }) => {
       const [method = "", path = ""] = name.replace(/^(UPGRADE|HEAD)/, "GET").split(" ");

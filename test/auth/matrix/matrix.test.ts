@@ -16,7 +16,7 @@ const targets = (["in process", "start", "dev"] as const).slice(0, bySize(2, 3))
 const optIn = modes.find(({ name }) => name === "opt-in")!;
 
 describe("the oracle", () => {
-  it("the oracle names only routes that it lists, and none twice", () => {
+  it("has an oracle that names only routes that it lists, and none twice", () => {
     const names = routes.map(({ name }) => name);
     const named = modes
       .flatMap(({ publicRoutes = {}, protect = {} }) => [publicRoutes, protect].map(Object.values))
@@ -28,7 +28,7 @@ describe("the oracle", () => {
 });
 
 describe.each(targets)("the access of every route (%s)", (target) => {
-  it.each(modes)("the access of every route is as the oracle says, for every token: $name", async (mode) => {
+  it.each(modes)("answers every route and token as the oracle says in the mode $name", async (mode) => {
     expect(await play(mode, target, toCases(mode, target))).toEqual([]);
   });
 });

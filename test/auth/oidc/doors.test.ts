@@ -6,8 +6,8 @@ import { createWorld, serve } from "./world.ts";
 const workflows = [defineWorkflow({ id: "quick" }).andThen({ id: "only", execute: () => 1 })];
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
-describe.each(["dev", "start"] as const)("the tokens of an issuer (%s)", (target) => {
-  it("the tokens of an issuer open a WebSocket, in the header, in the query and as a protocol", async () => {
+describe.each(["dev", "start"] as const)("OIDC tokens (%s)", (target) => {
+  it("opens a WebSocket with an OIDC token in the header, in the query or as a subprotocol", async () => {
     const { issuer, server } = await createWorld({ target, webSockets: true });
     const token = issuer.mint();
     for (const open of [
@@ -23,7 +23,7 @@ describe.each(["dev", "start"] as const)("the tokens of an issuer (%s)", (target
     await expect(server.socket("/ws", bearer(issuer.mint({ exp: 1 })))).rejects.toMatchObject({ status: 401 });
   });
 
-  it("the tokens of an issuer are a 503 for a WebSocket and for a stream while the issuer is down", async () => {
+  it("answers 503 to a WebSocket and a stream with an OIDC token while the issuer is down", async () => {
     const { issuer, server } = await createWorld({ target, webSockets: true, config: { workflows } });
     issuer.answer = troubles["closes the connection"];
     const token = issuer.mint();
@@ -37,7 +37,7 @@ describe.each(["dev", "start"] as const)("the tokens of an issuer (%s)", (target
     expect(stream.body).toEqual({ success: false, error: "The token issuer is unavailable" });
   });
 
-  it("the tokens of an issuer are read from a cookie by an extractor, and pages of other origins cannot use that cookie", async () => {
+  it("accepts an OIDC token that extractToken reads from a cookie, but not from pages of other origins", async () => {
     const issuer = await startIssuer();
     onTestFinished(() => issuer.close());
     const auth: AuthProvider = {
@@ -60,7 +60,7 @@ describe.each(["dev", "start"] as const)("the tokens of an issuer (%s)", (target
     expect(server.logs).toMatchObject([{ message: "The authentication provider failed" }]);
   });
 
-  it("the tokens of an issuer start a stream", async () => {
+  it("starts a stream with an OIDC token", async () => {
     const { issuer, server } = await createWorld({ target, config: { workflows } });
     const response = await server.send("/workflows/quick/stream", {
       method: "POST",

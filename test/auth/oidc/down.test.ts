@@ -23,26 +23,32 @@ async function expectDown({ issuer, ask: request }: World): Promise<void> {
     expect(await request(token, "/open")).toMatchObject({ status: 200, user: null });
 }
 
-describe("an issuer that", () => {
-  it.each(Object.entries(troubles))("%s is down: 503 on closed routes, and open ones serve", async (_, answer) => {
-    const world = await createWorld();
-    world.issuer.answer = answer;
-    await expectDown(world);
-    expect(world.issuer.count.discovery).toBe(1);
-    expect(world.server.logs).toHaveLength(1);
-    expect(JSON.stringify(world.server.logs)).not.toContain(world.issuer.mint().split(".")[1]);
-  });
+describe("an issuer in trouble", () => {
+  it.each(Object.entries(troubles))(
+    "answers 503 on closed routes, and serves open ones, if the issuer %s",
+    async (_, answer) => {
+      const world = await createWorld();
+      world.issuer.answer = answer;
+      await expectDown(world);
+      expect(world.issuer.count.discovery).toBe(1);
+      expect(world.server.logs).toHaveLength(1);
+      expect(JSON.stringify(world.server.logs)).not.toContain(world.issuer.mint().split(".")[1]);
+    },
+  );
 
-  it.each(Object.entries(troubles))("%s instead of its keys is down as well", async (_, answer) => {
-    const world = await createWorld();
-    const { issuer } = world;
-    issuer.answer = (request, response) =>
-      request.url === "/keys"
-        ? answer(request, response)
-        : void response.end(JSON.stringify({ issuer: issuer.url, jwks_uri: `${issuer.url}/keys` }));
-    await expectDown(world);
-    expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
-  });
+  it.each(Object.entries(troubles))(
+    "answers 503 on closed routes if the issuer %s instead of its keys",
+    async (_, answer) => {
+      const world = await createWorld();
+      const { issuer } = world;
+      issuer.answer = (request, response) =>
+        request.url === "/keys"
+          ? answer(request, response)
+          : void response.end(JSON.stringify({ issuer: issuer.url, jwks_uri: `${issuer.url}/keys` }));
+      await expectDown(world);
+      expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
+    },
+  );
 
   it.each<[string, (world: World) => Record<string, unknown>]>([
     ["names another issuer", () => ({ issuer: "https://another.example" })],
@@ -54,7 +60,7 @@ describe("an issuer that", () => {
     ["has its keys over http", () => ({ jwks_uri: "http://keys.example/keys" })],
     ["has its keys in a file", () => ({ jwks_uri: "file:///etc/keys" })],
     ["has its keys in the address", () => ({ jwks_uri: 'data:application/json,{"keys":[]}' })],
-  ])("%s is not trusted", async (_, toDiscovery) => {
+  ])("does not trust an issuer that %s", async (_, toDiscovery) => {
     const world = await createWorld();
     world.issuer.discovery = toDiscovery(world);
     await expectDown(world);
@@ -65,7 +71,7 @@ describe("an issuer that", () => {
     ["no list", {}],
     ["something else than keys", { keys: [1] }],
     ["more than 100 keys", { keys: Array.from({ length: 101 }, () => ({ kty: "EC" })) }],
-  ])("publishes %s is down", async (_, keys) => {
+  ])("answers 503 if the issuer publishes %s for its keys", async (_, keys) => {
     const world = await createWorld();
     const { issuer } = world;
     issuer.answer = (request, response) =>
@@ -75,7 +81,7 @@ describe("an issuer that", () => {
     await expectDown(world);
   });
 
-  it("an issuer that does not answer is down after 4 seconds, before the time limit of a provider", async () => {
+  it("answers 503 after 4 seconds without an answer of the issuer, before the time limit of a provider", async () => {
     const world = await createWorld();
     const { issuer, clock } = world;
     issuer.answer = () => {};
@@ -88,7 +94,7 @@ describe("an issuer that", () => {
     expect(world.server.logs[0]!.data!["error"]).toContain("has not answered within 4000 ms");
   });
 
-  it("sends one byte after another is down after 4 seconds", async () => {
+  it("answers 503 after 4 seconds of an issuer that sends one byte after another", async () => {
     const world = await createWorld();
     const { issuer, clock } = world;
     let cut = false;
@@ -104,7 +110,7 @@ describe("an issuer that", () => {
     await until(() => cut, "the end of the request to the issuer");
   });
 
-  it("sends an endless response is not read to the end", async () => {
+  it("stops reading an endless response of the issuer", async () => {
     const world = await createWorld();
     let cut = false;
     world.issuer.answer = (request, response) => {
@@ -116,7 +122,7 @@ describe("an issuer that", () => {
     await until(() => cut, "the end of the response");
   });
 
-  it("redirects is not followed, not even to itself", async () => {
+  it("follows no redirect of the issuer, not even to itself", async () => {
     const world = await createWorld();
     const { issuer } = world;
     const paths: unknown[] = [];
@@ -128,7 +134,7 @@ describe("an issuer that", () => {
 });
 
 describe("oidcAuth()", () => {
-  it("oidcAuth() reads nothing before the first token, and logs why the issuer cannot be reached", async () => {
+  it("reads nothing from the issuer before the first token, and logs why it cannot be reached", async () => {
     // A port where nothing listens.
     const placeholder = createServer();
     await new Promise<void>((resolve) => placeholder.listen(0, "127.0.0.1", resolve));
@@ -146,7 +152,7 @@ describe("oidcAuth()", () => {
     expect(server.logs[0]!.data!["error"]).toContain("ECONNREFUSED");
   });
 
-  it("accepts a token on a server that listens, and under a path of the issuer", async () => {
+  it("accepts a token of an issuer whose URL has a path", async () => {
     for (const path of ["/realms/main", "/tenant/"]) {
       const { issuer, ask: request } = await createWorld({ target: "start", issuerOptions: { path } });
       expect(await request(issuer.mint())).toMatchObject({ status: 200, user: "ada" });

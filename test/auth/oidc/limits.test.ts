@@ -11,7 +11,7 @@ const down = troubles["closes the connection"];
 const stranger = createKeyPair("stranger");
 
 describe("unknown keys", () => {
-  it("unknown keys in a flood cause one read a minute", async () => {
+  it("reads the keys once a minute in a flood of tokens with unknown keys", async () => {
     const { issuer, clock, ask, server } = await createWorld();
     await ask(issuer.mint());
     let sent = 0;
@@ -29,14 +29,14 @@ describe("unknown keys", () => {
     expect(server.logs).toEqual([]);
   });
 
-  it("unknown keys are looked up at once the first time, right after the keys were read", async () => {
+  it("looks an unknown key up at once the first time, right after the keys were read", async () => {
     const { issuer, ask } = await createWorld();
     await ask(issuer.mint());
     issuer.rotate();
     expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
   });
 
-  it("unknown keys cause no second read for the token whose read was the first one", async () => {
+  it("reads the keys once for the first token, though its key is unknown", async () => {
     const { issuer, ask } = await createWorld();
     expect(await ask(issuer.mint({}, {}, stranger))).toMatchObject({ status: 401 });
     expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
@@ -47,7 +47,7 @@ describe("unknown keys", () => {
     ["of another issuer", { iss: "https://another.example" }],
     ["for another audience", { aud: "another" }],
     ["without an expiry", { exp: undefined }],
-  ])("unknown keys cause no read with a token %s", async (_, claims) => {
+  ])("reads no keys for an unknown key in a token %s", async (_, claims) => {
     const { issuer, ask } = await createWorld();
     expect((await ask(issuer.mint(claims, {}, stranger))).status).toBe(401);
     expect(issuer.count).toEqual({ discovery: 0, keys: 0 });
@@ -56,7 +56,7 @@ describe("unknown keys", () => {
     expect(issuer.count).toEqual({ discovery: 1, keys: 1 });
   });
 
-  it("unknown keys are a 503 while the issuer is down, and known keys are not", async () => {
+  it("answers 503 to unknown keys while the issuer is down, and accepts known keys", async () => {
     const { issuer, clock, ask } = await createWorld();
     const token = issuer.mint();
     await ask(token);
@@ -78,7 +78,7 @@ describe("unknown keys that come at once", () => {
   const askMany = ({ issuer, ask }: World) =>
     Promise.all(Array.from({ length: 10 }, (_, n) => ask(issuer.mint({}, { kid: `unknown-${n}` }, stranger))));
 
-  it("unknown keys that come at once are all a 503 if the read that they share fails, and a 401 if it succeeds", async () => {
+  it("answers simultaneous unknown keys with 503 if their shared read fails, and with 401 if it succeeds", async () => {
     const world = await createWorld();
     await world.ask(world.issuer.mint());
     world.issuer.answer = down;
@@ -91,7 +91,7 @@ describe("unknown keys that come at once", () => {
 });
 
 describe("a failed read", () => {
-  it("a failed read is shared by all requests, and repeated once a minute", async () => {
+  it("shares a failed read of the keys between all requests, and repeats it once a minute", async () => {
     const { issuer, clock, ask, server } = await createWorld();
     issuer.answer = down;
     for (let n = 1; n <= 3; n++) {
@@ -111,7 +111,7 @@ describe("a failed read", () => {
     expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
   });
 
-  it("a failed read of the keys alone is followed by a look at the discovery document", async () => {
+  it("reads the discovery document again after a failed read of the keys", async () => {
     const { issuer, clock, ask } = await createWorld();
     issuer.discovery = { jwks_uri: `${issuer.url}/nothing` };
     expect(await ask(issuer.mint())).toMatchObject({ status: 503 });
@@ -123,7 +123,7 @@ describe("a failed read", () => {
 });
 
 describe("keys that cannot be read again", () => {
-  it("keys that cannot be read again are used for one hour, and looked for once a minute", async () => {
+  it("uses keys that cannot be read again for one hour, and asks for them once a minute", async () => {
     const { issuer, clock, ask } = await createWorld();
     await ask(issuer.mint());
     issuer.answer = down;
@@ -143,7 +143,7 @@ describe("keys that cannot be read again", () => {
     expect(await ask(issuer.mint())).toMatchObject({ status: 200 });
   });
 
-  it("keys that cannot be read again do not delay a request while the issuer is known to be down", async () => {
+  it("does not delay a request for keys while the issuer is known to be down", async () => {
     const { issuer, clock, ask } = await createWorld();
     await ask(issuer.mint());
     issuer.answer = down;

@@ -37,7 +37,7 @@ describe("an issuer that rotates its keys", () => {
     },
   );
 
-  it("an issuer that rotates its keys while many requests with the new key come at once, is asked once", async () => {
+  it("asks the issuer once for the new key of many simultaneous requests", async () => {
     const { issuer, clock, ask } = await createWorld();
     await ask(issuer.mint());
     clock.advance(minute);
@@ -47,7 +47,7 @@ describe("an issuer that rotates its keys", () => {
     expect(issuer.count).toEqual({ discovery: 1, keys: 2 });
   });
 
-  it("an issuer that rotates its keys while its keys are read because of their age, is asked once more for the new key", async () => {
+  it("asks the issuer again for a new key that appears while old keys are read because of their age", async () => {
     const { issuer, clock, ask } = await createWorld();
     const before = issuer.mint();
     await ask(before);
@@ -69,7 +69,7 @@ describe("an issuer that rotates its keys", () => {
     expect(issuer.count.keys).toBe(3);
   });
 
-  it("an issuer that rotates its keys without names of keys, is asked again when a signature does not fit", async () => {
+  it("asks the issuer again when a signature matches no key without a kid", async () => {
     const { issuer, clock, ask } = await createWorld();
     const strip = () =>
       void (issuer.keys = issuer.keys.slice(0, 1).map((key) => ({ ...key, jwk: { ...key.jwk, kid: undefined } })));
@@ -84,7 +84,7 @@ describe("an issuer that rotates its keys", () => {
 });
 
 describe("a key that was withdrawn", () => {
-  it("a key that was withdrawn is refused once the keys have been read because of their age, with a token that was remembered", async () => {
+  it("refuses a cached token once its key is missing in keys that were read because of their age", async () => {
     const { issuer, clock, ask } = await createWorld();
     const token = issuer.mint();
     expect(await ask(token)).toMatchObject({ status: 200 });
@@ -100,7 +100,7 @@ describe("a key that was withdrawn", () => {
     }
   });
 
-  it("a key that was withdrawn is refused also if the issuer publishes no keys at all", async () => {
+  it("refuses a withdrawn key also if the issuer publishes no keys at all", async () => {
     const { issuer, clock, ask } = await createWorld();
     const token = issuer.mint();
     await ask(token);

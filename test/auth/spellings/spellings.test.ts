@@ -45,7 +45,7 @@ describe.each(worlds)("$title", (world) => {
     describe.each(["in process", "over a socket"] as const)("%s", (how) => {
       const open = (): Way => (how === "in process" ? createInside(server().fetch) : createLane(server().port));
 
-      it("runs what a caller asks for", async () => {
+      it("runs each route for a caller with a token, and none without", async () => {
         const way = open();
         for (const place of closed) {
           take();
@@ -58,29 +58,33 @@ describe.each(worlds)("$title", (world) => {
         way.close();
       });
 
-      it(`runs nothing for nobody, however it is spelt (${count} spellings)`, { timeout: 600_000 }, async () => {
-        const { without, allowed } = await askTwice(open, requests);
-        const faults: string[] = [];
-        const tally: Record<string, number> = {};
-        let opened = 0;
-        for (const [n, request] of requests.entries()) {
-          const [refused, answered] = [without[n], allowed[n]];
-          if (!refused || !answered) continue;
-          faults.push(...findFaults(request, refused), ...findFaults(request, answered));
-          // Whatever a token changes is closed; and what is closed says so.
-          const isClosed = refused.status !== answered.status;
-          if (isClosed && refused.status !== 401) faults.push(`${refused.status}, not 401, to ${print(request)}`);
-          if (world.isOptOut && isAnswer(refused)) faults.push(`${refused.status} for nobody, to ${print(request)}`);
-          if (isClosed && answered.status < 400) opened++;
-          tally[refused.status] = (tally[refused.status] ?? 0) + 1;
-        }
-        console.log(`${world.title}, ${mode}, ${how}: a token opens ${opened} of ${count};`, JSON.stringify(tally));
-        expect(shorten(faults)).toEqual([]);
-        expect(shadows).toEqual([]);
-        expect(opened).toBeGreaterThan(count * 0.15);
-        expect(await open().ask(plain(closed[0]!), valid)).toMatchObject({ status: 200 });
-        expect(logs.filter(({ level }) => level === "error").slice(0, 3)).toEqual([]);
-      });
+      it(
+        `runs nothing for an anonymous caller, however a path is spelt (${count} spellings)`,
+        { timeout: 600_000 },
+        async () => {
+          const { without, allowed } = await askTwice(open, requests);
+          const faults: string[] = [];
+          const tally: Record<string, number> = {};
+          let opened = 0;
+          for (const [n, request] of requests.entries()) {
+            const [refused, answered] = [without[n], allowed[n]];
+            if (!refused || !answered) continue;
+            faults.push(...findFaults(request, refused), ...findFaults(request, answered));
+            // Whatever a token changes is closed; and what is closed says so.
+            const isClosed = refused.status !== answered.status;
+            if (isClosed && refused.status !== 401) faults.push(`${refused.status}, not 401, to ${print(request)}`);
+            if (world.isOptOut && isAnswer(refused)) faults.push(`${refused.status} for nobody, to ${print(request)}`);
+            if (isClosed && answered.status < 400) opened++;
+            tally[refused.status] = (tally[refused.status] ?? 0) + 1;
+          }
+          console.log(`${world.title}, ${mode}, ${how}: a token opens ${opened} of ${count};`, JSON.stringify(tally));
+          expect(shorten(faults)).toEqual([]);
+          expect(shadows).toEqual([]);
+          expect(opened).toBeGreaterThan(count * 0.15);
+          expect(await open().ask(plain(closed[0]!), valid)).toMatchObject({ status: 200 });
+          expect(logs.filter(({ level }) => level === "error").slice(0, 3)).toEqual([]);
+        },
+      );
     });
   });
 });
@@ -105,7 +109,7 @@ describe.each(socketWorlds)("$title", (world) => {
     const { server } = useServer(world, mode);
     const open = (): Way => createLane(server().port);
 
-    it(`does not open for nobody, however it is spelt (${socketCount} spellings)`, async () => {
+    it(`opens no WebSocket for an anonymous caller, however a path is spelt (${socketCount} spellings)`, async () => {
       for (const place of closed) {
         const asked = { ...plain(place), headers: handshake };
         const isSocket = /^(\/api\/ai)?\/(live|ws|lobby)/.test(place.path);
@@ -137,7 +141,7 @@ describe("an entry of protect", () => {
   const start = async (protect: string[], configureApp: (app: H3) => void) =>
     startServer("start", { config: { auth: jwtAuth({ secret, protect }), configureApp } });
 
-  it("an entry of protect can be written for every method that a socket carries", async () => {
+  it("closes a route for every method that a socket carries by entries of protect", async () => {
     const protect = METHODS.filter((method) => method !== "HEAD").map((method) => `${method} /any`);
     const server = await start(protect, (app) => void app.all("/any", () => "any"));
     for (const method of METHODS.filter((name) => name !== "CONNECT")) {
@@ -148,7 +152,7 @@ describe("an entry of protect", () => {
   });
 
   it.each(["/%7Eada", "/~ada", "/a%2Db/:id", "/caf%C3%A9", "/café", "/a/../b", "/x%2Fy"])(
-    "closes the route of the same pattern: %s",
+    "closes a route by an entry of protect with the same pattern: %s",
     async (path) => {
       const server = await start([`GET ${path}`], (app) => void app.get(path, () => "mine"));
       const url = new URL(path.replace(":id", "1"), "http://localhost");
@@ -157,7 +161,7 @@ describe("an entry of protect", () => {
     },
   );
 
-  it.each(["ALL", "ANY"])("an entry of protect closes something, or is refused: %s", async (method) => {
+  it.each(["ALL", "ANY"])("closes a route by an entry of protect for %s, or refuses the entry", async (method) => {
     const server = await start([`${method} /any`], (app) => void app.all("/any", () => "any")).catch(() => undefined);
     if (server) expect((await server.send("/any", {})).status).toBe(401);
     await server?.close();
@@ -171,7 +175,7 @@ describe("an entry of publicRoutes", () => {
     "/files/public/..%5csecret",
     "/files/public/..%2fsecret%2f%5c..%2fpublic/x",
     "/files/public/..%2fsecret%2f%252e%252e%2fpublic/x",
-  ])("an entry of publicRoutes does not open what a handler behind a wildcard may read in it: %s", async (path) => {
+  ])("does not open by publicRoutes what a wildcard handler may read in %s", async (path) => {
     const auth = jwtAuth({ secret, publicRoutes: ["GET /files/public/*"], protect: ["GET /files/*"] });
     const seen: string[] = [];
     const configureApp = (app: H3): void =>
@@ -183,8 +187,8 @@ describe("an entry of publicRoutes", () => {
   });
 });
 
-describe("what no router can read", () => {
-  it("what no router can read is a bad request in a mounted app, too: a Host that no URL can hold", async () => {
+describe("invalid URLs", () => {
+  it("answers 400 to an invalid Host header in a mounted app", async () => {
     const configureApp = (app: H3): void => void app.mount("/fetch", () => new Response("fetched"));
     const server = await startServer("start", { config: { configureApp } });
     const answer = await server.raw("GET /fetch/x HTTP/1.1\r\nHost: x:99999\r\n\r\n");
@@ -192,7 +196,7 @@ describe("what no router can read", () => {
     await server.close();
   });
 
-  it("what no router can read is answered in the envelope with cors: false, too: a preflight for a broken escape", async () => {
+  it("answers a preflight for a broken escape in the envelope with cors: false", async () => {
     const server = await startServer("in process", { config: { server: { cors: false } } });
     const headers = { origin: "http://a.test", "access-control-request-method": "GET" };
     const response = await server.send("/%ff", { method: "OPTIONS", headers });

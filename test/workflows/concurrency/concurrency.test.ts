@@ -72,7 +72,7 @@ const pause = async (server: TestServer) =>
   expect((await server.post("/workflows/free/execute", { input: {} })).body.data.result).toBe("free");
 
 describeInProcess("concurrency of a workflow", { workflows }, (server) => {
-  it("lets so many of a key run, and the others of the key one after another in the order of their start", async () => {
+  it("runs as many executions per key as the limit, and the others in the order of their start", async () => {
     const [a1, a2, a3, b1] = newIds("a1", "a2", "a3", "b1") as [string, string, string, string];
     for (const id of [a1, a2, a3]) expect((await begin(server, "per-tenant", id, { tenant: "a" })).status).toBe(202);
     expect((await begin(server, "per-tenant", b1, { tenant: "b" })).status).toBe(202);
@@ -90,7 +90,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     expect(began.filter((id) => id !== b1)).toEqual([a1, a2, a3]);
   });
 
-  it("counts the executions of the whole workflow without a key, and a caller that waits gets its result", async () => {
+  it("counts all executions of a workflow without a key, and answers a waiting caller with the result", async () => {
     const ids = newIds("1", "2", "3", "4");
     const [first, second, third, fourth] = ids as [string, string, string, string];
     for (const id of [first, second, third]) await begin(server, "pair", id, { any: id });
@@ -105,7 +105,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     for (const id of ids) await ends(server, "pair", id);
   });
 
-  it("shows a waiting execution as running, in lists as well, and never its key", async () => {
+  it("shows an execution that waits for its turn as running, in lists as well, and never its key", async () => {
     const [inside, waiting] = newIds("inside", "waiting") as [string, string];
     const tenant = "a-tenant-that-is-a-key";
     for (const id of [inside, waiting]) await begin(server, "per-tenant", id, { tenant });
@@ -122,7 +122,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     await ends(server, "per-tenant", waiting);
   });
 
-  it("cancels an execution that waits, and the one behind it is next", async () => {
+  it("cancels an execution that waits for its turn, and continues with the next one", async () => {
     const [inside, cancelled, next] = newIds("inside", "cancelled", "next") as [string, string, string];
     for (const id of [inside, cancelled, next]) await begin(server, "per-tenant", id, { tenant: "cancel" });
     await gates.reached(inside);
@@ -142,7 +142,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     ]);
   });
 
-  it("suspends an execution that waits, which gives up its place in the line; its resume is behind the others", async () => {
+  it("suspends an execution that waits for its turn, and queues its resume behind the others", async () => {
     const [inside, moved, next] = newIds("inside", "moved", "next") as [string, string, string];
     for (const id of [inside, moved, next]) await begin(server, "per-tenant", id, { tenant: "suspend" });
     await gates.reached(inside);
@@ -164,7 +164,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     expect(began).toEqual([inside, next, moved]);
   });
 
-  it("gives the place of a suspended execution to the next one, and lets its resume wait for a place", async () => {
+  it("gives the place of a suspended execution to the next one, and queues its resume", async () => {
     const [first, second, third] = newIds("1", "2", "3") as [string, string, string];
     const suspended = { status: "suspended" };
     for (const executionId of [first, second, third]) {
@@ -184,7 +184,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     expect(began).toEqual([second, first, third].map((id) => `${id} again`));
   });
 
-  it("streams a waiting execution: its start at once, the rest when its turn has come", async () => {
+  it("streams the start of a queued execution at once, and the rest when its turn comes", async () => {
     const [inside, waiting] = newIds("inside", "waiting") as [string, string];
     await begin(server, "per-tenant", inside, { tenant: "stream" });
     await gates.reached(inside);
@@ -208,7 +208,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     expect(events.map(({ type }) => type)).toEqual(types);
   });
 
-  it("calls the key with the user, the conversation and the context of the call", async () => {
+  it("calls the concurrency key with the user, the conversation and the context", async () => {
     const ids = newIds("1", "2", "3", "4", "5");
     const options = [
       { userId: "u", conversationId: "c", context: { region: "eu" } },
@@ -225,7 +225,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     for (const id of ids) await ends(server, "per-user", id);
   });
 
-  it("starts nothing if the key function throws or returns something else, and logs why", async () => {
+  it("starts nothing if the concurrency key throws or is not a text, and logs why", async () => {
     for (const key of wrongKeys) {
       const [id] = newIds(key) as [string];
       const before = server.logs.length;
@@ -246,7 +246,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
     expect((await server.post("/workflows/wrong/execute", { input: { key: "fits" } })).body.data.result).toBe(1);
   });
 
-  it("completes executions of a workflow without steps", async () => {
+  it("completes executions of a workflow without steps under a concurrency limit", async () => {
     const answers = await Promise.all(
       Array.from({ length: 5 }, (_, n) => server.post("/workflows/empty/execute", { input: { n } })),
     );
@@ -254,7 +254,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
   });
 });
 
-it("refuses executions beyond limits.waitingExecutions with 503 and Retry-After; a full line does not delay others", async () => {
+it("refuses executions beyond limits.waitingExecutions with 503 and Retry-After, without a delay for other workflows", async () => {
   const limits = { waitingExecutions: 2, runningExecutions: 2, queuedExecutions: 1, drainMs: 10 };
   const server = await startServer("start", { config: { workflows, server: { limits } } });
   onTestFinished(() => server.close());
@@ -291,6 +291,6 @@ it.each<[concurrency: unknown, message: string]>([
   [{ limit: 1, keys: 1 }, 'Workflow w: concurrency: unknown option "keys"'],
   [3, "Workflow w: concurrency: expected { limit, key? }, found 3"],
   [null, "Workflow w: concurrency: expected { limit, key? }, found null"],
-])("says what is wrong with concurrency: %j", (concurrency, message) => {
+])("refuses a workflow with concurrency: %j", (concurrency, message) => {
   expect(() => defineWorkflow({ id: "w", concurrency: concurrency as never })).toThrow(new TypeError(message));
 });

@@ -71,7 +71,7 @@ const stateOf = async (server: OpenServer, id: string) =>
 const ends = (server: OpenServer, id: string, status = "completed") =>
   eventually(async () => expect(await stateOf(server, id)).toMatchObject({ status }));
 
-it("continues the executions that wait in the order of their start after a restart, beyond the limit none", async () => {
+it("continues queued executions in the order of their start after a restart, within the limit", async () => {
   const config = toConfig(createFile(), { limit: 2 });
   const first = open(config);
   const ids = ["e1", "e2", "e3", "e4", "e5"];
@@ -115,7 +115,7 @@ it("lets more executions run after a save with a higher limit, and fewer after o
   await ends(server, "e6");
 });
 
-it("keeps no version of the config for executions that wait, which run on the newest code", async () => {
+it("holds no version of the config for queued executions, which run on the newest code", async () => {
   const file = createFile();
   let disposed = 0;
   const server = open(toConfig(file, { limit: 1, version: 1 }, { onDispose: () => void disposed++ }), { mode: "dev" });
@@ -131,7 +131,7 @@ it("keeps no version of the config for executions that wait, which run on the ne
   await eventually(() => expect(disposed).toBe(1));
 });
 
-it("keeps no version of the config for a resumed execution that waits", async () => {
+it("holds no version of the config for a resumed execution in the queue", async () => {
   const server = open(toConfig(createFile(), { limit: 1 }));
   await begin(server, "e1", "e2");
   await gates.reached("e1");
@@ -145,7 +145,7 @@ it("keeps no version of the config for a resumed execution that waits", async ()
   await ends(server, "e2");
 });
 
-it("suspends a waiting execution whose workflow is gone when its turn comes", async () => {
+it("suspends a queued execution at its turn if its workflow was removed", async () => {
   const file = createFile();
   const server = open(toConfig(file, { limit: 1 }));
   await begin(server, "e1", "e2");
@@ -156,7 +156,7 @@ it("suspends a waiting execution whose workflow is gone when its turn comes", as
   expect((await stateOf(server, "e2")).suspension.reason).toBe("Workflow changed: workflow w no longer exists");
 });
 
-it("does not end a waiting execution of a workflow with recovery: fail at a restart: it was not interrupted", async () => {
+it("continues a queued execution with recovery: fail after a restart, because it was not interrupted", async () => {
   const config = toConfig(createFile(), { limit: 1, recovery: "fail" });
   const first = open(config);
   await begin(first, "e1", "e2");
@@ -169,7 +169,7 @@ it("does not end a waiting execution of a workflow with recovery: fail at a rest
   await ends(second, "e2");
 });
 
-it("does not blame an execution that waits for the crashes of the process", async () => {
+it("counts no crash of the process against a queued execution", async () => {
   const file = createFile();
   const config = toConfig(file, { limit: 1 });
   const crash = (): void => {
@@ -223,7 +223,7 @@ it("counts the crashes of an execution from its turn on", async () => {
   await ends(server, "e2");
 });
 
-it("runs waiting executions on a server that continues no others", async () => {
+it("runs queued executions on a server without recovery", async () => {
   const server = open(toConfig(createFile(), { limit: 1 }), { recovery: false });
   await begin(server, "e1", "e2");
   await gates.reached("e1");
@@ -232,7 +232,7 @@ it("runs waiting executions on a server that continues no others", async () => {
   for (const id of ["e1", "e2"]) await ends(server, id);
 });
 
-it("shows executions that wait as queued in the metrics, and their workflow as running", async () => {
+it("shows executions in the queue of a group as queued in the metrics, and their workflow as running", async () => {
   const server = open(toConfig(createFile(), { limit: 1 }));
   await begin(server, "e1", "e2", "e3");
   await gates.reached("e1");
@@ -245,7 +245,7 @@ it("shows executions that wait as queued in the metrics, and their workflow as r
   expect(await call(server, "/metrics")).toContain("\nagentserve_executions_queued 0\n");
 });
 
-it("does not count the inputs of executions that wait as data in flight", async () => {
+it("does not count the inputs of queued executions as data in flight", async () => {
   const limits = { inFlightBytes: 1_600_000, drainMs: 1 };
   const server = open(toConfig(createFile(), { limit: 1 }, { server: { limits } }));
   const input = { text: "x".repeat(100_000) };

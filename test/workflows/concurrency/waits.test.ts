@@ -73,7 +73,7 @@ const pause = async (server: TestServer) =>
   expect((await server.post("/workflows/free/execute", { input: {} })).body.data.result).toBe("free");
 
 describeInProcess("concurrency and waits", { workflows, server: { limits: { inlineSleepMs } } }, (server) => {
-  it("gives the place of a sleeping execution to the next one; once it wakes it waits for its turn", async () => {
+  it("gives the place of a sleeping execution to the next one, and queues it when it wakes", async () => {
     const [a, b] = newIds("a", "b") as [string, string];
     for (const id of [a, b]) await begin(server, "sleeps", id);
     await gates.reached(`${a} one`);
@@ -94,7 +94,7 @@ describeInProcess("concurrency and waits", { workflows, server: { limits: { inli
     expect(began.at(-1)).toBe(`${b} two`);
   });
 
-  it("lets executions that are woken by events wait behind those that wait already, in the order of the events", async () => {
+  it("queues executions that events wake behind the others, in the order of the events", async () => {
     const [a, b, c, d] = newIds("a", "b", "c", "d") as [string, string, string, string];
     for (const id of [a, b]) {
       await begin(server, "waits", id);
@@ -122,7 +122,7 @@ describeInProcess("concurrency and waits", { workflows, server: { limits: { inli
     for (const id of [c, d]) await server.post(`/workflows/waits/executions/${id}/cancel`, {});
   });
 
-  it("lets an execution that is woken be cancelled while it waits for its turn", async () => {
+  it("cancels a woken execution that waits for its turn", async () => {
     const [a, b, c] = newIds("a", "b", "c") as [string, string, string];
     await begin(server, "waits", a);
     gates.open(`${a} one`);
@@ -141,21 +141,21 @@ describeInProcess("concurrency and waits", { workflows, server: { limits: { inli
     for (const id of [b, c]) await server.post(`/workflows/waits/executions/${id}/cancel`, {});
   });
 
-  it("keeps the place through a sleep of up to inlineSleepMs: the execution is running", async () => {
+  it("keeps the place of an execution through a sleep of up to inlineSleepMs", async () => {
     const [a, b] = newIds("a", "b") as [string, string];
     for (const id of [a, b]) await begin(server, "naps", id);
     for (const id of [a, b]) await reach(server, "naps", id, "completed");
     expect(began).toEqual([`${a} one`, `${a} two`, `${b} one`, `${b} two`]);
   });
 
-  it("keeps the place through the delay before the next attempt", async () => {
+  it("keeps the place of an execution through a retry delay", async () => {
     const [a, b] = newIds("a", "b") as [string, string];
     for (const id of [a, b]) await begin(server, "retries", id);
     for (const id of [a, b]) await reach(server, "retries", id, "completed");
     expect(began).toEqual([`${a} 1`, `${a} 2`, `${b} 1`, `${b} 2`]);
   });
 
-  it("needs no place to begin with a wait, and one to continue after it", async () => {
+  it("begins a wait without a place in the group, and needs one to continue", async () => {
     const [a, b, c] = newIds("a", "b", "c") as [string, string, string];
     for (const id of [a, b, c]) await begin(server, "first", id);
     for (const id of [a, b, c]) await reach(server, "first", id, "suspended");

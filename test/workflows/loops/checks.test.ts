@@ -18,18 +18,18 @@ const step = (id = "pay") => andThen({ id, execute: () => 1 });
 describe("a loop", () => {
   it.each([
     ["neither step nor steps", { id: "each" }, "step is missing"],
-    ["both", { id: "each", step: step(), steps: [step()] }, "expected either step or steps, found both"],
+    ["both step and steps", { id: "each", step: step(), steps: [step()] }, "expected either step or steps, found both"],
     ["no steps", { id: "each", steps: [] }, "steps: expected at least one step"],
     ["steps that are not a list", { id: "each", steps: step() }, "steps: expected an array"],
     ["a function for a step", { id: "each", step: () => 1 }, "step: expected a step, such as andThen({ … })"],
     ["null among its steps", { id: "each", steps: [null] }, "steps: expected a step, such as andThen({ … })"],
-  ])("refuses %s", (_, options, message) => {
+  ])("refuses a loop with %s", (_, options, message) => {
     expect(() => andForEach(loose(options))).toThrow(new TypeError(`andForEach each: ${message}`));
     for (const [name, make] of Object.entries({ andDoWhile, andDoUntil }))
       expect(() => make(loose({ condition, ...options }))).toThrow(new TypeError(`${name} each: ${message}`));
   });
 
-  it.each([0, -1, 1.5, Number.NaN, "3", null])("refuses %j as a concurrency or a number of iterations", (wrong) => {
+  it.each([0, -1, 1.5, Number.NaN, "3", null])("refuses %j for the concurrency or maxIterations of a loop", (wrong) => {
     const rule = "expected a whole number from 1, or Infinity";
     expect(() => andForEach(loose({ id: "each", step: step(), concurrency: wrong }))).toThrow(
       `andForEach each: concurrency: ${rule}`,
@@ -43,15 +43,15 @@ describe("a loop", () => {
     [{ onError: "ignore" }, 'onError: expected "fail" or "collect"'],
     [{ items: [1, 2] }, "items: expected a function"],
     [{ map: {} }, "map: expected a function"],
-  ])("refuses %j", (options, message) => {
+  ])("refuses andForEach with %j", (options, message) => {
     expect(() => andForEach(loose({ id: "each", step: step(), ...options }))).toThrow(`andForEach each: ${message}`);
   });
 
-  it("refuses to loop without a condition", () => {
+  it("refuses andDoUntil without a condition", () => {
     expect(() => andDoUntil(loose({ id: "loop", step: step() }))).toThrow("andDoUntil loop: condition is missing");
   });
 
-  it("shares the ids of its workflow", () => {
+  it("refuses a step in a loop or branch with the id of another step", () => {
     const w = defineWorkflow({ id: "w" }).andThen({ id: "pay", execute: () => [1] });
     const message = "Workflow w: two steps have the id pay";
     expect(() => w.andForEach({ id: "each", step: step() })).toThrow(message);
@@ -76,7 +76,7 @@ describe("andBranch", () => {
       "branches[1]: step: expected a step, such as andThen({ … })",
     ],
     ["a branch that is null", { id: "b", branches: [null] }, "branches[0]: condition is missing"],
-  ])("refuses %s", (_, options, message) => {
+  ])("refuses andBranch with %s", (_, options, message) => {
     expect(() => andBranch(loose(options))).toThrow(new TypeError(`andBranch b: ${message}`));
   });
 });
@@ -93,7 +93,7 @@ describe("andMap", () => {
     ["a key that is missing", { a: { source: "context" } }, "andMap m: map.a.key: expected a string"],
     ["a function that is missing", { a: { source: "fn" } }, "andMap m: map.a.fn: expected a function"],
     ["a path that is not text", { a: { source: "data", path: ["a"] } }, "andMap m: map.a.path: expected a string"],
-  ])("refuses %s", (_, map, message) => {
+  ])("refuses andMap with %s", (_, map, message) => {
     expect(() => andMap(loose({ id: "m", map }))).toThrow(message);
   });
 
@@ -107,7 +107,7 @@ describe("andMap", () => {
   const refusal = (stepId: string) => `Workflow w: andMap m: map.a.stepId: no step before it has the path "${stepId}"`;
 
   it.each(["list", "each", "each/0/pay", "each/99999/check/verify", "each/7/check", "left", "all", "sub/verify"])(
-    "may read %s",
+    "lets andMap read the output of %s",
     (stepId) => {
       expect(chain().andAll({ id: "last", steps: [reads(stepId)] }).steps).toHaveLength(4);
     },
@@ -125,11 +125,11 @@ describe("andMap", () => {
     "m",
     "last",
     "",
-  ])("may not read %j", (stepId) => {
+  ])("refuses andMap that reads the output of %j", (stepId) => {
     expect(() => chain().andAll({ id: "last", steps: [reads(stepId)] })).toThrow(new TypeError(refusal(stepId)));
   });
 
-  it("reads inside an item what the item has, and by number what other items have", () => {
+  it("lets andMap in an item read the steps before it by id, and other items by number", () => {
     const each = (stepId: string) => () =>
       chain().andForEach({ id: "second", items: () => [1], steps: [step("a"), loose(reads(stepId)), step("b")] });
     for (const stepId of ["a", "list", "second/0/b", "second/0/a", "each/0/pay"])
@@ -137,13 +137,13 @@ describe("andMap", () => {
     for (const stepId of ["b", "second", "second/a", "pay"]) expect(each(stepId), stepId).toThrow(refusal(stepId));
   });
 
-  it("reads in a later branch what an earlier one has, never the other way round", () => {
+  it("lets andMap read an earlier branch, and no later one", () => {
     const w = defineWorkflow({ id: "w" });
     expect(() => w.andAll({ id: "all", steps: [step("a"), reads("a")] })).not.toThrow();
     expect(() => w.andAll({ id: "all", steps: [reads("a"), step("a")] })).toThrow(refusal("a"));
   });
 
-  it("is checked in a sub-workflow where that is made", () => {
+  it("checks the paths of andMap in a sub-workflow when that is defined", () => {
     const inner = () =>
       defineWorkflow({ id: "w" })
         .andThen({ id: "verify", execute: () => 1 })

@@ -9,7 +9,7 @@ const date = 'expected a Date or an ISO time such as "2030-01-31T12:00:00Z"';
 const circular: Record<string, unknown> = {};
 circular["self"] = circular;
 
-describe("a wait refuses, when it is defined,", () => {
+describe("the definition of a wait", () => {
   it.each([
     ["a negative duration as text", { duration: "-5s" }, `duration: ${duration}, found "-5s"`],
     ["no duration", {}, `duration: ${duration}, found undefined`],
@@ -19,7 +19,7 @@ describe("a wait refuses, when it is defined,", () => {
     ["an object that is not JSON", { duration: circular }, `duration: ${duration}, found an object`],
     ["endless sleep", { duration: Infinity }, "duration: expected at most 10 years, found Infinity"],
     ["a text for skippable", { duration: 1, skippable: "yes" }, 'skippable: expected true or false, found "yes"'],
-  ])("%s", (_, options, message) => {
+  ])("refuses andSleep with %s", (_, options, message) => {
     expect(() => andSleep(loose({ id: "s", ...options }))).toThrow(`andSleep s: ${message}`);
   });
 
@@ -31,14 +31,14 @@ describe("a wait refuses, when it is defined,", () => {
     ["a text that only Date.parse understands", "5", '"5"'],
     ["a day of no month", "2030-13-01", '"2030-13-01"'],
     ["milliseconds", 5, "5"],
-  ])("%s", (_, wrong, found) => {
+  ])("refuses andSleepUntil with %s", (_, wrong, found) => {
     expect(() => andSleepUntil(loose({ id: "s", date: wrong }))).toThrow(
       `andSleepUntil s: date: ${date}, found ${found}`,
     );
   });
 
   it.each(["2030-01-31", "2030-01-31T12:00Z", "2030-01-31T12:00:00.5+02:00", "+012030-01-31"])(
-    "nothing that is an ISO time: %s",
+    "accepts the ISO time %s for andSleepUntil",
     (time) => {
       expect(() => andSleepUntil({ id: "s", date: time })).not.toThrow();
     },
@@ -54,13 +54,13 @@ describe("a wait refuses, when it is defined,", () => {
     ["another from", { from: "Code" }, 'from: expected "anyone" or "code", found "Code"'],
     ["a number for skippable", { skippable: 1 }, "skippable: expected true or false, found 1"],
     ["a schema that is none", { schema: {} }, "schema must be a schema from valibot"],
-  ])("%s", (_, options, message) => {
+  ])("refuses andWaitFor with %s", (_, options, message) => {
     const define = () => andWaitFor(loose({ id: "s", event: "go", ...options }));
     expect(define).toThrow(/^andWaitFor s: /);
     expect(define).toThrow(message);
   });
 
-  it("a list of fields for a map, and a source that is none", () => {
+  it("refuses andMap with a list of fields, and with an unknown source", () => {
     expect(() => andMap(loose({ id: "s", map: [] }))).toThrow(
       "andMap s: map: expected an object of fields, found an array",
     );
@@ -70,11 +70,12 @@ describe("a wait refuses, when it is defined,", () => {
   });
 });
 
-describe("a wait fails its step, when it runs,", () => {
+describe("a wait that runs", () => {
   const ask = (options: unknown) =>
     andThen({ id: "s", execute: ({ suspend }) => suspend("ok?", undefined, options as never) });
   const items = (found: unknown) =>
     andForEach({ id: "s", items: () => found as never, step: andThen({ id: "t", execute: () => 1 }) });
+  const sleep = (found: unknown) => andSleep({ id: "s", duration: () => found as never });
   const until = (found: unknown) => andSleepUntil({ id: "s", date: () => found as never });
   it.each([
     [
@@ -91,13 +92,14 @@ describe("a wait fails its step, when it runs,", () => {
     ["for an invalid date", ask({ timeout: new Date("x") }), "s: timeout: expected a valid Date, found Invalid Date"],
     ["for items that are undefined", items(undefined), "andForEach s: items: expected an array, found undefined"],
     ["for items that are a set", items(new Set([1])), "andForEach s: items: expected an array, found object"],
+    ["for an invalid duration", sleep("soon"), `andSleep s: duration: ${duration}, found "soon"`],
     ["for a date that is a number", until(5), `andSleepUntil s: date: ${date}, found 5`],
     [
       "for a key that is a number",
       andWaitFor({ id: "s", event: "go", key: () => 5 as never }),
       "andWaitFor s: key: expected a text of at most 256 characters, found number",
     ],
-  ])("%s", async (_, step, message) => {
+  ])("fails a step %s", async (_, step, message) => {
     const workflow = defineWorkflow({ id: "w" }).andWhen({ id: "when", condition: () => true, step: step as never });
     const { begin, state, clock, server } = serve({ workflows: [workflow] });
     await begin("w");

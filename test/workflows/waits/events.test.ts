@@ -13,7 +13,7 @@ const order = defineWorkflow({ id: "order" }).andWaitFor({
 });
 
 describe("POST /events", () => {
-  it("answers 202 with the id, also when it is repeated, and 409 for another body", async () => {
+  it("answers an event with 202 and its id, also if it is repeated, and with 409 for another body", async () => {
     const { post } = serve({ workflows: [order] });
     const body = { name: "paid", key: "7", data: { n: 1 }, id: "e1" };
     expect(await post("/events", body)).toEqual({ status: 202, body: { success: true, data: { id: "e1" } } });
@@ -33,13 +33,13 @@ describe("POST /events", () => {
     ["a key of 257 characters", { name: "n", key: "k".repeat(257) }, 400],
     ["an id that is not one", { name: "n", id: "a b" }, 400],
     ["data over stepValueBytes", { name: "n", data: "x".repeat(2_000) }, 413],
-  ])("refuses %s", async (_, body, status) => {
+  ])("refuses an event with %s", async (_, body, status) => {
     const { post } = serve({ workflows: [order], server: { limits: { stepValueBytes: 1_000 } } });
     expect((await post("/events", body)).status).toBe(status);
     expect((await post("/events", { name: "n", key: "k".repeat(256), data: "x".repeat(900) })).status).toBe(202);
   });
 
-  it("answers 503 at limits.storedEvents until events expire, but knows those that it has", async () => {
+  it("answers 503 to new events at limits.storedEvents until events expire", async () => {
     const { post, clock } = serve({ workflows: [order], server: { limits: { storedEvents: 3 } } });
     for (const id of ["a", "b", "c"]) expect((await post("/events", { name: "n", id })).status).toBe(202);
     const full = { success: false, error: "Too many events are stored" };
@@ -52,7 +52,7 @@ describe("POST /events", () => {
 });
 
 describe("andWaitFor", () => {
-  it("shows the event, its key and the deadline, and continues with the data", async () => {
+  it("shows the event, key and deadline of andWaitFor, and continues with the data", async () => {
     const { post, begin, state, clock } = serve({ workflows: [order] });
     await begin("order", "o", { order: 7 });
     await clock.advance(0);
@@ -80,7 +80,7 @@ describe("andWaitFor", () => {
     expect(await state("order", "o")).toMatchObject({ status: "completed", result: { amount: 3 } });
   });
 
-  it("gives null when its time is over, and takes an event in the last millisecond", async () => {
+  it("gives null after the time-out of andWaitFor, and takes an event in its last millisecond", async () => {
     const { post, begin, state, clock } = serve({ workflows: [order] });
     await begin("order", "late");
     await begin("order", "last", { order: 1 });
@@ -121,7 +121,7 @@ describe("andWaitFor", () => {
     expect((await state("code")).status).toBe("suspended");
   });
 
-  it("leaves an event that its schema refuses alone, with one warning", async () => {
+  it("ignores an event that the schema of andWaitFor refuses, with one warning", async () => {
     const strict = defineWorkflow({ id: "strict" }).andWaitFor({
       id: "w",
       event: "tick",
@@ -141,7 +141,7 @@ describe("andWaitFor", () => {
     expect(await state("strict")).toMatchObject({ status: "completed", result: { n: 3 } });
   });
 
-  it("hands an event to every execution that waits, and one branch of each", async () => {
+  it("gives an event to every waiting execution, and to one branch of each", async () => {
     const pair = defineWorkflow({ id: "pair" }).andAll({
       id: "all",
       steps: [andWaitFor({ id: "a", event: "go" }), andWaitFor({ id: "b", event: "go" })],
@@ -158,7 +158,7 @@ describe("andWaitFor", () => {
     for (const id of ids) expect(await state("pair", id), id).toMatchObject({ status: "completed", result: [1, 2] });
   });
 
-  it("takes more events than are looked at together", async () => {
+  it("takes more waiting events than one read returns", async () => {
     const many = defineWorkflow({ id: "many" })
       .andThen({ id: "zero", execute: () => 0 as unknown })
       .andDoUntil({
@@ -173,7 +173,7 @@ describe("andWaitFor", () => {
     expect(await state("many")).toMatchObject({ status: "completed", result: 129 });
   });
 
-  it("reaches an execution that waits for a retry in another branch, without a run", async () => {
+  it("gives an event to an execution whose other branch waits for a retry", async () => {
     let isFixed = false;
     const both = defineWorkflow({ id: "both" }).andAll({
       id: "all",

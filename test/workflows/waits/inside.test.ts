@@ -75,7 +75,7 @@ describe.each(arounds)("inside $type", (around) => {
     return { ...server, crash };
   };
 
-  it("a step is suspended and resumed, and its schemas hold", async () => {
+  it("suspends and resumes a step inside another one, and checks its schemas", async () => {
     let runs = 0;
     const ask = andThen({
       id: "ask",
@@ -110,7 +110,7 @@ describe.each(arounds)("inside $type", (around) => {
     expect(runs).toBe(2);
   });
 
-  it("a value that its suspendSchema refuses fails the execution, and names the step", async () => {
+  it("fails an execution with the path of a step whose suspend data is invalid", async () => {
     const { state, server } = await begin(
       andThen({
         id: "ask",
@@ -126,7 +126,7 @@ describe.each(arounds)("inside $type", (around) => {
   it.each([
     ["andSleep", () => andSleep({ id: "nap", duration: "1h" })],
     ["andSleepUntil", () => andSleepUntil({ id: "nap", date: after(hour) })],
-  ])("%s survives a crash, and ends at its time", async (_, create) => {
+  ])("continues %s inside another step after a crash, and ends it at its time", async (_, create) => {
     const first = await begin(create());
     const second = await first.crash();
     await second.clock.advance(hour - 1);
@@ -143,7 +143,7 @@ describe.each(arounds)("inside $type", (around) => {
     expect(await stepsOf(second, `?path=${path("nap")}`)).toMatchObject([{ status: "success", endAt: after(hour) }]);
   });
 
-  it("andWaitFor survives a crash, and takes its event or its time-out", async () => {
+  it("continues andWaitFor inside another step after a crash, with its event or its time-out", async () => {
     const first = await begin(
       andWaitFor({ id: "wait", event: "go", key: ({ data }: AnyStep) => `${data.n}`, timeout: "1h" }),
     );
@@ -163,7 +163,7 @@ describe.each(arounds)("inside $type", (around) => {
     expect(await third.state("w")).toMatchObject({ status: "completed", result: result(null) });
   });
 
-  it("a step is retried after its delay, over a crash as well, and nothing else runs again", async () => {
+  it("retries a step inside another one after its delay, over a crash as well, and repeats nothing else", async () => {
     const runs: string[] = [];
     const first = await begin(
       andThen({
@@ -186,7 +186,7 @@ describe.each(arounds)("inside $type", (around) => {
     expect(runs).toEqual([1, 2, 3].map((attempt) => `${path("work")} ${attempt}`));
   });
 
-  it("a step that failed runs again when the execution is retried", async () => {
+  it("repeats a failed step inside another one when the execution is retried", async () => {
     let isBroken = true;
     const { post, state, clock } = await begin(
       andThen({
@@ -204,7 +204,7 @@ describe.each(arounds)("inside $type", (around) => {
     expect(await state("w")).toMatchObject({ status: "completed", result: result("worked") });
   });
 
-  it("a cancel aborts a step in flight, and ends a sleep and a wait for good", async () => {
+  it("aborts a step in flight inside another one by a cancel, and ends a sleep and a wait for good", async () => {
     let isAborted = false;
     const working = await begin(
       andThen({
@@ -235,7 +235,7 @@ describe.each(arounds)("inside $type", (around) => {
     }
   });
 
-  it("a sleep or a wait that ends on other code suspends the execution, and says what has changed", async () => {
+  it("suspends an execution whose inner wait ends on changed code, and says what has changed", async () => {
     const first = await begin(andWaitFor({ id: "wait", event: "go", timeout: "1h" }));
     const changed = await first.crash(andWaitFor({ id: "renamed", event: "go", timeout: "1h" }));
     await changed.clock.advance("1h");
@@ -252,7 +252,7 @@ describe.each(arounds)("inside $type", (around) => {
     });
   });
 
-  it("events name each step by its path", async () => {
+  it("names each step inside another one by its path in events", async () => {
     const { get, clock, server } = await begin(andSleep({ id: "nap", duration: "1h" }));
     await clock.advance("1h");
     const response = await server.fetch(new Request("http://localhost/workflows/w/executions/w/stream?after=0"));

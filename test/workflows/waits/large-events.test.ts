@@ -15,7 +15,7 @@ const config = { workflows: [workflow], server: { limits: { bodyBytes: 4_000_000
 
 describeServer("large events", { config, only: ["start"] }, (server) => {
   // Restate limits the size of a message: they are not taken at once.
-  it("are all taken while a step of the execution runs, though they came together", async () => {
+  it("takes large events that come together while a step of the execution runs", async () => {
     const options = { executionId: "x" };
     await server.post("/workflows/w/execute", { input: {}, options }, { headers: { prefer: "respond-async" } });
     await gates.reached("x");

@@ -27,7 +27,7 @@ function createSlowSchema() {
 }
 
 describe("an event is not missed", () => {
-  it("when it came while a request had suspended the execution, and a sleep beside it is over at the resume", async () => {
+  it("takes an event that came while the execution was suspended by request, though a sleep beside it is over", async () => {
     const gates = createGates();
     const steps = [
       andWaitFor({ id: "paid", event: "paid" }),
@@ -48,7 +48,7 @@ describe("an event is not missed", () => {
     expect((await server.state("w")).result[0]).toBe("later than the sleep");
   });
 
-  it("when the execution suspends itself while the event is checked", async () => {
+  it("takes an event that is checked while the execution suspends itself", async () => {
     const gates = createGates();
     const slow = createSlowSchema();
     const steps = [
@@ -66,7 +66,7 @@ describe("an event is not missed", () => {
     await hasStatus(server, "w", "completed");
   });
 
-  it("when the execution begins to rest while the event is checked", async () => {
+  it("takes an event that is checked while the execution begins a retry delay", async () => {
     const gates = createGates();
     const slow = createSlowSchema();
     const steps = [
@@ -93,7 +93,7 @@ describe("an event is not missed", () => {
     await hasStatus(server, "w", "completed");
   });
 
-  it("at any moment of a suspend and of a resume, for several executions", async () => {
+  it("takes an event that comes at any moment of a suspend or a resume", async () => {
     const gates = createGates();
     const steps = [
       andWaitFor({ id: "paid", event: "paid", key: ({ executionId }) => executionId }),
@@ -126,7 +126,7 @@ describe("an event is not missed", () => {
       for (const when of ["suspend", "resume"]) await hasStatus(server, `${when}-${turns}`, "completed");
   });
 
-  it("and an execution that is resumed while its event is checked gets a place in its full group", async () => {
+  it("gives an execution that is resumed while its event is checked a place in its full group", async () => {
     const gates = createGates();
     const slow = createSlowSchema();
     const steps = [

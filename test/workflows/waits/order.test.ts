@@ -14,49 +14,55 @@ const cases = [
   ["none", [], null],
 ] as const;
 
-describe("an event counts before a deadline that came after it", () => {
-  it.each(cases)("at a resume, if a request has suspended the execution: %s", async (_, events, expected) => {
-    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-    const steps = [andWaitFor(wait), andThen({ id: "gate", execute: () => gate })] as const;
-    const workflow = defineWorkflow({ id: "w" }).andAll({ id: "all", steps });
-    const { begin, clock, post, resume, state } = serve({ workflows: [workflow] });
-    await begin("w");
-    await clock.advance("10m");
-    expect((await post("/workflows/w/executions/w/suspend", {})).status).toBe(200);
-    open();
-    await clock.advance("1h");
-    for (const data of events) expect((await post("/events", { name: "paid", data })).status).toBe(202);
-    await clock.advance("1h");
-    await post("/events", { name: "paid", data: "too late" });
-    await clock.advance("1h");
-    expect((await state("w")).status).toBe("suspended");
-    expect((await resume("w")).status).toBe(202);
-    await clock.advance(0);
-    expect(await state("w")).toMatchObject({ status: "completed", result: [expected, null] });
-  });
+describe("an event before a deadline", () => {
+  it.each(cases)(
+    "takes an event before its deadline at the resume of an execution suspended by request: %s",
+    async (_, events, expected) => {
+      const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+      const steps = [andWaitFor(wait), andThen({ id: "gate", execute: () => gate })] as const;
+      const workflow = defineWorkflow({ id: "w" }).andAll({ id: "all", steps });
+      const { begin, clock, post, resume, state } = serve({ workflows: [workflow] });
+      await begin("w");
+      await clock.advance("10m");
+      expect((await post("/workflows/w/executions/w/suspend", {})).status).toBe(200);
+      open();
+      await clock.advance("1h");
+      for (const data of events) expect((await post("/events", { name: "paid", data })).status).toBe(202);
+      await clock.advance("1h");
+      await post("/events", { name: "paid", data: "too late" });
+      await clock.advance("1h");
+      expect((await state("w")).status).toBe("suspended");
+      expect((await resume("w")).status).toBe(202);
+      await clock.advance(0);
+      expect(await state("w")).toMatchObject({ status: "completed", result: [expected, null] });
+    },
+  );
 
-  it.each(cases)("at the next start, if the process died before it was handed out: %s", async (_, events, expected) => {
-    const file = newFile();
-    const workflows = [defineWorkflow({ id: "w" }).andWaitFor(wait)];
-    const first = serve({ workflows }, { file });
-    await first.begin("w");
-    await first.clock.advance("1h");
-    await first.close();
-    // As the process has left them: stored, and answered with 202.
-    const db = new DatabaseSync(file);
-    const add = db.prepare(
-      "insert into events(number, id, name, key, at, code, data) values(?, ?, 'paid', '', ?, 0, ?)",
-    );
-    const all = [...events.map((data) => [data, 0] as const), ["too late", 2 * hour] as const];
-    for (const [index, [data, ms]] of all.entries())
-      add.run(10 + index, `e${index}`, first.clock.now() + ms, JSON.stringify(data));
-    db.close();
-    const second = serve({ workflows }, { file, clock: createClock({ now: first.clock.now() + 3 * hour }) });
-    await second.get("/workflows");
-    await second.clock.advance("1m");
-    expect(await second.state("w")).toMatchObject({ status: "completed", result: expected });
-    expect(query(file, "select * from timers union all select * from event_waits")).toEqual([]);
-  });
+  it.each(cases)(
+    "takes an event before its deadline at the next start after a crash: %s",
+    async (_, events, expected) => {
+      const file = newFile();
+      const workflows = [defineWorkflow({ id: "w" }).andWaitFor(wait)];
+      const first = serve({ workflows }, { file });
+      await first.begin("w");
+      await first.clock.advance("1h");
+      await first.close();
+      // As the process has left them: stored, and answered with 202.
+      const db = new DatabaseSync(file);
+      const add = db.prepare(
+        "insert into events(number, id, name, key, at, code, data) values(?, ?, 'paid', '', ?, 0, ?)",
+      );
+      const all = [...events.map((data) => [data, 0] as const), ["too late", 2 * hour] as const];
+      for (const [index, [data, ms]] of all.entries())
+        add.run(10 + index, `e${index}`, first.clock.now() + ms, JSON.stringify(data));
+      db.close();
+      const second = serve({ workflows }, { file, clock: createClock({ now: first.clock.now() + 3 * hour }) });
+      await second.get("/workflows");
+      await second.clock.advance("1m");
+      expect(await second.state("w")).toMatchObject({ status: "completed", result: expected });
+      expect(query(file, "select * from timers union all select * from event_waits")).toEqual([]);
+    },
+  );
 });
 
 /** The times of waits that begin together, in hours. */
@@ -87,7 +93,7 @@ function toPlaces({ sleep, event, deadline, person }: Times): Map<string, number
   ]);
 }
 
-describe("at the resume of an execution that a request has suspended, waits end in the order of their times", () => {
+describe("the order of waits at a resume", () => {
   const key = ({ executionId }: { executionId: string }): string => executionId;
   const toMs = (some: number | undefined) => (some === undefined ? undefined : some * hour);
   const toSteps = ({ sleep, deadline, person }: Times) => [
@@ -123,7 +129,7 @@ describe("at the resume of an execution that a request has suspended, waits end 
     return server;
   }
 
-  it(`the first one wins a race (${combinations.length} combinations)`, async () => {
+  it(`lets the earliest wait win a race at a resume (${combinations.length} combinations)`, async () => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const workflows = combinations.map((times, index) => {
       const race = defineWorkflow({ id: "race" }).andRace({ id: "race", steps: toSteps(times) as any });
@@ -143,7 +149,7 @@ describe("at the resume of an execution that a request has suspended, waits end 
     }
   });
 
-  it(`and the journal has them in that order (${combinations.length} combinations)`, async () => {
+  it(`writes the ends of waits to the journal in the order of their times (${combinations.length} combinations)`, async () => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const workflows = combinations.map((times, index) => {
       const all = [...toSteps(times), andThen({ id: "gate", execute: () => gate })];
@@ -169,7 +175,7 @@ describe("at the resume of an execution that a request has suspended, waits end 
     }
   });
 
-  it("the oldest of several events wins a race, whatever the order of the branches is", async () => {
+  it("lets the oldest of several events win a race, whatever the order of the branches", async () => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const branches = ["a", "b", "c"].map((event) => andWaitFor({ id: event, event }));
     const race = defineWorkflow({ id: "race" }).andRace({ id: "race", steps: branches });

@@ -72,7 +72,7 @@ const eventsOf = async (server: TestServer, workflow: string, id: string): Promi
 const send = (server: TestServer, event: object) => server.post("/events", { name: "paid", ...event });
 
 describeInProcess("waits", { workflows, server: { limits } }, (server) => {
-  it("suspends for a sleep over inlineSleepMs, and continues once", async () => {
+  it("suspends an execution for a sleep over inlineSleepMs, and continues it once", async () => {
     const id = newId();
     const { body } = await server.post("/workflows/long/execute", { input: {}, options: { executionId: id } });
     expect(body.data).toMatchObject({ status: "suspended", suspension: { kind: "timer", stepId: "nap" } });
@@ -90,14 +90,14 @@ describeInProcess("waits", { workflows, server: { limits } }, (server) => {
     expect(runs(`${id} end`)).toBe(1);
   });
 
-  it("stays running through a sleep of up to inlineSleepMs", async () => {
+  it("keeps an execution running through a sleep of up to inlineSleepMs", async () => {
     const id = newId();
     const { body } = await server.post("/workflows/short/execute", { input: {}, options: { executionId: id } });
     expect(body.data).toMatchObject({ status: "completed" });
     expect(await eventsOf(server, "short", id)).not.toContain("workflow-suspended");
   });
 
-  it("continues the step at its deadline", async () => {
+  it("continues a suspended step at its deadline", async () => {
     const id = newId();
     const { body } = await server.post("/workflows/ask/execute", { input: {}, options: { executionId: id } });
     expect(body.data.suspension).toMatchObject({ kind: "person", deadline: expect.any(String) });
@@ -149,7 +149,7 @@ describeInProcess("waits", { workflows, server: { limits } }, (server) => {
     expect(runs(`${id} between`)).toBe(1);
   });
 
-  it("waits in the items of a loop, for each by itself", async () => {
+  it("waits for events in each item of a loop by itself", async () => {
     const id = newId();
     await begin(server, "each", id);
     for (const item of [3, 1]) await send(server, { key: `${id}-${item}`, data: item * 10 });
@@ -174,7 +174,7 @@ describe("who may send events, and how many", () => {
   const statusOf = async (server: TestServer, sub: string) =>
     (await server.get(`/workflows/go/executions/${sub}/state`, await as(sub))).body.data.status;
 
-  it("with ownership, an event reaches executions of its sender only, and that of an anonymous caller none", async () => {
+  it("gives an event to executions of its sender only, and that of an anonymous caller to none, with ownership", async () => {
     const auth = jwtAuth({ secret, ownership: true, publicRoutes: ["POST /events"] });
     const server = await start({ workflows: [go], auth, server: { limits } });
     for (const sub of ["ada", "bob"]) expect((await beginAs(server, sub)).body.data.status).toBe("suspended");
@@ -190,7 +190,7 @@ describe("who may send events, and how many", () => {
     expect(own.data.result).toBe("of ada");
   });
 
-  it("authorize is asked about event.send, and a refused event is not stored", async () => {
+  it("asks authorize about event.send, and does not store a refused event", async () => {
     const asked: unknown[] = [];
     const server = await start({
       workflows: [go],
@@ -211,7 +211,7 @@ describe("who may send events, and how many", () => {
     expect(asked).toEqual(["bob", "ada"]);
   });
 
-  it("answers 503 with Retry-After at limits.storedEvents, and knows the events that it has", async () => {
+  it("answers a new event with 503 and Retry-After at limits.storedEvents, and a known one with 202", async () => {
     const server = await start({ workflows: [go], server: { limits: { ...limits, storedEvents: 3 } } });
     for (const id of ["a", "b", "c"]) expect((await server.post("/events", { name: "n", id })).status).toBe(202);
     const { status, body, headers } = await server.post("/events", { name: "n", id: "d" });

@@ -69,8 +69,12 @@ async function findDue(server: TestServer, path: string, name: Case): Promise<nu
 }
 
 describeServer("the order of events and times at a resume", { config: { workflows }, only: ["start"] }, (server) => {
-  it.each(Object.keys(cases) as Case[])("is that of their times: %s", { timeout }, async (name) => {
-    const [event, time] = await Promise.all([play(server, name, "event"), play(server, name, "time")]);
-    expect({ event, time }).toEqual({ event: "event", time: name === "deadline" ? null : {} });
-  });
+  it.each(Object.keys(cases) as Case[])(
+    "ends waits in the order of their times at a resume in real time: %s",
+    { timeout },
+    async (name) => {
+      const [event, time] = await Promise.all([play(server, name, "event"), play(server, name, "time")]);
+      expect({ event, time }).toEqual({ event: "event", time: name === "deadline" ? null : {} });
+    },
+  );
 });
