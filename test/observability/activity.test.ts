@@ -56,7 +56,7 @@ describeServer("a request", { config }, (server) => {
   const logged = (data: object) => eventually(() => expect(last(server.activity)).toEqual(toRecord(data)));
   const toRecord = (data: object, at = level) => ({ level: at, message: "Request completed", data: toData(data) });
 
-  it("a request is one record with the pattern of its route, never with its path or query", async () => {
+  it("logs a request as one record with the pattern of its route, never with its path or query", async () => {
     await server.get("/workflows/approval?token=secret");
     await logged({ method: "GET", route: "/workflows/:id", status: 200 });
     await server.get("/orders/ada-7?token=secret", { custom: true });
@@ -70,12 +70,12 @@ describeServer("a request", { config }, (server) => {
     expect(JSON.stringify(server.activity)).not.toMatch(/secret|ada-7|of\/the/);
   });
 
-  it("a request has the id that its answer has", async () => {
+  it("logs a request with the id of its answer", async () => {
     const { headers } = await server.get("/workflows");
     await logged({ method: "GET", route: "/workflows", status: 200, requestId: headers.get("x-request-id") });
   });
 
-  it("a request of a stream is one record, with the headers of the response", async () => {
+  it("logs a stream as one record, when its headers are sent", async () => {
     const { events } = await server.post("/workflows/approval/stream", {
       input: { act: "go" },
       options: { executionId: "s-1" },
@@ -94,14 +94,14 @@ describeServer("a request", { config }, (server) => {
       "/workflows",
       { method: "OPTIONS", headers: { origin: "https://a.example", "access-control-request-method": "POST" } },
     ],
-  ])("a request is at debug if it is %s", async (_, path, init) => {
+  ])("logs %s at debug", async (_, path, init) => {
     const before = server.activity.length;
     await (await server.send(path, init)).text();
     await eventually(() => expect(server.activity.length).toBe(before + 1));
     expect(last(server.activity)).toMatchObject({ level: "debug", message: "Request completed" });
   });
 
-  it("a request is kept in the log of dev, and not in that of start", async () => {
+  it("keeps request records in the log of dev, and not in that of start", async () => {
     await server.get("/health");
     await server.get("/workflows");
     const { data } = (await server.get("/api/logs")).body as { data: { message: string; data: { route: string } }[] };
@@ -112,7 +112,7 @@ describeServer("a request", { config }, (server) => {
 });
 
 describeServer("a WebSocket", { config, only: ["dev", "start"] }, (server) => {
-  it("a WebSocket is one record, whether it is opened or refused", async () => {
+  it("logs a WebSocket as one record, whether it is opened or refused", async () => {
     const socket = await server.socket("/ws/logs");
     const toData = (data: object) => expect.objectContaining({ data: expect.objectContaining(data) });
     await eventually(() => expect(server.activity).toContainEqual(toData({ route: "/ws/logs", status: 101 })));
@@ -122,7 +122,7 @@ describeServer("a WebSocket", { config, only: ["dev", "start"] }, (server) => {
   });
 });
 
-it("a request that is refused has its route, and no user", async () => {
+it("logs a refused request with its route and no user", async () => {
   const auth = jwtAuth({ secret: "a secret of at least thirty-two bytes" });
   const server = await startServer("in process", { config: { ...config, auth } });
   onTestFinished(() => server.close());
@@ -146,7 +146,7 @@ describeServer("an execution", { config }, (server) => {
         return [own, message, rest];
       });
 
-  it("an execution is one record when it is suspended, and one when it has ended", async () => {
+  it("logs one record when an execution is suspended, and one when it ends", async () => {
     await execute("approval", "e-1", { act: "wait" });
     const suspended = [level, "Execution suspended", { stepId: "decide", reason: "Approve 500?", kind: "person" }];
     await eventually(() => expect(of("e-1")).toEqual([suspended]));
@@ -154,7 +154,7 @@ describeServer("an execution", { config }, (server) => {
     await eventually(() => expect(of("e-1")).toEqual([suspended, [level, "Execution completed", {}]]));
   });
 
-  it("an execution is one record when it is cancelled, running or suspended, and its step logs no error", async () => {
+  it("logs one record when an execution is cancelled, and no error of its step", async () => {
     await execute("approval", "e-2", { act: "wait" });
     await server.post("/workflows/approval/executions/e-2/cancel", { reason: "No budget" });
     await eventually(() =>
@@ -162,7 +162,7 @@ describeServer("an execution", { config }, (server) => {
     );
   });
 
-  it("an execution that fails is at debug, because its step has logged the error", async () => {
+  it("logs a failed execution at debug, because its step has logged the error", async () => {
     await execute("approval", "e-3", { act: "fail" }, 500);
     await eventually(() =>
       expect(of("e-3")).toEqual([["debug", "Execution failed", { stepId: "pay", error: "Card refused" }]]),
@@ -171,7 +171,7 @@ describeServer("an execution", { config }, (server) => {
     expect(errors).toMatchObject([{ level: "error", message: "Step failed", data: { stepId: "pay" } }]);
   });
 
-  it("an execution that fails without an error of a step is at the usual level", async () => {
+  it("logs an execution that fails without an error of a step at the usual level", async () => {
     await execute("large", "e-4", {}, 500);
     const error = expect.stringContaining("limits.executionBytes");
     await eventually(() => expect(of("e-4")).toEqual([[level, "Execution failed", { stepId: "fill", error }]]));
@@ -184,7 +184,7 @@ describeServer("an execution", { config }, (server) => {
   });
 });
 
-it("an execution that a restart continues is not logged again", async () => {
+it("does not log an execution again that a restart continues", async () => {
   const folder = mkdtempSync(join(tmpdir(), "agentserve-activity-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const records: [string, Record<string, unknown>][] = [];
@@ -208,7 +208,7 @@ it("an execution that a restart continues is not logged again", async () => {
 });
 
 describe("the error of an agent", () => {
-  it("the error of an agent is logged once, by the step that asked it", async () => {
+  it("logs the error of an agent once, by the step that asked it", async () => {
     const server = await startServer("dev", { config: { workflows: [asking] } });
     onTestFinished(() => server.close());
     await server.post("/workflows/asking/execute", { input: {}, options: { executionId: "e" } });
@@ -227,7 +227,7 @@ describe("the error of an agent", () => {
 describe("records below info", () => {
   const limits = { logRecords: 10, logBytes: 1_000_000 };
 
-  it("records below info are not made while nobody takes them", () => {
+  it("makes no records below info while nobody takes them", () => {
     const seen: string[] = [];
     const { activity, ring } = createLogs({ ...limits, output: (_, message) => void seen.push(message) });
     const data = {
@@ -240,7 +240,7 @@ describe("records below info", () => {
     expect([seen, ring.next]).toEqual([[], 1]);
   });
 
-  it("records below info are passed on, and push no other record out of the log", () => {
+  it("passes records below info on, and pushes no other record out of the log for them", () => {
     const seen: string[] = [];
     const output = (_: unknown, message: string) => void seen.push(message);
     const { activity, logger, ring } = createLogs({ ...limits, output, takesDebug: () => true });
@@ -250,7 +250,7 @@ describe("records below info", () => {
     expect(ring.newest(() => true, 100).map(({ text }) => JSON.parse(text).message)).toEqual(["First"]);
   });
 
-  it("records below info may be at info, and are then kept, except quiet ones", () => {
+  it("keeps activity records at info, except quiet ones", () => {
     const { activity, ring } = createLogs({ ...limits, output: () => {}, activityLevel: "info" });
     activity.log("Request completed", {});
     activity.log("Request completed", {}, { quiet: true });

@@ -60,7 +60,7 @@ async function count(server: TestServer): Promise<{ exported: number; dropped: n
 const warningsOf = ({ logs }: TestServer) => logs.filter(({ level }) => level === "warn");
 
 describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
-  it("OTEL_EXPORTER_OTLP_ENDPOINT exports spans when the server is closed, and counts them", async () => {
+  it("exports spans to OTEL_EXPORTER_OTLP_ENDPOINT when the server is closed, and counts them", async () => {
     const { url, received, names: exported } = await receive();
     const server = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: `${url}/`, OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "2" });
     await execute(server);
@@ -76,7 +76,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     ["OTEL_TRACES_EXPORTER", "none"],
     ["OTEL_TRACES_SAMPLER", "always_off"],
     ["OTEL_TRACES_SAMPLER", "parentbased_traceidratio", "0"],
-  ])("OTEL_EXPORTER_OTLP_ENDPOINT exports nothing with %s=%s", async (name, value, argument = "") => {
+  ])("exports no spans with %s=%s", async (name, value, argument = "") => {
     const { url, received } = await receive();
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: url, [name]: value, OTEL_TRACES_SAMPLER_ARG: argument };
     const server = await serve(env);
@@ -85,7 +85,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     expect([received, warningsOf(server)]).toEqual([[], []]);
   });
 
-  it("OTEL_EXPORTER_OTLP_ENDPOINT uses OTEL_EXPORTER_OTLP_TRACES_ENDPOINT as it is, and exports only what a caller samples", async () => {
+  it("uses OTEL_EXPORTER_OTLP_TRACES_ENDPOINT as it is, and exports only what a caller samples", async () => {
     const { url, received } = await receive();
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "x", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${url}/own?a=b` };
     const server = await serve(env);
@@ -106,7 +106,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     ["OTEL_EXPORTER_OTLP_HEADERS", secret, /^OTEL_EXPORTER_OTLP_HEADERS: expected headers as name=value/],
     ["OTEL_EXPORTER_OTLP_HEADERS", `a=${secret}%0d%0ab: c`, /^OTEL_EXPORTER_OTLP_HEADERS: expected headers/],
     ["OTEL_TRACES_EXPORTER", "zipkin", /^OTEL_TRACES_EXPORTER: expected otlp or none/],
-  ])("a wrong %s (%s) is one warning without the value, and the server serves", async (name, value, message) => {
+  ])("serves with an invalid %s (%s), with one warning that does not show the value", async (name, value, message) => {
     const { url, received } = await receive();
     const server = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: url, [name]: value });
     expect((await execute(server)).status).toBe(200);
@@ -122,7 +122,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     ["OTEL_BSP_MAX_QUEUE_SIZE", "many"],
     ["OTEL_EXPORTER_OTLP_COMPRESSION", "brotli"],
     ["OTEL_RESOURCE_ATTRIBUTES", "a"],
-  ])("a wrong %s is one warning, and spans are exported", async (name, value) => {
+  ])("exports spans with an invalid %s, with one warning", async (name, value) => {
     const { url, names: exported } = await receive();
     const server = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: url, [name]: value });
     await execute(server);
@@ -133,7 +133,7 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
 });
 
 describe("a receiver in trouble", () => {
-  it("a receiver in trouble gets a batch again after 503 and 429, as Retry-After says", async () => {
+  it("sends a batch again after 503 and 429, as Retry-After says", async () => {
     const now = { retryAfter: "0" };
     const past = { retryAfter: "Wed, 21 Oct 2015 07:28:00 GMT" };
     const { url, received } = await receive({ status: 503, ...now }, { status: 429, ...past });
@@ -146,7 +146,7 @@ describe("a receiver in trouble", () => {
     await server.close();
   });
 
-  it("a receiver in trouble that refuses a batch with 400 does not get it again, and one warning tells the reason", async () => {
+  it("drops a batch that the receiver refuses with 400, with one warning that tells the reason", async () => {
     const bad = { status: 400 };
     const { url, received } = await receive(bad, bad, bad);
     const server = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "1" });
@@ -163,7 +163,7 @@ describe("a receiver in trouble", () => {
   });
 
   it.each(["refuses connections", "never answers"])(
-    "that %s: spans are counted, and the server closes",
+    "counts the lost spans of a receiver that %s, and closes",
     async (how) => {
       const tcp = createTcpServer((socket) => onTestFinished(() => void socket.destroy()));
       const url = await listen(tcp);
@@ -219,7 +219,7 @@ describe("the queue of spans", () => {
     return { exporter, totals, posted, batches, accept };
   }
 
-  it("the queue of spans has a bound on spans, pauses when it is full, and continues when half of it is free", async () => {
+  it("bounds the number of queued spans, pauses when the queue is full, and continues when half of it is free", async () => {
     const { exporter, totals, posted, accept } = createExporter({ queueSpans: 10, batchSpans: 4 });
     for (let n = 0; n < 4; n++) exporter.push(toSpan("a", ""));
     await eventually(() => expect(posted).toHaveLength(1));
@@ -242,7 +242,7 @@ describe("the queue of spans", () => {
     expect(totals.droppedSpans).toBe(2);
   });
 
-  it("the queue of spans has room again for the bytes that were sent", async () => {
+  it("frees the bytes of sent spans in the queue", async () => {
     const { exporter, totals, posted, accept } = createExporter({ queueSpans: 1_000, batchSpans: 80 });
     const pushMany = (): void => {
       for (let n = 0; n < 80; n++) exporter.push(toSpan("a", "x".repeat(100_000)));
@@ -257,7 +257,7 @@ describe("the queue of spans", () => {
     expect(totals.droppedSpans).toBe(0);
   });
 
-  it("the queue of spans has a bound on bytes, also for one batch", async () => {
+  it("bounds the bytes of queued spans, also for one batch", async () => {
     const { exporter, totals, batches, posted, accept } = createExporter({
       queueSpans: 1_000_000,
       batchSpans: 100_000,

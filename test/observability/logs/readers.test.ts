@@ -76,7 +76,7 @@ async function openHost() {
 
 describe("a reader of /ws/logs that does not read", () => {
   it(
-    "costs no more than the limits say, harms no other, and is told exactly what it missed",
+    "bounds the memory of a log reader that does not read, and tells it exactly what it missed",
     async () => {
       const { url, readHeap, write } = await openHost();
       const fast = await Promise.all([openReader(url), openReader(url)]);
@@ -131,7 +131,7 @@ describe("a reader of /ws/logs that does not read", () => {
   );
 
   it.each([1_000, 20_000, 100_000, 1_048_576])(
-    "is cut or told, but never left waiting, with a socketBufferBytes of %i",
+    "cuts a slow log reader or tells it what it missed, with a socketBufferBytes of %i",
     async (socketBufferBytes) => {
       const world = await openWorld({ socketBufferBytes, logRecords: 100_000 });
       const socket = await world.server.socket(socketPath);
@@ -181,7 +181,7 @@ describe("readers that leave", () => {
     for (let n = 0; n < many; n++) logs.logger.info("Written", { n });
   };
 
-  it("readers that leave are forgotten, in the middle of what they were sent too, and the others hear on", async () => {
+  it("forgets log readers that leave in the middle of records, and serves the others", async () => {
     const world = await openWorld();
     const open = () => world.server.socket(socketPath);
     const stays = await open();
@@ -204,7 +204,7 @@ describe("readers that leave", () => {
     await expect.poll(() => world.listeners()).toBe(0);
   });
 
-  it("readers that leave leave no listener behind, however many come and however they go", async () => {
+  it("keeps no listener of log readers that left, however many come and however they go", async () => {
     const world = await openWorld();
     const stays = await world.server.socket(socketPath);
     const { url } = await world.server.send("/workflows", {});
@@ -235,7 +235,7 @@ describe("readers that leave", () => {
     await expect.poll(() => world.listeners()).toBe(0);
   });
 
-  it("readers that leave are forgotten when the server closes", async () => {
+  it("forgets log readers when the server closes", async () => {
     const world = await openWorld();
     const sockets = await Promise.all([1, 2, 3].map(() => world.server.socket(socketPath)));
     await world.server.close();

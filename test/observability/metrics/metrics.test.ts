@@ -25,7 +25,7 @@ function serve(config: Config) {
 }
 
 describeServer("GET /metrics", { only: ["start"] }, (server) => {
-  it("GET /metrics is Prometheus text that no cache stores", async () => {
+  it("answers GET /metrics with Prometheus text that no cache stores", async () => {
     const { status, headers, text } = await server.get("/metrics");
     expect(status).toBe(200);
     expect(headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
@@ -42,7 +42,7 @@ describeServer("GET /metrics", { only: ["start"] }, (server) => {
 });
 
 describeServer("GET /metrics with a provider", { config: { auth: jwtAuth({ secret }) }, only: ["start"] }, (server) => {
-  it("GET /metrics with a provider needs a token", async () => {
+  it("refuses GET /metrics without a token if there is a provider", async () => {
     expect((await server.get("/metrics")).status).toBe(401);
     const headers = { authorization: `Bearer ${await createToken({ sub: "prometheus" }, secret)}` };
     const { status, text } = await server.get("/metrics", { headers });
@@ -51,14 +51,14 @@ describeServer("GET /metrics with a provider", { config: { auth: jwtAuth({ secre
   });
 });
 
-it("publicRoutes opens GET /metrics", async () => {
+it("opens GET /metrics by publicRoutes", async () => {
   const auth = jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /metrics", "GET /doc"] });
   const server = await startServer("in process", { config: { auth } });
   expect((await server.get("/metrics")).status).toBe(200);
   await server.close();
 });
 
-it("a custom route replaces GET /metrics, and server.health: false does not remove it", async () => {
+it("replaces GET /metrics by a custom route, and keeps it with server.health: false", async () => {
   const configureApp: Config["configureApp"] = (app) => void app.get("/metrics", () => "own");
   const replaced = await startServer("in process", { config: { configureApp } });
   expect((await replaced.get("/metrics", { custom: true })).text).toBe("own");
@@ -74,7 +74,7 @@ it("a custom route replaces GET /metrics, and server.health: false does not remo
   await server.close();
 });
 
-it("requests inside the host's middleware are counted by their route (cors: false)", async () => {
+it("counts requests inside the host's middleware by their route with cors: false", async () => {
   const auth = jwtAuth({ secret, publicRoutes: ["GET /metrics"] });
   const { send, read } = serve({ auth, server: { cors: false } });
   await send("/workflows");
@@ -91,7 +91,7 @@ it("requests inside the host's middleware are counted by their route (cors: fals
 });
 
 describe("executions of an earlier process", () => {
-  it("executions of an earlier process are not counted again, and a suspended one is shown", async () => {
+  it("does not count executions of an earlier process again, and shows a suspended one", async () => {
     const folder = mkdtempSync(join(tmpdir(), "agentserve-metrics-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const backend = onFile(join(folder, "data.db"));
@@ -126,7 +126,7 @@ describe("agentserve_log_records_dropped_total", () => {
       return "";
     });
 
-  it("agentserve_log_records_dropped_total counts the records that the host's logger fails to take", async () => {
+  it("counts the records that the host's logger fails to take in agentserve_log_records_dropped_total", async () => {
     const throwing = {
       ...silent,
       warn: () => {
@@ -143,7 +143,7 @@ describe("agentserve_log_records_dropped_total", () => {
     }
   });
 
-  it("agentserve_log_records_dropped_total counts the records that a reader of /ws/logs did not get", async () => {
+  it("counts the records that a reader of /ws/logs did not get in agentserve_log_records_dropped_total", async () => {
     const config: Config = { configureApp: logs, server: { limits: { logRecords: 10 } } };
     const server = await startServer("start", { config });
     const socket = await server.socket("/ws/logs");
@@ -158,7 +158,7 @@ describe("agentserve_log_records_dropped_total", () => {
 });
 
 describe("agentserve_model_calls_total", () => {
-  it("agentserve_model_calls_total counts a call as aborted if its client leaves, with or without a stream", async () => {
+  it("counts a model call as aborted if its client leaves, with or without a stream", async () => {
     const model = scriptedModel(
       [1, 2].map(() => async ({ abortSignal }) => {
         await once(abortSignal!, "abort");

@@ -81,11 +81,11 @@ describe("a line of the terminal", () => {
     ["approval chair-1 pay: Paid { amount: 3 }", "Paid", { amount: 3 }, { ...chair, stepId: "pay" }],
     ["agent support: Slow", "Slow", { operationId: "1" }, { agentId: "support" }],
     ["warn The store is full { reason: 'disk' }", "The store is full", { reason: "disk" }, {}, "warn"],
-  ])("a line of the terminal reads %s", (line, message, data, scope = {}, level = "info") => {
+  ])("prints the terminal line %s", (line, message, data, scope = {}, level = "info") => {
     expect(linesOf(message, data, { scope, level })).toEqual([line]);
   });
 
-  it("a line of the terminal has a short id if the whole id does not fit, and is cut to the width", () => {
+  it("shortens an id that does not fit into a terminal line, and cuts the line to the width", () => {
     const scope = { workflowId: "approval", executionId: own, stepId: "decide" };
     const line = (columns: number) => linesOf("Execution suspended", { reason: "Approve 500?" }, { scope, columns });
     expect(line(120)).toEqual([`approval ${own} suspended at decide: "Approve 500?"`]);
@@ -93,7 +93,7 @@ describe("a line of the terminal", () => {
     expect(line(40)).toEqual(["approval 01a1e405… suspended a…"]);
   });
 
-  it("a line of the terminal of a long message is wrapped, because the end of an error says most", () => {
+  it("wraps a long message in the terminal, because the end of an error says most", () => {
     const words = Array.from({ length: 30 }, (_, n) => `word${n}`).join(" ");
     const lines = linesOf(words, { said: "x" });
     expect(lines.length).toBeGreaterThan(2);
@@ -106,7 +106,7 @@ describe("a line of the terminal", () => {
     expect(lines.at(-1)).toBe("         { said: 'x' }");
   });
 
-  it("a line of the terminal has at most 21 lines for a message of any length", () => {
+  it("prints at most 21 lines for a message of any length", () => {
     expect(linesOf("x".repeat(16_000), {}, { columns: 40 })).toHaveLength(21);
   });
 
@@ -151,7 +151,7 @@ describe("the error of a record", () => {
   const scope = { ...chair, stepId: "pay" };
   const place = { at: "pay.ts:2:9", frame: "> 2 | throw\n    | ^", calls: ["run (w.ts:9:1)"] };
 
-  it("the error of a record is one headline, the code, the project's own calls and its causes; the rest is folded", () => {
+  it("prints an error as a headline, the code, the project's own calls and its causes, and folds the rest", () => {
     const lines = linesOf("Step failed", { error }, { level: "error", scope, options: { findPlace: () => place } });
     expect(lines).toEqual([
       "error approval chair-1 failed at pay: Card refused",
@@ -165,7 +165,7 @@ describe("the error of a record", () => {
     ]);
   });
 
-  it("the error of a record has its whole stack with --debug, and in start", () => {
+  it("prints the whole stack of an error with --debug, and in start", () => {
     for (const options of [{ findPlace: () => place, debug: true }, {}]) {
       const lines = linesOf("Step failed", { error }, { level: "error", scope, columns: 200, options });
       expect(lines.filter((line) => /^ {2}at .*lines\.test\.ts/.test(line)).length).toBeGreaterThan(0);
@@ -173,14 +173,14 @@ describe("the error of a record", () => {
     }
   });
 
-  it("the error of a record is only its headline in a warning", () => {
+  it("prints only the headline of an error in a warning", () => {
     const data = { error, attempt: 1, attempts: 2, delayMs: 0 };
     expect(linesOf("Step attempt failed", data, { level: "warn", scope })).toEqual([
       "warn approval chair-1 pay: attempt 2 of 2 in 0 ms: Card refused",
     ]);
   });
 
-  it("the error of a record of a side effect or of a branch of a race does not say that the execution failed", () => {
+  it("does not say that the execution failed for an error of a side effect or a branch of a race", () => {
     const data = { error: new Error("no mailbox"), attempt: 1, isTolerated: true };
     expect(linesOf("Step failed", data, { scope, level: "error" })[0]).toBe(
       "error approval chair-1 pay failed: no mailbox",
@@ -189,11 +189,11 @@ describe("the error of a record", () => {
 });
 
 describe("a text", () => {
-  it("a text is as wide as a terminal shows it", () => {
+  it("measures a text as wide as a terminal shows it", () => {
     expect(["abc", "日本", "e\u0301", "👩", "ü"].map(widthOf)).toEqual([3, 4, 1, 2, 1]);
   });
 
-  it("a text that is cut keeps whole characters", () => {
+  it("cuts a text between whole characters", () => {
     const cut = (text: string, columns: number) =>
       fit([plain(text)], columns)
         .map((part) => part.text)
@@ -201,7 +201,7 @@ describe("a text", () => {
     expect([cut("abc", 3), cut("abcd", 3), cut("日本語", 4), cut("👩👩", 3)]).toEqual(["abc", "ab…", "日…", "👩…"]);
   });
 
-  it("a text is broken at spaces, and within a word that is longer than a line", () => {
+  it("breaks a text at spaces, and within a word that is longer than a line", () => {
     expect(wrap("one two three four five", 10, 12)).toEqual(["one two", "three four", "five"]);
     expect(wrap("x".repeat(25), 10, 12)).toEqual(["x".repeat(10), "x".repeat(12), "xxx"]);
   });
