@@ -33,7 +33,7 @@ type DataOf<W> = W extends Workflow<infer _S, infer _I, infer Data, infer _R, in
 const dataOf = <W>(_chain: () => W) => expectTypeOf<DataOf<W>>();
 
 describe("defineWorkflow", () => {
-  it("gives the first step what the input schema makes", () => {
+  it("types the data of the first step by the input schema", () => {
     const schemas = {
       valibot: v.object({ n: v.pipe(v.string(), v.transform(Number)) }),
       zod: z.object({ n: z.number() }),
@@ -51,7 +51,7 @@ describe("defineWorkflow", () => {
 });
 
 describe("concurrency", () => {
-  it("types the key by what the input schema makes", () => {
+  it("types the concurrency key by the input schema", () => {
     const input = v.object({ n: v.pipe(v.string(), v.transform(Number)) });
     () =>
       defineWorkflow({
@@ -83,7 +83,7 @@ describe("concurrency", () => {
 });
 
 describe("the id of a workflow", () => {
-  it("stays a literal through the whole chain", () => {
+  it("keeps the id of a workflow as a literal through the whole chain", () => {
     const create = () =>
       defineWorkflow({ id: "approval", input: v.object({ n: v.number() }) })
         .andThen({ id: "then", execute: ({ data }) => data.n })
@@ -100,14 +100,14 @@ describe("the id of a workflow", () => {
     expectTypeOf<ReturnType<typeof nested>["id"]>().toEqualTypeOf<"outer">();
   });
 
-  it("is a string where it is known only at run time", () => {
+  it("types a workflow id that is known only at run time as a string", () => {
     const create = (id: string) => defineWorkflow({ id }).andThen({ id: "s", execute: () => 1 });
     expectTypeOf<ReturnType<typeof create>["id"]>().toEqualTypeOf<string>();
   });
 });
 
 describe("andThen", () => {
-  it("makes the next data of what it returns, awaited, without what suspends", () => {
+  it("types the next data by what andThen returns, awaited and without suspensions", () => {
     dataOf(() => start().andThen({ id: "s", execute: () => 1 })).toEqualTypeOf<number>();
     dataOf(() =>
       start().andThen({ id: "s", execute: async ({ data }) => ({ a: data.n > 1 ? "x" : "y" }) }),
@@ -117,7 +117,7 @@ describe("andThen", () => {
     ).toEqualTypeOf<string>();
     dataOf(() => start().andThen({ id: "s", execute: () => undefined })).toEqualTypeOf<undefined>();
   });
-  it("types input, resumeData and suspend by the workflow's schemas", () => {
+  it("types input, resumeData and suspend of andThen by the schemas of the workflow", () => {
     start()
       .andThen({ id: "a", execute: () => "text" })
       .andThen({
@@ -133,7 +133,7 @@ describe("andThen", () => {
         },
       });
   });
-  it("prefers the step's own schemas", () => {
+  it("types andThen by its own schemas before those of the workflow", () => {
     const own = start().andThen({
       id: "b",
       inputSchema: v.object({ n: v.number() }),
@@ -153,18 +153,18 @@ describe("andThen", () => {
     });
     expectTypeOf<DataOf<typeof own>>().toEqualTypeOf<{ at: number }>();
   });
-  it("narrows by its input schema what the step before left open", () => {
+  it("narrows unknown data by the inputSchema of andThen", () => {
     const open = start().andThen({ id: "a", execute: () => JSON.parse("{}") as unknown });
     dataOf(() =>
       open.andThen({ id: "b", inputSchema: v.object({ n: v.number() }), execute: ({ data }) => data.n }),
     ).toEqualTypeOf<number>();
   });
-  it("takes a value here and a promise there", () => {
+  it("types andThen that returns a value or a promise", () => {
     dataOf(() =>
       start().andThen({ id: "s", execute: ({ data }) => (data.n > 1 ? Promise.resolve({ a: 1 }) : { b: 2 }) }),
     ).toEqualTypeOf<{ a: number } | { b: number }>();
   });
-  it("does not compile when types disagree", () => {
+  it("does not compile andThen when types disagree", () => {
     () => {
       // @ts-expect-error data has no m
       start().andThen({ id: "s", execute: ({ data }) => data.m });
@@ -187,7 +187,7 @@ describe("andThen", () => {
 });
 
 describe("errors", () => {
-  it("have a status, a message and a rule for retries", () => {
+  it("types the status, message and retry rule of errors", () => {
     expectTypeOf(new ServeError(404, "no").retry).toEqualTypeOf<boolean>();
     expectTypeOf(new AgentError(502, "no", { retry: false })).toExtend<ServeError>();
     () => {
@@ -202,7 +202,7 @@ describe("errors", () => {
 });
 
 describe("andWhen", () => {
-  it("makes what the step makes, or leaves data as it was", () => {
+  it("types andWhen as the output of its step, or as the data before", () => {
     dataOf(() =>
       start().andWhen({
         id: "w",
@@ -211,7 +211,7 @@ describe("andWhen", () => {
       }),
     ).toEqualTypeOf<{ n: number } | string>();
   });
-  it("does not compile when types disagree", () => {
+  it("does not compile andWhen when types disagree", () => {
     const takesText = andThen({ id: "s", execute: ({ data }: StepContext<string>) => data.length });
     () => {
       // @ts-expect-error the step takes text
@@ -225,7 +225,7 @@ describe("andWhen", () => {
 });
 
 describe("andAll", () => {
-  it("makes the list of its branches' results, in order", () => {
+  it("types andAll as the list of its branches' outputs, in order", () => {
     dataOf(() =>
       start().andAll({
         id: "all",
@@ -237,7 +237,7 @@ describe("andAll", () => {
       }),
     ).toEqualTypeOf<[number, { text: string; ok: boolean | undefined }, { n: number }]>();
   });
-  it("does not compile when a branch takes something else", () => {
+  it("does not compile andAll with a branch that takes other data", () => {
     const takesText = andThen({ id: "s", execute: ({ data }: StepContext<string>) => data.length });
     () => {
       // @ts-expect-error the branch takes text
@@ -249,7 +249,7 @@ describe("andAll", () => {
 });
 
 describe("andRace", () => {
-  it("makes what one of its branches makes", () => {
+  it("types andRace as the output of one of its branches", () => {
     dataOf(() =>
       start().andRace({
         id: "race",
@@ -260,7 +260,7 @@ describe("andRace", () => {
 });
 
 describe("andTap", () => {
-  it("leaves data as it was, and cannot suspend", () => {
+  it("types andTap as the data before it, without suspend", () => {
     dataOf(() => start().andTap({ id: "t", execute: ({ data }) => data.n })).toEqualTypeOf<{ n: number }>();
     () => {
       // @ts-expect-error a tap cannot suspend
@@ -272,7 +272,7 @@ describe("andTap", () => {
 });
 
 describe("andAgent", () => {
-  it("makes text, an object by schema, or what map makes of either", () => {
+  it("types andAgent as text, an object by schema, or the result of map", () => {
     dataOf(() => start().andAgent({ id: "g", agent, prompt: "hello" })).toEqualTypeOf<string>();
     dataOf(() =>
       start().andAgent({ id: "g", agent, prompt: ({ data }) => `${data.n}`, schema: z.object({ a: z.string() }) }),
@@ -302,13 +302,13 @@ describe("andWorkflow", () => {
     id: "s",
     execute: ({ data }) => data.n > 1,
   });
-  it("makes the other workflow's result, or what map makes of it", () => {
+  it("types andWorkflow as the result of the other workflow, or of map", () => {
     dataOf(() => start().andWorkflow({ id: "x", workflow: sub })).toEqualTypeOf<boolean>();
     dataOf(() =>
       start().andWorkflow({ id: "x", workflow: sub, map: (result, { data }) => ({ result, n: data.n }) }),
     ).toEqualTypeOf<{ result: boolean; n: number }>();
   });
-  it("makes the output of the other's result schema", () => {
+  it("types andWorkflow by the result schema of the other workflow", () => {
     const checked = defineWorkflow({
       id: "c",
       result: v.pipe(
@@ -318,7 +318,7 @@ describe("andWorkflow", () => {
     }).andThen({ id: "s", execute: () => "x" });
     dataOf(() => defineWorkflow({ id: "w" }).andWorkflow({ id: "x", workflow: checked })).toEqualTypeOf<number>();
   });
-  it("takes any object when the other has no input schema", () => {
+  it("accepts any object for a sub-workflow without an input schema", () => {
     interface Order {
       id: string;
     }
@@ -329,7 +329,7 @@ describe("andWorkflow", () => {
         .andWorkflow({ id: "x", workflow: open }),
     ).toEqualTypeOf<number>();
   });
-  it("does not compile when the other takes something else", () => {
+  it("does not compile a sub-workflow that takes other data", () => {
     const text = start().andThen({ id: "t", execute: () => "text" });
     () => {
       // @ts-expect-error the sub-workflow takes { n }
@@ -339,7 +339,7 @@ describe("andWorkflow", () => {
 });
 
 describe("nested steps", () => {
-  it("know data, input and resumeData however deep they stand", () => {
+  it("types data, input and resumeData of nested steps at any depth", () => {
     const sub = defineWorkflow({ id: "sub", input: v.object({ n: v.number() }) }).andThen({
       id: "s",
       execute: () => 1n,
@@ -371,7 +371,7 @@ describe("nested steps", () => {
       }),
     ).toEqualTypeOf<{ n: number } | [readonly [number, number, boolean | undefined], bigint, { n: number } | string]>();
   });
-  it("take a hoisted step by its inputSchema or its annotation", () => {
+  it("types a hoisted step by its inputSchema or its annotation", () => {
     const bySchema = andThen({ id: "a", inputSchema: v.object({ n: v.number() }), execute: ({ data }) => data.n });
     const byAnnotation = andThen({ id: "b", execute: ({ data }: StepContext<{ n: number }>) => `${data.n}` });
     dataOf(() => start().andAll({ id: "all", steps: [bySchema, byAnnotation] })).toEqualTypeOf<[number, string]>();

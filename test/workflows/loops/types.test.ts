@@ -34,7 +34,7 @@ const takesText = andThen({ id: "text", execute: ({ data }: StepContext<string>)
 const one = andThen({ id: "one", execute: () => 1 });
 
 describe("andForEach", () => {
-  it("gives its step the items of data, and makes the list of what the step makes", () => {
+  it("types the step of andForEach by the items, and the result as a list of its outputs", () => {
     dataOf(() =>
       list().andForEach({
         id: "each",
@@ -56,7 +56,7 @@ describe("andForEach", () => {
         .andForEach({ id: "each", step: andThen({ id: "s", execute: ({ data }) => ({ data }) }) }),
     ).toEqualTypeOf<{ data: 1 | "a" }[]>();
   });
-  it("types each item of what is collected", () => {
+  it("types the collected items of andForEach", () => {
     dataOf(() =>
       list().andForEach({
         id: "each",
@@ -74,7 +74,7 @@ describe("andForEach", () => {
             : expectTypeOf(first?.error).toEqualTypeOf<string | undefined>(),
       });
   });
-  it("checks its step by what items and map make; such a step names the type of its data", () => {
+  it("checks the step of andForEach against the types of items and map", () => {
     dataOf(() =>
       start().andForEach({
         id: "each",
@@ -106,14 +106,14 @@ describe("andForEach", () => {
       }),
     ).toEqualTypeOf<number[]>();
   });
-  it("leaves data unknown where it comes from items and nothing names its type", () => {
+  it("leaves data from items unknown if nothing names its type", () => {
     start().andForEach({
       id: "each",
       items: ({ data }) => data.pages,
       step: andThen({ id: "s", execute: ({ data }) => expectTypeOf(data).toEqualTypeOf<unknown>() }),
     });
   });
-  it("takes several steps in a row, and makes the list of what the last one makes", () => {
+  it("types andForEach with several steps as a list of the last outputs", () => {
     dataOf(() =>
       list().andForEach({
         id: "each",
@@ -125,7 +125,7 @@ describe("andForEach", () => {
       }),
     ).toEqualTypeOf<{ length: number }[]>();
   });
-  it("knows its types inside other steps and inside itself", () => {
+  it("types andForEach inside other steps and inside itself", () => {
     const sub = defineWorkflow({ id: "sub", input: v.object({ no: v.number() }) }).andThen({
       id: "s",
       execute: ({ data }) => data.no > 1,
@@ -162,7 +162,7 @@ describe("andForEach", () => {
       }),
     ).toEqualTypeOf<[number, Page][]>();
   });
-  it("does not compile when types disagree", () => {
+  it("does not compile andForEach when types disagree", () => {
     () => {
       // @ts-expect-error data is not an array
       start().andForEach({ id: "each", step: one });
@@ -193,7 +193,7 @@ describe("andForEach", () => {
 });
 
 describe("andDoWhile and andDoUntil", () => {
-  it("give the condition what the step makes, and make it", () => {
+  it("types the condition and the result of andDoWhile and andDoUntil by the step", () => {
     dataOf(() =>
       count().andDoWhile({
         id: "loop",
@@ -213,7 +213,7 @@ describe("andDoWhile and andDoUntil", () => {
       }),
     ).toEqualTypeOf<{ n: number }>();
   });
-  it("know their types inside other steps", () => {
+  it("types andDoWhile and andDoUntil inside other steps", () => {
     dataOf(() =>
       count().andAll({
         id: "all",
@@ -232,7 +232,7 @@ describe("andDoWhile and andDoUntil", () => {
       }),
     ).toEqualTypeOf<[{ n: number }, { n: number }]>();
   });
-  it("do not compile when types disagree", () => {
+  it("does not compile andDoWhile and andDoUntil when types disagree", () => {
     const condition = () => true;
     () => {
       // @ts-expect-error the next iteration needs { n }
@@ -252,7 +252,7 @@ describe("andDoWhile and andDoUntil", () => {
 });
 
 describe("andBranch", () => {
-  it("makes a list of what its branches make, and null", () => {
+  it("types andBranch as a list of its branches' outputs and null", () => {
     const create = () =>
       count().andBranch({
         id: "branch",
@@ -273,7 +273,7 @@ describe("andBranch", () => {
       }),
     ).toEqualTypeOf<{ n: number } | ({ n: number } | null)[]>();
   });
-  it("does not compile when types disagree", () => {
+  it("does not compile andBranch when types disagree", () => {
     const condition = () => true;
     () => {
       // @ts-expect-error the step takes text
@@ -289,7 +289,7 @@ describe("andBranch", () => {
 });
 
 describe("andMap", () => {
-  it("infers values and functions; other sources are unknown", () => {
+  it("infers values and functions of andMap, and leaves other sources unknown", () => {
     dataOf(() =>
       count().andMap({
         id: "map",
@@ -313,7 +313,7 @@ describe("andMap", () => {
       context: unknown;
     }>();
   });
-  it("is typed by its output schema, and inside other steps", () => {
+  it("types andMap by its output schema, and inside other steps", () => {
     dataOf(() =>
       count().andMap({
         id: "map",
@@ -329,7 +329,7 @@ describe("andMap", () => {
       }),
     ).toEqualTypeOf<{ n: number } | { twice: number }>();
   });
-  it("does not compile when types disagree", () => {
+  it("does not compile andMap when types disagree", () => {
     () => {
       // @ts-expect-error no such source
       count().andMap({ id: "map", map: { a: { source: "nowhere" } } });

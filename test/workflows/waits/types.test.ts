@@ -11,7 +11,7 @@ const dataOf = <W>(_chain: () => W) => expectTypeOf<DataOf<W>>();
 type Start = { due: string; ms: number };
 
 describe("andSleep and andSleepUntil", () => {
-  it("leave data as it was, and give their functions the context", () => {
+  it("types andSleep and andSleepUntil as the data before them, with the context in functions", () => {
     dataOf(() =>
       start()
         .andSleep({ id: "a", duration: ({ data, input }) => data.ms + input.ms })
@@ -22,7 +22,7 @@ describe("andSleep and andSleepUntil", () => {
         .andSleepUntil({ id: "f", date: new Date(0) }),
     ).toEqualTypeOf<Start>();
   });
-  it("know data inside other steps", () => {
+  it("types data of andSleep and andSleepUntil inside other steps", () => {
     dataOf(() =>
       start().andAll({
         id: "all",
@@ -38,7 +38,7 @@ describe("andSleep and andSleepUntil", () => {
         .andForEach({ id: "each", step: andSleepUntil({ id: "s", date: ({ data }) => data.at }) }),
     ).toEqualTypeOf<{ at: string }[]>();
   });
-  it("do not compile when types disagree", () => {
+  it("does not compile andSleep and andSleepUntil when types disagree", () => {
     () => {
       // @ts-expect-error a duration is not optional
       start().andSleep({ id: "s" });
@@ -66,7 +66,7 @@ describe("andSleep and andSleepUntil", () => {
 });
 
 describe("andWaitFor", () => {
-  it("makes what the schema of the event makes; null as well if it has a time-out", () => {
+  it("types andWaitFor by the schema of the event, and null if it has a time-out", () => {
     dataOf(() => start().andWaitFor({ id: "s", event: "paid" })).toEqualTypeOf<unknown>();
     dataOf(() => start().andWaitFor({ id: "s", event: "paid", schema: paid })).toEqualTypeOf<{ amount: number }>();
     dataOf(() =>
@@ -76,7 +76,7 @@ describe("andWaitFor", () => {
       start().andWaitFor({ id: "s", event: "paid", schema: paid, timeout: 5, since: "always", from: "code" }),
     ).toEqualTypeOf<{ amount: number } | null>();
   });
-  it("knows its types inside other steps", () => {
+  it("types andWaitFor inside other steps", () => {
     dataOf(() =>
       start().andWhen({
         id: "when",
@@ -93,7 +93,7 @@ describe("andWaitFor", () => {
         }),
     ).toEqualTypeOf<({ amount: number } | null)[]>();
   });
-  it("does not compile when types disagree", () => {
+  it("does not compile andWaitFor when types disagree", () => {
     () => {
       // @ts-expect-error an event has a name
       start().andWaitFor({ id: "s" });
@@ -121,7 +121,7 @@ describe("andWaitFor", () => {
 });
 
 describe("suspend with a deadline, and timedOut", () => {
-  it("take a duration or a date, and tell in andThen", () => {
+  it("types the timeout of suspend, and timedOut in andThen", () => {
     start().andThen({
       id: "ask",
       execute: ({ suspend, timedOut }) => {
