@@ -92,12 +92,3 @@ export function asking(version: 1 | 2, ran: (step: string) => void): WorkflowDef
   const last = version === 1 ? first : first.andThen({ id: "more", execute: ({ data }) => (ran("more"), data) });
   return last as unknown as WorkflowDefinition; // the chain is one
 }
-
-/** A workflow of two steps. The second version has one more behind them. */
-export function pair(version: 1 | 2, ran: (step: string) => void): WorkflowDefinition {
-  const first = defineWorkflow({ id: "pair" })
-    .andThen({ id: "first", execute: () => (ran("first"), 1) })
-    .andThen({ id: "second", execute: ({ data }) => (ran("second"), [data, 2]) });
-  const last = version === 1 ? first : first.andThen({ id: "more", execute: ({ data }) => (ran("more"), [data, 3]) });
-  return last as unknown as WorkflowDefinition; // the chain is one
-}

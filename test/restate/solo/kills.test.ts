@@ -1,8 +1,8 @@
 // A start without an id of the caller, by a caller that waits: its replicas are killed.
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
-import { checkEvents, isOver, Replicas, type Answer, type Replica } from "./replicas.ts";
+import { checkEvents, isOver, pathOf, Replicas, type Answer, type Replica } from "./replicas.ts";
 
 const timeout = 2 * patienceMs;
 let replicas: Replicas | undefined;
@@ -26,61 +26,59 @@ const rounds: { ms: number; step: string; count: number; answers?: number }[] = 
   { ms: 280, step: "s4", count: 30 },
 ];
 
-/** Three replicas: Restate calls the first one only. */
-async function startReplicas(): Promise<{ started: Replicas; all: [Replica, Replica, Replica] }> {
-  replicas = await Replicas.start();
-  const all = replicas.all as [Replica, Replica, Replica];
+/** Starts replicas. Restate calls the first one only. */
+async function startReplicas(count = 3) {
+  replicas = await Replicas.start({ count });
+  const all = replicas.all as [Replica, Replica, Replica, ...Replica[]];
   replicas.drivenBy(all[0]);
   return { started: replicas, all };
 }
 
-describe("a replica is killed while a step runs", () => {
-  it.each(["at once", "after it is listed"])(
-    "a caller gets its result when the driving replica is killed %s",
-    { timeout },
-    async (when) => {
-      const { started, all } = await startReplicas();
-      const [driving, caller, other] = all;
-      const waiting = caller.execute("gated", "g");
-      const id = await started.reached("g", "s2");
-      if (when !== "at once") await other.listed("gated", "g");
-      started.drivenBy(other, driving);
-      await driving.end("SIGKILL");
-      await until(() => started.stepsOf("g").length === 3, "the step to run again");
-      started.openGate("g");
-      expect(await waiting).toMatchObject({ status: 200, id, body: { data: { status: "completed", result: "g s3" } } });
-      expect(started.stepsOf("g"), "a recorded step does not run again").toEqual(["s1", "s2", "s2", "s3"]);
-      expect(await caller.state("gated", id)).toEqual(await other.listed("gated", "g"));
-      checkEvents(await other.events("gated", id), "completed");
-    },
-  );
+it.each(["at once", "after it is listed"])(
+  "a caller gets its result when the driving replica is killed %s",
+  { timeout },
+  async (when) => {
+    const { started, all } = await startReplicas();
+    const [driving, caller, other] = all;
+    const waiting = caller.execute("gated", "g");
+    const id = await started.reached("g", "s2");
+    if (when !== "at once") await other.listed("gated", "g");
+    started.drivenBy(other, driving);
+    await driving.end("SIGKILL");
+    await until(() => started.stepsOf("g").length === 3, "the step to run again");
+    started.openGate("g");
+    expect(await waiting).toMatchObject({ status: 200, id, body: { data: { status: "completed", result: "g s3" } } });
+    expect(started.stepsOf("g"), "a recorded step does not run again").toEqual(["s1", "s2", "s2", "s3"]);
+    expect(await caller.state("gated", id)).toEqual(await other.listed("gated", "g"));
+    checkEvents(await other.events("gated", id), "completed");
+  },
+);
 
-  it.each([
-    ["and drives", 0],
-    ["and does not drive", 1],
-  ])(
-    "completes an execution whose caller was on the killed replica (it is called %s)",
-    { timeout },
-    async (_, victimIndex) => {
-      const { started, all } = await startReplicas();
-      const [driving, , other] = all;
-      const victim = all[victimIndex]!;
-      const waiting = victim.execute("gated", "g");
-      waiting.catch(() => {}); // its connection is cut
-      const id = await started.reached("g", "s2");
-      started.drivenBy(other, driving);
-      await victim.end("SIGKILL");
-      await expect(waiting).rejects.toThrow();
-      started.openGate("g");
-      const listed = await other.listed("gated", "g", isOver);
-      expect(listed).toMatchObject({ executionId: id, status: "completed", result: "g s3" });
-      checkEvents(await other.events("gated", id), "completed");
-      const ran = started.stepsOf("g");
-      expect([ran.filter((step) => step !== "s2"), new Set(ran).size]).toEqual([["s1", "s3"], 3]);
-    },
-  );
+it.each([
+  ["that drove it", 0],
+  ["that did not drive it", 1],
+])("completes an execution whose caller waited on a killed replica %s", { timeout }, async (_, victimIndex) => {
+  const { started, all } = await startReplicas();
+  const [driving, , other] = all;
+  const victim = all[victimIndex]!;
+  const waiting = victim.execute("gated", "g");
+  waiting.catch(() => {}); // its connection is cut
+  const id = await started.reached("g", "s2");
+  started.drivenBy(other, driving);
+  await victim.end("SIGKILL");
+  await expect(waiting).rejects.toThrow();
+  started.openGate("g");
+  const listed = await other.listed("gated", "g", isOver);
+  expect(listed).toMatchObject({ executionId: id, status: "completed", result: "g s3" });
+  checkEvents(await other.events("gated", id), "completed");
+  const ran = started.stepsOf("g");
+  expect([ran.filter((step) => step !== "s2"), new Set(ran).size]).toEqual([["s1", "s3"], 3]);
+});
 
-  it("completes 30 executions at a time over kills, with one answer each", { timeout: 4 * timeout }, async () => {
+it(
+  "completes 30 executions at a time over kills of their replicas, with one answer each",
+  { timeout: 4 * timeout },
+  async () => {
     const { started, all } = await startReplicas();
     started.drivenBy(...all);
     const tags: string[] = [];
@@ -137,8 +135,8 @@ describe("a replica is killed while a step runs", () => {
     console.log(
       `${answered.size} of ${tags.length} were answered, ${byTag.size} are listed, ${ran.length} runs of steps`,
     );
-  });
-});
+  },
+);
 
 /** Each execution has one id, and a step does not run again when the next one has begun. */
 function checkRuns(started: Replicas, tags: readonly string[]): void {
@@ -149,3 +147,38 @@ function checkRuns(started: Replicas, tags: readonly string[]): void {
     expect(steps, tag).toEqual(steps.toSorted());
   }
 }
+
+it("suspends an execution after the third crash of a step, and tells its caller", { timeout }, async () => {
+  const { started, all } = await startReplicas(5);
+  const [caller, ...others] = all;
+  started.drivenBy(...others); // after three crashes, one is left
+  const suspension = { kind: "system", reason: "Interrupted 3 times by a crash", stepId: "s2" };
+  const { status, id, body } = await caller.execute("deadly", "d");
+  expect([status, body.data]).toMatchObject([200, { status: "suspended", suspension }]);
+  expect(started.stepsOf("d")).toEqual(["s1", "s2", "s2", "s2"]);
+  expect(await caller.listed("deadly", "d")).toMatchObject({ executionId: id, status: "suspended", suspension });
+  checkEvents(await caller.events("deadly", id), "suspended");
+  started.openGate("d");
+  const resumed = await caller.request(`${pathOf("deadly", id)}/resume`, {});
+  expect(resumed).toMatchObject({ status: 200, body: { data: { status: "completed", result: "d s3" } } });
+  expect(started.stepsOf("d")).toEqual(["s1", "s2", "s2", "s2", "s2", "s3"]);
+});
+
+it.each(["SIGKILL", "SIGTERM"] as const)(
+  'recovery: "fail" ends an execution whose replica has ended by %s, and tells its caller',
+  { timeout },
+  async (killSignal) => {
+    const { started, all } = await startReplicas();
+    const [driving, caller, other] = all;
+    const waiting = caller.execute("unrecovered", "u");
+    const id = await started.reached("u", "s2");
+    started.drivenBy(other, driving);
+    await driving.end(killSignal);
+    expect(await waiting).toMatchObject({ status: 500, id, body: { error: "Failed to execute workflow" } });
+    const state = { executionId: id, status: "error", error: "Interrupted by a restart" };
+    expect(await other.state("unrecovered", id)).toMatchObject(state);
+    expect(await caller.listed("unrecovered", "u")).toMatchObject(state);
+    checkEvents(await other.events("unrecovered", id), "error");
+    expect(started.stepsOf("u")).toEqual(["s1", "s2"]);
+  },
+);

@@ -14,7 +14,7 @@ export interface RanStep {
 }
 
 /** A replica of `tagged-steps-app.ts`. */
-export class Replica extends ReplicaProcess<{ readonly version: number }> {
+export class Replica extends ReplicaProcess {
   /** Starts an execution without an id, and waits for the answer. */
   execute(workflow: string, tag: string, more: object = {}, options: object = {}): Promise<Answer> {
     return this.request(`/workflows/${workflow}/execute`, { input: { tag, ...more }, options });
@@ -91,7 +91,7 @@ export function checkEvents(events: readonly any[], status: string): void {
 export class Replicas extends ReplicaGroup<Replica> {
   static start({ retention, ...options }: GroupOptions & { readonly retention?: string } = {}): Promise<Replicas> {
     const module = join(import.meta.dirname, "tagged-steps-app.ts");
-    return new Replicas((place) => new Replica(module, place), options, { retention, version: 1 }).open();
+    return new Replicas((place) => new Replica(module, place), options, { retention }).open();
   }
 
   /** Asks each replica. */

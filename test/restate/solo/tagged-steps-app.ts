@@ -11,13 +11,10 @@ import { serveReplica, type ReplicaPlace } from "../serve-replica.ts";
 type Context = StepContext<any, any, any, any>; // the input is { tag, ms }
 interface Options extends ReplicaPlace {
   readonly retention?: string;
-  /** The version of the workflows `later` and `begun`. */
-  readonly version: 1 | 2;
 }
 
 export default function create(place: Options): Hosted {
-  const { folder, retention, version } = place;
-  const isNew = version === 2;
+  const { folder, retention } = place;
   const write = createLog(folder);
   const note = ({ input, executionId, stepId }: Context): void => write(`${input.tag} ${executionId} ${stepId}`);
   const untilOpen = async ({ input, signal }: Context): Promise<void> => {
@@ -74,16 +71,6 @@ export default function create(place: Options): Hosted {
       },
     });
   const gatedSteps = [step("s1"), step("s2", untilOpen), step("s3")];
-  const ask = defineWorkflow({ id: "ask" })
-    .andThen(step("s1"))
-    .andThen({
-      id: "person",
-      execute: (context: Context) => {
-        note(context);
-        return context.resumeData ?? context.suspend("Approve?", { of: context.input.tag });
-      },
-    })
-    .andThen({ id: "finish", execute: ({ data }: Context) => data });
   const exit = (context: Context): void => {
     if (!existsSync(join(folder, `open-${context.input.tag}`))) process.exit(1);
   };
@@ -94,15 +81,7 @@ export default function create(place: Options): Hosted {
     heavy,
     toChain("gated", gatedSteps),
     toChain("unrecovered", gatedSteps, "fail"),
-    ask,
     toChain("deadly", [step("s1"), step("s2", exit), step("s3")]),
-    toChain(
-      "long",
-      Array.from({ length: 620 }, (_, index) => step(`s${index + 1}`)),
-    ),
-    // The second version renames a step that has not begun, and one that has.
-    toChain("later", [step("s1"), step("s2", untilOpen), step(isNew ? "final" : "last")]),
-    toChain("begun", [step(isNew ? "start" : "s1"), step("s2", untilOpen), step("last")]),
   ];
   const limits = { runningExecutions: 1_000, queuedExecutions: 1_000, drainMs: 10, drainNoticeMs: 0 };
   const options = { timeouts: patientTimeouts, ...(retention !== undefined && { retention }) };
