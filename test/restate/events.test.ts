@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { bySize } from "../harness/size.ts";
-import { createPlace } from "./waiting-server.ts";
+import { createPlace, startHere } from "./waiting-server.ts";
 
 const timeout = 4 * patienceMs;
 const noInline = { inlineSleepMs: 1 };
@@ -40,7 +40,6 @@ describe("an event on Restate", () => {
     // An id is unique for a name and key.
     expect(await send({ ...event, key: "b", data: { n: 2 } })).toBe(202);
     expect(await place.scheduled(".mailbox", "expire")).toHaveLength(2);
-    await server.close();
   });
 
   it("takes an event that is older than its wait, and not than the execution", { timeout }, async () => {
@@ -50,8 +49,7 @@ describe("an event on Restate", () => {
         execute: ({ suspend, resumeData }) => resumeData ?? suspend("Continue?"),
       })
       .andWaitFor({ id: "wait", event: "paid", key });
-    const place = await createPlace();
-    const { server, begin, reach, state } = await place.start([late, paid, always], noInline);
+    const { server, begin, reach, state } = await startHere([late, paid, always], noInline);
     await server.post("/events", { name: "paid", key: "a", data: "old" });
     await begin("e3", { order: "a" }, "late");
     await reach("e3", "suspended", "late");
@@ -62,12 +60,10 @@ describe("an event on Restate", () => {
     await begin("e4", { order: "a" }, "always");
     await reach("e4", "completed", "always");
     expect((await state("e4", "always")).result).toBe("old");
-    await server.close();
   });
 
   it("leaves an event alone that the schema refuses, with one warning", { timeout }, async () => {
-    const place = await createPlace();
-    const { server, begin, reach, state } = await place.start([checked], noInline);
+    const { server, begin, reach, state } = await startHere([checked], noInline);
     await begin("e5", { order: "a" });
     await reach("e5", "suspended");
     await server.post("/events", { name: "paid", key: "a", data: { amount: "much" } });
@@ -77,12 +73,10 @@ describe("an event on Restate", () => {
     await reach("e5", "completed");
     expect((await state("e5")).result).toEqual({ amount: 3 });
     expect(warnings()).toHaveLength(1);
-    await server.close();
   });
 
   it("hands an event to an execution that stays running", { timeout }, async () => {
-    const place = await createPlace();
-    const { server, begin, state, reach } = await place.start([racing]);
+    const { server, begin, state, reach } = await startHere([racing]);
     await begin("e6", { order: "a" });
     await server.post("/events", { name: "paid", key: "a", data: "event" });
     await reach("e6", "completed");
@@ -91,12 +85,10 @@ describe("an event on Restate", () => {
     const executed = server.post("/workflows/racing/execute", { input: { order: "b" } });
     await server.post("/events", { name: "paid", key: "b", data: "first" });
     expect((await executed).body.data).toMatchObject({ status: "completed" });
-    await server.close();
   });
 
   it("hands no event of a request to a wait for events from code", { timeout }, async () => {
-    const place = await createPlace();
-    const { server, begin, reach, state } = await place.start([code, paid], noInline);
+    const { server, begin, reach, state } = await startHere([code, paid], noInline);
     await begin("e7", { order: "a" });
     await begin("e8", { order: "a" }, "paid");
     await reach("e7", "suspended");
@@ -104,7 +96,6 @@ describe("an event on Restate", () => {
     await server.post("/events", { name: "paid", key: "a", data: 1 });
     await reach("e8", "completed", "paid");
     expect((await state("e7")).status).toBe("suspended");
-    await server.close();
   });
 
   it("removes the scheduled call of a time-out at an event before it", { timeout }, async () => {
@@ -125,7 +116,6 @@ describe("an event on Restate", () => {
     console.log(`an event was taken after ${Math.round(performance.now() - sentAt)} ms`);
     expect((await state("e9")).result).toBe(1);
     expect(await place.scheduled()).toEqual([]);
-    await server.close();
   });
 
   it("gives an event and a time-out at the same time one outcome", { timeout }, async () => {
@@ -153,7 +143,6 @@ describe("an event on Restate", () => {
     console.log(`${count} races of an event and a time-out:`, outcomes);
     // No wait is left in a mailbox, no wake in Restate.
     await expect.poll(() => place.scheduled(), { timeout: patienceMs }).toEqual([]);
-    await server.close();
   });
 });
 
@@ -163,17 +152,14 @@ describe("events and restarts on Restate", () => {
     const first = await place.start([paid], noInline);
     await first.begin("k1", { order: "a" });
     await first.reach("k1", "suspended");
-    await first.server.close();
     const other = defineWorkflow({ id: "paid" }).andThen({ id: "other", execute: () => "other" });
     const second = await place.start([other], noInline);
     await second.server.post("/events", { name: "paid", key: "a", data: "sent" });
     await expect.poll(async () => (await second.state("k1")).suspension?.kind, { timeout: patienceMs }).toBe("system");
-    await second.server.close();
     const third = await place.start([paid], noInline);
     await third.server.post("/workflows/paid/executions/k1/resume", {});
     await third.reach("k1", "completed");
     expect((await third.state("k1")).result).toBe("sent");
-    await third.server.close();
   });
 
   it("does not take an event without its data that is removed while it is looked at", { timeout }, async () => {
@@ -185,7 +171,6 @@ describe("events and restarts on Restate", () => {
     await server.post("/events", { name: "paid", key: "a", data: "sent" });
     await reach("k3", "completed");
     expect((await state("k3")).result).toBe("sent");
-    await server.close();
   });
 
   it("removes events after their retention", { timeout }, async () => {
@@ -196,6 +181,5 @@ describe("events and restarts on Restate", () => {
     await expect.poll(() => place.scheduled(".mailbox", "expire"), { timeout: patienceMs }).toEqual([]);
     await begin("k2", { order: "a" });
     await reach("k2", "suspended");
-    await server.close();
   });
 });

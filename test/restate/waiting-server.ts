@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { restate, type RestateBackendOptions } from "../../src/backends/restate/define.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import type { TestBackend } from "../harness/backends.ts";
 import type { Config } from "../../src/config/define.ts";
-import { startServer } from "../harness/server.ts";
+import { startServer, type TestServer } from "../harness/server.ts";
 import { query } from "./replica-process.ts";
 import { freePort } from "./restate-server.ts";
 
@@ -12,14 +12,20 @@ const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = p
 
 type Workflows = NonNullable<Config["workflows"]>;
 
-/** A place in Restate. Each server that is started there continues what the one before it left. */
+/** A place in Restate. Each server that is started there closes the one before it, and continues what that one left. */
 export async function createPlace(options: Partial<RestateBackendOptions> = {}) {
   const port = await freePort();
   const name = `waits-${randomUUID()}`;
   const create = () => restate({ ingress, admin, name, serve: { port }, timeouts: patientTimeouts, ...options });
+  let last: TestServer | undefined;
+  onTestFinished(() => last?.close());
   return {
-    name,
-    start: (workflows: Workflows, limits: object = {}) => openHere({ name: "restate", create }, workflows, limits),
+    async start(workflows: Workflows, limits: object = {}) {
+      await last?.close();
+      const started = await openHere({ name: "restate", create }, workflows, limits);
+      last = started.server;
+      return started;
+    },
     /** Replaces the state of an object. */
     async set(service: string, key: string, state: Record<string, unknown>): Promise<void> {
       const toBytes = (value: unknown): number[] => [...Buffer.from(JSON.stringify(value))];
@@ -41,6 +47,10 @@ export async function createPlace(options: Partial<RestateBackendOptions> = {}) 
       ),
   };
 }
+
+/** A server at a place of its own. */
+export const startHere = async (workflows: Workflows, limits: object = {}) =>
+  (await createPlace()).start(workflows, limits);
 
 async function openHere(backend: TestBackend, workflows: Workflows, limits: object) {
   const server = await startServer("start", {

@@ -9,7 +9,7 @@ import { openEngine } from "./engine.ts";
 import { freePort } from "./restate-server.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { bySize } from "../harness/size.ts";
-import { createPlace } from "./waiting-server.ts";
+import { createPlace, startHere } from "./waiting-server.ts";
 
 const timeout = 4 * patienceMs;
 const ran: string[] = [];
@@ -42,20 +42,17 @@ describe("a sleep on Restate", () => {
     await first.reach("s1", "suspended");
     expect(await first.state("s1")).toMatchObject({ suspension: { kind: "timer", stepId: "sleep" } });
     expect(await place.scheduled()).toEqual([{ key: "s1" }]);
-    await first.server.close();
     const second = await place.start([nap], noInline);
     await second.reach("s1", "completed");
     expect(timesRan("s1 end")).toBe(1);
     expect(await place.scheduled()).toEqual([]);
-    await second.server.close();
   });
 
   it("continues after a sleep though its drive reads slower than a caller waits", { timeout }, async () => {
     const place = await createPlace({ timeouts: { readMs: 1, writeMs: patienceMs } });
-    const { server, begin } = await place.start([nap], noInline);
+    const { begin } = await place.start([nap], noInline);
     await begin("s9", { ms: 500 });
     await expect.poll(() => timesRan("s9 end"), { timeout: patienceMs }).toBe(1);
-    await server.close();
   });
 
   it("keeps no scheduled call of a sleep after a cancel", { timeout }, async () => {
@@ -66,7 +63,6 @@ describe("a sleep on Restate", () => {
     expect(await place.scheduled()).toEqual([{ key: "s2" }]);
     await server.post("/workflows/nap/executions/s2/cancel", {});
     await expect.poll(() => place.scheduled(), { timeout: patienceMs }).toEqual([]);
-    await server.close();
   });
 
   it("neither suspends for a short sleep nor keeps a slot for it", { timeout }, async () => {
@@ -82,7 +78,6 @@ describe("a sleep on Restate", () => {
     expect(await place.scheduled()).toEqual([]);
     for (const id of ["s3", "s4"]) await reach(id, "completed");
     expect([timesRan("s3 after"), timesRan("s4 after")]).toEqual([1, 1]);
-    await server.close();
   });
 
   it("neither suspends for a retry delay nor keeps a slot for it", { timeout }, async () => {
@@ -96,30 +91,26 @@ describe("a sleep on Restate", () => {
       },
     });
     const quick = defineWorkflow({ id: "quick" }).andThen(note("quick"));
-    const place = await createPlace();
-    const { server, begin, reach, state } = await place.start([again, quick], { runningExecutions: 1 });
+    const { server, begin, reach, state } = await startHere([again, quick], { runningExecutions: 1 });
     await begin("r1");
     await expect.poll(() => timesRan("r1 1"), { timeout: patienceMs }).toBe(1);
     const { body } = await server.post("/workflows/quick/execute", { input: {} });
     expect(body.data.status).toBe("completed");
     expect([(await state("r1")).status, timesRan("r1 2")]).toEqual(["running", 0]);
     await reach("r1", "completed");
-    await server.close();
   });
 
   it("continues once after sleeps that end together", { timeout }, async () => {
-    const date = new Date(Date.now() + 4_000);
-    const sleep = (id: string) => andSleepUntil({ id, date });
+    const sleep = (id: string) => andSleepUntil({ id, date: ({ input }) => new Date((input as { at: number }).at) });
     const all = defineWorkflow({ id: "all" }).andAll({ id: "all", steps: [sleep("x"), sleep("y"), sleep("z")] });
     const place = await createPlace();
     const { server, begin, reach } = await place.start([all], noInline);
-    await begin("s5");
+    await begin("s5", { at: Date.now() + 4_000 });
     await reach("s5", "suspended");
     expect(await place.scheduled()).toEqual([{ key: "s5" }]);
     await reach("s5", "completed");
     const { events } = await server.get("/workflows/all/executions/s5/stream");
     expect(events.filter(({ type }: { type?: string }) => type === "workflow-suspended")).toHaveLength(1);
-    await server.close();
   });
 
   it("suspends an execution whose sleep is due on changed code", { timeout }, async () => {
@@ -128,16 +119,13 @@ describe("a sleep on Restate", () => {
     const first = await place.start([nap], noInline);
     await first.begin("s7", { ms: 4_000 });
     await first.reach("s7", "suspended");
-    await first.server.close();
     const second = await place.start([changed], noInline);
     await expect.poll(async () => (await second.state("s7")).suspension?.kind, { timeout: patienceMs }).toBe("system");
     expect((await second.state("s7")).suspension.reason).toMatch(/^Workflow changed: /);
-    await second.server.close();
     const third = await place.start([nap], noInline);
     await third.server.post("/workflows/nap/executions/s7/resume", {});
     await third.reach("s7", "completed");
     expect(timesRan("s7 end")).toBe(1);
-    await third.server.close();
   });
 });
 
@@ -148,11 +136,9 @@ describe("a deadline on Restate", () => {
     await first.begin("d1", { ms: 4_000 });
     await first.reach("d1", "suspended");
     expect(await first.state("d1")).toMatchObject({ suspension: { kind: "person", deadline: expect.any(String) } });
-    await first.server.close();
     const second = await place.start([ask]);
     await second.reach("d1", "completed");
     expect((await second.state("d1")).result).toBe("late");
-    await second.server.close();
   });
 
   it("removes the scheduled call of a deadline at a resume before it", { timeout }, async () => {
@@ -164,12 +150,10 @@ describe("a deadline on Restate", () => {
     await server.post("/workflows/ask/executions/d2/resume", { resumeData: "yes" });
     await reach("d2", "completed");
     expect(await place.scheduled()).toEqual([]);
-    await server.close();
   });
 
   it("gives a deadline and a resume at the same time one outcome", { timeout }, async () => {
-    const place = await createPlace();
-    const { server, begin, reach, state } = await place.start([ask]);
+    const { server, begin, reach, state } = await startHere([ask]);
     const outcomes = new Map<string, number>();
     const race = async (index: number): Promise<void> => {
       const id = `d3-${index}`;
@@ -193,7 +177,6 @@ describe("a deadline on Restate", () => {
     for (let index = 0; index < count; index += 10)
       await Promise.all(Array.from({ length: 10 }, (_, offset) => race(index + offset)));
     console.log(`${count} races of a deadline and a resume:`, Object.fromEntries(outcomes));
-    await server.close();
   });
 });
 
@@ -241,6 +224,5 @@ describe("several waits on Restate", () => {
     await server.post("/workflows/mixed/executions/m1/resume", { options: { stepId: "long" } });
     await reach("m1", "completed");
     expect(await place.scheduled()).toEqual([]);
-    await server.close();
   });
 });
