@@ -1,8 +1,7 @@
-import { readFileSync } from "node:fs";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import * as v from "valibot";
 import { andAll, andTap, andThen, andWhen, defineWorkflow } from "agentserve";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
@@ -95,185 +94,138 @@ const cases: Record<string, Case> = {
   "the workflow deleted": { after: () => undefined },
 };
 
+const path = "/workflows/changing";
+/** Serves one version of the workflow after the other on the same file. Each server closes the one before it. */
+async function createServe(file: string) {
+  const backend = await openPlace(join(folder, file));
+  let last: TestServer | undefined;
+  onTestFinished(() => last?.close());
+  return async (definition: WorkflowDefinition | undefined) => {
+    await last?.close();
+    const workflows = definition ? [definition] : [];
+    const config = { workflows, backend, server: { limits: { drainMs: 1 } } };
+    const server = (last = await startServer("in process", { config }));
+    return {
+      ...server,
+      begin: () => server.post(`${path}/execute`, { input: {}, options: { executionId: "e" } }),
+      resume: () => server.post(`${path}/executions/e/resume`, { resumeData: 1 }),
+      stream: () => server.get(`${path}/executions/e/stream`),
+      state: async () => (await server.get(`${path}/executions/e/state`)).body.data,
+    };
+  };
+}
+
 const table = readTable();
 
-it("documents every case, and nothing else", () => {
+it("docs/durability.md has every tested code change, and no other", () => {
   expect(table.map(({ change }) => change).toSorted()).toEqual(Object.keys(cases).toSorted());
 });
 
 describe.each(table)("$change", ({ change, resumed, recovered }) => {
   const { before = usual, after, result } = cases[change]!;
-  const path = "/workflows/changing";
-
-  async function open(definition: WorkflowDefinition | undefined, file: string): Promise<TestServer> {
-    const backend = await openPlace(join(folder, file));
-    const workflows = definition ? [definition] : [];
-    return startServer("in process", { config: { workflows, backend, server: { limits: { drainMs: 1 } } } });
-  }
-  const stateOf = async (server: TestServer) => (await server.get(`${path}/executions/e/state`)).body.data;
 
   it(`${change} while an execution is suspended: resume ${resumed}`, async () => {
-    const file = `${change}.db`;
-    const first = await open(before(), file);
-    const { body } = await first.post(`${path}/execute`, { input: {}, options: { executionId: "e" } });
-    expect(body.data.status).toBe("suspended");
-    await first.close();
-    const second = await open(after(), file);
-    const answer = await second.post(`${path}/executions/e/resume`, { resumeData: 1 });
-    if (resumed === "continues") expect(answer.body.data).toMatchObject({ status: "completed", result });
-    else {
-      expect(`${answer.status} ${answer.body.error}`).toBe(resumed);
-      expect(answer.body.executionId).toBe(answer.status === 409 ? "e" : undefined);
-      expect(await stateOf(second)).toMatchObject({ status: "suspended", suspension: { reason: "Waits" } });
-    }
-    await second.close();
-    if (resumed === "continues") return;
-    const third = await open(before(), file); // the old code again
-    const back = await third.post(`${path}/executions/e/resume`, { resumeData: 1 });
-    expect(back.body.data.status).toBe("completed");
-    await third.close();
+    const serve = await createServe(`${change}.db`);
+    const first = await serve(before());
+    expect((await first.begin()).body.data.status).toBe("suspended");
+    const second = await serve(after());
+    const answer = await second.resume();
+    if (resumed === "continues") return expect(answer.body.data).toMatchObject({ status: "completed", result });
+    expect(`${answer.status} ${answer.body.error}`).toBe(resumed);
+    expect(answer.body.executionId).toBe(answer.status === 409 ? "e" : undefined);
+    expect(await second.state()).toMatchObject({ status: "suspended", suspension: { reason: "Waits" } });
+    const third = await serve(before()); // the old code again
+    expect((await third.resume()).body.data.status).toBe("completed");
   });
 
   it(`${change} while an execution runs and the process dies: ${recovered}`, async () => {
-    const file = `${change} running.db`;
+    const serve = await createServe(`${change} running.db`);
     hangs = true;
-    const first = await open(before(), file);
+    const first = await serve(before());
     await first.request(`${path}/execute`, {
       method: "POST",
       headers: { "content-type": "application/json", prefer: "respond-async" },
       body: JSON.stringify({ input: {}, options: { executionId: "e" } }),
     });
-    const events = async () => {
-      const controller = new AbortController();
-      const response = await first.send(`${path}/executions/e/stream`, { signal: controller.signal });
-      const reader = response.body!.getReader();
-      let text = "";
-      while (!text.includes('"from":"wait"') && !text.includes('"from":"sub/wait"'))
-        text += new TextDecoder().decode((await reader.read()).value);
-      controller.abort();
-    };
-    await events();
-    await first.close();
+    const leaving = new AbortController();
+    const { body } = await first.send(`${path}/executions/e/stream`, { signal: leaving.signal });
+    const reader = body!.getReader();
+    let text = "";
+    while (!/"from":"(sub\/)?wait"/.test(text)) text += new TextDecoder().decode((await reader.read()).value);
+    leaving.abort();
     hangs = false;
     recovering = true;
-    const second = await open(after(), file);
-    if (recovered === "continues") {
-      await expect.poll(async () => (await stateOf(second)).status, { timeout: patienceMs }).toBe("completed");
-      expect((await stateOf(second)).result).toEqual(result);
-    } else {
-      await expect.poll(async () => (await stateOf(second)).status, { timeout: patienceMs }).not.toBe("running");
-      const { status, suspension } = await stateOf(second);
-      expect(`${status}: ${suspension.reason}`).toBe(recovered);
-      expect(suspension.stepId).toMatch(/^(sub\/)?wait$/);
-      const { events: seen } = await second.get(`${path}/executions/e/stream`);
-      expect(seen.at(-2)).toMatchObject({ type: "workflow-suspended", suspension: { reason: suspension.reason } });
-    }
-    await second.close();
-    if (recovered !== "continues") {
-      const third = await open(before(), file); // the old code again
-      const back = await third.post(`${path}/executions/e/resume`, { resumeData: 1 });
-      expect(back.body.data.status).toBe("completed");
-      const { events: whole } = await third.get(`${path}/executions/e/stream`);
-      const numbers = whole.slice(0, -1).map(({ seq }) => seq);
-      expect(numbers).toEqual(numbers.map((_, index) => index + 1));
-      await third.close();
-    }
-    recovering = false;
+    onTestFinished(() => void (recovering = false));
+    const second = await serve(after());
+    await expect.poll(async () => (await second.state()).status, { timeout: patienceMs }).not.toBe("running");
+    const { status, suspension, result: found } = await second.state();
+    if (recovered === "continues") return expect([status, found]).toEqual(["completed", result]);
+    expect(`${status}: ${suspension.reason}`).toBe(recovered);
+    expect(suspension.stepId).toMatch(/^(sub\/)?wait$/);
+    const { events: seen } = await second.stream();
+    expect(seen.at(-2)).toMatchObject({ type: "workflow-suspended", suspension: { reason: suspension.reason } });
+    const third = await serve(before()); // the old code again
+    expect((await third.resume()).body.data.status).toBe("completed");
+    const numbers = (await third.stream()).events.slice(0, -1).map(({ seq }) => seq);
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1));
   });
 });
 
-it("compares with the code that it went on with, not only with the first", async () => {
-  const backend = await openPlace(join(folder, "again.db"));
+it("compares changed code with the last version that an execution ran on, not only with the first", async () => {
   const ask = (id: string) => andThen({ id, execute: ({ suspend, resumeData }) => resumeData ?? suspend() });
   const short = () => workflow(ask("one"));
   const long = () => workflow(ask("one"), ask("two"));
-  const open = (definition: WorkflowDefinition) =>
-    startServer("in process", { config: { workflows: [definition], backend } });
-  const resume = (server: TestServer) => server.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
-  const first = await open(short());
-  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
-  await first.close();
-  const second = await open(long());
-  expect((await resume(second)).body.data).toMatchObject({ status: "suspended", suspension: { stepId: "two" } });
-  await second.close();
-  const third = await open(short());
-  expect((await resume(third)).body.error).toBe("Workflow changed: step two was removed");
-  await third.close();
-  const fourth = await open(long());
-  expect((await resume(fourth)).body.data.status).toBe("completed");
-  await fourth.close();
+  const serve = await createServe("again.db");
+  await (await serve(short())).begin();
+  const { body } = await (await serve(long())).resume();
+  expect(body.data).toMatchObject({ status: "suspended", suspension: { stepId: "two" } });
+  expect((await (await serve(short())).resume()).body.error).toBe("Workflow changed: step two was removed");
+  expect((await (await serve(long())).resume()).body.data.status).toBe("completed");
 });
 
-it("continues on code with fewer retries than the journal has attempts", async () => {
-  const backend = await openPlace(join(folder, "retries.db"));
+it("continues an execution on code with fewer retries than its journal has attempts", async () => {
   let tries = 0;
-  const flow = (attempts: number) =>
-    workflow(
-      andThen({
-        id: "flaky",
-        retry: { attempts },
-        execute: () => {
-          if (++tries < 3) throw new Error("not yet");
-          return "at last";
-        },
-      }),
-      wait(),
-    );
-  const open = (attempts: number) => startServer("in process", { config: { workflows: [flow(attempts)], backend } });
-  const first = await open(3);
-  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
-  await first.close();
-  const second = await open(1);
-  const back = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  const execute = () => {
+    if (++tries < 3) throw new Error("not yet");
+    return "at last";
+  };
+  const flow = (attempts: number) => workflow(andThen({ id: "flaky", retry: { attempts }, execute }), wait());
+  const serve = await createServe("retries.db");
+  await (await serve(flow(3))).begin();
+  const back = await (await serve(flow(1))).resume();
   expect(back.body.data).toMatchObject({ status: "completed", result: "at last wait1" });
   expect(tries, "a recorded attempt does not run again").toBe(3);
-  await second.close();
 });
 
 it("a failure that was final stays final on code with more retries", async () => {
-  const backend = await openPlace(join(folder, "more-retries.db"));
   let tries = 0;
-  const flow = (attempts: number) => {
-    const fails = () => {
-      tries++;
-      throw new Error("Down");
-    };
-    const lost = andThen({ id: "lost", retry: { attempts }, execute: fails });
-    return workflow({ type: "andRace", id: "race", steps: [lost, wait()] });
+  const execute = () => {
+    tries++;
+    throw new Error("Down");
   };
-  const open = (attempts: number) => startServer("in process", { config: { workflows: [flow(attempts)], backend } });
-  const first = await open(1);
-  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
-  await first.close();
-  const second = await open(5);
-  const back = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  const flow = (attempts: number) =>
+    workflow({ type: "andRace", id: "race", steps: [andThen({ id: "lost", retry: { attempts }, execute }), wait()] });
+  const serve = await createServe("more-retries.db");
+  await (await serve(flow(1))).begin();
+  const back = await (await serve(flow(5))).resume();
   expect(back.body.data).toMatchObject({ status: "completed", result: "0 wait1" });
   expect(tries).toBe(1);
-  await second.close();
 });
 
-it("does not continue where the same steps would have led elsewhere", async () => {
-  const backend = await openPlace(join(folder, "elsewhere.db"));
+it("does not continue an execution on code whose same steps would have led elsewhere", async () => {
   const flow = (schema?: ReturnType<typeof v.unknown>) => {
     const inner = defineWorkflow({ id: "inner", ...(schema && { input: schema }) }).andThen(wait() as never);
     return workflow({ type: "andWorkflow", id: "sub", workflow: inner });
   };
-  const open = (definition: WorkflowDefinition) =>
-    startServer("in process", { config: { workflows: [definition], backend } });
-  const first = await open(flow(v.unknown()));
-  await first.post("/workflows/changing/execute", { input: {}, options: { executionId: "e" } });
-  await first.close();
-  const second = await open(flow());
-  const answer = await second.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  const serve = await createServe("elsewhere.db");
+  await (await serve(flow(v.unknown()))).begin();
+  const answer = await (await serve(flow())).resume();
   expect([answer.status, answer.body.error]).toEqual([
     409,
     "Workflow changed: the journal has a result for sub<#1 that this version does not produce",
   ]);
-  await second.close();
-  const third = await open(flow(v.unknown()));
-  const back = await third.post("/workflows/changing/executions/e/resume", { resumeData: 1 });
+  const back = await (await serve(flow(v.unknown()))).resume();
   expect(back.body.data).toMatchObject({ status: "completed", result: "0 wait1" });
-  await third.close();
 });
 
 function readTable(): { change: string; resumed: string; recovered: string }[] {
