@@ -93,7 +93,7 @@ it.each(["", "-wal"])("soon answers no write with 200 after data.db%s is deleted
   await expectRefused(server);
 });
 
-it("leaves a file alone that was put in its place", async () => {
+it("leaves a file alone that was put in the place of the data file", async () => {
   const folder = createFolder("files");
   const path = join(folder, "data.db");
   const server = await serve(path);
@@ -107,7 +107,7 @@ it("leaves a file alone that was put in its place", async () => {
   expect((await next.get("/workflows/quick/executions")).body.data.items).toEqual([]);
 });
 
-it("writes again by itself when the file is back", async () => {
+it("writes again by itself when the data file is back", async () => {
   const path = join(createFolder("files"), "data.db");
   const server = await serve(path);
   renameSync(path, `${path}.away`);

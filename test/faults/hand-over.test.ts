@@ -41,7 +41,7 @@ it("a server that waits for the store has its port open: requests wait, and are 
   await expect.poll(() => statusOf("/ready")).toBe(200);
 });
 
-it("requests that wait get 503 if the store stays in use", async () => {
+it("requests to a server that waits for the store get 503 if it stays in use", async () => {
   const cwd = createProject(files);
   const first = agentserve(["start", "--port", "0"], { cwd });
   await first.waitFor(/http:\/\/\S+:\d+/);

@@ -43,7 +43,7 @@ describe("a conversation of two replicas", () => {
   });
 
   it(
-    `continues within ${boundMs} ms when the replica with the turn is killed`,
+    `a conversation continues within ${boundMs} ms when the replica with its turn is killed`,
     { timeout: 2 * patienceMs },
     async () => {
       const { replicas, waitForLine } = await startChatReplicas();

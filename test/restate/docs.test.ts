@@ -138,7 +138,7 @@ describe("docs/scale-out.md", () => {
   it.each([
     ["one node", examples.oneNode],
     ["three nodes", examples.threeNodes],
-  ])("has only settings that restate-server knows: %s", (_, { text }) => {
+  ])("docs/scale-out.md has only settings for %s that restate-server knows", (_, { text }) => {
     const file = join(createFolder(), "restate.toml");
     writeFileSync(file, text);
     const known = execFileSync(binary, ["--config-file", file, "--dump-config"], { env, encoding: "utf8" });

@@ -39,14 +39,14 @@ it("the first place has the turn, and the next one is told when it leaves", () =
   expect(told.get("w3")).toEqual({ head: "3" });
 });
 
-it("a call that is repeated changes nothing", () => {
+it("a repeated call changes nothing in the line of a conversation", () => {
   const { enter } = createLine();
   enter("1", "2");
   expect(enter("2")).toEqual({ head: "1", gone: [], refused: [] });
   expect(enter("1").head).toBe("1");
 });
 
-it("32 places may wait, and named ones more", () => {
+it("a line has at most 32 waiting places beside named ones", () => {
   const { sync, enter } = createLine();
   const ids = Array.from({ length: 34 }, (_, index) => `${index}`);
   expect(enter(...ids).refused).toEqual(["33"]);
@@ -74,7 +74,7 @@ it("places that are not renewed are dropped by the third sweep, all at once; oth
   expect(sync({ keep: ["dead 1", "alive"] }).gone).toEqual(["dead 1"]);
 });
 
-it("a sweep that was replaced by another counts for nothing", () => {
+it("a sweep of a line that was replaced by another counts for nothing", () => {
   const { line, enter } = createLine();
   enter("1");
   line.settle().sweep = "new";

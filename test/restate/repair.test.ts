@@ -33,7 +33,7 @@ const typesOf = (events: readonly any[], pattern: RegExp): string[] =>
 const ends = /^workflow-(complete|error)$/;
 
 const pairs = 100;
-it(`${pairs} pairs of retries at the same moment, on different replicas: one winner each`, { timeout }, async () => {
+it(`one of two retries at the same moment on different replicas wins, ${pairs} times`, { timeout }, async () => {
   const winners = [0, 0];
   const meet = async (index: number): Promise<void> => {
     const tag = newTag();
@@ -134,7 +134,7 @@ it("a fork copies 36 MB of values, more than one message of Restate has", { time
 });
 
 const repairs = 60;
-it(`SIGKILL of a replica in the middle of ${repairs} retries and forks: each ends once`, { timeout }, async () => {
+it(`each of ${repairs} retries and forks ends once when a replica is killed in their middle`, { timeout }, async () => {
   const killed = await Replicas.start();
   onTestFinished(() => killed.close());
   const [victim, other, reader] = killed.all as [Replica, Replica, Replica];

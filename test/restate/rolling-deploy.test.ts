@@ -31,7 +31,7 @@ async function settled(replica: Replica, workflow: string, id: string): Promise<
 }
 
 it(
-  "20 suspended and 20 running executions continue, or give the documented answer",
+  "a rolling deploy continues suspended and running executions, or gives the documented answer",
   { timeout: 6 * patienceMs },
   async () => {
     const module = join(import.meta.dirname, "versions-app.ts");

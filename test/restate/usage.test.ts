@@ -39,7 +39,7 @@ async function open(retention?: { conversations: string }) {
 }
 const toPart = (day: number, calls = 1) => ({ day, model: "m/m", ...sumOf([1, 1]), calls });
 
-it("counts a record that is sent twice once, and a call that is made again twice", async () => {
+it("counts the usage of a record once that is sent twice, and of a call twice that is made again", async () => {
   const { call, items, left } = await open();
   const usage = { key: noConversation, part: toPart(today) };
   const write = (owner: string) => call("records", "r", "write", { owner, name: "model#0", text: "[]", usage });
@@ -53,7 +53,7 @@ it("counts a record that is sent twice once, and a call that is made again twice
   expect(await items("user")).toMatchObject([{ calls: 2 }]);
 });
 
-it("counts a batch that is sent twice once", async () => {
+it("counts a batch of usage once that is sent twice", async () => {
   const { send, items, left } = await open();
   for (const id of ["x", "x", "y", "x"]) await send([toPart(today, 5)], id);
   await eventually(async () => expect(await items("user")).toMatchObject([{ calls: 10 }]));
@@ -61,7 +61,7 @@ it("counts a batch that is sent twice once", async () => {
   expect(await items("user")).toMatchObject([{ calls: 10 }]);
 });
 
-it("removes days after 400 of them", async () => {
+it("removes the usage of a day after 400 days", async () => {
   const { name, call, items } = await open();
   const add = (...ages: number[]) =>
     call(
@@ -85,7 +85,7 @@ it("removes days after 400 of them", async () => {
   expect(scheduled).toHaveLength(1);
 });
 
-it("outlives a conversation that has expired", { timeout: 4 * patienceMs }, async () => {
+it("keeps the usage of a conversation that has expired", { timeout: 4 * patienceMs }, async () => {
   const { name, server, items } = await open({ conversations: "1s" });
   const input = toQuestion([1, 2], [3, 4]);
   await server.post("/agents/a/text", { input, options: { userId: "ada", conversationId: "c" } });

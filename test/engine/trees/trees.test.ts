@@ -33,19 +33,19 @@ const timeout = 1_800_000;
 const limit = { interruptAfterTimeLimit: timeout - 20_000, markInterruptAsFailure: true };
 
 it(
-  "runs any tree to a legal end, and goes on from any row of its journal: same events, same result, nothing twice",
+  "runs any tree to a legal end, and continues from any row of its journal: same events, same result, nothing twice",
   () => checkTrees(tree, bySize(3, 1_000), false),
   timeout,
 );
 
 it(
-  "runs any tree without loops and waits to a legal end, and goes on from any row of its journal",
+  "runs any tree without loops and waits to a legal end, and continues from any row of its journal",
   () => checkTrees(plainTree, bySize(3, 700), false),
   timeout,
 );
 
 it(
-  "runs any tree to a legal end when executions are cancelled, and goes on from any row of its journal",
+  "runs any tree to a legal end when executions are cancelled, and continues from any row of its journal",
   () => checkTrees(tree, bySize(2, 400), true),
   timeout,
 );

@@ -228,7 +228,7 @@ it("lists the conversations of files of format 4 and 9, with their titles and me
 const textOf = (parts: readonly { type: string }[]): string =>
   parts.flatMap((part) => ("text" in part ? [part.text] : [])).join("");
 
-it("makes the same tables as a new file has", () => {
+it("a migrated file has the same tables as a new one", () => {
   const folder = createFolder("migrations");
   const [old, fresh] = [join(folder, "old.db"), join(folder, "new.db")] as const;
   createFormat4(old);
