@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { agentserve, bin, run, withoutActivity } from "../harness/cli.ts";
 import { holdDefaultPort } from "../harness/default-port.ts";
@@ -24,11 +24,6 @@ describe("agentserve", () => {
   it("shows its version", async () => {
     const { version } = JSON.parse(readFileSync("package.json", "utf8"));
     expect((await agentserve(["--version"]).ended).stdout).toBe(`${version}\n`);
-  });
-
-  it("suggests the nearest command, and ends with 2", async () => {
-    const { code, stderr } = await agentserve(["strat"]).ended;
-    expect([code, stderr]).toEqual([2, expect.stringContaining("did you mean start?")]);
   });
 
   it("says what to do under a Node that is too old", async () => {
@@ -127,36 +122,6 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     });
   });
 
-  it("goes on after SIGKILL: what was recorded does not run again, what was in flight does, with the same key", async () => {
-    const folder = createProject({
-      "agents.config.ts": config,
-      "workflows/w.ts": `import { appendFileSync, existsSync } from "node:fs";
-import { defineWorkflow } from "agentserve";
-const log = ({ stepId, idempotencyKey, attempt }) => appendFileSync("ran.txt", [stepId, idempotencyKey, attempt].join() + "\\n");
-export const w = defineWorkflow({ id: "w" })
-  .andThen({ id: "first", execute: (context) => log(context) })
-  .andThen({ id: "second", async execute(context) { log(context); while (!existsSync("go")) await new Promise((r) => setTimeout(r, 5)); return "done"; } });
-`,
-    });
-    const ran = () =>
-      existsSync(join(folder, "ran.txt")) ? readFileSync(join(folder, "ran.txt"), "utf8").trim().split("\n") : [];
-    const first = agentserve([command], { cwd: folder });
-    const [base] = await first.waitFor(url);
-    const headers = { "content-type": "application/json", prefer: "respond-async" };
-    const body = JSON.stringify({ input: {}, options: { executionId: "k" } });
-    expect((await fetch(`${base}/workflows/w/execute`, { method: "POST", headers, body })).status).toBe(202);
-    await expect.poll(ran).toHaveLength(2);
-    first.process.kill("SIGKILL");
-    await first.ended;
-    writeFileSync(join(folder, "go"), "");
-    const second = agentserve([command], { cwd: folder });
-    const [again] = await second.waitFor(url);
-    const state = async () => (await (await fetch(`${again}/workflows/w/executions/k/state`)).json()).data;
-    await expect.poll(async () => (await state()).status).toBe("completed");
-    expect((await state()).result).toBe("done");
-    expect(ran()).toEqual(["first,k/first,1", "second,k/second,1", "second,k/second,1"]);
-  });
-
   it("takes a flag before the environment, and the environment before the config", async () => {
     const folder = createProject({ "agents.config.ts": config });
     const busy = createServer().listen(0, "127.0.0.1");
@@ -191,13 +156,15 @@ export const w = defineWorkflow({ id: "w" })
   });
 });
 
-describe("the default port", () => {
+it("serves on the next free port in dev if the default one is taken, and refuses to start in start", async () => {
   const files = { "agents.config.ts": "export default {};\n" };
-  it("moves to the next free one in dev, and is an error in start", async () => {
-    await holdDefaultPort();
-    const [, port] = await agentserve(["dev"], { cwd: createProject(files) }).waitFor(url);
-    expect(Number(port)).toBeGreaterThan(3141);
-    const { code, stderr } = await runHere(["start"], { cwd: createProject(files) });
-    expect([code, stderr]).toEqual([1, expect.stringContaining("error Port 3141 is already in use")]);
-  });
+  await holdDefaultPort();
+  const dev = agentserve(["dev"], { cwd: createProject(files), env: { ...process.env, PORT: "", HOST: "" } });
+  const [, port] = await dev.waitFor(url);
+  expect(Number(port)).toBeGreaterThan(3141);
+  await dev.waitFor(new RegExp(`! port 3141 is in use · using ${port}\n`));
+  const { code, stderr } = await runHere(["start"], { cwd: createProject(files) });
+  expect([code, stderr]).toEqual([1, expect.stringContaining("error Port 3141 is already in use")]);
+  const asked = createProject({ "agents.config.ts": "export default { server: { port: 3141 } };\n" });
+  expect(await runHere(["dev"], { cwd: asked })).toMatchObject({ code: 1, stderr });
 });

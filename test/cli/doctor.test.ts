@@ -90,14 +90,6 @@ describe("agentserve doctor", () => {
     ]);
   });
 
-  it("says that a model comes from nowhere, and what to do", async () => {
-    const report = await examine({ "agents.config.ts": toConfig(`agents: [${agent('"openai/gpt-5"')}]`) });
-    expect(report.code).toBe(1);
-    expect(found("model", report)).toMatchObject([
-      { status: "failed", hint: expect.stringContaining("npm install @ai-sdk/openai") },
-    ]);
-  });
-
   it("names the keys that it finds, .env included, and shows none", async () => {
     const report = await examine(
       { "agents.config.ts": toConfig(""), ".env": "OPENAI_API_KEY=the-first-value\n" },

@@ -12,7 +12,7 @@ import {
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
-import { agentserve, bin, run, withoutActivity, type Child } from "../harness/cli.ts";
+import { agentserve, bin, run, type Child } from "../harness/cli.ts";
 import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 
@@ -27,8 +27,6 @@ const starter = [
   "workflows/approval.ts",
 ];
 const minimal = [".gitignore", "README.md", "agents.config.ts", "package.json", "tsconfig.json"];
-
-const weather = `weather: {"city":"Berlin","sky":"blue","celsius":21}\n`;
 
 const init = (args: string[], cwd: string) => runHere(["init", ...args], { cwd });
 /** All files and links in a folder, except those of `node_modules`, which has 40,000. */
@@ -290,23 +288,6 @@ describe("agentserve init, where something stands already", () => {
       stderr: expect.stringContaining(`error Cannot write to ${folder}/app: permission denied\n`),
     });
     chmodSync(folder, 0o755);
-  });
-});
-
-describe.each(["starter", "minimal"])("the template %s, where init has written it", (template) => {
-  it("serves its agent without a warning, and answers the call that init suggests", async () => {
-    const folder = createProject({});
-    const { stdout } = await init(["--template", template], folder);
-    const [, suggested] = /npx agentserve (call .*)/.exec(stdout)!;
-    const child = agentserve(["dev", "--port", "0", "--data", ":memory:"], { cwd: folder });
-    const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
-    expect(await ask(base, {})).toMatchObject([200, { data: { text: "Hello" } }]);
-    const env = { ...process.env, AGENTSERVE_URL: base };
-    const called = await run("sh", ["-c", `"${process.execPath}" "${bin}" ${suggested}`], { cwd: folder, env }).ended;
-    expect([called.code, called.stdout]).toEqual([0, template === "starter" ? weather : "Hello\n"]);
-    child.process.kill("SIGINT");
-    const { code, stderr } = await child.ended;
-    expect([code, withoutActivity(stderr)]).toEqual([0, ""]);
   });
 });
 

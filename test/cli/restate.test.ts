@@ -1,18 +1,9 @@
 import { writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
+import { freePort } from "../harness/free-port.ts";
 import { createProject } from "../harness/project.ts";
-
-/** A port that nothing listens on. */
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 
 /** A project on a Restate server that does not run. The ports are in `.env`: the config is compiled once. */
 async function createApart(serve = "") {

@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { openSocket } from "../harness/server.ts";
 import { startHost } from "../harness/start-host.ts";
-import { until } from "../harness/waiting.ts";
 
 describe.each(["dev", "start"])("SIGTERM with an open SSE and an open WebSocket (%s)", (mode) => {
   /** A server of its own, a reader who waits for the next event, a socket, and connections that do nothing. */
@@ -36,14 +35,5 @@ describe.each(["dev", "start"])("SIGTERM with an open SSE and an open WebSocket 
     (socket.ws as unknown as { _socket: import("node:net").Socket })._socket.pause();
     host.child.kill("SIGTERM");
     expect(await host.ended).toMatchObject({ code: 0 });
-  });
-
-  it("ends at once at the second signal", async () => {
-    const { host, socket } = await setUp();
-    (socket.ws as unknown as { _socket: import("node:net").Socket })._socket.pause();
-    host.child.kill("SIGTERM");
-    await until(() => host.stdout.includes("shutting down"), "the first signal to be seen");
-    host.child.kill("SIGTERM");
-    expect(await host.ended).toMatchObject({ code: 1 });
   });
 });

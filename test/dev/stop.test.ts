@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
-import { holdDefaultPort } from "../harness/default-port.ts";
 import { neverMs } from "../harness/patience.ts";
 import { createProject } from "../harness/project.ts";
 
@@ -35,14 +34,4 @@ it("Ctrl+C does not wait for a step in flight, which runs again at the next star
   const state = async () => (await (await fetch(`${again}/workflows/slow/executions/one/state`)).json()).data;
   await expect.poll(state).toMatchObject({ status: "completed", result: "done" });
   expect(second.output().stdout).not.toContain("first\n");
-});
-
-it("names the port that it uses in place of the default one", async () => {
-  const env = { ...process.env, PORT: undefined, HOST: undefined } as never;
-  const empty = { cwd: createProject({ "agents.config.ts": "export default {};\n" }), env };
-  await holdDefaultPort();
-  const server = agentserve(["dev", "--data", ":memory:"], empty);
-  const [, used] = await server.waitFor(/http:\/\/127\.0\.0\.1:(\d+)/);
-  const [, port] = await server.waitFor(/! port 3141 is in use · using (\d+)\n/);
-  expect(used).toBe(port);
 });
