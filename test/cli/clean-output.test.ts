@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { agentserve, bin } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { patienceMs } from "../harness/patience.ts";
+import { parseLines } from "./call/stage.ts";
 
 /** A config that prints in every way that there is: while it loads, later, and when it is disposed of. */
 const noisy = `import { execFileSync } from "node:child_process";
@@ -75,13 +76,6 @@ describe("stdout has the result and nothing else, whatever the config prints", (
   });
 });
 
-/** The records of a log in which every line is JSON. */
-const toRecords = (text: string): any[] =>
-  text
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
-
 describe("--json logs only JSON", () => {
   const risky = { "agents.config.ts": "export default { server: { https: true } };\n" };
   const args = ["--port", "0", "--data", ":memory:", "--json"];
@@ -92,7 +86,7 @@ describe("--json logs only JSON", () => {
     child.process.kill("SIGINT");
     const { stdout, stderr, code } = await child.ended;
     expect({ stdout, code }).toEqual({ stdout: "", code: 0 });
-    const records = toRecords(stderr);
+    const records = parseLines(stderr);
     expect(records).toMatchObject([
       { level: "info", message: "Server started", data: { mode: "start", url: expect.stringMatching(/^http:/) } },
       { level: "warn", message: expect.stringContaining("any origin"), data: { hint: expect.any(String) } },
@@ -105,7 +99,7 @@ describe("--json logs only JSON", () => {
     const broken = createProject({ "agents.config.ts": "export default { server: { port: -1 } };\n" });
     const { stdout, stderr, code } = await agentserve(["start", ...args], { cwd: broken }).ended;
     expect({ stdout, code }).toEqual({ stdout: "", code: 1 });
-    expect(toRecords(stderr)).toMatchObject([
+    expect(parseLines(stderr)).toMatchObject([
       { level: "error", timestamp: expect.any(String), message: expect.stringContaining("server.port") },
     ]);
   });
@@ -125,7 +119,7 @@ describe("--json logs only JSON", () => {
     child.process.kill("SIGINT");
     const { stdout, stderr } = await child.ended;
     expect(stdout).toBe("");
-    expect(toRecords(stderr)).toContainEqual(
+    expect(parseLines(stderr)).toContainEqual(
       expect.objectContaining({ level: "error", message: expect.stringMatching(/^agents\.config\.ts:\d+:\d+: /) }),
     );
   });

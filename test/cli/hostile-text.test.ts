@@ -1,47 +1,31 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createServer, defineAgent, defineWorkflow, embedded } from "agentserve";
+import { describe, expect, it } from "vitest";
+import { defineAgent, defineWorkflow } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { toVisible } from "../../src/core/visible.ts";
 import { agentserve, bin, run, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
-import { createTestLogger } from "../harness/server.ts";
-import { call } from "./call/stage.ts";
+import { call, parseLines, post, share } from "./call/stage.ts";
 
 // Next line and an introducer (C1), a mark that reverses the text, a zero-width space, a hidden letter, a filler.
 const hostile = ["\u0085", "\u009d", "\u202e", "\u200b", "\u{e0041}", "\u3164"];
 const text = `a${hostile.join("b")}c`;
 const shownIn = (output: string) => hostile.filter((letter) => output.includes(letter)).map((letter) => escape(letter));
 
-const server = createServer({
+const url = share({
   agents: [defineAgent({ id: "assistant", instructions: "", model: echoModel() })],
   workflows: [defineWorkflow({ id: "echo" }).andThen({ id: "one", execute: ({ data }) => data })],
-  backend: embedded({ path: ":memory:" }),
-  logger: createTestLogger([]),
 });
-let url = "";
-beforeAll(async () => {
-  ({ url } = await server.listen({ port: 0 }));
-});
-afterAll(() => server.close());
 
 describe("text that would change how a terminal shows a line", () => {
   it("is escaped in the events of call --json, which stay the same JSON", async () => {
-    const { stdout } = await call(["agent", "assistant", text, "--url", url, "--json"]);
+    const { stdout } = await call(["agent", "assistant", text, "--url", url(), "--json"]);
     expect(shownIn(stdout)).toEqual([]);
-    const events = stdout
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line));
-    expect(
-      events
-        .filter(({ type }) => type === "text-delta")
-        .map(({ delta }) => delta)
-        .join(""),
-    ).toBe(text);
+    const deltas = parseLines(stdout).filter(({ type }) => type === "text-delta");
+    expect(deltas.map(({ delta }) => delta).join("")).toBe(text);
   });
 
   it("is escaped in the result of a workflow, which stays the same JSON", async () => {
-    const { stdout } = await call(["workflow", "echo", JSON.stringify({ text }), "--url", url]);
+    const { stdout } = await call(["workflow", "echo", JSON.stringify({ text }), "--url", url()]);
     expect(shownIn(stdout)).toEqual([]);
     expect(JSON.parse(stdout)).toEqual({ text });
   });
@@ -65,9 +49,7 @@ describe("text that would change how a terminal shows a line", () => {
     });
     const child = start(cwd);
     const [base] = await child.waitFor(/http:\/\/[\d.]+:\d+/);
-    const body = JSON.stringify({ input: { text } });
-    const headers = { "content-type": "application/json" };
-    await (await fetch(`${base}/workflows/logs/execute`, { method: "POST", headers, body })).text();
+    await (await post(`${base}/workflows/logs/execute`, { input: { text } })).text();
     const output = () => Object.values(child.output()).join("");
     await expect.poll(output).toMatch(/Step failed|failed at one/);
     child.process.kill("SIGTERM");
@@ -82,7 +64,7 @@ describe("text that would change how a terminal shows a line", () => {
   });
 
   it("names a number that JSON.stringify would change to null", async () => {
-    const { code, stderr } = await call(["workflow", "echo", '{"a":[1e999]}', "--url", url]);
+    const { code, stderr } = await call(["workflow", "echo", '{"a":[1e999]}', "--url", url()]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("<input>: a.0: the number is out of range (±1.8e308)")]);
   });
 });

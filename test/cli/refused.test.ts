@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
+import { post } from "./call/stage.ts";
 
 const files = {
   "agents.config.ts": `import { defineConfig } from "agentserve";\nsetInterval(() => {}, 1e6);\nexport default defineConfig({});\n`,
@@ -41,11 +42,7 @@ export const it = defineWorkflow({ id: "${what}", recovery: "${what === "fails" 
   };
   const first = await serve();
   for (const id of ["fails", "goes-on"]) {
-    await fetch(`${first.url}/workflows/${id}/execute`, {
-      method: "POST",
-      headers: { "content-type": "application/json", prefer: "respond-async" },
-      body: '{"input":{}}',
-    });
+    await post(`${first.url}/workflows/${id}/execute`, { input: {} }, { prefer: "respond-async" });
   }
   first.child.process.kill("SIGKILL");
   await first.child.ended;
@@ -60,11 +57,7 @@ it.each(["a risky default", "a taken port"])(
     const env = { ...process.env, RAN: join(cwd, "ran.txt") };
     const first = agentserve(["start", "--port", "0"], { cwd, env });
     const [url] = await first.waitFor(/http:\/\/\S+?:\d+/);
-    await fetch(`${url}/workflows/w/execute`, {
-      method: "POST",
-      headers: { "content-type": "application/json", prefer: "respond-async" },
-      body: '{"input":{}}',
-    });
+    await post(`${url}/workflows/w/execute`, { input: {} }, { prefer: "respond-async" });
     await expect.poll(() => readFileSync(env.RAN, { encoding: "utf8", flag: "a+" })).toBe("ran\n");
     first.process.kill("SIGKILL");
     await first.ended;

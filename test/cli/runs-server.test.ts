@@ -6,7 +6,7 @@ import { agentserve } from "../harness/cli.ts";
 import { freePort } from "../harness/free-port.ts";
 import { runHere, type CommandResult } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
-import { heard, serve } from "./call/stage.ts";
+import { heard, parseLines, post, serve } from "./call/stage.ts";
 
 const files = {
   "agents.config.ts": `import { defineConfig } from "agentserve";
@@ -42,11 +42,7 @@ const env = (): NodeJS.ProcessEnv => ({
 const run = (...args: string[]): Promise<CommandResult> => runHere(args, { cwd, env: env() });
 const runs = (...args: string[]): Promise<CommandResult> => run("runs", ...args);
 const execute = (workflow: string, executionId: string, input: object = {}) =>
-  fetch(`${server.url}/workflows/${workflow}/execute`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ input, options: { executionId, userId: "ada" } }),
-  });
+  post(`${server.url}/workflows/${workflow}/execute`, { input, options: { executionId, userId: "ada" } });
 /** Starts an execution that fails, and mends its cause. */
 async function fail(id: string): Promise<void> {
   writeFileSync(join(cwd, "broken"), "");
@@ -164,11 +160,7 @@ input       {"n":1}
 });
 
 describe("agentserve logs", () => {
-  const messages = (text: string): string[] =>
-    text
-      .split("\n")
-      .filter(Boolean)
-      .map((line) => JSON.parse(line).message);
+  const messages = (text: string): string[] => parseLines(text).map(({ message }) => message);
 
   it("prints the newest records that match, for a person or as JSON", async () => {
     await fail("logged");
@@ -193,11 +185,7 @@ describe("agentserve logs", () => {
     const port = String(await freePort());
     const first = await serve(cwd, ["--port", port]);
     const at = (executionId: string) =>
-      fetch(`${first.url}/workflows/pay/execute`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ input: {}, options: { executionId } }),
-      });
+      post(`${first.url}/workflows/pay/execute`, { input: {}, options: { executionId } });
     await at("one");
     const child = agentserve(["logs", "-f", "--level", "warn", "--json"], {
       cwd,
@@ -213,12 +201,8 @@ describe("agentserve logs", () => {
     await child.waitFor(/"executionId":"three"/);
     child.process.kill("SIGINT");
     const { code, stdout } = await child.ended;
-    const ids = stdout
-      .split("\n")
-      .filter(Boolean)
-      .map((line) => JSON.parse(line))
-      .filter(({ message }) => message === "charging");
-    expect([code, ids.map(({ executionId }) => executionId)]).toEqual([0, ["one", "two", "three"]]);
+    const charging = parseLines(stdout).filter(({ message }) => message === "charging");
+    expect([code, charging.map(({ executionId }) => executionId)]).toEqual([0, ["one", "two", "three"]]);
     await second.stop();
   });
 });

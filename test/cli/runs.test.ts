@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
 import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
+import { post } from "./call/stage.ts";
 
 const files = {
   "agents.config.ts": `import { defineConfig } from "agentserve";
@@ -28,12 +29,6 @@ const start = async (cwd: string, ...args: string[]) => {
   const [url] = await child.waitFor(/http:\/\/\S+(?= )/);
   return { child, url };
 };
-const post = (url: string, body: object, headers = {}) =>
-  fetch(url, {
-    method: "POST",
-    headers: { "content-type": "application/json", ...headers },
-    body: JSON.stringify(body),
-  });
 const runs = (cwd: string, ...args: string[]) =>
   runHere(["runs", ...args, ...(args.includes("--data") ? [] : ["--data", ".agentserve/data.db"])], { cwd });
 

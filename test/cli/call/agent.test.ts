@@ -1,9 +1,8 @@
-import { createServer, defineAgent, defineTool, embedded } from "agentserve";
+import { defineAgent, defineTool } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import * as v from "valibot";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createTestLogger } from "../../harness/server.ts";
-import { call, callWith } from "./stage.ts";
+import { describe, expect, it } from "vitest";
+import { call, callWith, parseLines, share } from "./stage.ts";
 
 const weather = defineTool({
   description: "Tells the weather",
@@ -16,25 +15,18 @@ const weather = defineTool({
 const agent = (id: string, model: ReturnType<typeof echoModel>) =>
   defineAgent({ id, instructions: "", model, tools: { weather } });
 const failing = scriptedModel([new Error("no such model"), new Error("no such model")]);
-const server = createServer({
+const url = share({
   agents: [agent("assistant", echoModel()), agent("failing", failing)],
-  backend: embedded({ path: ":memory:" }),
-  logger: createTestLogger([]),
 });
-let url = "";
-beforeAll(async () => {
-  ({ url } = await server.listen({ port: 0 }));
-});
-afterAll(() => server.close());
 
 describe("agentserve call agent", () => {
   it("puts the answer on stdout, and what the agent does on stderr", async () => {
-    const { code, stdout, stderr } = await call(["agent", "assistant", "the weather in Berlin", "--url", url]);
+    const { code, stdout, stderr } = await call(["agent", "assistant", "the weather in Berlin", "--url", url()]);
     expect([code, stdout]).toEqual([0, 'weather: {"city":"Berlin","celsius":21}\n']);
     expect(stderr).toMatch(
       /^→ weather \{"city":"Berlin"\}\n← weather \{"city":"Berlin","celsius":21\}\n\d+ tokens in, \d+ out {2}· {2}\S+ m?s\n$/,
     );
-    const failed = await call(["agent", "assistant", "the weather in Atlantis", "--url", url]);
+    const failed = await call(["agent", "assistant", "the weather in Atlantis", "--url", url()]);
     expect([failed.code, failed.stderr]).toEqual([
       0,
       expect.stringContaining(String.raw`✗ weather under \x1b[2Jwater`),
@@ -43,17 +35,14 @@ describe("agentserve call agent", () => {
 
   it("writes the answer as it is into a pipe, and takes the question from stdin", async () => {
     const text = "tab\there \u0007 bell\r\nnext ünïcode 😀";
-    const { code, stdout } = await callWith(text, ["agent", "assistant", "-", "--url", url]);
+    const { code, stdout } = await callWith(text, ["agent", "assistant", "-", "--url", url()]);
     expect([code, stdout]).toEqual([0, `${text}\n`]);
   });
 
   it("goes on with a conversation", async () => {
     const ask = (text: string) =>
-      call(["agent", "assistant", text, "--url", url, "--conversation", "c", "--json"]).then(({ stdout }) =>
-        stdout
-          .trimEnd()
-          .split("\n")
-          .map((line) => JSON.parse(line)),
+      call(["agent", "assistant", text, "--url", url(), "--conversation", "c", "--json"]).then(({ stdout }) =>
+        parseLines(stdout),
       );
     const tokens = (events: { type: string; usage?: { inputTokens: number } }[]) => events.at(-1)!.usage!.inputTokens;
     const first = await ask("one two three");
@@ -67,21 +56,21 @@ describe("agentserve call agent", () => {
   });
 
   it("ends with 1 when the model fails, and says where the reason is", async () => {
-    const { code, stdout, stderr } = await call(["agent", "failing", "hi", "--url", url]);
+    const { code, stdout, stderr } = await call(["agent", "failing", "hi", "--url", url()]);
     expect([code, stdout, stderr]).toEqual([
       1,
       "",
       "error Model call failed (502)\nhint  see the log of the server for the reason\n",
     ]);
-    const json = await call(["agent", "failing", "hi", "--url", url, "--json"]);
+    const json = await call(["agent", "failing", "hi", "--url", url(), "--json"]);
     expect([json.code, json.stderr]).toEqual([1, expect.stringContaining("Model call failed")]);
   });
 
   it("names the agents that there are when there is no such one", async () => {
-    expect((await call(["agent", "asistant", "hi", "--url", url])).stderr).toBe(
+    expect((await call(["agent", "asistant", "hi", "--url", url()])).stderr).toBe(
       "error Agent asistant not found (404)\nhint  did you mean assistant?\n",
     );
-    expect((await call(["agent", "nobody", "hi", "--url", url])).stderr).toContain(
+    expect((await call(["agent", "nobody", "hi", "--url", url()])).stderr).toContain(
       "hint  available agents: assistant, failing\n",
     );
   });
@@ -117,7 +106,7 @@ describe("agentserve call agent", () => {
       'error --resume: expected JSON, found "yes"\n',
     ],
   ])("ends with 2 and says what it expects %s", async (_, args, message) => {
-    const { code, stdout, stderr } = await call([...args, "--url", url]);
+    const { code, stdout, stderr } = await call([...args, "--url", url()]);
     expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining(message)]);
     expect(stderr.length).toBeLessThan(500);
   });
@@ -137,6 +126,6 @@ describe("agentserve call agent", () => {
   });
 
   it("takes a URL with slashes at its end", async () => {
-    expect(await call(["agent", "assistant", "hi", "--url", `${url}//`])).toMatchObject({ code: 0, stdout: "hi\n" });
+    expect(await call(["agent", "assistant", "hi", "--url", `${url()}//`])).toMatchObject({ code: 0, stdout: "hi\n" });
   });
 });

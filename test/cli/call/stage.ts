@@ -1,8 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { createServer as createOurs, embedded, type Config } from "agentserve";
 import { onTestFinished } from "vitest";
+import { atEnd, shared } from "../../harness/at-end.ts";
 import { agentserve, bin, run, type Child } from "../../harness/cli.ts";
 import { runHere, type CommandResult } from "../../harness/in-process.ts";
+import { createTestLogger } from "../../harness/server.ts";
 
 const env = (own: Record<string, string> = {}) => ({
   ...process.env,
@@ -40,6 +43,14 @@ export function callInTerminal(args: string[], own?: Record<string, string>): Te
   return { ...child, type: (keys) => void child.process.stdin!.write(keys) };
 }
 
+/** A server in this process for all tests of a file. Returns its URL. */
+export const share = (config: Config): (() => string) =>
+  shared(async () => {
+    const server = createOurs({ backend: embedded({ path: ":memory:" }), logger: createTestLogger([]), ...config });
+    atEnd(() => server.close());
+    return (await server.listen({ port: 0 })).url;
+  });
+
 /** A server of a project, as a process of its own. */
 export async function serve(cwd: string, args: string[] = []): Promise<Child & { url: string; stop(): Promise<void> }> {
   const child = agentserve(["start", "--port", "0", "--data", ":memory:", ...args], { cwd });
@@ -70,6 +81,20 @@ export async function pretend(
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests, close };
 }
+
+export const post = (url: string, body: object, headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+
+/** The values of an output in which every line is JSON. */
+export const parseLines = (text: string): any[] =>
+  text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
 
 /** Frames of an event stream, as a server of ours would send them. */
 export const toFrames = (events: object[]): string =>

@@ -1,10 +1,9 @@
-import { createServer, defineAgent, defineWorkflow, embedded } from "agentserve";
+import { defineAgent, defineWorkflow } from "agentserve";
 import { echoModel } from "agentserve/models";
 import * as v from "valibot";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { approval } from "../../../templates/starter/workflows/approval.ts";
-import { createTestLogger } from "../../harness/server.ts";
-import { callInTerminal, pretend, toFrames, type Terminal } from "./stage.ts";
+import { callInTerminal, pretend, share, toFrames, type Terminal } from "./stage.ts";
 
 const form = defineWorkflow({
   id: "form",
@@ -23,17 +22,10 @@ const free = defineWorkflow({ id: "free" }).andThen({
   id: "ask",
   execute: ({ resumeData, suspend }) => (resumeData === undefined ? suspend("What?") : { got: resumeData }),
 });
-const server = createServer({
+const url = share({
   agents: [defineAgent({ id: "assistant", instructions: "", model: echoModel() })],
   workflows: [approval, form, free],
-  backend: embedded({ path: ":memory:" }),
-  logger: createTestLogger([]),
 });
-let url = "";
-beforeAll(async () => {
-  ({ url } = await server.listen({ port: 0 }));
-});
-afterAll(() => server.close());
 
 const [enter, down, interrupt] = ["\r", "\u001b[B", "\u0003"];
 // A bell, an introducer of one byte, a mark that turns the line round.
@@ -49,7 +41,7 @@ async function answer(terminal: Terminal, answers: [RegExp, string][]): Promise<
 
 describe("agentserve call in a terminal", () => {
   it("asks whether the starter's expense is approved, and goes on with the answer", async () => {
-    const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url]);
+    const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url()]);
     await answer(terminal, [[/‖ decide waits: Approve 500 for a chair\?[^]*❯ approved[^]*No/, "y"]]);
     expect((await terminal.ended).code).toBe(0);
     expect(shown(terminal)).toMatch(
@@ -58,20 +50,20 @@ describe("agentserve call in a terminal", () => {
   });
 
   it("takes Enter for no", async () => {
-    const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url]);
+    const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url()]);
     await answer(terminal, [[/❯ approved[^]*No/, enter]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([0, expect.stringContaining('"approved": false')]);
   });
 
   it("asks again for what --resume got wrong", async () => {
     const args = ["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--resume", '{"approved":1}'];
-    const terminal = callInTerminal([...args, "--url", url]);
+    const terminal = callInTerminal([...args, "--url", url()]);
     await answer(terminal, [[/Invalid resume data: approved[^]*❯ approved[^]*No/, "y"]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([0, expect.stringContaining('"approved": true')]);
   });
 
   it("says how to answer later when the question is left with Ctrl+C", async () => {
-    const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url]);
+    const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url()]);
     await answer(terminal, [[/❯ approved[^]*No/, interrupt]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([
       3,
@@ -80,7 +72,7 @@ describe("agentserve call in a terminal", () => {
   });
 
   it("asks for the input field by field, checks it, and leaves out what may be left out", async () => {
-    const terminal = callInTerminal(["workflow", "form", "--url", url]);
+    const terminal = callInTerminal(["workflow", "form", "--url", url()]);
     await answer(terminal, [
       [/❯ text: What it is about/, `hello${enter}`],
       [/❯ count \(whole number\)/, `many${enter}`],
@@ -107,7 +99,7 @@ describe("agentserve call in a terminal", () => {
   });
 
   it("asks for JSON where there is no schema", async () => {
-    const terminal = callInTerminal(["workflow", "free", "--url", url]);
+    const terminal = callInTerminal(["workflow", "free", "--url", url()]);
     await answer(terminal, [
       [/❯ input \(JSON\)/, enter],
       [/‖ ask waits: What\?[^]*❯ answer for ask \(JSON\)/, `{"a":[1]}${enter}`],
@@ -119,7 +111,7 @@ describe("agentserve call in a terminal", () => {
   });
 
   it("sends nothing when the input is left with Ctrl+C", async () => {
-    const terminal = callInTerminal(["workflow", "form", "--url", url]);
+    const terminal = callInTerminal(["workflow", "form", "--url", url()]);
     await answer(terminal, [[/❯ text/, interrupt]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([
       1,
@@ -128,7 +120,7 @@ describe("agentserve call in a terminal", () => {
   });
 
   it("asks what to ask an agent", async () => {
-    const terminal = callInTerminal(["agent", "assistant", "--url", url]);
+    const terminal = callInTerminal(["agent", "assistant", "--url", url()]);
     await answer(terminal, [[/❯ What do you want to ask\?/, `one two${enter}`]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([
       0,
@@ -138,8 +130,8 @@ describe("agentserve call in a terminal", () => {
 
   it("asks nothing with --json", async () => {
     const args = ["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--json"];
-    expect((await callInTerminal([...args, "--url", url]).ended).code).toBe(3);
-    const { code, stdout } = await callInTerminal(["agent", "assistant", "--json", "--url", url]).ended;
+    expect((await callInTerminal([...args, "--url", url()]).ended).code).toBe(3);
+    const { code, stdout } = await callInTerminal(["agent", "assistant", "--json", "--url", url()]).ended;
     expect([code, stdout]).toEqual([2, expect.stringContaining("expected a message for the agent")]);
   });
 

@@ -1,14 +1,13 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { andThen, createServer, defineAgent, defineWorkflow, embedded, jwtAuth, createToken } from "agentserve";
+import { andThen, createToken, defineAgent, defineWorkflow, jwtAuth } from "agentserve";
 import { echoModel } from "agentserve/models";
 import * as v from "valibot";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createProject } from "../../harness/project.ts";
 import { agentserve } from "../../harness/cli.ts";
 import { freePort } from "../../harness/free-port.ts";
-import { createTestLogger } from "../../harness/server.ts";
-import { call, callWith, heard, serve, startCall } from "./stage.ts";
+import { call, callWith, heard, parseLines, post, serve, share, startCall } from "./stage.ts";
 
 const secret = "a secret of at least thirty-two bytes";
 let failures = 0;
@@ -68,20 +67,12 @@ const broken = defineWorkflow({ id: "broken" }).andThen({
     throw new Error("no luck");
   },
 });
-const server = createServer({
+const url = share({
   workflows: [steps, approval, branches, nested, broken],
-  backend: embedded({ path: ":memory:" }),
-  logger: createTestLogger([]),
   auth: jwtAuth({ secret }),
 });
-let url = "";
-let token = "";
-beforeAll(async () => {
-  ({ url } = await server.listen({ port: 0 }));
-  token = await createToken({ sub: "ada" }, secret, { expiresIn: "5m" });
-});
-afterAll(() => server.close());
-const here = (args: string[]) => call(["workflow", ...args, "--url", url], { AGENTSERVE_TOKEN: token });
+const token = await createToken({ sub: "ada" }, secret, { expiresIn: "1h" });
+const here = (args: string[]) => call(["workflow", ...args, "--url", url()], { AGENTSERVE_TOKEN: token });
 
 describe("agentserve call workflow", () => {
   it("shows each step on stderr, and puts the result alone on stdout", async () => {
@@ -112,7 +103,7 @@ describe("agentserve call workflow", () => {
   });
 
   it("takes the input as JSON or from stdin", async () => {
-    const args = ["workflow", "approval", "-", "--url", url, "--resume", '{"approved":false}', "--token", token];
+    const args = ["workflow", "approval", "-", "--url", url(), "--resume", '{"approved":false}', "--token", token];
     const { code, stdout } = await callWith('{"n":1}', args);
     expect([code, JSON.parse(stdout)]).toEqual([0, { approved: false }]);
     expect(await callWith("{n", args)).toMatchObject({
@@ -131,8 +122,8 @@ describe("agentserve call workflow", () => {
         "‖ first waits: Is 1 fine?",
         '  {"n":1}',
         "execution later is suspended; resume it with",
-        `  npx agentserve call workflow approval --execution later --url ${url} --resume '{"approved":<boolean>}'`,
-        `  curl -X POST '${url}/workflows/approval/executions/later/resume' -H "Authorization: Bearer $AGENTSERVE_TOKEN" -H 'content-type: application/json' -d '{"resumeData":{"approved":<boolean>}}'`,
+        `  npx agentserve call workflow approval --execution later --url ${url()} --resume '{"approved":<boolean>}'`,
+        `  curl -X POST '${url()}/workflows/approval/executions/later/resume' -H "Authorization: Bearer $AGENTSERVE_TOKEN" -H 'content-type: application/json' -d '{"resumeData":{"approved":<boolean>}}'`,
         "",
       ].join("\n"),
     );
@@ -170,10 +161,7 @@ describe("agentserve call workflow", () => {
   it("prints every event as one line of JSON with --json, and nothing else", async () => {
     const args = ["approval", '{"n":1}', "--json", "--resume", '{"approved":true}', "--conversation", "c"];
     const { code, stdout, stderr } = await here(args);
-    const events = stdout
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line));
+    const events = parseLines(stdout);
     expect([code, stderr, events.map(({ type }) => type)]).toEqual([
       0,
       "",
@@ -182,7 +170,7 @@ describe("agentserve call workflow", () => {
       ),
     ]);
     expect(events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3, 4, 5, 6, 7]);
-    const state = await fetch(`${url}/workflows/approval/executions/${events[0].executionId}/state`);
+    const state = await fetch(`${url()}/workflows/approval/executions/${events[0].executionId}/state`);
     expect(await state.json()).toMatchObject({ data: { context: { conversationId: "c", userId: "ada" } } });
     const waits = await here(["approval", '{"n":1}', "--json"]);
     expect([waits.code, waits.stdout.trimEnd().split("\n").length]).toEqual([3, 4]);
@@ -196,9 +184,8 @@ describe("agentserve call workflow", () => {
       "▸ breaks\nerror The workflow failed: Failed to execute workflow\nhint  execution b\n",
     ]);
     await here(["approval", '{"n":1}', "--execution", "c"]);
-    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-    const cancel = { method: "POST", headers, body: '{"reason":"too \\u001b[2Jlate"}' };
-    await fetch(`${url}/workflows/approval/executions/c/cancel`, cancel);
+    const headers = { authorization: `Bearer ${token}` };
+    await post(`${url()}/workflows/approval/executions/c/cancel`, { reason: "too \u001b[2Jlate" }, headers);
     const cancelled = await here(["approval", "--execution", "c"]);
     expect([cancelled.code, cancelled.stderr]).toEqual([
       1,
@@ -225,19 +212,19 @@ describe("agentserve call workflow", () => {
   });
 
   it("says how to get a token when one is needed, and never shows it", async () => {
-    const none = await call(["workflow", "steps", "--url", url]);
+    const none = await call(["workflow", "steps", "--url", url()]);
     expect(none).toMatchObject({
       code: 1,
       stderr:
         "error Authentication required (401)\nhint  pass a token with --token or AGENTSERVE_TOKEN; create one for the project in this folder: npx agentserve token --sub ada\n",
     });
-    const bad = await call(["workflow", "steps", "--url", url, "--token", `${token}x`, "--json"]);
+    const bad = await call(["workflow", "steps", "--url", url(), "--token", `${token}x`, "--json"]);
     expect([bad.code, bad.stdout, bad.stderr]).toEqual([
       1,
       "",
       expect.stringContaining("pass a valid token with --token"),
     ]);
-    const torn = await call(["workflow", "steps", "--url", url, "--token", "hunter2 \n hunter2"]);
+    const torn = await call(["workflow", "steps", "--url", url(), "--token", "hunter2 \n hunter2"]);
     expect([torn.code, torn.stderr]).toEqual([2, expect.stringContaining("error --token: expected a token")]);
     for (const { stdout, stderr } of [none, bad, torn]) expect(stdout + stderr).not.toMatch(/eyJ|hunter2/);
   });
@@ -269,10 +256,7 @@ describe("agentserve call workflow, cut off", () => {
     const second = agentserve(["start", "--port", port, ...data], { cwd });
     await second.waitFor(/http:/);
     const { code, stdout } = await calling.ended;
-    const events = stdout
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line));
+    const events = parseLines(stdout);
     expect(code).toBe(0);
     expect(events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
     expect(events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed", result: { data: 2 } });
