@@ -1,34 +1,22 @@
 import { readFileSync } from "node:fs";
 import { parseAst } from "rolldown/parseAst";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
 // Members whose types are the contract between engine and backend: users hand these objects on and never call them.
 const internal: Record<string, readonly string[]> = { Step: ["run", "codes"], Backend: ["open", "inspect"] };
 
-describe.each(["dist/index.d.mts", "dist/models.d.mts", "dist/testing.d.mts", "dist/backends/restate.d.mts"])(
-  "%s",
-  (file) => {
-    it("exports every type of ours that a public signature mentions", () => {
-      expect(findHidden(readFileSync(file, "utf8"))).toEqual([]);
-    });
-  },
+it.each(["dist/index.d.mts", "dist/models.d.mts", "dist/testing.d.mts", "dist/backends/restate.d.mts"])(
+  "exports every type of ours that a public signature of %s mentions",
+  (file) => expect(findHidden(readFileSync(file, "utf8"))).toEqual([]),
 );
 
-describe("the check itself", () => {
-  it("finds a type behind a parameter, a base type and a type argument", () => {
-    const hidden = (text: string) => findHidden(`interface Hidden {}\n${text}`);
-    expect(hidden("declare function f(x: Hidden): void; export { f };")).toEqual(["f mentions Hidden"]);
-    expect(hidden("interface A extends Hidden {} export { type A };")).toEqual(["A mentions Hidden"]);
-    expect(hidden("type A = readonly Promise<Hidden>[]; export { type A };")).toEqual(["A mentions Hidden"]);
-    expect(hidden("declare class A { x: Hidden } export { A };")).toEqual(["A mentions Hidden"]);
-  });
-
-  it("takes an exported type, a type parameter and a member that is internal for what they are", () => {
-    expect(findHidden("interface A {} type B = A; export { type A, type B };")).toEqual([]);
-    expect(findHidden("interface A$1 {} type B = A$1; export { type A$1 as A, type B };")).toEqual([]);
-    expect(findHidden("interface T {} type A<T> = T[]; export { type A };")).toEqual([]);
-    expect(findHidden("interface T {} interface Step { run(x: T): void } export { type Step };")).toEqual([]);
-  });
+it("finds a type behind a parameter, a base type and a type argument, but no type parameter or internal member", () => {
+  const hidden = (text: string) => findHidden(`interface Hidden {}\n${text}`);
+  expect(hidden("declare function f(x: Hidden): void; export { f };")).toEqual(["f mentions Hidden"]);
+  expect(hidden("interface A extends Hidden {} export { type A };")).toEqual(["A mentions Hidden"]);
+  expect(hidden("type A = readonly Promise<Hidden>[]; export { type A };")).toEqual(["A mentions Hidden"]);
+  expect(hidden("type A<Hidden> = Hidden[]; export { type A };")).toEqual([]);
+  expect(hidden("interface Step { run(x: Hidden): void } export { type Step };")).toEqual([]);
 });
 
 interface Node {

@@ -120,7 +120,7 @@ describe("docs/workflows.md", () => {
         .map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&"));
       return `${answer.status}` === status && new RegExp(`^${parts.join(".*")}$`, "s").test(answer.body.error);
     };
-    // What a change of the code answers is in the table of docs/durability.md, which has a test of its own.
+    // What a change of the code answers is in a table of docs/durability.md: faults/code-changes.
     const provoked = documented.filter(([, error]) => !error!.startsWith("`Workflow changed"));
     for (const [status, error] of provoked) expect(answers.some(isDocumented(status!, error!)), error).toBe(true);
     for (const answer of answers)
