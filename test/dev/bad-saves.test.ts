@@ -46,6 +46,7 @@ const good = {
   "lib/data.json": `{ "name": "w" }\n`,
 };
 const inConfig = (body: string): Files => ({ "agents.config.ts": define(body) });
+const beforeConfig = (text: string): Files => ({ "agents.config.ts": `${text}\n${good["agents.config.ts"]}` });
 const inWorkflow = (text: string): Files => ({ "workflows/w.ts": w + text });
 const inDeep = (text: string): Files => ({ "lib/deep.ts": text });
 
@@ -233,17 +234,32 @@ const kinds: Record<string, Record<string, BadSave>> = {
       hint: "npm install @not/installed",
     },
   },
+  "a file that the code does not find": {
+    "a program": {
+      files: beforeConfig(`import { execFileSync } from "node:child_process";\nexecFileSync("no-such-program");`),
+      says: /^agents\.config\.ts:2:\d+: spawnSync no-such-program ENOENT$/,
+    },
+    "a text": {
+      files: beforeConfig(`import { readFileSync } from "node:fs";\nreadFileSync("./prompt.md");`),
+      says: /^agents\.config\.ts:2:\d+: ENOENT: no such file/,
+    },
+    "JSON, in words of its own": {
+      files: beforeConfig(`throw new Error("/etc/settings.json: key model is missing");`),
+      says: /^agents\.config\.ts:1:\d+: \/etc\/settings\.json: key model/,
+    },
+  },
 };
 
-describe.each(Object.entries(kinds))("%s", (_, saves) => {
-  it("is said with its place, and the last good version goes on serving until it is mended", async () => {
+it.each(Object.entries(kinds))(
+  "reports %s with its place, and serves the last good version until it is fixed",
+  async (_, saves) => {
     const dev = await startDev(good);
     for (const [at, [title, save]] of Object.entries(saves).entries()) {
       await expectRefused(dev, title, save);
       await expectMended(dev, title, { ...save, label: String(at + 2) });
     }
-  });
-});
+  },
+);
 
 describe("onDispose", () => {
   const versioned = (

@@ -171,26 +171,3 @@ describe("a setting that makes no sense", () => {
     await dev.said(served, () => dev.save({ ".env": "" }));
   });
 });
-
-describe("a file that the code of a project does not find", () => {
-  it.each([
-    [
-      "a program",
-      `import { execFileSync } from "node:child_process";\nexecFileSync("no-such-program");`,
-      /^error agents\.config\.ts:\d+:\d+: spawnSync no-such-program ENOENT$/m,
-    ],
-    [
-      "a text",
-      `import { readFileSync } from "node:fs";\nreadFileSync("./prompt.md");`,
-      /^error agents\.config\.ts:\d+:\d+: ENOENT: no such file/m,
-    ],
-    [
-      "JSON, in words of its own",
-      `throw new Error("/etc/settings.json: key model is missing");`,
-      /^error agents\.config\.ts:\d+:\d+: \/etc\/settings\.json: key model/m,
-    ],
-  ])("is said where it is asked for: %s", async (_, code, expected) => {
-    const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") });
-    expect(await dev.refuses({ "agents.config.ts": `${code}\n${lazy}` })).toMatch(expected);
-  });
-});
