@@ -8,12 +8,12 @@ interface Tree {
   name: string;
   children?: Tree[] | undefined;
 }
-const ValibotTree: v.GenericSchema<Tree> = v.object({
+export const ValibotTree: v.GenericSchema<Tree> = v.object({
   name: v.string(),
   children: v.optional(v.array(v.lazy(() => ValibotTree))),
 });
-const ZodTree = z.object({ name: z.string(), get children() { return z.array(ZodTree).optional(); } }); // prettier-ignore
-const City = z.object({ zip: z.string() }).meta({ id: "City" });
+export const ZodTree = z.object({ name: z.string(), get children() { return z.array(ZodTree).optional(); } }); // prettier-ignore
+export const City = z.object({ zip: z.string() }).meta({ id: "City" });
 const Odd = v.object({ "*/ x": v.number(), "a-b": v.number(), a_b: v.number(), class: v.optional(v.string()) });
 const Shapes = z.object({
   tuple: z.tuple([z.string(), z.number()]),

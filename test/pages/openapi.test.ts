@@ -6,6 +6,7 @@ import { defineWorkflow, jwtAuth, type AuthProvider, type Config } from "agentse
 import { testRows } from "../harness/rows.ts";
 import { describeServer, startServer } from "../harness/server.ts";
 import { expectResolved, expectValid, operationsOf, resolve } from "./document.ts";
+import { City, ValibotTree, ZodTree } from "./hostile.ts";
 
 describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) => {
   it("/doc is a bare OpenAPI document with the access, parameters, body and responses of each route", async () => {
@@ -103,16 +104,6 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
 });
 
 describe("a workflow in the document", () => {
-  interface Tree {
-    name: string;
-    children?: Tree[] | undefined;
-  }
-  const ValibotTree: v.GenericSchema<Tree> = v.object({
-    name: v.string(),
-    children: v.optional(v.array(v.lazy(() => ValibotTree))),
-  });
-  const ZodTree = z.object({ name: z.string(), get children() { return z.array(ZodTree).optional(); } }); // prettier-ignore
-  const City = z.object({ zip: z.string() }).meta({ id: "City" });
   const echo = (id: string, input: any) =>
     defineWorkflow({ id, input, name: `Workflow ${id}`, purpose: "Says *it* again" }).andThen({
       id: "only",

@@ -70,9 +70,10 @@ describe("behind a trusted proxy", () => {
   });
 
   it("puts a forwarded prefix in front of the base path", async () => {
-    const { server } = await startWithBase();
-    const response = await server(forwarded);
-    expect(response).toContain("curl https://app.example.com/ai/v1/agents/parrot/text");
+    const server = await start({ ...behindProxy, basePath: "/v1" });
+    expect(await (await server.send("/", { headers: forwarded })).text()).toContain(
+      "curl https://app.example.com/ai/v1/agents/parrot/text",
+    );
   });
 });
 
@@ -109,14 +110,6 @@ async function start(server: Config["server"], more: Config = {}): Promise<TestS
   const started = await startServer("start", { config: { agents: [parrot], ...more, server: { ...server } } });
   onTestFinished(() => started.close());
   return started;
-}
-
-async function startWithBase() {
-  const started = await startServer("start", {
-    config: { agents: [parrot], server: { ...behindProxy, basePath: "/v1" } },
-  });
-  onTestFinished(() => started.close());
-  return { server: async (headers: Record<string, string>) => (await started.send("/", { headers })).text() };
 }
 
 async function readCommand(server: TestServer, headers: Record<string, string>): Promise<string> {
