@@ -7,6 +7,7 @@ import { agentserve, bin, run, withoutActivity } from "../harness/cli.ts";
 import { holdDefaultPort } from "../harness/default-port.ts";
 import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
+import { post } from "./call/stage.ts";
 
 const config = `import { defineConfig } from "agentserve";\nexport default defineConfig({ server: { port: 0 } });\n`;
 const starter = ["--config", "templates/starter/agents.config.ts", "--data", ":memory:"];
@@ -21,12 +22,12 @@ describe("agentserve", () => {
     }
   });
 
-  it("shows its version", async () => {
+  it("--version prints the version of the package", async () => {
     const { version } = JSON.parse(readFileSync("package.json", "utf8"));
     expect((await agentserve(["--version"]).ended).stdout).toBe(`${version}\n`);
   });
 
-  it("says what to do under a Node that is too old", async () => {
+  it("says under a Node that is too old which one it needs", async () => {
     const old = `Object.defineProperty(process.versions, "node", { value: "20.19.0" }); await import(${JSON.stringify(bin)});`;
     const { code, stderr } = await run(process.execPath, ["--input-type=module", "-e", old]).ended;
     expect([code, stderr]).toEqual([
@@ -40,11 +41,8 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
   it("serves the starter and answers every endpoint of its agent, with no API key", async () => {
     const child = agentserve([command, ...starter, "--port", "0"]);
     const [base] = await child.waitFor(url);
-    const ask = async (endpoint: string, body: object) => {
-      const headers = { "content-type": "application/json" };
-      const init = { method: "POST", headers, body: JSON.stringify(body) };
-      return (await fetch(`${base}/agents/assistant/${endpoint}`, init)).text();
-    };
+    const ask = async (endpoint: string, body: object) =>
+      (await post(`${base}/agents/assistant/${endpoint}`, body)).text();
     const workflows = await (await fetch(`${base}/workflows`)).json();
     expect(workflows).toMatchObject({ success: true, data: [{ id: "approval", stepsCount: 3 }] });
     expect(await (await fetch(`${base}/hello`)).json()).toEqual({ hello: "world" });
@@ -72,36 +70,29 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect([code, withoutActivity(stderr)]).toEqual([0, ""]);
   });
 
-  it("goes on when nobody reads its output any more", async () => {
+  it("continues to serve when the reader of its output has closed the pipes", async () => {
     const child = agentserve([command, ...starter.slice(0, 2), "--data", ":memory:", "--port", "0"]);
     const [base] = await child.waitFor(url);
     const exit = once(child.process, "exit");
     for (const name of ["stdout", "stderr"] as const) child.process[name]!.destroy();
     for (let n = 0; n < 3; n++) {
-      const answer = await fetch(`${base}/workflows/approval/execute`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: '{"input":{"amount":1,"reason":"it logs"}}',
-      });
+      const answer = await post(`${base}/workflows/approval/execute`, { input: { amount: 1, reason: "it logs" } });
       expect(await answer.json()).toMatchObject({ data: { status: "completed" } });
     }
     child.process.kill("SIGTERM");
     expect(await exit).toEqual([0, null]);
   });
 
-  it("suspends the starter's approval, and goes on with it after a restart", async () => {
+  it("suspends the starter's approval, and resumes it after a restart", async () => {
     const data = join(createProject({}), "data.db");
     const serve = async () => {
       const child = agentserve([command, ...starter.slice(0, 2), "--data", data, "--port", "0"]);
       const [base] = await child.waitFor(url);
       return { child, base };
     };
-    const post = async (address: string, body: unknown) => {
-      const headers = { "content-type": "application/json" };
-      return (await fetch(address, { method: "POST", headers, body: JSON.stringify(body) })).json();
-    };
+    const ask = async (address: string, body: object) => (await post(address, body)).json();
     const first = await serve();
-    const asked = await post(`${first.base}/workflows/approval/execute`, {
+    const asked = await ask(`${first.base}/workflows/approval/execute`, {
       input: { amount: 500, reason: "a chair" },
       options: { executionId: "chair-1" },
     });
@@ -112,7 +103,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     first.child.process.kill("SIGTERM");
     expect((await first.child.ended).code).toBe(0);
     const second = await serve();
-    const done = await post(`${second.base}/workflows/approval/executions/chair-1/resume`, {
+    const done = await ask(`${second.base}/workflows/approval/executions/chair-1/resume`, {
       resumeData: { approved: true },
     });
     expect(done.data).toMatchObject({
@@ -122,7 +113,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     });
   });
 
-  it("takes a flag before the environment, and the environment before the config", async () => {
+  it("takes the port of a flag before that of PORT, and PORT before the config", async () => {
     const folder = createProject({ "agents.config.ts": config });
     const busy = createServer().listen(0, "127.0.0.1");
     await once(busy, "listening");
@@ -144,12 +135,12 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect((await child.waitFor(url))[0]).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   });
 
-  it("refuses a port that is none", async () => {
+  it("refuses a --port that is not a number", async () => {
     const { code, stderr } = await runHere([command, ...starter, "--port", "80x"]);
     expect([code, stderr]).toEqual([2, 'error --port: expected a port number from 0 to 65535, found "80x"\n']);
   });
 
-  it("names the file it looked for when there is no project", async () => {
+  it("names the missing config file when there is no project", async () => {
     const folder = createProject({});
     const { code, stderr } = await runHere([command], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringContaining(`error agents.config.ts not found in ${folder}\n`)]);

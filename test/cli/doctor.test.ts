@@ -7,6 +7,7 @@ import { startIssuer, troubles } from "../auth/oidc/issuer.ts";
 import { agentserve } from "../harness/cli.ts";
 import { capture, runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
+import { post } from "./call/stage.ts";
 
 const toConfig = (body: string) =>
   `import { defineAgent, defineConfig, jwtAuth, oidcAuth } from "agentserve";\nimport { echoModel } from "agentserve/models";\nexport default defineConfig({ server: { cors: { origin: ["http://localhost:5173"] } }, ${body} });\n`;
@@ -24,7 +25,7 @@ const found = (name: string, { findings }: { findings: { name: string }[] }) =>
   findings.filter((finding) => finding.name === name);
 
 describe("agentserve doctor", () => {
-  it("finds nothing to mend in a project that can be served, and leaves no trace in it", async () => {
+  it("doctor finds no problem in a project that can be served, and leaves no file behind", async () => {
     const before = new Set(readdirSync(tmpdir()));
     const report = await examine({ "agents.config.ts": toConfig(`agents: [${agent("echoModel()")}]`) });
     expect(report).toMatchObject({ code: 0, ok: true, startMs: expect.any(Number), memory: expect.any(Number) });
@@ -43,7 +44,7 @@ describe("agentserve doctor", () => {
     expect(left).toEqual([]);
   });
 
-  it("inspects the configured backend, and never opens it", async () => {
+  it("doctor inspects the configured backend, and never opens it", async () => {
     const backend = `{
       type: "shared",
       open() { writeFileSync("opened", ""); throw new Error("opened"); },
@@ -58,21 +59,21 @@ describe("agentserve doctor", () => {
     expect(readdirSync(report.cwd)).not.toContain("opened");
   });
 
-  it("lists routes without opening the configured backend, too: agentserve routes", async () => {
+  it("routes lists routes without opening the configured backend", async () => {
     const backend = `{ type: "shared", open() { throw new Error("opened"); } }`;
     const cwd = createProject({ "agents.config.ts": toConfig(`backend: ${backend}`) });
     const { code, stderr } = await runHere(["routes"], { cwd });
     expect([code, stderr]).toEqual([0, ""]);
   });
 
-  it("says that a backend cannot be inspected", async () => {
+  it("doctor says why a backend cannot be inspected", async () => {
     const backend = `{ type: "shared", open() {}, inspect: () => Promise.reject(new Error("No connection to it")) }`;
     const report = await examine({ "agents.config.ts": toConfig(`backend: ${backend}`) });
     expect(report).toMatchObject({ code: 1, ok: false });
     expect(found("store", report)).toMatchObject([{ status: "failed", message: "No connection to it" }]);
   });
 
-  it("is for people without --json", async () => {
+  it("doctor prints one line per finding without --json", async () => {
     const cwd = createProject({ "agents.config.ts": toConfig("") });
     const { code, stdout } = await agentserve(["doctor"], { cwd }).ended;
     expect(code).toBe(0);
@@ -82,7 +83,7 @@ describe("agentserve doctor", () => {
     );
   });
 
-  it("says what is wrong with a config, and ends with 1", async () => {
+  it("doctor says what is wrong with a config, and ends with 1", async () => {
     const report = await examine({ "agents.config.ts": toConfig("prot: 1") });
     expect(report).toMatchObject({ code: 1, ok: false });
     expect(found("config", report)).toMatchObject([
@@ -90,7 +91,7 @@ describe("agentserve doctor", () => {
     ]);
   });
 
-  it("names the keys that it finds, .env included, and shows none", async () => {
+  it("doctor names the API keys that it finds, .env included, and shows no value", async () => {
     const report = await examine(
       { "agents.config.ts": toConfig(""), ".env": "OPENAI_API_KEY=the-first-value\n" },
       { MISTRAL_API_KEY: "the-second-value" },
@@ -101,7 +102,7 @@ describe("agentserve doctor", () => {
     expect(report.stdout + report.stderr).not.toMatch(/the-(first|second)-value/);
   });
 
-  it("warns of each risky default", async () => {
+  it("doctor warns of each risky default", async () => {
     const report = await examine({
       "agents.config.ts": toConfig(`auth: jwtAuth({ secret: "short" })`),
     });
@@ -109,7 +110,7 @@ describe("agentserve doctor", () => {
     expect(found("risk", report)).toHaveLength(2);
   });
 
-  it("reads the keys of the issuer, which agentserve routes only names", async () => {
+  it("doctor reads the keys of an OIDC issuer, which routes only names", async () => {
     const issuer = await startIssuer();
     onTestFinished(() => issuer.close());
     const auth = `auth: oidcAuth({ issuer: "${issuer.url}", audience: ["my-api", "web"] })`;
@@ -135,19 +136,14 @@ describe("agentserve doctor", () => {
     expect(found("auth", await examine(files))).toMatchObject([{ status: "failed" }]);
   });
 
-  it("counts what a store holds, and sees that a server is using it", async () => {
+  it("doctor counts the executions of a store, and says that a server uses it", async () => {
     const cwd = createProject({
       "agents.config.ts": toConfig(""),
       "workflows/w.ts": `import { defineWorkflow } from "agentserve";\nexport const w = defineWorkflow({ id: "w" }).andThen({ id: "a", execute: ({ suspend }) => suspend() });`,
     });
     const server = agentserve(["start", "--port", "0"], { cwd });
     const [url] = await server.waitFor(/http:\/\/\S+?:\d+/);
-    const answer = await fetch(`${url}/workflows/w/execute`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: '{"input":{}}',
-    });
-    expect(answer.status).toBe(200);
+    expect((await post(`${url}/workflows/w/execute`, { input: {} })).status).toBe(200);
     const look = async () => {
       const { stdout } = await examineHere(cwd);
       return found("store", JSON.parse(stdout))[0] as unknown as { status: string; message: string };
@@ -158,7 +154,7 @@ describe("agentserve doctor", () => {
     expect((await look()).message).toMatch(/executions: 1 suspended$/);
   });
 
-  it("says that a store is none of ours", async () => {
+  it("doctor says that a file is not an agentserve store", async () => {
     const cwd = createProject({ "agents.config.ts": toConfig("") });
     mkdirSync(join(cwd, ".agentserve"));
     writeFileSync(

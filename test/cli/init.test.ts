@@ -41,7 +41,7 @@ const filesOf = (folder: string): string[] =>
 const read = (...path: string[]): string => readFileSync(join(...path), "utf8");
 
 describe("agentserve init", () => {
-  it("writes the starter into this folder, with no answers, and says what comes next", async () => {
+  it("init writes the starter into the current folder without a question, and says what comes next", async () => {
     const folder = createProject({});
     const { code, stdout, stderr } = await init([], folder);
     expect([code, stderr, filesOf(folder)]).toEqual([0, "", starter]);
@@ -56,13 +56,13 @@ Then, in a second terminal, make a first call:
 `);
   });
 
-  it("suggests the first call that the README shows", async () => {
+  it("init suggests the first call that the README shows", async () => {
     const { stdout } = await init([], createProject({}));
     const [call] = /npx agentserve call .*/.exec(stdout)!;
     expect(/^\$ .*/m.exec(read("README.md"))![0]).toBe(`$ ${call}`);
   });
 
-  it("writes another template into a folder that it makes, with those above it", async () => {
+  it("init writes another template into a folder that it creates, with its parents", async () => {
     const folder = createProject({});
     const { code, stdout } = await init(["apps/my app", "--template", "minimal"], folder);
     expect([code, filesOf(join(folder, "apps/my app"))]).toEqual([0, minimal]);
@@ -70,7 +70,7 @@ Then, in a second terminal, make a first call:
     expect(stdout).toContain(`  npx agentserve call agent assistant Hello\n`);
   });
 
-  it("writes a package.json for this version, and keeps secrets, packages and data out of git", async () => {
+  it("init writes a package.json for this version, and a .gitignore for secrets, packages and data", async () => {
     const folder = createProject({});
     await init(["my-app"], folder);
     expect(JSON.parse(read(folder, "my-app/package.json"))).toEqual({
@@ -93,7 +93,7 @@ Then, in a second terminal, make a first call:
     ]);
   });
 
-  it("writes a package.json with Vite for the support desk, and names its page", async () => {
+  it("init writes a package.json with Vite for the support desk, and names its page", async () => {
     const folder = createProject({});
     const { code, stdout } = await init(["desk", "--template", "support-desk"], folder);
     expect([code, stdout]).toEqual([
@@ -118,7 +118,7 @@ Then open the page:
     expect(read(folder, "desk/.gitignore")).toContain("\ndist\n"); // the built page
   });
 
-  it("names all packages of the support desk, in a folder that has a package.json", async () => {
+  it("init names all packages of the support desk in a folder that has a package.json", async () => {
     const { stdout } = await init(["--template", "support-desk"], createProject({ "package.json": "{}" }));
     expect(stdout).toContain(
       "  npm install agentserve valibot ai @ai-sdk/react react react-dom @types/react @types/react-dom vite\n  npx vite\n",
@@ -135,25 +135,25 @@ Then open the page:
     ["x".repeat(250), "x".repeat(200)],
     ['a"b\nc', "a-b-c"],
   ] as const;
-  it.each(names)("makes of %j a name that npm takes", async (dir, name) => {
+  it.each(names)("init makes of the folder %j a package name that npm takes", async (dir, name) => {
     const folder = createProject({});
     expect((await init([dir, "--template", "minimal"], folder)).code).toBe(0);
     expect(JSON.parse(read(folder, dir, "package.json")).name).toBe(name);
   });
 
-  it("shows a folder's name as one word of a shell, and never lets it write lines of its own", async () => {
+  it("init quotes a folder's name for the shell, and escapes its line breaks", async () => {
     const folder = createProject({});
     const { stdout } = await init(["it's $HOME\n\u001B[2J", "--template", "minimal"], folder);
     expect(stdout).toContain(`  cd 'it'\\''s $HOME\\x0a\\x1b[2J'\n`);
   });
 
-  it("writes no colours where there is no terminal", async () => {
+  it("init writes no colours where there is no terminal", async () => {
     const env = { ...process.env, FORCE_COLOR: undefined };
     const said = execFileSync(process.execPath, [bin, "init"], { cwd: createProject({}), env, encoding: "utf8" });
     expect(said).not.toContain("\u001B");
   });
 
-  it("copies nothing that serving the template has left in the package", async () => {
+  it("init copies nothing that serving the template has left in the package", async () => {
     const copy = createProject({});
     for (const part of ["bin", "dist", "templates", "package.json"])
       cpSync(part, join(copy, part), { recursive: true });
@@ -166,7 +166,7 @@ Then open the page:
     expect([code, filesOf(join(copy, "app"))]).toEqual([0, starter]);
   });
 
-  it("refuses a template that there is not", async () => {
+  it("init refuses an unknown template, and names all of them", async () => {
     const folder = createProject({});
     const { code, stderr } = await init(["--template", "full"], folder);
     expect([code, stderr, filesOf(folder)]).toEqual([
@@ -178,18 +178,21 @@ Then open the page:
 });
 
 describe("agentserve init, where something stands already", () => {
-  it.each(starter.filter((file) => file !== "package.json"))("overwrites no %s, and writes nothing", async (file) => {
-    const folder = createProject({ [file]: "mine" });
-    const { code, stdout, stderr } = await init([], folder);
-    expect([code, stdout, stderr]).toEqual([
-      1,
-      "",
-      `error ${folder} already has ${file}\nhint  no files were written; move the existing files, or use a new folder: npx agentserve init my-app\n`,
-    ]);
-    expect([filesOf(folder), read(folder, file)]).toEqual([[file], "mine"]);
-  });
+  it.each(starter.filter((file) => file !== "package.json"))(
+    "init writes nothing into a folder that has %s",
+    async (file) => {
+      const folder = createProject({ [file]: "mine" });
+      const { code, stdout, stderr } = await init([], folder);
+      expect([code, stdout, stderr]).toEqual([
+        1,
+        "",
+        `error ${folder} already has ${file}\nhint  no files were written; move the existing files, or use a new folder: npx agentserve init my-app\n`,
+      ]);
+      expect([filesOf(folder), read(folder, file)]).toEqual([[file], "mine"]);
+    },
+  );
 
-  it("names a few of many", async () => {
+  it("init names three of many files that exist already", async () => {
     const folder = createProject({});
     await init([], folder);
     const { code, stderr } = await init([], folder);
@@ -199,14 +202,14 @@ describe("agentserve init, where something stands already", () => {
     ]);
   });
 
-  it("adds no second config, of which only one would be served", async () => {
+  it("init adds no second config to a folder that has agents.config.mjs", async () => {
     const folder = createProject({ "agents.config.mjs": "export default {};" });
     const { code, stderr } = await init([], folder);
     expect([code, stderr]).toEqual([1, expect.stringContaining(`${folder} already has agents.config.mjs\n`)]);
     expect(filesOf(folder)).toEqual(["agents.config.mjs"]);
   });
 
-  it("leaves what every package has to those who have one, and refuses what is its own", async () => {
+  it("init keeps an existing package.json, README, tsconfig and .gitignore, and refuses to replace its own files", async () => {
     const kept = { "package.json": "{}", "README.md": "mine", "tsconfig.json": "{}", ".gitignore": "mine" };
     const folder = createProject(kept);
     const { code, stdout } = await init([], folder);
@@ -219,7 +222,7 @@ describe("agentserve init, where something stands already", () => {
     expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("already has .env.example, agents")]);
   });
 
-  it("leaves what is unrelated alone, a package.json too, and says how to add agentserve to it", async () => {
+  it("init keeps unrelated files, and says how to add agentserve to an existing package.json", async () => {
     const kept = { "package.json": '{"name":"mine"}', ".git/HEAD": "ref", "agents/mine.ts": "", LICENSE: "mine" };
     const folder = createProject(kept);
     const { code, stdout } = await init([], folder);
@@ -233,7 +236,7 @@ describe("agentserve init, where something stands already", () => {
     ["README.md", "nothing"],
     ["README.md", "theirs.md"],
     ["package.json", "nothing"],
-  ])("writes through no link: %s to %s elsewhere", async (file, target) => {
+  ])("init does not write through a link from %s to %s of another folder", async (file, target) => {
     const outside = createProject({ "theirs.md": "theirs" });
     const folder = createProject({});
     symlinkSync(join(outside, target), join(folder, file));
@@ -242,7 +245,7 @@ describe("agentserve init, where something stands already", () => {
     expect([filesOf(outside), read(outside, "theirs.md")]).toEqual([["theirs.md"], "theirs"]);
   });
 
-  it("writes into no folder that is a link to elsewhere, or a file", async () => {
+  it("init refuses a target whose subfolder is a link or a file", async () => {
     const outside = createProject({});
     const folder = createProject({ workflows: "a file" });
     symlinkSync(outside, join(folder, "agents"));
@@ -251,7 +254,7 @@ describe("agentserve init, where something stands already", () => {
     expect([filesOf(outside), filesOf(folder)]).toEqual([[], ["agents", "workflows"]]);
   });
 
-  it("follows a link that is the folder itself", async () => {
+  it("init follows a link that is the target folder itself", async () => {
     const real = createProject({});
     const folder = createProject({});
     symlinkSync(real, join(folder, "app"));
@@ -264,7 +267,7 @@ describe("agentserve init, where something stands already", () => {
     ["a link to nothing", "link", " is not a folder\nhint  no files were written; choose another folder\n"],
     ["below a file", "file/app", ": not a directory\nhint  "],
     ["below a new folder, but too long", `new/${"x".repeat(300)}`, ": name too long\nhint  "],
-  ])("is one line, a hint and exit 1 when the folder is %s", async (_, dir, message) => {
+  ])("init ends with 1, one error line and a hint when the target is %s", async (_, dir, message) => {
     const folder = createProject({ file: "mine" });
     symlinkSync("nowhere", join(folder, "link"));
     const { code, stdout, stderr } = await init([dir], folder);
@@ -273,7 +276,7 @@ describe("agentserve init, where something stands already", () => {
     expect([filesOf(folder), existsSync(join(folder, "new"))]).toEqual([["file", "link"], false]);
   });
 
-  it("says so when it may not write there, and takes back what it has written", async () => {
+  it("init says that it may not write to a folder, and removes what it has written", async () => {
     const folder = createProject({ "workflows/mine.ts": "" });
     chmodSync(join(folder, "workflows"), 0o555);
     const { code, stderr } = await withoutPrivileges(["init"], folder).ended;
@@ -291,25 +294,11 @@ describe("agentserve init, where something stands already", () => {
   });
 });
 
-it("closes the starter with one line in .env, to all who have no token", async () => {
+it("start --strict closes the starter with one line in .env, and lets a manager approve, not the requester", async () => {
   const folder = createProject({});
   await init([], folder);
   const lines = read(folder, ".env.example").replace("# JWT_SECRET=", `JWT_SECRET=${"s".repeat(32)}`);
   writeFileSync(join(folder, ".env"), lines);
-  const child = agentserve(["start", "--port", "0", "--data", ":memory:"], { cwd: folder });
-  const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
-  const token = await agentserve(["token", "--sub", "ada"], { cwd: folder }).ended;
-  expect(await ask(base, {})).toEqual([401, { success: false, error: "Authentication required" }]);
-  expect(await ask(base, { authorization: `Bearer ${token.stdout.trim()}` })).toMatchObject([200, { success: true }]);
-  expect(await (await fetch(`${base}/hello`)).json()).toEqual({ hello: "world" });
-  child.process.kill("SIGTERM");
-  expect(await child.ended).toMatchObject({ code: 0, stderr: "" });
-});
-
-it("lets a manager approve the starter's expense, and not the requester: start --strict, as its README has it", async () => {
-  const folder = createProject({});
-  await init([], folder);
-  writeFileSync(join(folder, ".env"), `JWT_SECRET=${"s".repeat(32)}\n`);
   const child = agentserve(["start", "--strict", "--port", "0", "--data", ":memory:"], { cwd: folder });
   const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
   const toToken = async (...args: string[]) => (await agentserve(["token", ...args], { cwd: folder }).ended).stdout;
@@ -339,6 +328,9 @@ it("lets a manager approve the starter's expense, and not the requester: start -
       read: (who?: object) => send(`${path}/state`, who),
     };
   };
+  expect(await send("/agents/assistant/text", {}, { input: "Hello" })).toEqual([401, "Authentication required"]);
+  expect((await send("/agents/assistant/text", ada, { input: "Hello" }))[0]).toBe(200);
+  expect((await send("/hello"))[0]).toBe(200);
   const chair = await request("chair-1", ada);
   expect(await chair.approve(ada)).toEqual([403, "Forbidden"]);
   for (const who of [bob, undefined]) {
@@ -356,7 +348,7 @@ it("lets a manager approve the starter's expense, and not the requester: start -
   expect(await child.ended).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/warning|error/) });
 });
 
-it("does not open the starter to others while the line is missing: start --strict, as its README has it", async () => {
+it("start --strict refuses to serve the starter on other addresses without JWT_SECRET, as its README says", async () => {
   const folder = createProject({});
   await init([], folder);
   // An address that no machine has: should it not be refused, nobody is served either.
@@ -368,7 +360,7 @@ it("does not open the starter to others while the line is missing: start --stric
 // `script` of util-linux gives a process a terminal.
 if (process.platform !== "linux") console.log("skipped: init in a terminal (it needs script of util-linux)");
 describe.skipIf(process.platform !== "linux")("agentserve init, in a terminal", () => {
-  it("asks for folder and template, and takes Enter for the defaults", async () => {
+  it("init asks in a terminal for folder and template, and takes Enter for the defaults", async () => {
     const folder = createProject({});
     const child = inTerminal("init", folder);
     await answer(child, /Which folder\?/, "\r");
@@ -376,7 +368,7 @@ describe.skipIf(process.platform !== "linux")("agentserve init, in a terminal", 
     expect([(await child.ended).code, filesOf(folder)]).toEqual([0, starter]);
   });
 
-  it("writes what was answered, where it was answered", async () => {
+  it("init writes the chosen template into the chosen folder", async () => {
     const folder = createProject({});
     const child = inTerminal("init", folder);
     await answer(child, /Which folder\?/, "my-app\r");
@@ -384,7 +376,7 @@ describe.skipIf(process.platform !== "linux")("agentserve init, in a terminal", 
     expect([(await child.ended).code, filesOf(join(folder, "my-app"))]).toEqual([0, minimal]);
   });
 
-  it("asks only for what the command line leaves open", async () => {
+  it("init asks only for what the command line leaves open", async () => {
     const folder = createProject({});
     const half = inTerminal("init half", folder);
     await answer(half, /Which template\?/, "\r");
@@ -394,7 +386,7 @@ describe.skipIf(process.platform !== "linux")("agentserve init, in a terminal", 
   });
 
   it.each([/Which folder\?/, /Which template\?/])(
-    "leaves quietly at Ctrl+C, and writes nothing: %s",
+    "init ends at Ctrl+C during %s without an error, and writes nothing",
     async (question) => {
       const folder = createProject({});
       const child = inTerminal("init", folder);
@@ -423,10 +415,4 @@ function withoutPrivileges(args: string[], cwd: string): Child {
   if (process.getuid?.() !== 0) return agentserve(args, { cwd });
   const drop = ["--inh-caps=-all", "--bounding-set=-all", process.execPath, resolve(bin)];
   return run("setpriv", [...drop, ...args], { cwd });
-}
-
-async function ask(base: string, headers: Record<string, string>): Promise<[number, unknown]> {
-  const post = { method: "POST", headers: { "content-type": "application/json", ...headers } };
-  const response = await fetch(`${base}/agents/assistant/text`, { ...post, body: JSON.stringify({ input: "Hello" }) });
-  return [response.status, await response.json()];
 }

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { agentserve } from "../harness/cli.ts";
 import { freePort } from "../harness/free-port.ts";
 import { createProject } from "../harness/project.ts";
+import { post } from "./call/stage.ts";
 
 /** A project on a Restate server that does not run. The ports are in `.env`: the config is compiled once. */
 async function createApart(serve = "") {
@@ -28,13 +29,13 @@ export default defineConfig({
 }
 
 describe("a config with restate()", () => {
-  it.each(["start", "dev"])("%s refuses --data, which names a file", async (command) => {
+  it.each(["start", "dev"])("%s refuses --data with the Restate backend", async (command) => {
     const cwd = await createApart();
     const { code, stderr } = await agentserve([command, "--data", "x.db", "--port", "0"], { cwd }).ended;
     expect([code, stderr.trim()]).toEqual([2, "error --data: the restate backend has no data file"]);
   });
 
-  it("doctor refuses --data, and says that Restate cannot be reached", async () => {
+  it("doctor refuses --data with the Restate backend, and says that Restate cannot be reached", async () => {
     const cwd = await createApart();
     const doctor = async (...flags: string[]) => {
       const { code, stdout } = await agentserve(["doctor", "--json", ...flags], { cwd }).ended;
@@ -48,17 +49,12 @@ describe("a config with restate()", () => {
     ]);
   });
 
-  it("starts while Restate is down: 503 with Retry-After, not ready, and one line that says why", async () => {
+  it("start serves while Restate is down: 503 with Retry-After, not ready, and one line that says why", async () => {
     const cwd = await createApart();
     const env = { ...process.env, AGENTSERVE_DATA: "x.db" };
     const child = agentserve(["start", "--port", "0"], { cwd, env });
     const [url] = await child.waitFor(/http:\/\/\S+?:\d+/);
-    const init = {
-      method: "POST",
-      body: JSON.stringify({ input: {} }),
-      headers: { "content-type": "application/json" },
-    };
-    const answer = await fetch(`${url}/workflows/w/execute`, init);
+    const answer = await post(`${url}/workflows/w/execute`, { input: {} });
     expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
     expect(await answer.json()).toEqual({ success: false, error: "Restate cannot be reached" });
     expect((await fetch(`${url}/workflows`)).status).toBe(200);
@@ -73,7 +69,7 @@ describe("a config with restate()", () => {
     expect(stderr).not.toContain("    at "); // no stack
   });
 
-  it("warns of a port that others than Restate can reach, until there are keys", async () => {
+  it("start --strict refuses a Restate port that other machines can reach without identity keys", async () => {
     const open = createApart('host: "0.0.0.0"');
     const warned = agentserve(["start", "--strict", "--port", "0"], { cwd: await open });
     expect(await warned.ended).toMatchObject({
@@ -82,7 +78,7 @@ describe("a config with restate()", () => {
     });
   });
 
-  it("says that its own port is in use", async () => {
+  it("start says that the port for Restate is in use", async () => {
     const cwd = await createApart();
     const first = agentserve(["start", "--port", "0"], { cwd });
     await first.waitFor(/http:\/\/\S+?:\d+/);

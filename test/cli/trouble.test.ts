@@ -42,32 +42,32 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
 
   const configs: [title: string, config: string, line: string, frame: string][] = [
     [
-      "that a config throws",
+      "if the config throws",
       `\nthrow new Error("no luck");\n`,
       "agents.config.ts:2:7: no luck",
       `> 2 | throw new Error("no luck");`,
     ],
     [
-      "that it cannot be read",
+      "if the config has a syntax error",
       "\nexport default {;\n",
       "agents.config.ts:2:17: Unexpected token",
       "> 2 | export default {;",
     ],
     [
-      "which key is wrong",
+      "if the config has an unknown key",
       "export default {\n  agentz: [],\n};\n",
       "agents.config.ts: agentz: unknown key; did you mean agents?",
       "> 2 |   agentz: [],",
     ],
-    ["that it threw null", "throw null;", "agents.config.ts: threw null while loading", ""],
+    ["if the config throws null", "throw null;", "agents.config.ts: threw null while loading", ""],
     [
-      "that it threw something odd",
+      "if the config throws an error with an odd stack",
       `throw Object.assign(new Error("odd"), { stack: 7 });`,
       "agents.config.ts: odd",
       "",
     ],
   ];
-  it.each(configs)("%s", async (_, config, line, frame) => {
+  it.each(configs)("ends with 1 and one line, %s", async (_, config, line, frame) => {
     const stderr = await failing({ "agents.config.ts": config });
     expect(stderr.split("\n")[0]).toBe(`error ${line}`);
     // The code is for those who are at work on it.
@@ -75,7 +75,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
     else expect(stderr).not.toMatch(/^> /m);
   });
 
-  it("that a host cannot be listened on", async () => {
+  it("ends with 1 and one line if it cannot listen on the host", async () => {
     const stderr = await failing(files, [...memory, "--host", "no-such-host.invalid"]);
     expect(stderr).toMatch(/^error Cannot listen on no-such-host\.invalid:0: /);
     expect(await failing(files, [...memory, "--host", "192.0.2.1"])).toMatch(
@@ -83,7 +83,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
     );
   });
 
-  it("that a store is none", async () => {
+  it("ends with 1 and one line if the data file is not a store", async () => {
     const garbage = "this has never been a database, and it never will be\n".repeat(50);
     expect(await failing({ ...files, "data.db": garbage }, ["--port", "0", "--data", "data.db"])).toMatch(
       /^error \S+data\.db is damaged or is not an agentserve store: .*\nhint {2}/,
@@ -95,7 +95,7 @@ describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line"
 });
 
 describe.each(["dev", "start"])("agentserve %s and a store that another process holds", (command) => {
-  it("waits for it to leave, and then serves", async () => {
+  it("waits until another process releases the store, and then serves", async () => {
     const cwd = createProject(files);
     const first = agentserve(["start", "--port", "0"], { cwd });
     const url = await urlOf(first);
@@ -106,7 +106,7 @@ describe.each(["dev", "start"])("agentserve %s and a store that another process 
     expect((await fetch(`${await urlOf(second)}/workflows`)).status).toBe(200);
   });
 
-  it("can be ended while it waits", async () => {
+  it("ends at SIGINT while it waits for the store of another process", async () => {
     const cwd = createProject(files);
     const first = agentserve(["start", "--port", "0"], { cwd });
     await urlOf(first);
@@ -129,7 +129,7 @@ describe.runIf(isRoot).each(["dev", "start"])("agentserve %s in a folder that is
     return folder;
   }
 
-  it("says what it cannot write, and where else it could", async () => {
+  it("names the data file that it cannot write in a read-only folder, and suggests --data", async () => {
     const cwd = readOnly();
     const { code, stdout, stderr } = await agentserve([command, "--port", "0"], { cwd, ...nobody }).ended;
     expect([code, stdout]).toEqual([1, ""]);
@@ -138,7 +138,7 @@ describe.runIf(isRoot).each(["dev", "start"])("agentserve %s in a folder that is
     );
   });
 
-  it("serves with its data elsewhere", async () => {
+  it("serves a read-only folder with its data elsewhere", async () => {
     const elsewhere = createProject({});
     chmodSync(elsewhere, 0o777);
     const args = [command, "--port", "0", "--data", join(elsewhere, "data.db")];
@@ -150,7 +150,7 @@ describe.runIf(isRoot).each(["dev", "start"])("agentserve %s in a folder that is
 });
 
 describe.each(["dev", "start"])("agentserve %s at a signal", (command) => {
-  it("waits for an answer at the first, and ends at once at the second", async () => {
+  it("waits for a response at the first signal, and ends at once at the second", async () => {
     const slow = define(
       `server: { cors: false },\n  configureApp: (app) => void app.get("/slow", () => new Promise(() => {})),`,
     );
@@ -170,27 +170,30 @@ describe("agentserve dev --https", () => {
   it.each<[string, string, string[]]>([
     ["by the flag", define("server: { cors: false },"), ["--https"]],
     ["by the config", define("server: { cors: false, https: true },"), []],
-  ])("answers requests, streams and sockets with a certificate of its own: %s", async (_, config, args) => {
-    const child = agentserve(["dev", ...memory, ...args], {
-      cwd: createProject({ ...files, "agents.config.ts": config }),
-    });
-    const url = await urlOf(child);
-    expect(url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
-    const trusting = { rejectUnauthorized: false };
-    const [response] = await once(get(`${url}/workflows`, trusting), "response");
-    expect(JSON.parse(await text(response))).toMatchObject({ success: true, data: [{ id: "w" }] });
-    const headers = { "content-type": "application/json" };
-    const asked = request(`${url}/workflows/w/stream`, { ...trusting, method: "POST", headers }).end(`{"input":{}}`);
-    const [stream] = await once(asked, "response");
-    expect(await text(stream)).toContain('"type":"workflow-result"');
-    const socket = await openSocket(`${url.replace("https", "wss")}/ws`, trusting);
-    expect(await socket.next()).toMatchObject({ success: true });
-    socket.close();
-    await expect(fetch(`${url}/workflows`)).rejects.toThrow(); // signed by nobody that anybody trusts
-    expect(await signalled(child, "SIGINT")).toBe(0);
-  });
+  ])(
+    "dev answers requests, streams and sockets over HTTPS with a self-signed certificate, set %s",
+    async (_, config, args) => {
+      const child = agentserve(["dev", ...memory, ...args], {
+        cwd: createProject({ ...files, "agents.config.ts": config }),
+      });
+      const url = await urlOf(child);
+      expect(url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
+      const trusting = { rejectUnauthorized: false };
+      const [response] = await once(get(`${url}/workflows`, trusting), "response");
+      expect(JSON.parse(await text(response))).toMatchObject({ success: true, data: [{ id: "w" }] });
+      const headers = { "content-type": "application/json" };
+      const asked = request(`${url}/workflows/w/stream`, { ...trusting, method: "POST", headers }).end(`{"input":{}}`);
+      const [stream] = await once(asked, "response");
+      expect(await text(stream)).toContain('"type":"workflow-result"');
+      const socket = await openSocket(`${url.replace("https", "wss")}/ws`, trusting);
+      expect(await socket.next()).toMatchObject({ success: true });
+      socket.close();
+      await expect(fetch(`${url}/workflows`)).rejects.toThrow(); // signed by nobody that anybody trusts
+      expect(await signalled(child, "SIGINT")).toBe(0);
+    },
+  );
 
-  it("is of dev: start prints the address under which it answers", async () => {
+  it("start ignores https and prints the http URL under which it answers", async () => {
     const config = define("server: { cors: false, https: true },");
     const child = agentserve(["start", ...memory], { cwd: createProject({ "agents.config.ts": config }) });
     const url = await urlOf(child);
@@ -228,6 +231,7 @@ it.runIf(process.platform === "linux")(
 
 describe("agentserve start --strict", () => {
   const secret = `secret: "x".repeat(32)`;
+  const weak = `${closed} auth: jwtAuth({ secret: "x", ownership: true }),`;
   const proxied = "authenticatedByProxy: true, limits: { drainNoticeMs: 0 }";
   const start = (body: string, args: string[]) => {
     const cwd = createProject({ "agents.config.ts": define(body) });
@@ -235,61 +239,41 @@ describe("agentserve start --strict", () => {
   };
 
   it.each<[title: string, body: string, args: string[], line: RegExp]>([
+    ["cors that names no origin", "server: { authenticatedByProxy: true },", [], /Pages of any origin can call/],
     [
-      "cors that names no origin",
-      "server: { authenticatedByProxy: true },",
-      [],
-      /Pages of any origin can call this server/,
-    ],
-    [
-      "cors that names none, but other things",
+      "cors with other keys only",
       "server: { authenticatedByProxy: true, cors: { maxAge: 1 } },",
       [],
-      /Pages of any origin can call/,
+      /any origin can call/,
     ],
     [
-      "no provider where others reach it",
+      "no provider on a public address",
       closed,
       ["--host", "0.0.0.0"],
-      /No auth provider: anyone who can reach 0\.0\.0\.0 can call every route/,
+      /anyone who can reach 0\.0\.0\.0 can call every/,
     ],
+    ["no provider behind a proxy", closed, [], /reach 127\.0\.0\.1, also through a proxy, can call every/],
     [
-      "no provider behind a proxy",
-      closed,
-      [],
-      /No auth provider: anyone who can reach 127\.0\.0\.1, also through a proxy, can call every route/,
-    ],
-    [
-      "resume for everybody",
+      "a resume by any caller",
       `${closed} auth: jwtAuth({ ${secret} }),`,
       [],
-      /Anyone who knows the id of an execution can/,
+      /Anyone who knows the id of an execution/,
     ],
     [
-      "executions of other users for everybody with a token",
+      "executions that every caller with a token can read",
       `${closed} auth: jwtAuth({ ${secret}, protect: ["ALL /workflows/:id/executions/*"] }),`,
       [],
       /Every authenticated caller can list and read the executions of other users/,
     ],
-    [
-      "a weak secret",
-      `${closed} auth: jwtAuth({ secret: "x", ownership: true }),`,
-      [],
-      /The secret of jwtAuth\(\) is shorter/,
-    ],
-    [
-      "a weak secret, though allowed",
-      `${closed} auth: jwtAuth({ secret: "x", ownership: true }),`,
-      ["--allow-weak-secret"],
-      /The secret of jwtAuth\(\) is shorter/,
-    ],
-  ])("refuses %s", async (_, body, args, line) => {
+    ["a weak secret", weak, [], /The secret of jwtAuth\(\) is shorter/],
+    ["a weak secret that a flag allows", weak, ["--allow-weak-secret"], /The secret of jwtAuth\(\) is shorter/],
+  ])("start --strict refuses %s", async (_, body, args, line) => {
     const { code, stdout, stderr } = await start(body, args);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr.split("\n")).toEqual([expect.stringMatching(line), expect.stringMatching(/^hint {2}\S/), ""]);
   });
 
-  it("says every one of them", async () => {
+  it("start --strict prints all risks, not only the first one", async () => {
     const { stderr } = await start(`auth: jwtAuth({ secret: "x" }),`, ["--allow-weak-secret"]);
     for (const name of ["The secret of jwtAuth()", "Anyone who knows the id", "Pages of any origin"])
       expect(stderr).toContain(name);
@@ -298,8 +282,12 @@ describe("agentserve start --strict", () => {
   it.each<[title: string, body: string, args: string[]]>([
     ["for named origins", `server: { ${proxied}, cors: { origin: ["https://app.example"] } },`, []],
     ["behind a proxy that authenticates", `server: { ${proxied}, cors: false },`, ["--host", "0.0.0.0"]],
-    ["for everybody, with owners", `${closed} auth: jwtAuth({ ${secret}, ownership: true }),`, ["--host", "0.0.0.0"]],
-  ])("serves when there is none: %s", async (_, body, args) => {
+    [
+      "on a public address, with owners",
+      `${closed} auth: jwtAuth({ ${secret}, ownership: true }),`,
+      ["--host", "0.0.0.0"],
+    ],
+  ])("start --strict serves without risks %s", async (_, body, args) => {
     const { code, stdout, stderr } = await start(body, args);
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(ready);
@@ -329,7 +317,7 @@ describe("what others have written reaches the terminal as text", () => {
     "the name of a file": { "workflows/a\u001B[31m\nerror fake.ts": `throw new Error("no luck");` },
   };
 
-  it("whatever of it cannot be served", async () => {
+  it("dev escapes hostile text of a version that cannot be loaded", async () => {
     const dev = await startDev(files);
     for (const [title, save] of Object.entries(bad)) {
       const said = await dev.refuses(save);
@@ -341,7 +329,7 @@ describe("what others have written reaches the terminal as text", () => {
     }
   });
 
-  it("when nothing can be served, too", async () => {
+  it("start escapes hostile text of a config that cannot be loaded", async () => {
     for (const title of ["the message of an error", "the name of a file"]) {
       const cwd = createProject({ ...files, ...bad[title] });
       const { code, stderr: raw } = await runHere(["start", ...memory], { cwd });
@@ -351,7 +339,7 @@ describe("what others have written reaches the terminal as text", () => {
     }
   });
 
-  it("the names of agents, workflows and files", async () => {
+  it("dev escapes hostile names of agents, workflows and files", async () => {
     const named = `import { defineAgent, defineWorkflow } from "agentserve";
 import { echoModel } from "agentserve/models";
 const name = ${quoted}.repeat(500);
