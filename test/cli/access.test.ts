@@ -19,7 +19,7 @@ describe("agentserve routes", () => {
         }`),
     });
 
-  it("prints every route: method, path, access, why, and who added it", async () => {
+  it("routes prints method, path, access, why and origin of every route", async () => {
     const { code, stdout, stderr } = await agentserve(["routes"], { cwd: cwd() }).ended;
     expect([code, stderr]).toEqual([0, ""]);
     const lines = stdout.split("\n").map((line) => line.split(/ {2,}/));
@@ -54,7 +54,7 @@ describe("agentserve routes", () => {
     );
   });
 
-  it("prints JSON for scripts", async () => {
+  it("routes --json prints every route as JSON", async () => {
     const { stdout } = await agentserve(["routes", "--json"], { cwd: cwd() }).ended;
     expect(JSON.parse(stdout)).toContainEqual({
       method: "POST",
@@ -114,14 +114,14 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
         logs,
       ],
     ],
-  ])("says who may use a route: %s", async (_, body, more, expected) => {
+  ])("routes says who may use a route under %s", async (_, body, more, expected) => {
     const config = define(`${body}, configureApp(app) { app.get("/hello", () => 1); }`);
     const { stdout } = await runHere(["routes"], { cwd: createProject({ "agents.config.ts": config, ...more }) });
     const lines = stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 4).join(" "));
     for (const line of expected) expect(lines).toContain(line);
   });
 
-  it("runs beside a server that holds the store", async () => {
+  it("routes runs beside a server that holds the store", async () => {
     const project = createProject({ "agents.config.ts": define(`server: { port: 0 }`) });
     const child = agentserve(["start"], { cwd: project });
     await child.waitFor(/http:/);
@@ -136,7 +136,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     return runHere([command, "--data", ":memory:", ...args], { cwd, interrupts: true });
   };
 
-  it("says how many routes are public and how many protected", async () => {
+  it("prints at the start how many routes are public and how many protected", async () => {
     const { stdout } = await serve(closed);
     // `dev` serves the console: its page, its files and the exchange of its link are public.
     const isDev = command === "dev";
@@ -188,7 +188,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     ],
     ["nothing, in opt-out mode", `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true })`, [], false],
   ];
-  it.each(rows)("warns of %s", async (_, body, args, warning) => {
+  it.each(rows)("warns at its start of %s", async (_, body, args, warning) => {
     const { code, stderr } = await serve(body, args);
     expect(code).toBe(0);
     if (warning) expect(stderr).toMatch(warning);
@@ -196,7 +196,7 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect(stderr.match(/^warning/gm) ?? []).toHaveLength(warning ? 1 : 0);
   });
 
-  it("does not let a secret that can be guessed pass unseen", async () => {
+  it("warns in dev of a jwtAuth secret under 32 bytes, and refuses it in start unless a flag allows it", async () => {
     const weak = `${closed}, auth: jwtAuth({ secret: "x".repeat(31), ownership: true })`;
     const message = "The secret of jwtAuth() is shorter than 32 bytes and can be guessed";
     if (command === "dev") {

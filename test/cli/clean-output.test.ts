@@ -27,14 +27,14 @@ export default defineConfig({
 describe("stdout has the result and nothing else, whatever the config prints", () => {
   const cwd = () => createProject({ "agents.config.ts": noisy });
 
-  it("agentserve token", async () => {
+  it("token prints only the token to stdout, whatever the config prints", async () => {
     const { code, stdout, stderr } = await agentserve(["token", "--sub", "ada"], { cwd: cwd() }).ended;
     expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
     expect(stderr).toMatch(/noise: file descriptor[^]*the config of this project accepts this token/);
     expect(code).toBe(0);
   });
 
-  it.each(["routes", "doctor"])("agentserve %s --json", async (command) => {
+  it.each(["routes", "doctor"])("%s --json prints only JSON to stdout, whatever the config prints", async (command) => {
     const { code, stdout, stderr } = await agentserve([command, "--json"], { cwd: cwd() }).ended;
     expect(stdout).not.toContain("noise");
     expect(JSON.parse(stdout)).toBeTypeOf("object");
@@ -44,7 +44,7 @@ describe("stdout has the result and nothing else, whatever the config prints", (
     expect(code).toBe(0);
   });
 
-  it("a result larger than a pipe arrives whole, even if its reader is slow", async () => {
+  it("prints a result larger than a pipe whole, even if its reader is slow", async () => {
     const route = `(app, n) => app.get(\`/a-route-with-a-rather-long-name/number-\${n}\`, () => n)`;
     const config = `export default { configureApp: (app) => { for (let n = 0; n < 2000; n++) (${route})(app, n); } };\n`;
     const command = `"${process.execPath}" "${bin}" routes --json | (sleep 0.3; cat)`;
@@ -54,7 +54,7 @@ describe("stdout has the result and nothing else, whatever the config prints", (
     expect(JSON.parse(stdout).length).toBeGreaterThan(2_000);
   });
 
-  it("a command that fails prints nothing to stdout, and its exit code says so", async () => {
+  it("prints nothing to stdout when a command fails, and ends with 1", async () => {
     const folder = createProject({
       "agents.config.ts": "console.log('noise'); export default { server: { port: -1 } };\n",
     });
@@ -68,7 +68,7 @@ describe("stdout has the result and nothing else, whatever the config prints", (
     }
   });
 
-  it("a reader that leaves first is not an error", () => {
+  it("prints no error when the reader of stdout closes the pipe first", () => {
     const command = `"${process.execPath}" "${bin}" routes --json | head -1`;
     const { stdout, stderr } = spawnSync("sh", ["-c", command], { cwd: cwd(), encoding: "utf8" });
     expect(stdout).toBe("[\n");
@@ -80,7 +80,7 @@ describe("--json logs only JSON", () => {
   const risky = { "agents.config.ts": "export default { server: { https: true } };\n" };
   const args = ["--port", "0", "--data", ":memory:", "--json"];
 
-  it("start: the URL, the warnings and the shutdown", async () => {
+  it("start --json logs the URL, the warnings and the shutdown as JSON", async () => {
     const child = agentserve(["start", ...args], { cwd: createProject(risky) });
     await expect.poll(() => child.output().stderr, { timeout: patienceMs }).toContain("Pages of any origin");
     child.process.kill("SIGINT");
@@ -95,7 +95,7 @@ describe("--json logs only JSON", () => {
     ]);
   });
 
-  it("start: an error that prevents the start", async () => {
+  it("start --json logs an error that prevents the start as JSON", async () => {
     const broken = createProject({ "agents.config.ts": "export default { server: { port: -1 } };\n" });
     const { stdout, stderr, code } = await agentserve(["start", ...args], { cwd: broken }).ended;
     expect({ stdout, code }).toEqual({ stdout: "", code: 1 });
@@ -104,7 +104,7 @@ describe("--json logs only JSON", () => {
     ]);
   });
 
-  it("dev: a reload, and a version that cannot be loaded", async () => {
+  it("dev --json logs a reload and a version that cannot be loaded as JSON", async () => {
     const cwd = createProject(risky);
     const child = agentserve(["dev", ...args], { cwd });
     const logged = () => child.output().stderr;

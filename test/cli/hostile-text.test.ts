@@ -17,14 +17,14 @@ const url = share({
 });
 
 describe("text that would change how a terminal shows a line", () => {
-  it("is escaped in the events of call --json, which stay the same JSON", async () => {
+  it("escapes text that changes a terminal in the events of call --json, which stay the same JSON", async () => {
     const { stdout } = await call(["agent", "assistant", text, "--url", url(), "--json"]);
     expect(shownIn(stdout)).toEqual([]);
     const deltas = parseLines(stdout).filter(({ type }) => type === "text-delta");
     expect(deltas.map(({ delta }) => delta).join("")).toBe(text);
   });
 
-  it("is escaped in the result of a workflow, which stays the same JSON", async () => {
+  it("escapes text that changes a terminal in the result of a workflow, which stays the same JSON", async () => {
     const { stdout } = await call(["workflow", "echo", JSON.stringify({ text }), "--url", url()]);
     expect(shownIn(stdout)).toEqual([]);
     expect(JSON.parse(stdout)).toEqual({ text });
@@ -37,7 +37,7 @@ describe("text that would change how a terminal shows a line", () => {
       (cwd) =>
         run("script", ["-qec", `exec ${process.execPath} ${bin} dev --port 0 --data :memory:`, "/dev/null"], { cwd }),
     ],
-  ])("is escaped in the log %s", async (_, start) => {
+  ])("escapes text that changes a terminal in the log %s", async (_, start) => {
     const cwd = createProject({
       "agents.config.ts": `
         import { defineConfig, defineWorkflow } from "agentserve";
@@ -58,12 +58,12 @@ describe("text that would change how a terminal shows a line", () => {
     expect(shownIn(output())).toEqual([]);
   });
 
-  it("keeps letters that are joined to one sign, and scripts that need a joiner", () => {
+  it("escapes no joiner that an emoji or a script needs", () => {
     for (const kept of ["👨‍👩‍👧", "❤️", "می‌خواهم", "ünïcode"]) expect(toVisible(kept)).toBe(kept);
     expect(toVisible("\u{e0041}\u202e\u009b")).toBe(String.raw`\u{e0041}\u202e\x9b`);
   });
 
-  it("names a number that JSON.stringify would change to null", async () => {
+  it("call refuses an input with a number that JSON.stringify would change to null", async () => {
     const { code, stderr } = await call(["workflow", "echo", '{"a":[1e999]}', "--url", url()]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("<input>: a.0: the number is out of range (±1.8e308)")]);
   });

@@ -3,7 +3,7 @@ import { createServer, defineSchedule, defineWorkflow, embedded } from "agentser
 import { runHere, type CommandResult } from "../harness/in-process.ts";
 import { createTestLogger } from "../harness/server.ts";
 
-it("an execution of a schedule with the longest id is listed by its whole id, shown, followed and resumed", async () => {
+it("lists, shows, follows and resumes an execution of a schedule with the longest id by its whole id", async () => {
   const workflow = defineWorkflow({ id: "ask" }).andThen({
     id: "question",
     execute: ({ resumeData, suspend }) => (resumeData ? { answered: true } : suspend("ok?")),

@@ -84,7 +84,7 @@ it("doctor finds every model ready once the packages and the keys are there, and
   ]);
 });
 
-it("start warns about each of them, and serves", async () => {
+it("start warns about each agent whose model cannot answer, and serves", async () => {
   const cwd = createApp(all, ["openai", "azure", "unlisted"]);
   const child = agentserve(["start", "--port", "0", "--data", ":memory:"], { cwd, env });
   const [, url = ""] = await child.waitFor(/(http:\/\/\S+).* ready in/);
@@ -95,7 +95,7 @@ it("start warns about each of them, and serves", async () => {
   expect(stderr).toContain([missing.key, missing.package, missing.keys].map(toText).join(""));
 });
 
-it("dev warns at its start, and after a save only about what is new", async () => {
+it("dev warns of models that cannot answer at its start, and after a save only of new ones", async () => {
   const folder = createApp(toConfig(`agent("one", "openai/gpt-5")`), ["openai"]);
   const dev = await openDev(folder, { env });
   const warnings = () => dev.raw().match(/^warning .*$/gm) ?? [];

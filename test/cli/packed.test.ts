@@ -10,7 +10,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const templates = ["starter", "minimal"];
 const address = "http://127.0.0.1:3141"; // as the templates' own README has it
 
-it("goes from npm pack over npx agentserve init to the first answers of every template", async () => {
+it("packs, installs, runs init and answers every call of the README of starter and minimal", async () => {
   const empty = join(folder, "empty");
   mkdirSync(empty);
   const tarball = await stage("npm pack", () => pack(folder));
@@ -64,7 +64,7 @@ it.runIf(process.env["TEST_SIZE"] === "full")(
   300_000,
 );
 
-it("packs every file of a template, and nothing that serving it where it stands leaves behind", () => {
+it("packs every file of the templates, and nothing that serving them in place leaves behind", () => {
   const copy = join(folder, "copy");
   for (const part of ["package.json", "templates"]) cpSync(part, join(copy, part), { recursive: true });
   const left = [".env", ".env.local", ".agentserve/data.db", "node_modules/some/index.js"];

@@ -21,7 +21,7 @@ export const w = defineWorkflow({ id: "w" }).andThen({
 `,
 };
 
-it("a start that goes on with what forgets a promise that rejects serves all the same", async () => {
+it("start serves although a step that it continues leaves a rejected promise", async () => {
   const step = (what: string): string => `import { defineWorkflow } from "agentserve";
 export const it = defineWorkflow({ id: "${what}", recovery: "${what === "fails" ? "fail" : "resume"}" }).andThen({
   id: "a",
@@ -50,30 +50,27 @@ export const it = defineWorkflow({ id: "${what}", recovery: "${what === "fails" 
   expect((await fetch(`${second.url}/workflows`)).status).toBe(200);
 });
 
-it.each(["a risky default", "a taken port"])(
-  "a start that is refused for %s runs nothing, and ends",
-  async (reason) => {
-    const cwd = createProject(files);
-    const env = { ...process.env, RAN: join(cwd, "ran.txt") };
-    const first = agentserve(["start", "--port", "0"], { cwd, env });
-    const [url] = await first.waitFor(/http:\/\/\S+?:\d+/);
-    await post(`${url}/workflows/w/execute`, { input: {} }, { prefer: "respond-async" });
-    await expect.poll(() => readFileSync(env.RAN, { encoding: "utf8", flag: "a+" })).toBe("ran\n");
-    first.process.kill("SIGKILL");
-    await first.ended;
+it.each(["a risky default", "a taken port"])("start runs nothing and ends if it is refused for %s", async (reason) => {
+  const cwd = createProject(files);
+  const env = { ...process.env, RAN: join(cwd, "ran.txt") };
+  const first = agentserve(["start", "--port", "0"], { cwd, env });
+  const [url] = await first.waitFor(/http:\/\/\S+?:\d+/);
+  await post(`${url}/workflows/w/execute`, { input: {} }, { prefer: "respond-async" });
+  await expect.poll(() => readFileSync(env.RAN, { encoding: "utf8", flag: "a+" })).toBe("ran\n");
+  first.process.kill("SIGKILL");
+  await first.ended;
 
-    const taken = createServer().listen(0, "127.0.0.1");
-    onTestFinished(() => void taken.close());
-    await once(taken, "listening");
-    const { port } = taken.address() as AddressInfo;
-    const args = reason === "a taken port" ? ["--port", String(port)] : ["--port", "0", "--strict"];
-    const second = await agentserve(["start", ...args], { cwd, env }).ended;
-    expect([second.code, second.stdout]).toEqual([1, ""]);
-    expect(second.stderr).toMatch(reason === "a taken port" ? /is already in use/ : /Pages of any origin/);
-    expect(readFileSync(env.RAN, "utf8")).toBe("ran\n");
+  const taken = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void taken.close());
+  await once(taken, "listening");
+  const { port } = taken.address() as AddressInfo;
+  const args = reason === "a taken port" ? ["--port", String(port)] : ["--port", "0", "--strict"];
+  const second = await agentserve(["start", ...args], { cwd, env }).ended;
+  expect([second.code, second.stdout]).toEqual([1, ""]);
+  expect(second.stderr).toMatch(reason === "a taken port" ? /is already in use/ : /Pages of any origin/);
+  expect(readFileSync(env.RAN, "utf8")).toBe("ran\n");
 
-    const third = agentserve(["start", "--port", "0"], { cwd, env });
-    await third.waitFor(/ready in/);
-    await expect.poll(() => readFileSync(env.RAN, "utf8")).toBe("ran\nran\n");
-  },
-);
+  const third = agentserve(["start", "--port", "0"], { cwd, env });
+  await third.waitFor(/ready in/);
+  await expect.poll(() => readFileSync(env.RAN, "utf8")).toBe("ran\nran\n");
+});

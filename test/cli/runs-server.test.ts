@@ -51,7 +51,7 @@ async function fail(id: string): Promise<void> {
 }
 
 describe("agentserve runs, on a running server", () => {
-  it("lists executions with filters, as a table or as JSON, and says how to see one", async () => {
+  it("runs lists executions with filters, as a table or as JSON, and says how to show one", async () => {
     await fail("listed-failed");
     await execute("pay", "listed-done");
     await execute("ask", "listed-waits");
@@ -85,7 +85,7 @@ describe("agentserve runs, on a running server", () => {
     }
   });
 
-  it("shows the tree of an execution by the beginning of its id, and repairs it", async () => {
+  it("runs shows the steps of an execution by a prefix of its id, retries it and forks it", async () => {
     await fail("shown-failed");
     const shown = await runs("show", "shown-f");
     expect(shown.stdout.replace(/\d+ (ms|s)|2\d{3}-\S+Z/g, "T")).toBe(`execution   shown-failed
@@ -127,7 +127,7 @@ input       {"n":1}
     expect((await runs("fork", "shown-failed", "--from", "charge", "--input", "{}")).code).toBe(2);
   });
 
-  it("resumes and cancels executions; an id that is not unique is refused with the choices", async () => {
+  it("runs resumes and cancels executions, and refuses a prefix of several ids with the choices", async () => {
     for (const id of ["asked-1", "asked-2"]) await execute("ask", id);
     const several = await runs("show", "asked");
     expect([several.code, several.stderr]).toEqual([
@@ -148,7 +148,7 @@ input       {"n":1}
     expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining("Execution nobody not found")]);
   });
 
-  it("says how to read the file of a server that is stopped", async () => {
+  it("runs says how to read the file of a stopped server", async () => {
     const idle = await serve(cwd);
     await idle.stop();
     const { code, stdout, stderr } = await runs("--url", idle.url);
@@ -162,7 +162,7 @@ input       {"n":1}
 describe("agentserve logs", () => {
   const messages = (text: string): string[] => parseLines(text).map(({ message }) => message);
 
-  it("prints the newest records that match, for a person or as JSON", async () => {
+  it("logs prints the newest matching records, as text or as JSON", async () => {
     await fail("logged");
     const all = await run("logs", "--execution", "logged", "--json");
     expect([all.code, messages(all.stdout), all.stderr]).toEqual([0, ["charging", "Step failed"], ""]);
@@ -181,7 +181,7 @@ describe("agentserve logs", () => {
       expect((await run("logs", ...args)).code).toBe(2);
   });
 
-  it("follows, prints each record once, and reconnects to a server that was restarted", async () => {
+  it("logs -f prints each record once, and reconnects to a server that was restarted", async () => {
     const port = String(await freePort());
     const first = await serve(cwd, ["--port", port]);
     const at = (executionId: string) =>

@@ -46,7 +46,7 @@ async function createExited(): Promise<string> {
 }
 
 describe("agentserve runs, on the file of a stopped server", () => {
-  it("lists, shows and cancels executions; the next start does not continue a cancelled one", async () => {
+  it("runs lists, shows and cancels executions of a stopped server's file, and the next start does not continue a cancelled one", async () => {
     const cwd = await createExited();
     const listed = await runs(cwd, "list");
     expect([listed.code, listed.stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 3))]).toEqual([
@@ -88,7 +88,7 @@ describe("agentserve runs, on the file of a stopped server", () => {
     expect(readFileSync(join(cwd, "ran.txt"), "utf8")).toBe("x");
   });
 
-  it("refuses a file that a server uses, that does not exist, and unknown executions", async () => {
+  it("runs --data refuses a file that is in use or missing, and unknown executions", async () => {
     const cwd = await createExited();
     const unknown = await runs(cwd, "show", "nobody");
     expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining("Execution nobody not found")]);
@@ -110,7 +110,7 @@ describe("agentserve runs, on the file of a stopped server", () => {
     await child.ended;
   });
 
-  it("names the process that uses the file, and forgets it when that process ends", async () => {
+  it("runs --data names the process that uses the file, which removes its record when it ends", async () => {
     const cwd = createProject(files);
     const { child, url } = await start(cwd);
     const { pid } = child.process;
@@ -124,7 +124,7 @@ describe("agentserve runs, on the file of a stopped server", () => {
     expect(existsSync(join(cwd, ".agentserve/data.db-pid"))).toBe(false);
   });
 
-  it("shows no pid of a process that has ended, or of another machine", async () => {
+  it("runs --data shows no pid of a process that has ended, or of another machine", async () => {
     const cwd = createProject(files);
     const { child, url } = await start(cwd);
     const record = join(cwd, ".agentserve/data.db-pid");
@@ -145,7 +145,7 @@ describe("agentserve runs, on the file of a stopped server", () => {
 });
 
 describe("agentserve start --no-recovery", () => {
-  it("serves without continuing executions, which can be suspended, resumed and cancelled", async () => {
+  it("start --no-recovery continues no execution, but suspends and resumes them on request", async () => {
     const cwd = await createExited();
     const { child, url } = await start(cwd, "--no-recovery");
     const path = `${url}/workflows/exits/executions/exits`;

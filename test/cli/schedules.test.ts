@@ -40,7 +40,7 @@ const find = async (id: string) => (await list()).find((one) => one["id"] === id
 const rowOf = (table: string, id: string) => table.split("\n").find((line) => line.startsWith(`${id} `));
 
 describe("agentserve schedules", () => {
-  it("lists the schedules with their times, as a table or as JSON", async () => {
+  it("schedules lists all schedules with their times, as a table or as JSON", async () => {
     await expect.poll(() => find("ticks")).toHaveProperty("lastAt");
     await command("pause", "yearly");
     const { code, stdout, stderr } = await command();
@@ -71,7 +71,7 @@ describe("agentserve schedules", () => {
     });
   });
 
-  it("says how to create a schedule if the server has none", async () => {
+  it("schedules says how to create a schedule if the server has none", async () => {
     const { url } = await open({});
     const { code, stdout, stderr } = await run(["schedules"], url);
     expect([code, stdout, stderr]).toEqual([
@@ -87,7 +87,7 @@ describe("agentserve schedules", () => {
     ]);
   });
 
-  it("triggers an execution, and prints a command that shows it", async () => {
+  it("schedules trigger starts an execution, and prints a command that shows it", async () => {
     const { code, stdout, stderr } = await command("trigger", "nightly", "--url", `${get().url}/`);
     const [, id] = /^execution (schedule:nightly:manual-[\da-f-]{36}) started\n$/.exec(stdout)!;
     expect([code, stderr]).toEqual([0, `show it with: npx agentserve runs show ${id} --url ${get().url}\n`]);
@@ -102,7 +102,7 @@ describe("agentserve schedules", () => {
     ]);
   });
 
-  it("pauses and resumes a schedule, and prints the state of it", async () => {
+  it("schedules pauses and resumes a schedule, and prints its state", async () => {
     for (const _ of ["once", "again"]) {
       const paused = await command("pause", "yearly");
       expect(paused).toMatchObject({
@@ -121,7 +121,7 @@ describe("agentserve schedules", () => {
     expect(JSON.parse((await command("pause", "yearly", "--json")).stdout)).toEqual(await find("yearly"));
   });
 
-  it("prints the 404 of the server, with the ids that it has", async () => {
+  it("schedules prints the 404 for an unknown schedule, and suggests the nearest id", async () => {
     for (const action of ["trigger", "pause", "resume"]) {
       const { code, stdout, stderr } = await command(action, "nigthly");
       expect([code, stdout, stderr]).toEqual([
@@ -138,7 +138,7 @@ describe("agentserve schedules", () => {
     expect((await command("nightly")).code).toBe(2);
   });
 
-  it("sends a token, and asks for one if the server does", async () => {
+  it("schedules sends a token, and asks for one if the server does", async () => {
     const secret = "0123456789abcdef0123456789abcdef-a-long-secret";
     const { cwd, url } = await open({ "schedules/s.ts": schedules }, `auth: jwtAuth({ secret: "${secret}" })`);
     const refused = await run(["schedules", "trigger", "nightly"], url);
@@ -149,7 +149,7 @@ describe("agentserve schedules", () => {
     expect(triggered.stdout).toMatch(/^execution schedule:nightly:manual-\S+ started\n$/);
   });
 
-  it("fails as runs does if no server is there", async () => {
+  it("schedules fails like runs if no server listens", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const commands = [["runs"], ["schedules"], ["schedules", "trigger", "nightly"]];
     const [asked, ...others] = await Promise.all(commands.map((args) => run(args, url)));
@@ -175,7 +175,7 @@ describe("agentserve schedules, on a server that is not ours", () => {
   const hostile = "a\u001B[2J\u009B\u202Eb\nerror c";
   const unsafeIn = (text: string) => ["\u001B", "\u009B", "\u202E", "\nerror c"].filter((part) => text.includes(part));
 
-  it("escapes what would change the terminal", async () => {
+  it("schedules escapes text of a server that would change the terminal", async () => {
     const one = {
       id: hostile,
       workflowId: hostile,
@@ -203,7 +203,7 @@ describe("agentserve schedules, on a server that is not ours", () => {
         );
   });
 
-  it("survives any JSON", async () => {
+  it("schedules survives any JSON of a server", async () => {
     const odd = { toString: 1 };
     const commands = [[], ["trigger", "x"], ["pause", "x"]];
     const values = [null, 1, "text", [], odd];
@@ -218,7 +218,7 @@ describe("agentserve schedules, on a server that is not ours", () => {
     }
   });
 
-  it("shows how long ago and in which time", async () => {
+  it("schedules shows how long ago the last run was, and when the next one is", async () => {
     const hour = 3_600_000;
     const now = Date.now();
     const at = (hours: number): string => new Date(now + hours * hour).toISOString();
@@ -236,7 +236,7 @@ describe("agentserve schedules, on a server that is not ours", () => {
     ]);
   });
 
-  it("says that an execution may have started if the connection is lost", async () => {
+  it("schedules trigger says that an execution may have started if the connection is lost", async () => {
     const { url } = await pretend((_, response) => void response.destroy());
     const { code, stderr } = await run(["schedules", "trigger", "nightly"], url);
     expect(code).toBe(1);

@@ -21,7 +21,7 @@ describe.each(["dev", "start"])("SIGTERM with an open SSE and an open WebSocket 
     return { host, reader, socket };
   }
 
-  it("ends both cleanly and the process with 0, long before its drain time is over", async () => {
+  it("ends an open SSE stream and WebSocket at SIGTERM and exits with 0, long before its drain time is over", async () => {
     const { host, reader, socket } = await setUp();
     host.child.kill("SIGTERM");
     expect(await reader.read()).toMatchObject({ done: true });
@@ -30,7 +30,7 @@ describe.each(["dev", "start"])("SIGTERM with an open SSE and an open WebSocket 
     expect(host.stdout).toContain("disposed");
   });
 
-  it("does not wait for a WebSocket that never answers", async () => {
+  it("does not wait at SIGTERM for a WebSocket that never answers", async () => {
     const { host, socket } = await setUp();
     (socket.ws as unknown as { _socket: import("node:net").Socket })._socket.pause();
     host.child.kill("SIGTERM");

@@ -35,7 +35,7 @@ const stop = async (child: Child) => {
 };
 
 describe("agentserve token", () => {
-  it("just works inside a project, and its server and another library accept what it made", async () => {
+  it("token signs a JWT in a project without flags that its server and another library accept", async () => {
     const cwd = project();
     const made = await token(
       ["--sub", "ada", "--claim", 'roles=["admin"]', "--claim", "tier=gold", "--claim", "n=7"],
@@ -69,7 +69,7 @@ describe("agentserve token", () => {
     ["--expires", "never", { exp: undefined }],
     ["--audience", "other", { aud: "other" }],
     ["--issuer", "other", { iss: "other" }],
-  ])("takes %s %s", async (flag, value, wanted) => {
+  ])("token takes %s %s", async (flag, value, wanted) => {
     const { stdout, stderr } = await token(["--sub", "ada", "--secret", secret, flag, value], createProject({}));
     const payload = createDecoder()(stdout.trim());
     const { exp } = payload;
@@ -77,7 +77,7 @@ describe("agentserve token", () => {
     if (value === "never") expect(stderr).toContain("never expires");
   });
 
-  it("signs with --secret, else AGENTSERVE_JWT_SECRET, else the config's own", async () => {
+  it("token signs with --secret, else AGENTSERVE_JWT_SECRET, else the secret of the config", async () => {
     const cwd = project();
     const isSignedWith = async (key: string, args: string[], env?: Record<string, string>) => {
       const { stdout } = await token(["--sub", "x", ...args], cwd, env);
@@ -88,7 +88,7 @@ describe("agentserve token", () => {
     await isSignedWith(secret, []);
   });
 
-  it("warns when the project would refuse what it made", async () => {
+  it("token warns when the config of the project rejects the new token", async () => {
     const { code, stderr } = await token(["--sub", "ada", "--audience", "other"], project());
     expect([code, stderr]).toEqual([
       0,
@@ -145,14 +145,14 @@ describe("agentserve token", () => {
       {},
       'expected a duration such as "30m", "12h" or "7d", found "soon"',
     ],
-  ])("is one line, a hint and exit 1, or 2 for its own arguments, %s", async (_, args, files, message) => {
+  ])("token ends with 1, or with 2 for wrong arguments, and prints the reason %s", async (_, args, files, message) => {
     const { code, stdout, stderr } = await token(["--sub", "ada", ...args], createProject(files));
     const isUsage = args.includes("--claim") || args.includes("--expires");
     expect([code, stdout, stderr]).toEqual([isUsage ? 2 : 1, "", expect.stringContaining(message)]);
     expect(stderr).not.toContain(secret);
   });
 
-  it("needs no config when it has a secret, not even one that loads", async () => {
+  it("token needs no valid config with --secret", async () => {
     const cwd = createProject({ "agents.config.ts": "export default {" });
     const { code, stdout } = await token(["--sub", "ada", "--secret", secret], cwd);
     expect([code, createVerifier({ key: secret })(stdout.trim())]).toEqual([
@@ -161,7 +161,7 @@ describe("agentserve token", () => {
     ]);
   });
 
-  it("shows help with examples", async () => {
+  it("token --help lists the flags, with examples", async () => {
     const { stdout } = await runHere(["token", "--help"]);
     for (const text of ["--sub", "--claim", "--expires", "--audience", "--issuer", "--secret", "Examples:"])
       expect(stdout).toContain(text);

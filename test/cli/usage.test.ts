@@ -8,17 +8,12 @@ const commands = ["dev", "start", "init", "call", "token", "routes", "types", "r
 
 describe("a command line that is wrong is said in two lines, and ends with 2", () => {
   it.each<[title: string, args: string[], error: RegExp, hint: string]>([
-    ["a command that is none", ["xyzzy"], /unknown command 'xyzzy'/, "agentserve --help"],
-    ["a command that is nearly one", ["strat", "--port", "1"], /unknown command 'strat'/, "did you mean start?"],
-    ["an option that is none", ["dev", "--xyzzy"], /unknown option '--xyzzy'/, "agentserve dev --help"],
-    ["an option that is nearly one", ["dev", "--prot", "1"], /unknown option '--prot'/, "did you mean --port?"],
+    ["an unknown command", ["xyzzy"], /unknown command 'xyzzy'/, "agentserve --help"],
+    ["a misspelt command", ["strat", "--port", "1"], /unknown command 'strat'/, "did you mean start?"],
+    ["an unknown option", ["dev", "--xyzzy"], /unknown option '--xyzzy'/, "agentserve dev --help"],
+    ["a misspelt option", ["dev", "--prot", "1"], /unknown option '--prot'/, "did you mean --port?"],
     ["an option of another command", ["dev", "--stric"], /unknown option '--stric'/, "agentserve dev --help"],
-    [
-      "an option that is nearly one of all commands",
-      ["--versoin"],
-      /unknown option '--versoin'/,
-      "did you mean --version?",
-    ],
+    ["a misspelt global option", ["--versoin"], /unknown option '--versoin'/, "did you mean --version?"],
     [
       "an option without its value",
       ["start", "--port"],
@@ -26,15 +21,15 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
       "agentserve start --help",
     ],
     ["an argument too many", ["dev", "extra"], /too many arguments/, "agentserve dev --help"],
-    ["an argument too few", ["call", "workflow"], /missing required argument 'id'/, "agentserve call --help"],
+    ["a missing argument", ["call", "workflow"], /missing required argument 'id'/, "agentserve call --help"],
     [
-      "a choice that is none",
+      "an unknown template",
       ["init", "--template", "startr"],
       /'startr' is invalid.*starter, minimal, pipeline, webhook, support-desk/,
       "agentserve init --help",
     ],
     ["an empty command", [""], /unknown command ''/, "agentserve --help"],
-  ])("%s", async (_, args, error, hint) => {
+  ])("ends with 2, an error and a hint for %s", async (_, args, error, hint) => {
     const { code, stdout, stderr } = await runHere(args);
     expect([code, stdout]).toEqual([2, ""]);
     const lines = stderr.split("\n");
@@ -43,7 +38,7 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
     expect(lines[1]).toContain(hint);
   });
 
-  it("escape sequences and lines of an argument stay what they are: text", async () => {
+  it("escapes control characters of wrong arguments in its error", async () => {
     for (const args of [
       ["a\u001B[31m\nerror b"],
       ["dev", "--a\u001B[31m"],
@@ -57,14 +52,14 @@ describe("a command line that is wrong is said in two lines, and ends with 2", (
 });
 
 describe("help", () => {
-  it.each(commands)("of %s has examples", async (command) => {
+  it.each(commands)("prints help with examples for %s", async (command) => {
     const { code, stdout, stderr } = await runHere([command, "--help"]);
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(new RegExp(`^Usage: agentserve ${command} `));
     expect(stdout).toMatch(new RegExp(`^Examples?:\\n {2}\\$ .*npx agentserve ${command}`, "m"));
   });
 
-  it("lists every command and the exit codes", async () => {
+  it("--help lists every command and the exit codes", async () => {
     const { code, stdout, stderr } = await agentserve(["--help"]).ended;
     expect([code, stderr]).toEqual([0, ""]);
     for (const command of commands) expect(stdout).toMatch(new RegExp(`^ {2}${command} `, "m"));
@@ -72,7 +67,7 @@ describe("help", () => {
     expect((await runHere(["help"])).stdout).toBe(stdout);
   });
 
-  it("is shown to those who ask for nothing", async () => {
+  it("prints its help when it is run without a command", async () => {
     const { stdout, stderr } = await runHere([]);
     expect(stdout + stderr).toMatch(/^Usage: agentserve/);
     expect(stdout + stderr).toContain("Examples:");
@@ -92,13 +87,13 @@ describe("colours and stacks", () => {
   }
   const plain = "error agents.config.ts:2:7: no luck\n";
 
-  it("colours are for terminals, and for those who ask for them", async () => {
+  it("prints colours outside of a terminal only with FORCE_COLOR", async () => {
     expect(await broken(["start"])).toBe(plain);
     expect(await broken(["start"], { NO_COLOR: "1", TERM: "xterm-256color" })).toBe(plain);
     expect(await broken(["start"], { FORCE_COLOR: "1" })).toContain("\u001B[31merror");
   });
 
-  it.runIf(existsSync("/usr/bin/script"))("a terminal has them, unless NO_COLOR is set", async () => {
+  it.runIf(existsSync("/usr/bin/script"))("prints colours in a terminal, unless NO_COLOR is set", async () => {
     const cwd = createProject({ "agents.config.ts": `\nthrow new Error("no luck");\n` });
     const shown = async (set: Record<string, string>): Promise<string> => {
       const { NO_COLOR: _, FORCE_COLOR: __, CI: ___, ...own } = process.env;
@@ -115,7 +110,7 @@ describe("colours and stacks", () => {
     expect(without).not.toContain("\u001B[31m");
   });
 
-  it("a stack is for those who ask for it with --debug", async () => {
+  it("prints the stack of an error only with --debug", async () => {
     expect(await broken(["start"])).not.toContain("    at ");
     expect(await broken(["--debug", "start"])).toContain("    at ");
   });

@@ -20,7 +20,7 @@ const url = share({
 });
 
 describe("agentserve call agent", () => {
-  it("puts the answer on stdout, and what the agent does on stderr", async () => {
+  it("call prints the answer of an agent to stdout, and its tool calls to stderr", async () => {
     const { code, stdout, stderr } = await call(["agent", "assistant", "the weather in Berlin", "--url", url()]);
     expect([code, stdout]).toEqual([0, 'weather: {"city":"Berlin","celsius":21}\n']);
     expect(stderr).toMatch(
@@ -33,13 +33,13 @@ describe("agentserve call agent", () => {
     ]);
   });
 
-  it("writes the answer as it is into a pipe, and takes the question from stdin", async () => {
+  it("call writes an answer unchanged into a pipe, and reads the question from stdin", async () => {
     const text = "tab\there \u0007 bell\r\nnext ünïcode 😀";
     const { code, stdout } = await callWith(text, ["agent", "assistant", "-", "--url", url()]);
     expect([code, stdout]).toEqual([0, `${text}\n`]);
   });
 
-  it("goes on with a conversation", async () => {
+  it("call continues the conversation of --conversation", async () => {
     const ask = (text: string) =>
       call(["agent", "assistant", text, "--url", url(), "--conversation", "c", "--json"]).then(({ stdout }) =>
         parseLines(stdout),
@@ -55,7 +55,7 @@ describe("agentserve call agent", () => {
     expect(tokens(await ask("one two three"))).toBeGreaterThan(2 * tokens(first));
   });
 
-  it("ends with 1 when the model fails, and says where the reason is", async () => {
+  it("call ends with 1 when the model fails, and says where the reason is", async () => {
     const { code, stdout, stderr } = await call(["agent", "failing", "hi", "--url", url()]);
     expect([code, stdout, stderr]).toEqual([
       1,
@@ -66,7 +66,7 @@ describe("agentserve call agent", () => {
     expect([json.code, json.stderr]).toEqual([1, expect.stringContaining("Model call failed")]);
   });
 
-  it("names the agents that there are when there is no such one", async () => {
+  it("call of an unknown agent names the nearest one, or all of them", async () => {
     expect((await call(["agent", "asistant", "hi", "--url", url()])).stderr).toBe(
       "error Agent asistant not found (404)\nhint  did you mean assistant?\n",
     );
@@ -105,7 +105,7 @@ describe("agentserve call agent", () => {
       ["workflow", "x", "--resume", "yes"],
       'error --resume: expected JSON, found "yes"\n',
     ],
-  ])("ends with 2 and says what it expects %s", async (_, args, message) => {
+  ])("call ends with 2 and says what it expects if it is run %s", async (_, args, message) => {
     const { code, stdout, stderr } = await call([...args, "--url", url()]);
     expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining(message)]);
     expect(stderr.length).toBeLessThan(500);
@@ -117,7 +117,7 @@ describe("agentserve call agent", () => {
     ["http://ada:hunter2@127.0.0.1", "expected a URL without a user name and password"],
     ["ada:hunter2@127.0.0.1", "expected an http or https URL, found something else"],
     ["http://127.0.0.1/?x=1", "expected a URL without a query or hash"],
-  ])("refuses the URL %s, from a flag and from the environment", async (bad, message) => {
+  ])("call refuses the URL %s, from a flag and from the environment", async (bad, message) => {
     const flag = await call(["agent", "assistant", "hi", "--url", bad]);
     expect([flag.code, flag.stderr]).toEqual([2, expect.stringContaining(`error --url: ${message}`)]);
     const env = await call(["agent", "assistant", "hi"], { AGENTSERVE_URL: bad });
@@ -125,7 +125,7 @@ describe("agentserve call agent", () => {
     expect(flag.stderr + env.stderr).not.toContain("hunter2");
   });
 
-  it("takes a URL with slashes at its end", async () => {
+  it("call takes a URL with slashes at its end", async () => {
     expect(await call(["agent", "assistant", "hi", "--url", `${url()}//`])).toMatchObject({ code: 0, stdout: "hi\n" });
   });
 });

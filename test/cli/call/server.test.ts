@@ -9,7 +9,7 @@ const refuse = (response: ServerResponse, status: number, error: string) =>
 const result = { type: "workflow-result", status: "completed", result: 1 };
 
 describe("agentserve call, of a server that is not ours", () => {
-  it("says that nobody is there, and how to start one", async () => {
+  it("call says that no server listens, and how to start one", async () => {
     const { url, close } = await pretend(() => {});
     await close();
     const { code, stdout, stderr } = await call(["workflow", "x", "--url", url]);
@@ -31,7 +31,7 @@ describe("agentserve call, of a server that is not ours", () => {
     ["what is no JSON", 200, json, "{"],
     ["our envelope where a stream should be", 200, json, '{"success":true,"data":1}'],
     ["nothing", 204, {}, ""],
-  ])("is one clear line when it answers with %s", async (_, status, headers, body) => {
+  ])("call prints one error line when a server answers with %s", async (_, status, headers, body) => {
     const { url } = await pretend((_request, response) => void response.writeHead(status, headers).end(body));
     for (const args of [
       ["workflow", "x"],
@@ -46,7 +46,7 @@ describe("agentserve call, of a server that is not ours", () => {
     }
   });
 
-  it("follows no redirect, so that nobody else gets the token", async () => {
+  it("call follows no redirect, so that no other server gets the token", async () => {
     const other = await pretend((_, response) => void response.writeHead(200, sse).end(toFrames([result])));
     const { url, requests: asked } = await pretend((_, response) => {
       response.writeHead(307, { location: `${other.url}/stolen?x=1` }).end();
@@ -61,7 +61,7 @@ describe("agentserve call, of a server that is not ours", () => {
     expect(other.requests).toEqual([]);
   });
 
-  it("shows the events after an author's own event that has a seq", async () => {
+  it("call shows the events after an author's own event that has a seq", async () => {
     const { url } = await pretend((_, response) => {
       const frames = toFrames([
         { type: "own", seq: 1_000_000 },
@@ -75,7 +75,7 @@ describe("agentserve call, of a server that is not ours", () => {
     expect([code, stderr]).toEqual([0, expect.stringMatching(/• own.*▸ pay.*✓ pay/s)]);
   });
 
-  it("shows no control character and no endless text of a server", async () => {
+  it("call shows no control character and no endless text of a server", async () => {
     const evil = "\u001b[2J\u009b31m\u202e\r\nerror all is lost";
     const long = "x".repeat(10_000);
     const { url } = await pretend((_, response) => {
@@ -99,7 +99,7 @@ describe("agentserve call, of a server that is not ours", () => {
     expect(said.stderr).toMatch(/^error \\x1b\[2J\\x9b31m[ -~]*… \(400\)\n$/);
   });
 
-  it("offers a command that is safe to paste, whatever the server calls its fields", async () => {
+  it("call prints a command that is safe to paste, whatever the server calls its fields", async () => {
     const suspension = { stepId: "a", reason: "?", suspendedAt: "now" };
     const { url } = await pretend(({ method }, response) => {
       if (method === "POST")
@@ -115,7 +115,7 @@ describe("agentserve call, of a server that is not ours", () => {
     ]);
   });
 
-  it("lists only ids that are ids", async () => {
+  it("call suggests only valid workflow ids of a server's list", async () => {
     const data = [
       { id: "\u001b[2J" },
       null,
@@ -133,7 +133,7 @@ describe("agentserve call, of a server that is not ours", () => {
     );
   });
 
-  it("reads frames however they are cut, with comments and ids between them", async () => {
+  it("call reads SSE frames however they are cut, with comments and ids between them", async () => {
     const frames = `:\r\n\r\nid: 1\r\ndata: {"type":"text-delta",\r\ndata: "delta":"ü😀"}\r\n\r\n: ping\n\n${toFrames([{ type: "finish" }])}`;
     const { url } = await pretend(async (_, response) => {
       response.writeHead(200, sse);
@@ -146,7 +146,7 @@ describe("agentserve call, of a server that is not ours", () => {
     expect(await call(["agent", "x", "hi", "--url", url])).toMatchObject({ code: 0, stdout: "ü😀\n" });
   });
 
-  it("refuses a frame of more than 16 MiB, in one line or in many", async () => {
+  it("call refuses an SSE frame of more than 16 MiB, in one line or in many", async () => {
     const line = `data: ${"x".repeat(1_048_570)}`;
     for (const [first, more] of [
       ["data: ", "x".repeat(1_048_576)],
@@ -167,13 +167,13 @@ describe("agentserve call, of a server that is not ours", () => {
     }
   });
 
-  it.each(["nonsense", "null", "7", '{"a":1}'])("refuses the event %s", async (text) => {
+  it.each(["nonsense", "null", "7", '{"a":1}'])("call refuses %s as an event of a server", async (text) => {
     const { url } = await pretend((_, response) => void response.writeHead(200, sse).end(`data: ${text}\n\n`));
     const { code, stderr } = await call(["workflow", "x", "--url", url]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("error The server sent an invalid event")]);
   });
 
-  it("says that an answer broke off", async () => {
+  it("call says that the stream of an answer ended too early", async () => {
     const frames = toFrames([{ type: "text-delta", delta: "half an ans" }]);
     const ended = await pretend(
       (_, response) => void response.writeHead(200, sse).end(`${frames}data: {"type":"finish"}\n`),
@@ -195,7 +195,7 @@ describe("agentserve call, of a server that is not ours", () => {
     ]);
   });
 
-  it("finds out whether an execution began when the connection broke before the first answer", async () => {
+  it("call finds out whether an execution was started when the connection broke before the first event", async () => {
     const { url, requests: asked } = await pretend((request, response) => {
       if (request.method === "POST") request.socket.destroy();
       else if (asked.length < 4) refuse(response, 503, "Server is shutting down");
@@ -216,7 +216,7 @@ describe("agentserve call, of a server that is not ours", () => {
     );
   });
 
-  it("says that a server is slow, and leaves it at Ctrl+C", async () => {
+  it("call says that a server is slow, and ends at Ctrl+C", async () => {
     const { url } = await pretend(() => {});
     const calling = startCall(["agent", "x", "hi", "--url", url]);
     await heard(calling, /still waiting for/);
@@ -228,7 +228,7 @@ describe("agentserve call, of a server that is not ours", () => {
     });
   });
 
-  it("ends when the reader of its output has left", async () => {
+  it("call ends when the reader of its stdout has closed the pipe", async () => {
     const { url } = await pretend((_, response) => {
       response.writeHead(200, sse);
       const timer = setInterval(() => response.write(toFrames([{ type: "text-delta", delta: "again " }])), 5);

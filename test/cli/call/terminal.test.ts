@@ -40,7 +40,7 @@ async function answer(terminal: Terminal, answers: [RegExp, string][]): Promise<
 }
 
 describe("agentserve call in a terminal", () => {
-  it("asks whether the starter's expense is approved, and goes on with the answer", async () => {
+  it("call asks in a terminal whether the starter's expense is approved, and resumes with the answer", async () => {
     const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url()]);
     await answer(terminal, [[/‖ decide waits: Approve 500 for a chair\?[^]*❯ approved[^]*No/, "y"]]);
     expect((await terminal.ended).code).toBe(0);
@@ -49,20 +49,20 @@ describe("agentserve call in a terminal", () => {
     );
   });
 
-  it("takes Enter for no", async () => {
+  it("call takes Enter in a terminal for no", async () => {
     const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url()]);
     await answer(terminal, [[/❯ approved[^]*No/, enter]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([0, expect.stringContaining('"approved": false')]);
   });
 
-  it("asks again for what --resume got wrong", async () => {
+  it("call asks in a terminal again for data that --resume got wrong", async () => {
     const args = ["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--resume", '{"approved":1}'];
     const terminal = callInTerminal([...args, "--url", url()]);
     await answer(terminal, [[/Invalid resume data: approved[^]*❯ approved[^]*No/, "y"]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([0, expect.stringContaining('"approved": true')]);
   });
 
-  it("says how to answer later when the question is left with Ctrl+C", async () => {
+  it("call says how to resume later when a question is left with Ctrl+C", async () => {
     const terminal = callInTerminal(["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--url", url()]);
     await answer(terminal, [[/❯ approved[^]*No/, interrupt]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([
@@ -71,7 +71,7 @@ describe("agentserve call in a terminal", () => {
     ]);
   });
 
-  it("asks for the input field by field, checks it, and leaves out what may be left out", async () => {
+  it("call asks in a terminal for the input field by field, checks it, and omits skipped fields", async () => {
     const terminal = callInTerminal(["workflow", "form", "--url", url()]);
     await answer(terminal, [
       [/❯ text: What it is about/, `hello${enter}`],
@@ -98,7 +98,7 @@ describe("agentserve call in a terminal", () => {
     });
   });
 
-  it("asks for JSON where there is no schema", async () => {
+  it("call asks in a terminal for JSON where there is no schema", async () => {
     const terminal = callInTerminal(["workflow", "free", "--url", url()]);
     await answer(terminal, [
       [/❯ input \(JSON\)/, enter],
@@ -110,7 +110,7 @@ describe("agentserve call in a terminal", () => {
     ]);
   });
 
-  it("sends nothing when the input is left with Ctrl+C", async () => {
+  it("call sends nothing when the form of the input is left with Ctrl+C", async () => {
     const terminal = callInTerminal(["workflow", "form", "--url", url()]);
     await answer(terminal, [[/❯ text/, interrupt]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([
@@ -119,7 +119,7 @@ describe("agentserve call in a terminal", () => {
     ]);
   });
 
-  it("asks what to ask an agent", async () => {
+  it("call asks in a terminal for the message to an agent", async () => {
     const terminal = callInTerminal(["agent", "assistant", "--url", url()]);
     await answer(terminal, [[/❯ What do you want to ask\?/, `one two${enter}`]]);
     expect([(await terminal.ended).code, shown(terminal)]).toEqual([
@@ -128,14 +128,14 @@ describe("agentserve call in a terminal", () => {
     ]);
   });
 
-  it("asks nothing with --json", async () => {
+  it("call asks nothing in a terminal with --json", async () => {
     const args = ["workflow", "approval", '{"amount":500,"reason":"a chair"}', "--json"];
     expect((await callInTerminal([...args, "--url", url()]).ended).code).toBe(3);
     const { code, stdout } = await callInTerminal(["agent", "assistant", "--json", "--url", url()]).ended;
     expect([code, stdout]).toEqual([2, expect.stringContaining("expected a message for the agent")]);
   });
 
-  it("shows no control character of an answer, a result or a question", async () => {
+  it("call shows in a terminal no control character of an answer, a result or a question", async () => {
     const evil = "\u0007\u009b2J\u202e";
     const other = await pretend(({ url: path = "" }, response) => {
       const suspension = { stepId: "a", reason: evil, suspendedAt: "now" };

@@ -75,7 +75,7 @@ const token = await createToken({ sub: "ada" }, secret, { expiresIn: "1h" });
 const here = (args: string[]) => call(["workflow", ...args, "--url", url()], { AGENTSERVE_TOKEN: token });
 
 describe("agentserve call workflow", () => {
-  it("shows each step on stderr, and puts the result alone on stdout", async () => {
+  it("call shows each step on stderr, and only the result on stdout", async () => {
     const { code, stdout, stderr } = await here(["steps"]);
     expect([code, JSON.parse(stdout)]).toEqual([0, { said: "one two three" }]);
     expect(stdout).toBe('{\n  "said": "one two three"\n}\n');
@@ -95,14 +95,14 @@ describe("agentserve call workflow", () => {
     expect(lines.find((line) => line.startsWith("•"))).toBe(String.raw`• counted {"n":1,"text":"\u001b[31mred\x9b2J"}`);
   });
 
-  it("shows the answer that a step of a sub-workflow or of a loop expects", async () => {
+  it("call shows the resume data that a step of a sub-workflow or of a loop expects", async () => {
     const inner = await here(["nested", "{}", "--execution", "nested"]);
     expect([inner.code, inner.stderr]).toEqual([3, expect.stringContaining(`--resume '{"code":<number>}'`)]);
     const item = await here(["nested", "--execution", "nested", "--resume", '{"code":7}']);
     expect([item.code, item.stderr]).toEqual([3, expect.stringContaining(`--resume '{"text":<string>}'`)]);
   });
 
-  it("takes the input as JSON or from stdin", async () => {
+  it("call takes the input of a workflow as JSON or from stdin", async () => {
     const args = ["workflow", "approval", "-", "--url", url(), "--resume", '{"approved":false}', "--token", token];
     const { code, stdout } = await callWith('{"n":1}', args);
     expect([code, JSON.parse(stdout)]).toEqual([0, { approved: false }]);
@@ -113,7 +113,7 @@ describe("agentserve call workflow", () => {
     });
   });
 
-  it("says how to answer when it waits, and ends with 3; that very command goes on", async () => {
+  it("call ends with 3 at a suspension and prints a command that resumes the execution", async () => {
     const { code, stdout, stderr } = await here(["approval", '{"n":1}', "--execution", "later"]);
     expect([code, stdout]).toEqual([3, ""]);
     expect(stderr).toBe(
@@ -142,13 +142,13 @@ describe("agentserve call workflow", () => {
     ]);
   });
 
-  it("uses --resume once: for the first suspension", async () => {
+  it("call uses --resume once: for the first suspension", async () => {
     const { code, stderr } = await here(["approval", '{"n":2}', "--resume", '{"approved":true}']);
     expect([code, stderr]).toEqual([3, expect.stringMatching(/✓ first\n▸ second\n‖ second waits: And now\?\n/)]);
     expect(stderr).toContain("--resume '<json>'");
   });
 
-  it("answers branches one after the other, and says which step is asked", async () => {
+  it("call resumes branches one after the other, and names the step that waits", async () => {
     const first = await here(["branches", "{}", "--execution", "both"]);
     expect([first.code, first.stderr]).toEqual([3, expect.stringContaining("‖ left waits, and 1 more: left?")]);
     expect(first.stderr).toContain(`"options":{"stepId":"left"}`);
@@ -158,7 +158,7 @@ describe("agentserve call workflow", () => {
     expect([third.code, JSON.parse(third.stdout)]).toEqual([0, [{ left: 1 }, { right: 2 }]]);
   });
 
-  it("prints every event as one line of JSON with --json, and nothing else", async () => {
+  it("call --json prints every event as one line of JSON, and nothing else", async () => {
     const args = ["approval", '{"n":1}', "--json", "--resume", '{"approved":true}', "--conversation", "c"];
     const { code, stdout, stderr } = await here(args);
     const events = parseLines(stdout);
@@ -176,7 +176,7 @@ describe("agentserve call workflow", () => {
     expect([waits.code, waits.stdout.trimEnd().split("\n").length]).toEqual([3, 4]);
   });
 
-  it("ends with 1 when the workflow fails or is cancelled", async () => {
+  it("call ends with 1 when the workflow fails or is cancelled", async () => {
     const { code, stdout, stderr } = await here(["broken", "--execution", "b"]);
     expect([code, stdout, stderr]).toEqual([
       1,
@@ -193,7 +193,7 @@ describe("agentserve call workflow", () => {
     ]);
   });
 
-  it("says what an input lacks, and which ids there are", async () => {
+  it("call says what an invalid input lacks, and which workflow ids exist", async () => {
     const bad = await here(["approval", '{"n":"x"}']);
     expect([bad.code, bad.stderr]).toEqual([
       1,
@@ -211,7 +211,7 @@ describe("agentserve call workflow", () => {
     );
   });
 
-  it("says how to get a token when one is needed, and never shows it", async () => {
+  it("call says how to get a token when one is needed, and never prints a token", async () => {
     const none = await call(["workflow", "steps", "--url", url()]);
     expect(none).toMatchObject({
       code: 1,
@@ -243,7 +243,7 @@ const holds = defineWorkflow({ id: "holds" })
 export default defineConfig({ workflows: [holds] });`;
 
 describe("agentserve call workflow, cut off", () => {
-  it("attaches again to a server that was killed and is back, and shows each step once", async () => {
+  it("call attaches again to a server that was killed and restarted, and shows each step once", async () => {
     const cwd = createProject({ "agents.config.ts": holding });
     const port = String(await freePort());
     const data = ["--data", "data.db"];
@@ -262,7 +262,7 @@ describe("agentserve call workflow, cut off", () => {
     expect(events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed", result: { data: 2 } });
   });
 
-  it("says that the execution goes on, and how to look, when the server stays away", async () => {
+  it("call says that the execution continues, and how to follow it, when the server stays down", async () => {
     const cwd = createProject({ "agents.config.ts": holding });
     const { url: base, stop } = await serve(cwd);
     const calling = startCall(["workflow", "holds", "--url", base, "--execution", "x", "{}"]);
@@ -277,7 +277,7 @@ describe("agentserve call workflow, cut off", () => {
     expect(stderr).toContain(`follow it with: npx agentserve call workflow holds --execution x --url ${base}\n`);
   });
 
-  it("leaves the execution to the server at Ctrl+C, and says how to follow and to cancel it", async () => {
+  it("call ends at Ctrl+C without the execution, and says how to follow and to cancel it", async () => {
     const cwd = createProject({ "agents.config.ts": holding });
     const { url: base } = await serve(cwd);
     const calling = startCall(["workflow", "holds", "--url", base, "--execution", "x", "{}"]);
