@@ -34,7 +34,7 @@ const texts: Record<string, readonly Sentence[]> = {
 };
 
 describe("plain English", () => {
-  it("is checked in all comments, strings and sentences", () => {
+  it("reads all comments and strings of src, and all sentences of the docs", () => {
     expect(texts["comments in src"]!.length).toBeGreaterThan(1_000);
     expect(commentsOf("test/language.test.ts").some(({ text }) => text.startsWith("A smoke detector"))).toBe(true);
     const strings = texts["strings in src"]!.map(({ text }) => text);
@@ -48,7 +48,7 @@ describe("plain English", () => {
   });
 
   for (const [where, sentences] of Object.entries(texts))
-    it.each(Object.entries(rules))(`${where}, at most a few: %s`, (name, { pattern, most }) => {
+    it.each(Object.entries(rules))(`${where}: few of the sentences match the rule "%s"`, (name, { pattern, most }) => {
       const found = sentences.filter(({ text }) => pattern.test(text));
       const share = found.length / sentences.length;
       console.log(`${where}: ${name}: ${found.length} of ${sentences.length} (${(100 * share).toFixed(2)} %)`);

@@ -40,7 +40,7 @@ const floors: Record<string, string[]> = {
 const files = globSync("src/**/*.{ts,tsx}");
 const imports = new Map(files.map((file) => [file, importsOf(file)]));
 
-it("points down only: no import goes up or sideways", () => {
+it("imports only from lower folders of src, never up or sideways", () => {
   const wrong: string[] = [];
   for (const [file, targets] of imports) {
     const room = roomOf(file);
@@ -53,7 +53,7 @@ it("points down only: no import goes up or sideways", () => {
   expect(imports.size).toBeGreaterThan(30);
 });
 
-it("has no import cycle", () => {
+it("has no import cycle in src", () => {
   const done = new Set<string>();
   function visit(file: string, path: string[]): void {
     if (path.includes(file)) throw new Error(`cycle: ${[...path.slice(path.indexOf(file)), file].join(" → ")}`);
@@ -108,7 +108,7 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
   ]);
 });
 
-it("is documented in AGENTS.md, folder by folder, on lines of at most 130 characters", () => {
+it("lists every folder of src in AGENTS.md, on lines of at most 130 characters", () => {
   const guide = readFileSync("AGENTS.md", "utf8");
   const table = guide.slice(guide.indexOf("| folder |"), guide.indexOf("The nouns ("));
   const listed = [...table.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, names]) =>

@@ -21,26 +21,29 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the packed package, installed into an empty folder", () => {
-  it.each(["dev", "start"])("serves the example: npx agentserve %s", async (command) => {
-    const child = run("npx", ["agentserve", command, "--port", "0"], { cwd: app, env: userEnv, detached: true });
-    const [base] = await child.waitFor(/http:\/\/\S+:\d+/);
-    const { data } = await (await fetch(`${base}/workflows/greeting`)).json();
-    expect(data).toMatchObject({ id: "greeting", inputSchema: { properties: { name: { type: "string" } } } });
-    expect(await (await fetch(`${base}/hello`)).json()).toEqual({ ok: true });
-    const body = JSON.stringify({ input: { name: "Ada" } });
-    const init = { method: "POST", body, headers: { "content-type": "application/json" } };
-    const ran = await (await fetch(`${base}/workflows/greeting/execute`, init)).json();
-    expect(ran.data).toMatchObject({ status: "completed", result: { text: "Hello Ada" } });
-    // The check of a schema is a process of its own, and a file of the package.
-    const schema = { type: "object", properties: { said: { type: "string" } }, required: ["said"] };
-    const asked = { ...init, body: JSON.stringify({ input: "hi", schema }) };
-    const object = await (await fetch(`${base}/agents/parrot/object`, asked)).json();
-    expect(object).toEqual({ success: true, data: { said: "hi" } });
-    process.kill(-child.process.pid!, "SIGTERM");
-    await child.ended;
-  });
+  it.each(["dev", "start"])(
+    "serves the example config from the packed package with npx agentserve %s",
+    async (command) => {
+      const child = run("npx", ["agentserve", command, "--port", "0"], { cwd: app, env: userEnv, detached: true });
+      const [base] = await child.waitFor(/http:\/\/\S+:\d+/);
+      const { data } = await (await fetch(`${base}/workflows/greeting`)).json();
+      expect(data).toMatchObject({ id: "greeting", inputSchema: { properties: { name: { type: "string" } } } });
+      expect(await (await fetch(`${base}/hello`)).json()).toEqual({ ok: true });
+      const body = JSON.stringify({ input: { name: "Ada" } });
+      const init = { method: "POST", body, headers: { "content-type": "application/json" } };
+      const ran = await (await fetch(`${base}/workflows/greeting/execute`, init)).json();
+      expect(ran.data).toMatchObject({ status: "completed", result: { text: "Hello Ada" } });
+      // The check of a schema is a process of its own, and a file of the package.
+      const schema = { type: "object", properties: { said: { type: "string" } }, required: ["said"] };
+      const asked = { ...init, body: JSON.stringify({ input: "hi", schema }) };
+      const object = await (await fetch(`${base}/agents/parrot/object`, asked)).json();
+      expect(object).toEqual({ success: true, data: { said: "hi" } });
+      process.kill(-child.process.pid!, "SIGTERM");
+      await child.ended;
+    },
+  );
 
-  it("type-checks there, a custom route that asks for its user, too", () => {
+  it("type-checks the example config and a custom route against the packed package", () => {
     const access = `import { defineConfig, jwtAuth } from "agentserve";
       export default defineConfig({
         auth: jwtAuth({ secret: "x", mapUser: ({ sub }) => ({ id: sub }) }),
@@ -66,14 +69,14 @@ describe("the packed package, installed into an empty folder", () => {
     });
   });
 
-  it("takes at most 50 MB", () => {
+  it("installs at most 50 MB", () => {
     const files = globSync("node_modules/**", { cwd: app }).map((file) => statSync(join(app, file)));
     const bytes = files.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
     console.log(`installed: ${(bytes / 1e6).toFixed(1)} MB in ${files.length} files`);
     expect(bytes).toBeLessThan(50_000_000);
   });
 
-  it("is clean by publint", async () => {
+  it("publint finds no problem in the package", async () => {
     const { messages } = await publint({ pkgDir: resolve("."), strict: true, pack: "npm" });
     expect(messages.map((message) => formatMessage(message, manifest as never))).toEqual([]);
   });

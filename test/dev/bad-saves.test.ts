@@ -277,7 +277,7 @@ export default {
   const disposed = ({ folder }: DevServer): string =>
     existsSync(join(folder, "disposed.txt")) ? readFileSync(join(folder, "disposed.txt"), "utf8") : "";
 
-  it("runs once for each version that was replaced, and for the last one at the end, whatever comes of it", async () => {
+  it("calls onDispose once for each replaced version, and for the last one at the end, whether it throws or not", async () => {
     const dev = await startDev({ "agents.config.ts": versioned(1, { dispose: `throw new Error("no");` }) });
     await dev.serves({ "agents.config.ts": versioned(2, { dispose: `return Promise.reject(new Error("no"));` }) });
     await expect.poll(() => disposed(dev)).toBe("1 ");
@@ -292,8 +292,8 @@ export default {
 
   it.each<[string, string]>([
     ["configureApp throws", `configureApp() { throw new Error("no app"); },`],
-    ["its workflows are not there", `workflowsDir: "none",`],
-  ])("runs for a version that is never served: %s", async (_, body) => {
+    ["its workflows folder does not exist", `workflowsDir: "none",`],
+  ])("calls onDispose of a version that is not served because %s", async (_, body) => {
     const dev = await startDev({ "agents.config.ts": versioned(1) });
     await dev.refuses({ "agents.config.ts": versioned(2, { body, dispose: `throw new Error("no");` }) });
     expect(disposed(dev)).toBe("2 ");
@@ -301,7 +301,7 @@ export default {
     await expect.poll(() => disposed(dev)).toBe("2 1 ");
   });
 
-  it("that never ends keeps no save from being served", async () => {
+  it("serves saves although an onDispose never ends", async () => {
     const dispose = "return new Promise(() => {});";
     const dev = await startDev({ "agents.config.ts": versioned(1, { dispose }) });
     await dev.serves({ "agents.config.ts": versioned(2, { dispose }) });
@@ -317,7 +317,7 @@ export default {
 describe("a module that waits for ever at its top", () => {
   const files = { "agents.config.ts": config, "workflows/w.ts": workflow("w") };
 
-  it("keeps nobody from the last good version, and no signal from ending it", async () => {
+  it("serves the last good version and ends at SIGTERM while a module waits for ever at its top", async () => {
     const dev = await startDev(files);
     const waiting = `console.log("waiting");\nawait new Promise(() => {});\n`;
     await dev.said(/^waiting$/m, () => dev.save({ "workflows/w.ts": waiting + workflow("w", "2") }));
@@ -330,7 +330,7 @@ describe("a module that waits for ever at its top", () => {
 const isRoot = process.getuid?.() === 0;
 if (!isRoot) console.log("skipped: a file that may not be read (only root can become somebody else for that)");
 describe.runIf(isRoot)("a file that may not be read", () => {
-  it("is said, and is served once it may be", async () => {
+  it("reports a file that may not be read, and serves it once it may be", async () => {
     const folder = createProject({ "agents.config.ts": config, "workflows/w.ts": workflow("w") });
     chmodSync(folder, 0o755);
     const dev = await openDev(folder, { uid: 65_534, gid: 65_534 });
@@ -407,7 +407,7 @@ async function expectMended(
   expect.soft(await isShown(dev, "The last change could not be loaded"), title).toBe(false);
 }
 
-it("a save that an editor writes in several steps prints its error once, and a later one says that it is the same", async () => {
+it("prints an error of a save in several steps once, and says of a later save that the error is the same", async () => {
   const dev = await startDev(good);
   const bad = `${good["workflows/w.ts"]}throw new Error("boom");\n`;
   const file = join(dev.folder, "workflows/w.ts");

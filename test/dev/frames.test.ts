@@ -83,7 +83,7 @@ it("`dev` shows the code at which an attempt failed, as it was then, and neither
   ]);
 });
 
-it("`start` shows no code, for the same failure", async () => {
+it("`start` shows no code of a failed attempt", async () => {
   const folder = createProject({ "agents.config.ts": config, [file]: order() });
   const child = agentserve(["start", "--port", "0", "--data", ":memory:"], { cwd: folder });
   const [, url = ""] = await child.waitFor(/(http:\/\/\S+)/);
@@ -95,13 +95,13 @@ it("`start` shows no code, for the same failure", async () => {
   }
 });
 
-it("a step with `redact: true` has a frame: its values are hidden, its code is not", async () => {
+it("shows the code of a failed step with `redact: true`, whose values are hidden", async () => {
   const dev = await startDev({ "agents.config.ts": config, [file]: order(" redact: true,") });
   const { verify } = await runIn(dev.url, "order", { street: "Elm" });
   expect(verify![0]!.frame).toMatch(/^workflows\/order\.ts:8:9\n/);
 });
 
-it("the innermost call in the project is shown, of the cause as well, in conditions, maps and items of loops", async () => {
+it("shows the innermost call in the project, also of a cause, in conditions and in loop items", async () => {
   const places = `import { andThen, defineWorkflow } from "agentserve";
 import { fail } from "../lib/fail.ts";
 
@@ -152,7 +152,7 @@ export const plain = defineWorkflow({ id: "plain" }).andThen({
   }
 });
 
-it("an error cannot name a file to be shown that is not code of the project", async () => {
+it("shows no file that an error names unless it is code of the project", async () => {
   const secret = "PASSWORD=hunter2\n".repeat(5);
   const folder = createProject({
     "agents.config.ts": config,
@@ -186,7 +186,7 @@ export const it = defineWorkflow({ id: "steal" }).andThen({
   expect((await steal(join(folder, "notes.ts"))).frame).toMatch(/^notes\.ts:2:1\n/);
 });
 
-it("frames are bounded in number and in characters: the oldest leave", () => {
+it("bounds code frames in number and in characters, and drops the oldest", () => {
   const folder = createProject({ "long.ts": `${"x".repeat(400)}\n`.repeat(5), "short.ts": "x\n".repeat(5) });
   const errorIn = (name: string) =>
     Object.assign(new Error("!"), { stack: `Error: !\n    at run (${join(folder, name)}:3:1)` });

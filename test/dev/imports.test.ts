@@ -13,7 +13,7 @@ const lazy = toConfig(`async () => (await import("./lib/late.ts")).said`);
 const late = (said: string): string => `export const said: string = "${said}";\n`;
 
 describe("what a project imports", () => {
-  it("is watched, also when a request was the first to import it", async () => {
+  it("dev watches a module that a request was the first to import", async () => {
     const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") });
     const ask = async () => (await fetch(`${dev.url}/said`)).text();
     expect(await ask()).toBe("one");
@@ -22,14 +22,14 @@ describe("what a project imports", () => {
     expect(await ask()).toBe("two");
   });
 
-  it("is seen when it is saved after it was read, and before it is watched", async () => {
+  it("dev serves a save that is made after the file was read and before it is watched", async () => {
     const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") }, { watched: false });
     dev.save({ "agents.config.ts": lazy.replace("/said", "/later") });
     await dev.child.waitFor(/agents\.config\.ts changed/);
     expect((await fetch(`${dev.url}/later`)).status).toBe(200);
   });
 
-  it("gives what Node itself would give, CommonJS included, and is read anew", async () => {
+  it("dev imports what Node itself would import, CommonJS included, and reads it anew after a save", async () => {
     const modules = {
       "lib/a.cjs": "module.exports = { n: 1 };",
       "lib/b.cjs": "module.exports = function two() {}; module.exports.n = 2;",
@@ -66,7 +66,7 @@ describe("what a project imports", () => {
     }
   });
 
-  it("may be missing: nothing else is watched for that, and it is found when it comes", async () => {
+  it("dev loads a missing import when it is created, and does not reload for other files beside it", async () => {
     const folder = createProject({ "agents.config.ts": lazy, "lib/late.ts": late("one"), "notes/a.txt": "" });
     const dev = await openDev(folder);
     const before = dev.raw().length;
@@ -83,7 +83,7 @@ describe("what a project imports", () => {
     ).toHaveLength(1);
   });
 
-  it("may go with its folder, and come back as old as it was", async () => {
+  it("dev serves an import again that was moved away and back with its folder", async () => {
     const config = toConfig("() => String(n)", 'import { n } from "./workflows/sub/a.ts";');
     const folder = createProject({ "agents.config.ts": config, "workflows/sub/a.ts": "export const n: number = 1;" });
     const dev = await openDev(folder);
@@ -92,7 +92,7 @@ describe("what a project imports", () => {
     expect(await (await fetch(`${dev.url}/said`)).text()).toBe("1");
   });
 
-  it("is run only if it is a module", async () => {
+  it("dev runs an import only if it is a module", async () => {
     const wasm = Buffer.from(
       "0061736d0100000001070160027f7f017f030201000707010361646400000a09010700200020016a0b",
       "hex",
@@ -113,7 +113,7 @@ describe("what a project imports", () => {
     expect(await (await fetch(`${dev.url}/said`)).text()).toBe("undefined");
   });
 
-  it("may be moved or linked into a folder, however old it is", async () => {
+  it("dev serves an old file that is moved or linked into a folder", async () => {
     const folder = createProject({ "agents.config.ts": lazy, "old/a.ts": workflow("a"), "other.ts": workflow("b") });
     mkdirSync(join(folder, "workflows"));
     const dev = await openDev(folder);
@@ -126,10 +126,10 @@ describe("what a project imports", () => {
 
 describe("what has thrown", () => {
   it.each([
-    ["in a CommonJS module that another requires", "lib/b.cjs", "exports.n = 1;", "throw new Error('no');"],
-    ["in JSON that is required", "lib/b.json", '{"n":1}', '{"n":'],
-    ["for it was gone", "lib/b.ts", "export const n: number = 1;", undefined],
-  ])("%s is noticed when it is mended", async (_, name, good, bad) => {
+    ["a CommonJS module that another requires and that threw", "lib/b.cjs", "exports.n = 1;", "throw new Error('no');"],
+    ["required JSON that was broken", "lib/b.json", '{"n":1}', '{"n":'],
+    ["a module that was removed", "lib/b.ts", "export const n: number = 1;", undefined],
+  ])("dev reloads when %s is fixed", async (_, name, good, bad) => {
     const how = name.endsWith(".ts")
       ? 'export { n } from "./b.js";'
       : `import { createRequire } from "node:module";\nexport const { n } = createRequire(import.meta.url)("../${name}");`;
@@ -149,7 +149,7 @@ describe("what has thrown", () => {
 });
 
 describe("a load that does not end", () => {
-  it("is given up for the next save", async () => {
+  it("dev abandons a load that does not end for the next save", async () => {
     const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") });
     const hanging = `await new Promise(() => setInterval(() => {}, 1e6));\n${lazy}`;
     await dev.said(/^loading …\n/m, () => dev.save({ "agents.config.ts": hanging }));
@@ -160,7 +160,7 @@ describe("a load that does not end", () => {
 });
 
 describe("a setting that makes no sense", () => {
-  it("is a bad save, and the last good version goes on serving", async () => {
+  it("dev reports an invalid PORT in .env, and serves the last good version", async () => {
     const dev = await startDev(
       { "agents.config.ts": lazy, "lib/late.ts": late("one") },
       { args: [], env: { ...process.env, PORT: undefined, HOST: undefined } as never },

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { startDev } from "./dev-server.ts";
 
-it("servers that start at the same time without --port all get one", async () => {
+it("dev finds a port for each of five servers that start at the same time without --port", async () => {
   const env = { ...process.env, PORT: undefined, HOST: undefined } as never;
   const files = { "agents.config.ts": "export default {};\n" };
   const started = await Promise.all(Array.from({ length: 5 }, () => startDev(files, { args: [], env })));

@@ -17,7 +17,7 @@ const files = {
   "workflows/slow.ts": workflow,
 };
 
-it("Ctrl+C does not wait for a step in flight, which runs again at the next start", async () => {
+it("dev does not wait at Ctrl+C for a step in flight, which runs again at the next start", async () => {
   const cwd = createProject(files);
   const first = agentserve(["dev", "--port", "0"], { cwd });
   const [base] = await first.waitFor(/http:\/\/\S+/);

@@ -24,7 +24,7 @@ const model = scriptedModel(Array.from({ length: 20 }, () => answer));
 export const a = defineAgent({ id: "a", instructions: "${version}", model, tools: { name } });
 `;
 
-it("runs a turn to its end on the code with which it began, through a save in its middle", async () => {
+it("dev runs a turn to its end on the code with which it began, also if a save comes in its middle", async () => {
   const dev = await startDev({ "agents.config.ts": config, "agents/a.ts": agent("one") });
   const options = { userId: "ada", conversationId: "c" };
   const ask = async (path: string, input: unknown): Promise<Response> =>

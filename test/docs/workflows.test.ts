@@ -51,7 +51,7 @@ const follow = async (id: string, executionId: string) =>
   (await server.get(`/workflows/${id}/executions/${executionId}/stream`)).events;
 
 describe("docs/workflows.md", () => {
-  it("lists every event with its fields, and no other", async () => {
+  it("docs/workflows.md lists every event with its fields, and no other", async () => {
     await begin("completes", "events-1", { n: 1 });
     await begin("waits", "events-2");
     const suspended = await follow("waits", "events-2");
@@ -88,7 +88,7 @@ describe("docs/workflows.md", () => {
     expect(Object.keys(shown as object).toSorted()).toEqual(fields.toSorted());
   });
 
-  it("lists every answer that is not 200, and no other text", async () => {
+  it("docs/workflows.md lists every error response, and no other text", async () => {
     const waiting = begin("hangs", "errors-1");
     await expect.poll(async () => (await server.get("/workflows/hangs/executions/errors-1/state")).status).toBe(200);
     await begin("waits", "errors-2");
@@ -130,7 +130,7 @@ describe("docs/workflows.md", () => {
       ).toBe(true);
   });
 
-  it("lists every field of the step context, and no other", () => {
+  it("docs/workflows.md lists every field of the step context, and no other", () => {
     const types = readPackageTypes();
     const [, body] = /\ninterface StepContext<[^]*?> \{\n([^]*?)\n\}/.exec(types)!;
     const fields = [...body!.matchAll(/^ {2}readonly (\w+):/gm)].map(([, name]) => name);
@@ -140,7 +140,7 @@ describe("docs/workflows.md", () => {
     expect(documented.filter(Boolean)).toEqual(fields);
   });
 
-  it("lists every option of defineWorkflow, and no other", () => {
+  it("docs/workflows.md lists every option of defineWorkflow, and no other", () => {
     const types = readPackageTypes();
     const [, body] = /\ninterface DefineWorkflowOptions<[^]*?> \{\n([^]*?)\n\}/.exec(types)!;
     const options = [...body!.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name]) => name);
@@ -150,11 +150,11 @@ describe("docs/workflows.md", () => {
     expect(documented).toEqual(options);
   });
 
-  it("has a section for every step type", () => {
+  it("docs/workflows.md has a section for every step type", () => {
     expect([...page.matchAll(/^### (and\w+)$/gm)].map(([, type]) => type)).toEqual(stepTypes);
   });
 
-  it("links only to headings and pages that exist", () => {
+  it("docs/workflows.md, testing.md, scale-out.md and the README link only to headings and pages that exist", () => {
     const toAnchor = (heading: string) =>
       heading
         .toLowerCase()

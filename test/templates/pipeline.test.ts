@@ -36,7 +36,7 @@ describe("the template pipeline, on a clock that the test moves", () => {
     return { clock, state, send: (verb: string, body: object) => send(server, `${path}/${verb}`, body) };
   }
 
-  it("reads every page, asks, waits for two days and publishes, in under 2 seconds", async () => {
+  it("the template pipeline reads every page, asks, waits for two days and publishes, in 2 seconds of processor time", async () => {
     const from = performance.now();
     const before = process.threadCpuUsage();
     const { clock, state, send: post } = await start();
@@ -61,13 +61,13 @@ describe("the template pipeline, on a clock that the test moves", () => {
     expect((user + system) / 1_000).toBeLessThan(2_000); // processor time: others use the machine too
   });
 
-  it("does not publish without an answer in time", async () => {
+  it("the template pipeline does not publish without an answer in time", async () => {
     const { clock, state } = await start();
     await clock.advance("3d");
     await eventually(async () => expect((await state()).status).toBe("error"));
   });
 
-  it("publishes at once if the wait is skipped, and never if it is cancelled", async () => {
+  it("the template pipeline publishes at once if the wait is skipped, and never if it is cancelled", async () => {
     const skipped = await start();
     await skipped.send("resume", { resumeData: { approved: true } });
     await eventually(async () => expect((await skipped.state()).suspension?.kind).toBe("timer"));
@@ -83,7 +83,7 @@ describe("the template pipeline, on a clock that the test moves", () => {
   });
 });
 
-it("the template pipeline runs for real, with short times, over a restart", async () => {
+it("the template pipeline runs with real, short times over a restart", async () => {
   const folder = createProject({});
   expect((await runHere(["init", "--template", "pipeline"], { cwd: folder })).code).toBe(0);
   const env = { ...process.env, COOLING_TIME: "7s" };

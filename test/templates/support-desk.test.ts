@@ -21,7 +21,7 @@ async function start(env: NodeJS.ProcessEnv = {}) {
 }
 
 describe("the template support-desk", () => {
-  it("lets a manager decide about the refund of a customer, and not the customer", async () => {
+  it("the template support-desk lets a manager decide about a refund, and not the customer", async () => {
     const { child, send, signIn } = await start();
     const [[, { token: ada }], [, { token: grace }]] = await Promise.all([signIn("ada"), signIn("grace")]);
     expect(await signIn("eve")).toEqual([401, { success: false, error: "Unknown user" }]);
@@ -63,7 +63,7 @@ describe("the template support-desk", () => {
     expect(await child.ended).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/warning|error/) });
   });
 
-  it("has no demo users in production", async () => {
+  it("the template support-desk has no demo users in production", async () => {
     const { child, signIn } = await start({ NODE_ENV: "production" });
     expect((await signIn("grace"))[0]).toBe(404);
     child.process.kill("SIGTERM");

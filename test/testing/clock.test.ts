@@ -55,7 +55,7 @@ function flakyWorkflow(attempts: number, delay: number, clock: () => TestClock) 
 }
 
 describe("a clock that tests move", () => {
-  it("makes retry delays of hours pass at once, each attempt at its time", async () => {
+  it("advance makes retry delays of hours pass at once, each attempt at its time", async () => {
     const { workflow, times } = flakyWorkflow(4, hour, () => clock);
     const { clock, post } = serve({ workflows: [workflow] });
     const answer = post("/workflows/flaky/execute", { input: {} });
@@ -70,7 +70,7 @@ describe("a clock that tests move", () => {
     });
   });
 
-  it("leaves an execution that waits for a retry running until the delay is over", async () => {
+  it("advance leaves an execution running until its retry delay is over", async () => {
     const { workflow, times } = flakyWorkflow(2, hour, () => clock);
     const { clock, post, stateOf } = serve({ workflows: [workflow] });
     const answer = post("/workflows/flaky/execute", { input: {}, options: { executionId: "e" } });
@@ -81,7 +81,7 @@ describe("a clock that tests move", () => {
     expect((await answer).status).toBe(200);
   });
 
-  it("ends a step at its time limit", async () => {
+  it("advance ends a step at its time limit", async () => {
     const hangs = defineWorkflow({ id: "hangs" }).andThen({
       id: "wait",
       timeout: 60_000,
@@ -98,7 +98,7 @@ describe("a clock that tests move", () => {
     ]);
   });
 
-  it("ends a call of a model that does not answer, though the SDK is loaded during the first call", async () => {
+  it("advance ends a model call without an answer, though the SDK is loaded during the first call", async () => {
     const model = scriptedModel([() => new Promise<never>(() => {})]);
     const agents = [defineAgent({ id: "silent", instructions: "Be silent.", model })];
     const { clock, post } = serve({ agents, server: { limits: { modelFirstByteMs: 30_000 } } });
@@ -107,7 +107,7 @@ describe("a clock that tests move", () => {
     expect(await answer).toMatchObject({ status: 504 });
   });
 
-  it("removes executions whose retention is over", async () => {
+  it("advance removes executions whose retention is over", async () => {
     const done = defineWorkflow({ id: "done" }).andThen({ id: "only", execute: () => 1 });
     const { clock, post, get } = serve({
       workflows: [done],
@@ -121,7 +121,7 @@ describe("a clock that tests move", () => {
     expect(await status()).toBe(404);
   });
 
-  it("starts a new window of a rate limit", async () => {
+  it("advance starts a new window of a rate limit", async () => {
     const secret = "only for tests, and at least 32 bytes";
     const done = defineWorkflow({ id: "done" }).andThen({ id: "only", execute: () => 1 });
     const { clock, post } = serve({
@@ -136,7 +136,7 @@ describe("a clock that tests move", () => {
     expect(await status()).toBe(200);
   });
 
-  it("waits for the store to be open before it moves", async () => {
+  it("advance waits for the store to be open before it moves the clock", async () => {
     const locked = Promise.withResolvers<void>();
     const inner = embedded({ path: ":memory:" });
     const open: Backend["open"] = (parts) => {
@@ -155,7 +155,7 @@ describe("a clock that tests move", () => {
     expect(times).toEqual([0, hour]);
   });
 
-  it("waits for a token to be verified before it moves", async () => {
+  it("advance waits for a token to be verified before it moves the clock", async () => {
     const auth: AuthProvider = {
       type: "slow",
       verifyToken: async () => (await sleep(50), { id: "ada" }),
@@ -168,7 +168,7 @@ describe("a clock that tests move", () => {
     expect(times).toEqual([0, hour]);
   });
 
-  it("stamps suspensions, events and resumes", async () => {
+  it("stamps suspensions and results with the time of the test clock", async () => {
     const asks = defineWorkflow({ id: "asks" }).andThen({
       id: "ask",
       execute: ({ resumeData, suspend }) => resumeData ?? suspend("Approve?"),
@@ -183,7 +183,7 @@ describe("a clock that tests move", () => {
 });
 
 describe("advance", () => {
-  it("calls what is due in the order of the times, then in the order of setting", async () => {
+  it("advance calls timers in the order of their times, then in the order of setting", async () => {
     const clock = createClock({ now: 0 });
     const seen: [string, number][] = [];
     const set = (name: string, ms: number) => clock.setTimeout(() => void seen.push([name, clock.now()]), ms);
@@ -203,7 +203,7 @@ describe("advance", () => {
     expect([clock.now(), clock.monotonic()]).toEqual([30, 30]);
   });
 
-  it("calls what a call sets, if it is due as well, and what several moves at once ask for", async () => {
+  it("advance calls a due timer that another timer has set, and adds up concurrent moves", async () => {
     const clock = createClock({ now: 0 });
     const times: number[] = [];
     const tick = (): void => void (times.push(clock.now()), clock.setTimeout(tick, 10));
@@ -213,7 +213,7 @@ describe("advance", () => {
     expect(clock.now()).toBe(35);
   });
 
-  it("rejects with the error of a call, and can be moved on", async () => {
+  it("advance rejects with the error of a timer, and can be called again", async () => {
     const clock = createClock({ now: 0 });
     clock.setTimeout(() => {
       throw new Error("broken");
@@ -223,7 +223,7 @@ describe("advance", () => {
     expect(clock.now()).toBe(15);
   });
 
-  it("makes a call in the async context in which it was set", async () => {
+  it("advance calls a timer in the async context in which it was set", async () => {
     const clock = createClock();
     const storage = new AsyncLocalStorage<string>();
     const seen = vi.fn();
@@ -232,11 +232,11 @@ describe("advance", () => {
     expect(seen).toHaveBeenCalledWith("inner");
   });
 
-  it.each([-1, Number.NaN, Infinity, "soon", "1 h"])("refuses %s", (by) => {
+  it.each([-1, Number.NaN, Infinity, "soon", "1 h"])("advance refuses %s", (by) => {
     expect(() => createClock().advance(by)).toThrow(`advance(): expected milliseconds or a duration such as`);
   });
 
-  it("refuses a start that is no time", () => {
+  it("createClock refuses a start that is not a time", () => {
     expect(() => createClock({ now: "soon" })).toThrow("createClock({ now }): expected a time, found soon");
   });
 });

@@ -21,7 +21,7 @@ function serve(config: Config) {
   return { server, post };
 }
 
-it("logs nothing to the terminal or to the logger of the config, and keeps the records", async () => {
+it("a test server logs nothing to the terminal or to the logger of the config, and keeps the records", async () => {
   const write = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, "write").mockReturnValue(true));
   onTestFinished(() => write.forEach((spy) => spy.mockRestore()));
   const logger = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
@@ -34,7 +34,7 @@ it("logs nothing to the terminal or to the logger of the config, and keeps the r
   ]);
 });
 
-it("keeps as many records as limits.logRecords", async () => {
+it("a test server keeps as many log records as limits.logRecords", async () => {
   const chatty = defineWorkflow({ id: "chatty" }).andThen({
     id: "say",
     execute: ({ logger }) => {
@@ -46,7 +46,7 @@ it("keeps as many records as limits.logRecords", async () => {
   expect(server.logs().map(({ message }) => message)).toEqual(Array.from({ length: 10 }, (_, n) => String(40 + n)));
 });
 
-it("is in memory: each server starts empty, and no file is written", async () => {
+it("a test server is in memory and starts empty", async () => {
   const done = defineWorkflow({ id: "done" }).andThen({ id: "only", execute: () => 1 });
   for (let n = 0; n < 2; n++) {
     const { post } = serve({ workflows: [done], backend: undefined });
@@ -55,7 +55,7 @@ it("is in memory: each server starts empty, and no file is written", async () =>
   }
 });
 
-it("refuses a clock for a backend that has its own", () => {
+it("a test server refuses a clock for a backend that has its own", () => {
   const backend = restate({
     ingress: "http://127.0.0.1:1",
     admin: "http://127.0.0.1:1",
@@ -67,7 +67,7 @@ it("refuses a clock for a backend that has its own", () => {
   );
 });
 
-it("serves agents with another model, whose ids stay literal types", async () => {
+it("a test server serves agents with another model, whose ids stay literal types", async () => {
   const support = defineAgent({ id: "support", instructions: "Help.", model: "openai/gpt-5" });
   const tested = support.with({ model: scriptedModel(["hello"]) });
   expectTypeOf(tested).toExtend<AgentDefinition<"support">>();

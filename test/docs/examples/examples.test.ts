@@ -24,13 +24,16 @@ afterAll(() => {
 });
 
 describe("every example of README.md and docs/", () => {
-  it.each(world.blocks.map((block) => [toPlace(block), block] as const))("does what it says: %s", async (_, block) => {
-    const { name, run } = toKind(block);
-    await run(block, world);
-    executed.set(name, (executed.get(name) ?? 0) + 1);
-  });
+  it.each(world.blocks.map((block) => [toPlace(block), block] as const))(
+    "runs the example at %s, which does what the page says",
+    async (_, block) => {
+      const { name, run } = toKind(block);
+      await run(block, world);
+      executed.set(name, (executed.get(name) ?? 0) + 1);
+    },
+  );
 
-  it("type-checks, in TypeScript", async () => {
+  it("type-checks every TypeScript example of the docs", async () => {
     const sources = world.blocks
       .filter((block) => block.language === "ts" && !onHosts.is(block))
       .flatMap((block) =>
@@ -43,7 +46,7 @@ describe("every example of README.md and docs/", () => {
     expect(await findTypeErrors(Object.fromEntries(sources), world)).toBe("");
   });
 
-  it("is of a kind that is executed", () => {
+  it("refuses an example of an unknown kind, and a code block without an end", () => {
     const [block] = toBlocks("new.md", "text\n\n```yaml\na: 1\n```\n");
     expect(() => toKind(block!)).toThrow("new.md:3: a block that is of no known kind");
     expect(() => toBlocks("new.md", "```ts\n")).toThrow("new.md:1: a block that does not end");
@@ -54,7 +57,7 @@ describe("agents.config.ts.example", () => {
   const example = readFileSync("agents.config.ts.example", "utf8");
   const all = `import { jwtAuth } from "agentserve";\n${example.replace(/^(\s*)\/\/ (?=[a-z]\w+: )/gm, "$1")}`;
 
-  it("type-checks, with its commented lines", async () => {
+  it("type-checks agents.config.ts.example, with its commented lines", async () => {
     expect(all.match(/^ *(agentsDir|workflowsDir|allowedHosts|limits|auth): /gm)).toHaveLength(5);
     expect(await findTypeErrors({ "a/agents.config.ts": example, "b/agents.config.ts": all }, world)).toBe("");
   });
@@ -62,7 +65,7 @@ describe("agents.config.ts.example", () => {
   it.each([
     ["as it is", example, 200],
     ["with its commented lines", all, 401],
-  ])("serves its agent, its workflow and its route, %s", async (_, text, status) => {
+  ])("serves agent, workflow and route of agents.config.ts.example %s", async (_, text, status) => {
     const cwd = world.tools.project({ "agents.config.ts": text, "agents/x.ts": "", "workflows/x.ts": "" });
     const env = { ...world.tools.env, JWT_SECRET: secret };
     const [url] = await agentserve(["start"], { cwd, env }).waitFor(/http:\/\/\S+:\d+/);
@@ -77,7 +80,7 @@ describe("agents.config.ts.example", () => {
 });
 
 describe("the tables of docs/reference.md", () => {
-  it("list every endpoint of /doc, and no other", async () => {
+  it("docs/reference.md lists every endpoint of /doc, and no other", async () => {
     // `dev` on this machine has all of them.
     const server = openServer(toProject({ backend: embedded({ path: ":memory:" }) }), { mode: "dev" });
     const doc = (await (await server.fetch(new Request("http://localhost/doc"))).json()) as { paths: object };
@@ -88,11 +91,11 @@ describe("the tables of docs/reference.md", () => {
     expect(readEndpoints().toSorted()).toEqual(served.toSorted());
   });
 
-  it("list every limit with its default, and no other", () => {
+  it("docs/reference.md lists every limit with its default, and no other", () => {
     expect(readLimits()).toEqual(defaultLimits);
   });
 
-  it("list every key of the config, and no other", () => {
+  it("docs/reference.md lists every key of the config, and no other", () => {
     const known = ["Config", "ServerOptions", "EmbeddedBackendOptions", "RestateBackendOptions"].flatMap(readInterface);
     expect(readKeys().toSorted()).toEqual(known.toSorted());
   });

@@ -14,7 +14,7 @@ describe("the nightly report of the template webhook, on a clock that the test m
       result,
     }));
 
-  it("counts the orders of each day of Berlin, in the night after it", async () => {
+  it("the nightly report counts the orders of each day in Berlin, in the night after it", async () => {
     const { server, clock } = await open("2026-01-15T22:30:00Z"); // 23:30 in Berlin
     await deliver(server, {});
     await deliver(server, { body: toBody("d-2", 10) });
@@ -38,7 +38,7 @@ describe("the nightly report of the template webhook, on a clock that the test m
     await eventually(async () => expect(await reportsOf(server)).toEqual([second, first]));
   });
 
-  it("counts an order once when clocks change", async () => {
+  it("the nightly report counts an order once when clocks change", async () => {
     const { server, clock } = await open("2026-10-24T10:00:00Z");
     for (let hour = 0; hour < 72; hour++) {
       await deliver(server, { body: toBody(`d-${hour}`, 10) });
@@ -54,9 +54,9 @@ describe("the nightly report of the template webhook, on a clock that the test m
   });
 
   it.each([
-    ["makes up for the night", "2026-01-16T13:59:00Z", 1],
-    ["does not make up for a night that is long over", "2026-01-16T14:01:00Z", 0],
-  ])("%s if the server was down", async (_, later, count) => {
+    ["is made up for", "2026-01-16T13:59:00Z", 1],
+    ["is not made up for 12 hours later", "2026-01-16T14:01:00Z", 0],
+  ])("the nightly report %s if the server was down", async (_, later, count) => {
     const more = { backend: embedded({ path: join(createProject({}), "data.db") }) };
     const before = await open("2026-01-15T18:00:00Z", more);
     await deliver(before.server, {});
@@ -71,7 +71,7 @@ describe("the nightly report of the template webhook, on a clock that the test m
     await eventually(async () => expect(await reportsOf(server)).toEqual(all.slice(0, count)));
   });
 
-  it("is visible to a manager, who can start it by hand", async () => {
+  it("the nightly report is visible to a manager, who can start it by hand", async () => {
     const { server } = await open("2026-01-15T18:00:00Z");
     await deliver(server, { body: toBody("d-1", 10) });
     expect(await as(server, grace, "/schedules")).toMatchObject([

@@ -4,7 +4,7 @@ import { eventually } from "../../harness/waiting.ts";
 import { ada, as, bob, deliver, grace, idsOf, now, open, send, toBody, webhookSecret, type Delivery } from "./shop.ts";
 
 describe("the webhook of the template webhook", () => {
-  it("starts an order that is signed and new, once, and answers 202 each time", async () => {
+  it("the webhook starts a signed order once, and answers 202 each time", async () => {
     const { server } = await open("2026-01-15T18:00:00Z");
     expect(await deliver(server, {})).toEqual([202, { executionId: "order-d-1" }]);
     expect(await deliver(server, { time: now() - 60 })).toEqual([202, { executionId: "order-d-1" }]);
@@ -33,13 +33,13 @@ describe("the webhook of the template webhook", () => {
     ["without a time", { time: "" }, old],
     ["with a time that is not a number", { time: "soon" }, old],
     ["with an infinite time", { time: "Infinity" }, old],
-  ])("refuses a signature %s", async (_, delivery, refused) => {
+  ])("the webhook refuses a signature %s", async (_, delivery, refused) => {
     const { server } = await open("2026-01-15T18:00:00Z");
     expect(await deliver(server, delivery)).toEqual(refused);
     expect(await idsOf(server)).toEqual([]);
   });
 
-  it("checks the bytes of a body, not the text that they are decoded to", async () => {
+  it("the webhook checks the bytes of a body, not the decoded text", async () => {
     const { server } = await open("2026-01-15T18:00:00Z");
     const body = new Uint8Array([0xef, 0xbb, 0xbf, ...Buffer.from(toBody("d-1", 450))]);
     expect(await deliver(server, { body })).toEqual([202, { executionId: "order-d-1" }]);
@@ -51,7 +51,7 @@ describe("the webhook of the template webhook", () => {
     ["has no id", JSON.stringify({ order: JSON.parse(toBody("d-1", 1)).order })],
     ["has an id that no execution may have", toBody("d 1", 1)],
     ["has no items", JSON.stringify({ id: "d-1", order: { number: "d-1", requestedBy: "ada", items: [] } })],
-  ])("answers 400 to a signed delivery that %s", async (_, body) => {
+  ])("the webhook answers 400 to a signed delivery that %s", async (_, body) => {
     const { server } = await open("2026-01-15T18:00:00Z");
     expect(await deliver(server, { body })).toEqual([
       400,
@@ -60,7 +60,7 @@ describe("the webhook of the template webhook", () => {
     expect(await idsOf(server)).toEqual([]);
   });
 
-  it("is the only route without a token", async () => {
+  it("the webhook is the only route without a token", async () => {
     const { server } = await open("2026-01-15T18:00:00Z");
     for (const path of ["/workflows", "/schedules", "/executions", "/doc", "/webhooks/other"])
       expect((await send(server, path))[0], path).toBe(401);
@@ -71,7 +71,7 @@ describe("the approval of the template webhook", () => {
   const path = "/workflows/order/executions/order-d-1";
   const approve = { resumeData: { approved: true } };
 
-  it("is for a manager, and never for the requester", async () => {
+  it("lets a manager approve an order of the webhook, and never the requester", async () => {
     const { server } = await open("2026-01-15T18:00:00Z");
     await deliver(server, {});
     await eventually(async () =>
@@ -93,7 +93,7 @@ describe("the approval of the template webhook", () => {
     ]);
   });
 
-  it("is not for a requester whose id is a number, either", async () => {
+  it("does not let a manager approve an own order whose requester id is a number", async () => {
     const { server } = await open("2026-01-15T18:00:00Z");
     await deliver(server, { body: toBody("d-1", 450, "7") });
     const handle = await server.runtime.executions.get("order-d-1");
@@ -102,7 +102,7 @@ describe("the approval of the template webhook", () => {
     expect((await as(server, { id: 8, role: "manager" }, `${path}/resume`, approve))[0]).toBe(200);
   });
 
-  it("cannot be avoided by an order of one's own, or by a fork with another requester", async () => {
+  it("refuses an order that a manager starts or forks to avoid the approval", async () => {
     const { server } = await open("2026-01-15T18:00:00Z");
     await deliver(server, {});
     const { order: input } = JSON.parse(toBody("d-2", 450, "bob"));

@@ -20,7 +20,7 @@ describe("the template webhook, where init has written it", () => {
     return { folder, suggested: /npx agentserve call .*/.exec(stdout)![0] };
   }
 
-  it("answers the call that init suggests, without secrets, and closes the webhook", async () => {
+  it("the template webhook answers the call that init suggests without secrets, and closes the webhook", async () => {
     const { folder, suggested } = await init();
     const child = agentserve(["dev", "--port", "0"], { cwd: folder, env: tools.env });
     const [url] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
@@ -36,14 +36,14 @@ describe("the template webhook, where init has written it", () => {
     expect((await child.ended).code).toBe(0);
   });
 
-  it("refuses to start with users and without the secret of the webhook", async () => {
+  it("the template webhook refuses to start with JWT_SECRET and without WEBHOOK_SECRET", async () => {
     const { folder } = await init();
     const env = { ...tools.env, JWT_SECRET: secret };
     const { code, stderr } = await agentserve(["start"], { cwd: folder, env }).ended;
     expect([code, stderr]).toEqual([1, expect.stringContaining("WEBHOOK_SECRET is not set")]);
   });
 
-  it("does what its README says: start --strict", async () => {
+  it("the template webhook does what its README says with start --strict", async () => {
     const { folder } = await init();
     const blocks = toBlocks("README.md", readFileSync(join(folder, "README.md"), "utf8"));
     const before = openShell(folder, tools.env);
