@@ -77,7 +77,7 @@ describe.each(["in process", "start"] as const)("server.basePath (%s)", (target)
     expect(seen).toEqual(["/where"]);
   });
 
-  it("entries of publicRoutes and protect are without the base path", async () => {
+  it("matches entries of publicRoutes and protect without the base path", async () => {
     const auth = jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /workflows", "GET /api/ai/agents"] });
     const server = await start({ auth });
     expect((await ask(server, "/workflows")).status).toBe(200);
@@ -86,7 +86,7 @@ describe.each(["in process", "start"] as const)("server.basePath (%s)", (target)
     expect((await ask(server, "/health")).status).toBe(200);
   });
 
-  it("the middleware of the host sees the path without the base path with cors: false", async () => {
+  it("shows the host's middleware the path without the base path with cors: false", async () => {
     const seen: string[] = [];
     const server = await start({
       server: { basePath, cors: false },
@@ -102,7 +102,7 @@ describe.each(["in process", "start"] as const)("server.basePath (%s)", (target)
     expect(seen.at(-1)).toBe("/doc");
   });
 
-  it("the commands and links of the landing page and /doc have the base path", async () => {
+  it("has the base path in commands and links of the landing page, and in /doc", async () => {
     const server = await start({});
     for (const path of ["", "/"]) {
       const page = new Window().document;
@@ -123,12 +123,12 @@ describe.each(["in process", "start"] as const)("server.basePath (%s)", (target)
 
   if (target === "in process") return; // it has no URL
 
-  it("the URL of the server has the base path", async () => {
+  it("has the base path in the URL that listen returns", async () => {
     const server = await start({});
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/api\/ai$/);
   });
 
-  it("a WebSocket is under the base path", async () => {
+  it("opens WebSockets under the base path only", async () => {
     const server = await start({});
     const socket = await openSocket(`${server.url.replace("http", "ws")}/ws`);
     expect(await socket.next()).toMatchObject({ type: "CONNECTION_TEST" });

@@ -43,7 +43,7 @@ const later = { headers: { prefer: "respond-async" } };
 describeServer("the bytes in flight", { config, only: ["in process", "start"] }, (server) => {
   const newGate = (): string => `${server.target} ${++count}`;
 
-  it("the bytes in flight are bounded: a request over the bound gets 503 with Retry-After, and is welcome once another has ended", async () => {
+  it("answers 503 with Retry-After over inFlightBytes, and 200 again once another request has ended", async () => {
     const gate = newGate();
     const open = [server.post(execute, input(gate)), server.post(execute, input(gate))];
     await eventually(async () => {
@@ -55,7 +55,7 @@ describeServer("the bytes in flight", { config, only: ["in process", "start"] },
     await eventually(async () => expect((await server.post(execute, input(gate))).status).toBe(200));
   });
 
-  it("the bytes in flight do not count small bodies", async () => {
+  it("does not count small bodies for inFlightBytes", async () => {
     const gate = newGate();
     const large = server.post(execute, input(gate, 200_000));
     await gates.reached(gate);
@@ -65,13 +65,13 @@ describeServer("the bytes in flight", { config, only: ["in process", "start"] },
     expect((await large).status).toBe(200);
   });
 
-  it("the bytes in flight admit one request of any size while there is no other", async () => {
+  it("admits one request of any size while no other is in flight", async () => {
     const gate = newGate();
     gates.open(gate);
     await eventually(async () => expect((await server.post(execute, input(gate, 1_000_000))).status).toBe(200));
   });
 
-  it("the bytes in flight include an execution until it ends, although its response has ended", async () => {
+  it("counts the body of a running execution for inFlightBytes after its response has ended", async () => {
     const gate = newGate();
     expect((await server.post(execute, input(gate, 200_000), later)).status).toBe(202);
     await gates.reached(gate);
@@ -81,7 +81,7 @@ describeServer("the bytes in flight", { config, only: ["in process", "start"] },
     await eventually(async () => expect((await server.post(execute, input(gate))).status).toBe(200));
   });
 
-  it("the bytes in flight do not include an execution that is suspended", async () => {
+  it("does not count the body of a suspended execution for inFlightBytes", async () => {
     const gate = newGate();
     gates.open(gate);
     const { body } = await server.post(execute, input(gate, 200_000, { suspends: true }));
@@ -91,7 +91,7 @@ describeServer("the bytes in flight", { config, only: ["in process", "start"] },
 });
 
 describeServer("the bytes of a client that disconnects", { config, rows: [persistent], only: ["start"] }, (server) => {
-  it("the bytes of a client that disconnects stay reserved until the handler that uses them has ended", async () => {
+  it("counts the body of a disconnected client for inFlightBytes until its handler has ended", async () => {
     const gate = "persistent";
     const leave = new AbortController();
     const asked = server.send("/test/persistent", {
@@ -126,7 +126,7 @@ describeServer("a body without a length", { config, only: ["dev", "start"] }, (s
     return { more, answer: () => text };
   }
 
-  it("a body without a length counts as it is read, and is refused before it has ended", async () => {
+  it("counts a body without a length as it is read, and refuses it before its end", async () => {
     const gate = `${server.target} chunks`;
     expect((await server.post(execute, input(gate), later)).status).toBe(202);
     const { more, answer } = await upload(server);

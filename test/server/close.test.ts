@@ -15,7 +15,7 @@ function open() {
 }
 const ask = () => new Request("http://localhost/workflows");
 
-it.each(["listen", "fetch"] as const)("leaves the store to others when it is closed right after %s", async (what) => {
+it.each(["listen", "fetch"] as const)("releases the store when a server is closed right after %s", async (what) => {
   const { backend, server } = open();
   const begun = what === "listen" ? server.listen() : server.fetch(ask());
   begun.catch(() => {});
@@ -26,13 +26,13 @@ it.each(["listen", "fetch"] as const)("leaves the store to others when it is clo
   await next.close();
 });
 
-it("does not listen once it is closed", async () => {
+it("refuses to listen once the server is closed", async () => {
   const { server } = open();
   await server.close();
   expect(() => server.listen()).toThrow("This server is closed");
 });
 
-it("answers the request in progress before it closes the connection", async () => {
+it("close waits for the response to a request in progress", async () => {
   const gates = createGates();
   const waits = defineWorkflow({ id: "waits" }).andThen({ id: "gate", execute: () => gates.pass("open") });
   const server = await startServer("start", { config: { workflows: [waits] } });

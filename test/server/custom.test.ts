@@ -1,10 +1,10 @@
 import { defineWebSocketHandler, getRouterParams, H3, HTTPError, handleCors, readValidatedBody } from "h3";
 import * as v from "valibot";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { createServer, createToken, jwtAuth, ServeError, type Config } from "agentserve";
 import { testRows } from "../harness/rows.ts";
 import type { Answer } from "../harness/client.ts";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeServer, startServer, type TestServer } from "../harness/server.ts";
 
 const config: Config = {
   server: { limits: { bodyBytes: 1_000 } },
@@ -34,7 +34,7 @@ const config: Config = {
 };
 
 describeServer("configureApp", { config, rows: testRows, only: ["in process", "start"] }, (server) => {
-  it("adds routes beside the built-in ones", async () => {
+  it("serves the routes of configureApp beside the built-in ones", async () => {
     expect((await server.get("/hello", { custom: true })).text).toBe("hi");
     expect((await server.get("/files/a/b", { custom: true })).body).toEqual({ rest: "a/b" });
     expect((await server.post("/hook", { a: 1 }, { custom: true })).body).toEqual({ got: { a: 1 } });
@@ -52,18 +52,18 @@ describeServer("configureApp", { config, rows: testRows, only: ["in process", "s
     ["/teapot", 418, "teapot"],
     ["/conflict", 409, "Conflict here"],
     ["/crash", 500, "Internal server error"],
-  ])("answers in the envelope to what a route throws: %s", async (path, status, error) => {
+  ])("answers in the envelope to an error of the custom route %s", async (path, status, error) => {
     const answer = await server.get(path, { custom: true });
     expect([answer.status, answer.body]).toEqual([status, { success: false, error }]);
     expect(answer.headers.get("access-control-allow-origin")).toBe("*");
   });
 
-  it("keeps the headers of what a route throws", async () => {
+  it("sends the headers of an error that a custom route throws", async () => {
     expect((await server.get("/locked", { custom: true })).headers.get("www-authenticate")).toBe("Basic");
     expect((await server.get("/conflict", { custom: true })).headers.get("retry-after")).toBe("1");
   });
 
-  it("configureApp bounds bodies that a custom route reads", async () => {
+  it("answers 413 to a body over the limit that a custom route reads", async () => {
     const answer = await server.post("/hook", { x: "y".repeat(1_000) }, { custom: true });
     expect([answer.status, answer.body]).toEqual([413, { success: false, error: "Request body too large" }]);
   });
@@ -120,7 +120,7 @@ describeServer("a custom route behind auth", { config: features, only: ["start"]
   };
   const refused = [401, { success: false, error: "Authentication required" }];
 
-  it("a custom route behind auth of any method and pattern runs for a caller, and answers 401 to others", async () => {
+  it("runs a protected custom route of any method and pattern for a caller with a token, and answers 401 to others", async () => {
     const cases: [path: string, method: string, answer: unknown][] = [
       ...methods.map((method): [string, string, string] => ["/closed/method", method, `${method} ran`]),
       ["/closed/static", "GET", { sub: "ada", id: "ada", iat: expect.any(Number) }],
@@ -132,17 +132,17 @@ describeServer("a custom route behind auth", { config: features, only: ["start"]
       expect(await ask(path, { method }, stranger)).toEqual(refused);
     }
   });
-  it("a custom route behind auth runs its own middleware behind auth", async () => {
+  it("runs the middleware of a protected custom route after the check of the token", async () => {
     expect(await ask("/closed/guarded")).toEqual([200, "behind"]);
     expect(await ask("/closed/guarded?stop")).toEqual([403, { mine: "Not you, ada" }]);
     expect(await ask("/closed/guarded?stop", {}, stranger)).toEqual(refused);
   });
-  it("a custom route behind auth can validate its body", async () => {
+  it("lets a protected custom route validate its body", async () => {
     expect(await ask("/closed/validated", { method: "POST", body: '{"n":2}' })).toEqual([200, { twice: 4 }]);
     expect((await ask("/closed/validated", { method: "POST", body: '{"n":"2"}' }))[0]).toBe(400);
     expect(await ask("/closed/validated", { method: "POST", body: '{"n":2}' }, stranger)).toEqual(refused);
   });
-  it("a custom route behind auth can be in a group with middleware, or in a mounted app", async () => {
+  it("protects custom routes in a group with middleware, and in a mounted app", async () => {
     const answer = await server.request("/closed/group/list", ada);
     expect([answer.body, answer.headers.get("x-group")]).toEqual([{ by: "ada" }, "yes"]);
     expect(await ask("/closed/group/list", {}, stranger)).toEqual(refused);
@@ -150,17 +150,17 @@ describeServer("a custom route behind auth", { config: features, only: ["start"]
     expect(await ask("/closed/fetch/deep/er", {}, stranger)).toEqual(refused);
     expect(await ask("/closed/fetch//deep")).toEqual([404, { mine: "HTTPError 404" }]);
   });
-  it("a custom route behind auth has the host's error handler, which is not called for a 401", async () => {
+  it("calls the host's error handler for a protected custom route, but not for its 401", async () => {
     expect(await ask("/closed/error")).toEqual([418, { mine: "teapot" }]);
     expect(await ask("/closed/error", {}, stranger)).toEqual(refused);
   });
-  it("a custom route behind auth that matches every path answers unknown ones, and 401 stays 401", async () => {
+  it("lets a catch-all custom route answer unknown paths, but not protected ones without a token", async () => {
     expect(await ask("/nope", {}, stranger)).toEqual([404, "no GET here"]);
     expect(await ask("/closed/nope")).toEqual([404, "no GET here"]);
     expect(await ask("/closed/nope", {}, stranger)).toEqual(refused);
   });
 
-  it("a custom route behind auth can be a WebSocket, with the user of its header, protocol or query", async () => {
+  it("opens a custom WebSocket with the user of its header, protocol or query", async () => {
     const token = ada.headers.authorization.slice(7);
     const first = async (path: string, protocols: string[] = [], headers = {}) => {
       const socket = await server.socket(path, { protocols, headers });
@@ -190,24 +190,28 @@ describeServer("a custom route behind auth", { config: features, only: ["start"]
 });
 
 it("answers Not found for an error of h3 without a message", async () => {
-  const configureApp: Config["configureApp"] = (app) => void app.mount("/inner", () => new Response("inner"));
-  const server = await startServer("in process", { config: { configureApp } });
+  const server = await withApp((app) => void app.mount("/inner", () => new Response("inner")));
   expect((await server.get("/inner//x", { custom: true })).body).toEqual({ success: false, error: "Not found" });
-  await server.close();
 });
 
-describe("configureApp", () => {
-  const withApp = (configureApp: Config["configureApp"], more: Config = {}) =>
-    startServer("in process", { config: { ...more, configureApp }, rows: testRows });
+async function withApp(configureApp: Config["configureApp"], more: Config = {}): Promise<TestServer> {
+  const server = await startServer("in process", { config: { ...more, configureApp }, rows: testRows });
+  onTestFinished(() => server.close());
+  return server;
+}
 
-  it("refuses, with both names, a route that a built-in one always hides", () => {
+describe("configureApp", () => {
+  it("refuses a custom route that a built-in one always hides, and names both", () => {
     expect(() => createServer({ configureApp: (app) => void app.get("/workflows/special", () => 1) })).toThrow(
       "configureApp: GET /workflows/special is unreachable: the built-in route GET /workflows/:id matches first",
+    );
+    expect(() => createServer({ configureApp: (app) => void app.on("HEAD", "/workflows", () => 1) })).toThrow(
+      "HEAD /workflows is unreachable",
     );
     createServer({ configureApp: (app) => void app.all("/**", () => 1).get("/workflows/:id/**", () => 1) });
   });
 
-  it("configureApp lets the host's own error handler answer, for its own routes only", async () => {
+  it("lets the host's error handler answer for custom routes only", async () => {
     const server = await withApp((app) => {
       app.config.onError = (error) => new Response(`mine ${error.status}`, { status: error.status });
       app.get("/x", () => {
@@ -218,40 +222,32 @@ describe("configureApp", () => {
     expect((await server.get("/workflows/nope")).body.error).toBe("Workflow nope not found");
     const wrong = await server.request("/workflows", { method: "POST" });
     expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
-    await server.close();
     const around = await withApp((app) => void (app.config.onError = () => new Response("mine")), {
       server: { cors: false },
     });
     expect((await around.get("/workflows/nope")).body.error).toBe("Workflow nope not found");
-    await around.close();
   });
 
   it.each([
     [
-      "that throws",
+      "throws",
       () => {
         throw new Error("mine");
       },
       "configureApp: mine",
     ],
     [
-      "that returns a promise",
+      "returns a promise",
       async () => {
         throw new Error("late");
       },
       "configureApp: must be synchronous, but it returned a promise",
     ],
-  ])("refuses a function %s", (_, configureApp, message) => {
+  ])("refuses a configureApp that %s", (_, configureApp, message) => {
     expect(() => createServer({ configureApp })).toThrow(message);
   });
 
-  it("refuses a HEAD route that GET of a built-in one hides", () => {
-    expect(() => createServer({ configureApp: (app) => void app.on("HEAD", "/workflows", () => 1) })).toThrow(
-      "HEAD /workflows is unreachable",
-    );
-  });
-
-  it("answers in the envelope when that handler throws too", async () => {
+  it("answers in the envelope when the host's error handler throws too", async () => {
     const server = await withApp((app) => {
       app.config.onError = () => {
         throw new Error("again");
@@ -261,10 +257,9 @@ describe("configureApp", () => {
       });
     });
     expect((await server.get("/x", { custom: true })).body).toEqual({ success: false, error: "Internal server error" });
-    await server.close();
   });
 
-  it("configureApp with cors: false runs the host's middleware around built-in routes, and preflights end there", async () => {
+  it("runs the host's middleware around built-in routes with cors: false, and ends preflights there", async () => {
     const own = { origin: ["http://a.test"], methods: ["POST" as const], preflight: { statusCode: 204 } };
     const server = await withApp(
       (app) =>
@@ -294,13 +289,11 @@ describe("configureApp", () => {
       headers: { ...headers, "access-control-request-method": "GET" },
     });
     expect([forged.status, forged.text]).toEqual([404, '{"success":false,"error":"Not found"}']);
-    await bare.close();
     const preflight = await server.request("/test/echo", {
       method: "OPTIONS",
       headers: { ...headers, "access-control-request-method": "POST" },
     });
     expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, "http://a.test"]);
-    await server.close();
   });
 
   describe("with cors: false and a provider", () => {
@@ -321,7 +314,7 @@ describe("configureApp", () => {
     ];
     const refused = [401, "Authentication required", "Bearer"];
 
-    it("a 401 carries the host's cross-origin headers, however they were set", async () => {
+    it("sends the host's cross-origin headers with a 401, however they were set", async () => {
       const server = await start((app) => {
         app.use((event) => void event.res.headers.set("access-control-allow-origin", origin));
         app.get("/mine", () => ran.push("mine"));
@@ -330,10 +323,9 @@ describe("configureApp", () => {
         expect(shown(await server.get(path, { custom: true }))).toEqual([...refused, origin]);
       expect(shown(await server.get("/nope", ada))).toEqual([404, "Not found", null, origin]);
       expect(ran).toEqual([]);
-      await server.close();
     });
 
-    it("middleware cannot make anything else of a 401", async () => {
+    it("lets no middleware of the host replace a 401", async () => {
       const server = await start((app) => {
         app.use(async (event, next) => {
           try {
@@ -349,10 +341,9 @@ describe("configureApp", () => {
         const answer = await server.get(path, { custom: true });
         expect([...shown(answer), answer.headers.get("x-data")]).toEqual([...refused, null, null]);
       }
-      await server.close();
     });
 
-    it("middleware of a path, of a group and of a method does not run for those who are refused", async () => {
+    it("runs no middleware of a path, a group or a method for a refused caller", async () => {
       const server = await start((app) => {
         app.use("/admin/**", () => void ran.push("path"));
         app.use(() => void ran.push("method"), { method: "GET" });
@@ -368,10 +359,9 @@ describe("configureApp", () => {
       ran.length = 0;
       expect((await server.get("/admin/x", ada)).text).toBe("x");
       expect(ran).toEqual(["path", "method", "group", "global"]);
-      await server.close();
     });
 
-    it("a preflight gets the cross-origin headers of the middleware that answers it, and nothing more", async () => {
+    it("answers a preflight with only the cross-origin headers of the host's middleware", async () => {
       const server = await start((app) => {
         app.use((event) => {
           if (event.req.method !== "OPTIONS") return;
@@ -387,10 +377,8 @@ describe("configureApp", () => {
         origin,
         null,
       ]);
-      await server.close();
       const bare = await start(() => {});
       expect(shown(await bare.request("/workflows", { ...asking, custom: true }))).toEqual([...refused, null]);
-      await bare.close();
     });
   });
 });

@@ -15,7 +15,7 @@ import { eventually } from "../harness/waiting.ts";
 const secret = "x".repeat(32);
 
 describeServer("GET /health and GET /ready", { only: ["in process", "start"] }, (server) => {
-  it("GET /health and GET /ready say that the server lives and is ready, without details", async () => {
+  it("answers GET /health and GET /ready without details", async () => {
     const health = await server.get("/health");
     expect([health.status, health.body]).toEqual([200, { success: true, data: { status: "ok" } }]);
     const ready = await server.get("/ready");
@@ -28,7 +28,7 @@ describeServer(
   "health routes under a provider that closes everything",
   { config: { auth: jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /doc"], protect: ["ALL /**"] }) } },
   (server) => {
-    it("health routes under a provider that closes everything need no token", async () => {
+    it("answers GET /health and GET /ready without a token under a provider that closes everything", async () => {
       expect((await server.get("/health")).status).toBe(200);
       expect((await server.request("/ready", { method: "HEAD" })).status).toBe(200);
       expect((await server.get("/workflows")).status).toBe(401);
@@ -36,14 +36,14 @@ describeServer(
   },
 );
 
-it("server.health: false removes both", async () => {
+it("removes GET /health and GET /ready with server.health: false", async () => {
   const server = await startServer("in process", { config: { server: { health: false } } });
   for (const path of ["/health", "/ready"]) expect((await server.get(path)).status).toBe(404);
   expect((await server.get("/doc")).body.paths).not.toHaveProperty("/health");
   await server.close();
 });
 
-it.each(["get", "all"])("a custom route replaces the built-in one (app.%s)", async (method) => {
+it.each(["get", "all"])("lets a custom route of app.%s replace GET /health", async (method) => {
   const configureApp = (app: any) => app[method]("/health", () => ({ own: true }));
   const auth = jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /doc"] });
   const open = await startServer("in process", { config: { configureApp } });

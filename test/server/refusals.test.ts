@@ -23,57 +23,51 @@ describeServer("a body that is refused", { config, rows: testRows, only: ["dev",
     ["404", "/nowhere", `Content-Length: ${size}`],
     ["200", "/workflows", `Content-Length: ${size}`],
     ["200", "/doc", "Transfer-Encoding: chunked"],
-  ])(
-    "a body that is refused leaves a client that writes first time to read the %s of %s (%s)",
-    async (status, path, more) => {
-      const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-      onTestFinished(() => void socket.destroy());
-      const failed: Error[] = [];
-      socket.on("error", (error) => failed.push(error));
-      await once(socket, "connect");
-      socket.pause();
-      const isChunked = more.includes("chunked");
-      socket.write(head(path, more));
-      const chunk = Buffer.alloc(65_536, 32);
-      for (let sent = 0; sent < size && failed.length === 0; sent += chunk.length) {
-        if (isChunked) socket.write(`${chunk.length.toString(16)}\r\n`);
-        const isFree = socket.write(chunk);
-        if (isChunked) socket.write("\r\n");
-        if (!isFree) await within(Promise.race([once(socket, "drain"), once(socket, "close")]), "the server to read");
-      }
-      if (isChunked) socket.write("0\r\n\r\n");
-      let text = "";
-      socket.setEncoding("utf8").on("data", (part) => (text += part));
-      const closed = once(socket, "close");
-      socket.resume();
-      await within(closed, "the end of the connection");
-      expect(failed).toEqual([]);
-      expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-      const [, length, body] = /content-length: (\d+)[^]*?\r\n\r\n([^]*)$/i.exec(text)!;
-      expect(Buffer.byteLength(body!)).toBe(Number(length));
-    },
-  );
+  ])("lets a client that sends a whole refused body read the %s of %s (%s)", async (status, path, more) => {
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    onTestFinished(() => void socket.destroy());
+    const failed: Error[] = [];
+    socket.on("error", (error) => failed.push(error));
+    await once(socket, "connect");
+    socket.pause();
+    const isChunked = more.includes("chunked");
+    socket.write(head(path, more));
+    const chunk = Buffer.alloc(65_536, 32);
+    for (let sent = 0; sent < size && failed.length === 0; sent += chunk.length) {
+      if (isChunked) socket.write(`${chunk.length.toString(16)}\r\n`);
+      const isFree = socket.write(chunk);
+      if (isChunked) socket.write("\r\n");
+      if (!isFree) await within(Promise.race([once(socket, "drain"), once(socket, "close")]), "the server to read");
+    }
+    if (isChunked) socket.write("0\r\n\r\n");
+    let text = "";
+    socket.setEncoding("utf8").on("data", (part) => (text += part));
+    const closed = once(socket, "close");
+    socket.resume();
+    await within(closed, "the end of the connection");
+    expect(failed).toEqual([]);
+    expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    const [, length, body] = /content-length: (\d+)[^]*?\r\n\r\n([^]*)$/i.exec(text)!;
+    expect(Buffer.byteLength(body!)).toBe(Number(length));
+  });
 
-  it.each(["/test/echo", "/nowhere", "/workflows"])(
-    "a body that is refused is cut if it never ends: %s",
-    async (path) => {
-      const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-      onTestFinished(() => void socket.destroy());
-      socket.on("error", () => {}).resume(); // a reset; `close` follows
-      socket.write(head(path, "Transfer-Encoding: chunked"));
-      const chunk = Buffer.alloc(65_536, 32);
-      for (let sent = 0; !socket.destroyed; sent += chunk.length) {
-        expect(sent).toBeLessThan(512 * 1_048_576);
-        socket.write(`${chunk.length.toString(16)}\r\n`);
-        socket.write(chunk);
-        if (socket.write("\r\n") || socket.destroyed) continue;
-        const isFree = new Promise<void>((resolve) => {
-          for (const event of ["drain", "close"]) socket.once(event, () => resolve());
-        });
-        await within(isFree, "the server to read or to close");
-      }
-    },
-  );
+  it.each(["/test/echo", "/nowhere", "/workflows"])("cuts a refused body to %s that never ends", async (path) => {
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    onTestFinished(() => void socket.destroy());
+    socket.on("error", () => {}).resume(); // a reset; `close` follows
+    socket.write(head(path, "Transfer-Encoding: chunked"));
+    const chunk = Buffer.alloc(65_536, 32);
+    for (let sent = 0; !socket.destroyed; sent += chunk.length) {
+      expect(sent).toBeLessThan(512 * 1_048_576);
+      socket.write(`${chunk.length.toString(16)}\r\n`);
+      socket.write(chunk);
+      if (socket.write("\r\n") || socket.destroyed) continue;
+      const isFree = new Promise<void>((resolve) => {
+        for (const event of ["drain", "close"]) socket.once(event, () => resolve());
+      });
+      await within(isFree, "the server to read or to close");
+    }
+  });
 });
 
 describeServer("an upload that its client aborts", { config, rows: testRows, only: ["dev", "start"] }, (server) => {
@@ -82,7 +76,7 @@ describeServer("an upload that its client aborts", { config, rows: testRows, onl
     ["/test/echo", "Transfer-Encoding: chunked"],
     ["/upload", "Content-Length: 900"],
     ["/upload", "Transfer-Encoding: chunked"],
-  ])("an upload that its client aborts is not an error in the log: %s, %s", async (path, length) => {
+  ])("logs no error if a client aborts its upload to %s with %s", async (path, length) => {
     const isIdle = (): boolean => server.snapshot.holders().size === 0;
     await until(isIdle, "the end of other requests");
     server.logs.length = 0;
@@ -118,7 +112,7 @@ const badValues: Record<string, string> = {
 
 describeServer("an invalid header of a refusal", { config: refusing, only: ["dev", "start"] }, (server) => {
   it.each(["name", ...Object.keys(badValues)])(
-    "an invalid header of a refusal is not sent on a refused upgrade (%s)",
+    "does not send an invalid header of a refused upgrade (%s)",
     async (bad) => {
       server.logs.length = 0;
       const answer = await server.raw(
@@ -133,7 +127,7 @@ describeServer("an invalid header of a refusal", { config: refusing, only: ["dev
   );
 });
 
-it("a server that is closing says when to try again", async () => {
+it("answers 503 with Retry-After while it is closing", async () => {
   const server = await startServer("in process");
   await server.close();
   const response = await server.send("/workflows", {});

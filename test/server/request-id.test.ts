@@ -38,7 +38,7 @@ describeServer("x-request-id", { config: { configureApp }, only: ["dev", "start"
     ["a WebSocket", 101, `GET /accepts HTTP/1.1\r\n${host}${handshake}\r\n`],
     ["an upgrade whose hook returns a refusal", 403, `GET /returns HTTP/1.1\r\n${host}${handshake}\r\n`],
     ["an upgrade that the host refuses", 403, `GET /answers HTTP/1.1\r\n${host}${handshake}\r\n`],
-  ])("x-request-id is in the response to %s (%i)", async (_, status, request) => {
+  ])("sends one new x-request-id with the response to %s (%i)", async (_, status, request) => {
     const answer = await server.raw(request);
     expect(answer.slice(9, 12)).toBe(String(status));
     const ids = [...answer.matchAll(/^x-request-id: (\S+)\r$/gim)].map(([, id]) => id!);
@@ -48,7 +48,7 @@ describeServer("x-request-id", { config: { configureApp }, only: ["dev", "start"
   });
 });
 
-it("x-request-id of a refused upgrade is the one that its route gets", async () => {
+it("sends the x-request-id that the route got with a refused upgrade", async () => {
   const ids: unknown[] = [];
   const config: Config = {
     configureApp: (app) =>

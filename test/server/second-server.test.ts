@@ -21,7 +21,7 @@ it("refuses a second server on the file of the first at once, and serves it afte
   expect(data).toMatchObject({ status: "completed", result: { ok: true } });
 });
 
-it("refuses it at its first request or listen, if both were created before either was used", async () => {
+it("refuses the second server on a file at its first request or listen, if both were created before either was used", async () => {
   const path = createPath();
   const [first, second, third] = [create(path), create(path), create(path)];
   await first.fetch(new Request("http://localhost/doc"));
@@ -33,7 +33,7 @@ it("refuses it at its first request or listen, if both were created before eithe
   expect((await second.fetch(new Request("http://localhost/doc"))).status).toBe(200);
 });
 
-it("waits for a server that is closing", async () => {
+it("waits for the first server on a file to close", async () => {
   const path = createPath();
   const [first, second] = [create(path), create(path)];
   await first.fetch(new Request("http://localhost/doc"));
@@ -43,7 +43,7 @@ it("waits for a server that is closing", async () => {
   expect((await response).status).toBe(200);
 });
 
-it("knows the file by any of its paths", async () => {
+it("refuses a second server on the same file under another path", async () => {
   const path = createPath();
   const alias = `${createPath()}-folder`;
   symlinkSync(join(path, ".."), alias);
@@ -52,7 +52,7 @@ it("knows the file by any of its paths", async () => {
   expect(() => create(join(alias, "data.db"))).toThrow("is already open in this process");
 });
 
-it("lets any number of servers be in memory", async () => {
+it("opens any number of servers in memory", async () => {
   const servers = [create(":memory:"), create(":memory:")];
   for (const server of servers) expect((await server.fetch(new Request("http://localhost/doc"))).status).toBe(200);
 });

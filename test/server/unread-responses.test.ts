@@ -64,21 +64,21 @@ async function readAll(socket: Socket): Promise<number> {
 }
 
 describeServer("a response that is not read", { config, only: ["dev", "start"] }, (server) => {
-  it("a response that is not read is cut after responseStallMs", async () => {
+  it("cuts a response that is not read after responseStallMs", async () => {
     const socket = await open(server, ask("/large"));
     await until(() => !isIdle(server)(), "the request");
     await until(isIdle(server), "the end of the response");
     expect(await readAll(socket)).toBeLessThan(size);
   });
 
-  it("a response that is not read is cut if it is the stream of a custom route", async () => {
+  it("cuts the stream of a custom route that is not read", async () => {
     endless = "running";
     await open(server, ask("/endless"));
     await until(() => endless === "cancelled", "the end of the stream");
     await until(isIdle(server), "the end of the response");
   });
 
-  it("a response that is not read is cut while its client continues to send", async () => {
+  it("cuts a response that is not read while its client continues to send", async () => {
     const socket = await open(server, ask("/large"));
     await until(() => !isIdle(server)(), "the request");
     socket.write("GET /small HTTP/1.1\r\nHost: localhost\r\nX-Slow: ");
@@ -87,7 +87,7 @@ describeServer("a response that is not read", { config, only: ["dev", "start"] }
     await until(isIdle(server), "the end of the response");
   });
 
-  it("continues if its client reads a little now and then", async () => {
+  it("does not cut a response whose client reads a little now and then", async () => {
     const socket = await open(server, ask("/large"));
     let bytes = 0;
     socket.on("data", (chunk) => {
@@ -105,14 +105,14 @@ describeServer("a response that is not read", { config, only: ["dev", "start"] }
     );
   });
 
-  it("a response that is not read does not count the time in which the server has nothing to send", async () => {
+  it("does not count the time in which the server has nothing to send for responseStallMs", async () => {
     const response = await server.send("/slow", {});
     expect(await response.text()).toBe(small);
   });
 });
 
 describeServer("many requests on one connection", { config, only: ["dev", "start"] }, (server) => {
-  it("many requests on one connection are answered one after another, in their order", async () => {
+  it("answers pipelined requests one after another, in their order", async () => {
     handled.most = 0;
     const socket = await open(server, ask("/busy").repeat(40));
     let text = "";
@@ -122,14 +122,14 @@ describeServer("many requests on one connection", { config, only: ["dev", "start
     expect(handled.most).toBe(1);
   });
 
-  it("many requests on one connection close the connection if too many of them wait", async () => {
+  it("closes a connection with too many pipelined requests", async () => {
     const socket = await open(server, ask("/busy").repeat(400));
     const bytes = await readAll(socket);
     expect(bytes).toBeLessThan(400 * small.length);
     await until(isIdle(server), "the end of the requests");
   });
 
-  it("many requests on one connection are not handled while their responses are not read", async () => {
+  it("handles no pipelined request while the response before is not read", async () => {
     handled.all = 0;
     await open(server, ask("/large") + ask("/busy").repeat(40));
     await until(() => !isIdle(server)(), "the request");
@@ -139,7 +139,7 @@ describeServer("many requests on one connection", { config, only: ["dev", "start
 });
 
 describeServer("connections over maxConnections", { config, only: ["dev", "start"] }, (server) => {
-  it("connections over maxConnections are closed, and accepted again when others have closed", async () => {
+  it("closes connections over maxConnections, and accepts new ones when others have closed", async () => {
     const opened = await Promise.all(Array.from({ length: 60 }, () => open(server, ask("/small"))));
     const answered = await Promise.all(
       opened.map(async (socket) => {
