@@ -10,7 +10,7 @@ const secret = "a secret of at least thirty-two bytes";
 const parameterOf = (operation: any, name: string) => operation.parameters.find((one: any) => one.name === name);
 
 describeServer("/doc for generators", { config: hostile, only: ["in process"] }, (server) => {
-  it("/doc for generators has names that are identifiers, and unique in every style", async () => {
+  it("/doc has names for generators that are identifiers, and unique in every style", async () => {
     const { body: doc } = await server.get("/doc");
     expectValid(doc);
     const ids = operationsOf(doc).map(({ operationId }) => operationId);
@@ -20,7 +20,7 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     );
   });
 
-  it("/doc for generators describes each operation, in more words than its summary", async () => {
+  it("/doc describes each operation in other words than its summary", async () => {
     const { body: doc } = await server.get("/doc");
     for (const { operationId, summary, description } of operationsOf(doc)) {
       expect(description, operationId).toMatch(/\S/);
@@ -28,20 +28,20 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     }
   });
 
-  it("/doc for generators refers only to whole components", async () => {
+  it("/doc refers only to whole components", async () => {
     const { body: doc } = await server.get("/doc");
     for (const ref of expectResolved(doc)) expect(ref).toMatch(/^#\/components\/(schemas|responses)\/\w+$/);
     expect(JSON.stringify(doc)).not.toMatch(/"(\$defs|definitions)":/);
   });
 
-  it("/doc for generators requires the body of each operation that reads one", async () => {
+  it("/doc requires the body of each operation that reads one", async () => {
     const { body: doc } = await server.get("/doc");
     const bodies = operationsOf(doc).filter(({ requestBody, tags }) => requestBody && tags[0] !== "Your routes");
     expect(bodies.length).toBeGreaterThan(200);
     for (const { operationId, requestBody } of bodies) expect([operationId, requestBody.required]).toContain(true);
   });
 
-  it("/doc for generators has the numbers of a URL and of a header as numbers with bounds", async () => {
+  it("/doc declares numbers of a URL and of a header as numbers with bounds", async () => {
     const { body: doc } = await server.get("/doc");
     const list = doc.paths["/workflows/{id}/executions"].get;
     expect(parameterOf(list, "limit").schema).toEqual({ type: "integer", minimum: 1, maximum: 200 });
@@ -58,7 +58,7 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     expect(await Promise.all(statuses)).toEqual([200, 200, 400, 400, 400, 400, 400]);
   });
 
-  it("/doc for generators declares the Last-Event-ID that the server reads", async () => {
+  it("reads the Last-Event-ID that /doc declares", async () => {
     const { body } = await server.post("/workflows/w1/execute", { input: { n: 1 } });
     const path = `/workflows/w1/executions/${body.data.executionId}/stream`;
     const seqOf = async (id: string) => (await server.get(path, { headers: { "last-event-id": id } })).events[0]?.seq;
@@ -69,7 +69,7 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     });
   });
 
-  it("/doc for generators has Prefer where it is understood, and nowhere else", async () => {
+  it("/doc declares Prefer where it is understood, and nowhere else", async () => {
     const { body: doc } = await server.get("/doc");
     const ids = operationsOf(doc)
       .filter((one) => parameterOf(one, "Prefer"))
@@ -88,7 +88,7 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     ]);
   });
 
-  it("/doc for generators has the result of a workflow, which is null until it has ended", async () => {
+  it("/doc declares the result of a workflow, which is null until it has ended", async () => {
     const { body: doc } = await server.get("/doc");
     const resultOf = (path: string) => {
       const { data } = doc.paths[path].post.responses[200].content["application/json"].schema.properties;
@@ -104,7 +104,7 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     expect(resultOf("/workflows/{id}/execute")).toEqual({});
   });
 
-  it("/doc for generators has an operation for each agent, with a body that it takes", async () => {
+  it("/doc has an operation for each agent, with an example that it accepts", async () => {
     const { body: doc } = await server.get("/doc");
     const { post } = doc.paths["/agents/agent.7/text"];
     expect(post).toMatchObject({ operationId: "ask-agent-agent.7", tags: ["Your agents"] });
@@ -117,7 +117,7 @@ describeServer("/doc for generators", { config: hostile, only: ["in process"] },
     expect(size).toBeLessThan(2_000);
   });
 
-  it("lists custom routes whose pattern OpenAPI can express", async () => {
+  it("/doc lists custom routes whose pattern OpenAPI can express", async () => {
     const { body: doc } = await server.get("/doc");
     const listed = Object.entries<any>(doc.paths).flatMap(([path, methods]) =>
       Object.entries<any>(methods)
@@ -161,7 +161,7 @@ describe("what needs a token is in the document only for callers with one", () =
     ["one agent", ["GET /agents/b"], ["/agents/b/text"]],
     ["a custom route", ["GET /closed/*"], ["/closed/{id}"]],
     ["a part of a custom route", ["GET /closed/1"], ["/closed/{id}"]],
-  ])("%s", async (_, protect, hidden) => {
+  ])("/doc shows %s only to callers with a token where the policy needs one", async (_, protect, hidden) => {
     const auth = jwtAuth({ secret, protect });
     const server = await startServer("in process", { config: { workflows, agents, auth, configureApp } });
     const authorization = `Bearer ${await createToken({ sub: "ada" }, secret, { expiresIn: "1h" })}`;
@@ -175,7 +175,7 @@ describe("what needs a token is in the document only for callers with one", () =
     await server.close();
   });
 
-  it("has the access of a custom route", async () => {
+  it("/doc declares the access of a custom route", async () => {
     const auth = jwtAuth({ secret, protect: ["GET /closed/*"] });
     const server = await startServer("in process", { config: { auth, configureApp } });
     const authorization = `Bearer ${await createToken({ sub: "ada" }, secret, { expiresIn: "1h" })}`;

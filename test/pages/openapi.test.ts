@@ -66,7 +66,7 @@ describeServer("GET /doc", { rows: testRows, only: ["in process"] }, (server) =>
   });
 
   it.each(["text", "stream", "object", "stream-object", "chat"])(
-    "says that an answer may continue on another replica: 409 of %s",
+    "/doc says of the 409 of %s that the answer continues on another replica",
     async (name) => {
       const { body: doc } = await server.get("/doc");
       const { $ref } = doc.paths[`/agents/{id}/${name}`].post.responses[409];
@@ -278,7 +278,7 @@ describe("the 403 of a foreign origin is in the document where it can happen", (
     ["a provider has its own extractToken, and cors names an origin", { auth: session, server: { cors: named } }, true],
     ["a provider has its own extractToken, and cors is false", { auth: session, server: { cors: false } }, false],
     ["a provider reads the Authorization header", { auth: jwtAuth({ secret: "s".repeat(32) }) }, false],
-  ])("%s", async (_, config, isRefused) => {
+  ])("/doc has the 403 of a foreign origin only where it can happen: %s", async (_, config, isRefused) => {
     const workflows = [defineWorkflow({ id: "any" }).andThen({ id: "only", execute: ({ data }) => data })];
     const server = await startServer("in process", { config: { ...config, workflows }, rows: testRows });
     const { paths } = (await server.get("/doc")).body;

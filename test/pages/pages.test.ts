@@ -45,7 +45,7 @@ const approval = defineWorkflow({
 const config: Config = { agents: [assistant], workflows: [approval] };
 
 describeServer("GET /", { config, only: ["start"] }, (server) => {
-  it("shows each agent and each workflow", async () => {
+  it("GET / shows each agent and each workflow", async () => {
     const { status, headers, text } = await server.get("/");
     expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
     const page = parse(text);
@@ -61,7 +61,7 @@ describeServer("GET /", { config, only: ["start"] }, (server) => {
     expect(text).not.toContain("nobody's business");
   });
 
-  it("links to what is there", async () => {
+  it("GET / links only to paths that answer 200", async () => {
     const page = parse((await server.get("/")).text);
     const links = [...page.querySelectorAll("a")].map((link) => link.getAttribute("href")!);
     expect(links).toEqual(["ui", "doc", "agents", "workflows", "api/logs"]);
@@ -80,13 +80,13 @@ describeServer("GET /", { config, only: ["start"] }, (server) => {
     });
   });
 
-  it("answers a HEAD, too", async () => {
+  it("answers HEAD / and HEAD /ui", async () => {
     expect((await server.request("/", { method: "HEAD" })).status).toBe(200);
     expect((await server.request("/ui?file=swagger-ui.css", { method: "HEAD" })).status).toBe(200);
   });
 });
 
-it("says what to write where nothing is served, and where one kind is missing", async () => {
+it("GET / says which files to create where agents or workflows are missing", async () => {
   const empty = await startServer("in process");
   expect(textOf(parse((await empty.get("/")).text), "h2, .first-steps p code")).toEqual([
     "No agents or workflows yet",
@@ -101,7 +101,7 @@ it("says what to write where nothing is served, and where one kind is missing", 
   await half.close();
 });
 
-it("says to write what is then served", async () => {
+it("GET / shows first files that are served when they are created", async () => {
   const empty = open({});
   const page = parse(await (await empty.fetch(new Request("http://localhost/"))).text());
   const [agent = "", workflow = ""] = [...page.querySelectorAll("pre")].map(({ textContent }) => textContent);
@@ -131,7 +131,7 @@ describe("the commands of the page", () => {
     defineWorkflow({ id: "any" }).andThen({ id: "only", execute: ({ data }) => data }),
   ];
 
-  it("the commands of the page run as they stand", async () => {
+  it("GET / shows commands that run as they are", async () => {
     const server = await start({ agents: [assistant], workflows, auth: jwtAuth({ secret }) });
     const page = parse((await server.get("/")).text);
     const results: Record<string, any> = {};
@@ -155,7 +155,7 @@ describe("the commands of the page", () => {
     expect(resumed.data).toMatchObject({ status: "completed", result: { approved: true } });
   });
 
-  it("the commands of the page ask for a token where the policy does", async () => {
+  it("GET / shows commands with a token where the policy needs one", async () => {
     const auth = jwtAuth({
       secret,
       publicRoutes: ["POST /workflows/any/*", "POST /agents/assistant/text"],
@@ -171,7 +171,7 @@ describe("the commands of the page", () => {
     await server.close();
   });
 
-  it("name the server as the reader does, whatever that is", async () => {
+  it("GET / shows commands with the origin of the request, quoted for the shell", async () => {
     const server = open(config);
     for (const origin of ["http://x'$(id)`id`;&.test", "https://[::1]:8443", "http://agents.example"]) {
       const response = await server.fetch(new Request(`${origin}/`));
@@ -183,29 +183,26 @@ describe("the commands of the page", () => {
   });
 });
 
-describe("a page that is open to all", () => {
+it("GET / and /doc show only what the lists show to the caller", async () => {
   const auth = jwtAuth({ secret, protect: ["GET /workflows", "GET /agents/secret"] });
   const agents = [assistant, defineAgent({ id: "secret", instructions: "", model: echoModel() })];
-
-  it("a page that is open to all tells nobody what the lists would not", async () => {
-    const server = await startServer("in process", { config: { agents, workflows: [approval], auth } });
-    for (const [headers, ids] of [
-      [{}, ["agent-assistant"]],
-      [{ authorization }, ["agent-assistant", "agent-secret", "workflow-approval"]],
-      [{ authorization: "Bearer x" }, ["agent-assistant"]],
-    ] as const) {
-      const { text } = await server.get("/", { headers });
-      expect([...parse(text).querySelectorAll("article")].map(({ id }) => id)).toEqual(ids);
-      const isKnown = ids.length > 1;
-      expect(text.includes("Listed only for requests with a valid token")).toBe(!isKnown);
-      const { body } = await server.get("/doc", { headers });
-      expect("/workflows/approval/execute" in body.paths).toBe(isKnown);
-    }
-    await server.close();
-  });
+  const server = await startServer("in process", { config: { agents, workflows: [approval], auth } });
+  for (const [headers, ids] of [
+    [{}, ["agent-assistant"]],
+    [{ authorization }, ["agent-assistant", "agent-secret", "workflow-approval"]],
+    [{ authorization: "Bearer x" }, ["agent-assistant"]],
+  ] as const) {
+    const { text } = await server.get("/", { headers });
+    expect([...parse(text).querySelectorAll("article")].map(({ id }) => id)).toEqual(ids);
+    const isKnown = ids.length > 1;
+    expect(text.includes("Listed only for requests with a valid token")).toBe(!isKnown);
+    const { body } = await server.get("/doc", { headers });
+    expect("/workflows/approval/execute" in body.paths).toBe(isKnown);
+  }
+  await server.close();
 });
 
-describe("a name of any kind", () => {
+it("escapes and cuts hostile names in GET / and /doc", async () => {
   const hostile = `</h3><script>alert(1)</script><img src=x onerror="alert(1)">'"&amp;\u0000\u001b[31m\u202e\u2066${"x".repeat(10_000)}`;
   const agents = [
     defineAgent({ id: "odd", name: hostile, description: hostile, instructions: "", model: echoModel() }),
@@ -218,29 +215,26 @@ describe("a name of any kind", () => {
       execute: () => null,
     }),
   ];
-
-  it("breaks no page and no document", async () => {
-    const server = await startServer("in process", { config: { agents, workflows } });
-    const { text } = await server.get("/");
-    const page = parse(text);
-    expect(page.querySelectorAll("script, img, [onerror]")).toHaveLength(0);
-    for (const heading of textOf(page, "h3")) {
-      expect(heading).toMatch(/^<\/h3><script>alert\(1\)<\/script>.*…$/);
-      expect(heading.length).toBeLessThan(160);
-    }
-    // oxlint-disable-next-line no-control-regex
-    expect(text).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u202a-\u202e\u2066-\u2069]/);
-    expect(text.length).toBeLessThan(40_000);
-    const { body } = await server.get("/doc");
-    const operation = body.paths["/workflows/odd/execute"].post;
-    expect(operation.summary.length).toBeLessThan(200);
-    expect(operation.description).toMatch(/^\\<\/h3>\\<script>/);
-    expect(body.components.schemas["WorkflowOddInput"].required).toEqual([hostile]);
-    await server.close();
-  });
+  const server = await startServer("in process", { config: { agents, workflows } });
+  const { text } = await server.get("/");
+  const page = parse(text);
+  expect(page.querySelectorAll("script, img, [onerror]")).toHaveLength(0);
+  for (const heading of textOf(page, "h3")) {
+    expect(heading).toMatch(/^<\/h3><script>alert\(1\)<\/script>.*…$/);
+    expect(heading.length).toBeLessThan(160);
+  }
+  // oxlint-disable-next-line no-control-regex
+  expect(text).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u202a-\u202e\u2066-\u2069]/);
+  expect(text.length).toBeLessThan(40_000);
+  const { body } = await server.get("/doc");
+  const operation = body.paths["/workflows/odd/execute"].post;
+  expect(operation.summary.length).toBeLessThan(200);
+  expect(operation.description).toMatch(/^\\<\/h3>\\<script>/);
+  expect(body.components.schemas["WorkflowOddInput"].required).toEqual([hostile]);
+  await server.close();
 });
 
-it("shows 500 agents and 500 workflows, and makes their list once", async () => {
+it("GET / shows 500 agents and 500 workflows, and makes their list once", async () => {
   const count = 500;
   const agents = Array.from({ length: count }, (_, n) =>
     defineAgent({ id: `a${n}`, instructions: "", model: echoModel() }),
@@ -260,41 +254,38 @@ it("shows 500 agents and 500 workflows, and makes their list once", async () => 
   expect(doc.length).toBeLessThan(3_000_000);
 });
 
-describe("a save that cannot be loaded", () => {
+it("GET / shows the error of the last save above the served version, and refreshes itself", async () => {
   const problem = {
     message: "workflows/a.ts: <b>Unexpected</b>\nsecond line",
     hint: "write `}`",
     frame: "\u001b[31m> 4 | workflows\u001b[39m,\n    | ^",
     since: "2026-11-15T13:47:45.000Z",
   };
-
-  it("stands on top of the page, which goes on showing what is served and looks again by itself", async () => {
-    const server = open(config);
-    const ask = async () => {
-      const response = await server.fetch(new Request("http://localhost/"));
-      expect(response.status).toBe(200);
-      return parse(await response.text());
-    };
-    expect((await ask()).querySelector(".problem, meta[http-equiv]")).toBeNull();
-    server.complain(problem);
-    const page = await ask();
-    const panel = page.querySelector("main")!.firstElementChild!;
-    expect(panel.getAttribute("role")).toBe("alert");
-    expect(panel.querySelector(".message")!.textContent).toBe(problem.message);
-    expect(panel.querySelector(".hint")!.textContent).toBe("Hint write `}`");
-    expect(panel.querySelector(".frame")!.textContent).toBe("> 4 | workflows,\n    | ^");
-    expect(panel.querySelector("time")!.getAttribute("datetime")).toBe(problem.since);
-    expect(panel.textContent).toContain("The last good version is still being served");
-    expect(page.querySelector("meta[http-equiv=refresh]")!.getAttribute("content")).toBe("2");
-    expect(page.querySelectorAll("article")).toHaveLength(2);
-    const stranger = new Request("http://localhost/", { headers: { origin: "https://stranger.test" } });
-    const foreign = await server.fetch(stranger);
-    expect(await foreign.text()).not.toContain("could not be loaded"); // `cors` may let a page of anybody read this
-    server.complain({ message: "short", since: problem.since });
-    expect((await ask()).querySelectorAll(".hint, .frame")).toHaveLength(0);
-    server.complain(undefined);
-    expect((await ask()).querySelector(".problem")).toBeNull();
-  });
+  const server = open(config);
+  const ask = async () => {
+    const response = await server.fetch(new Request("http://localhost/"));
+    expect(response.status).toBe(200);
+    return parse(await response.text());
+  };
+  expect((await ask()).querySelector(".problem, meta[http-equiv]")).toBeNull();
+  server.complain(problem);
+  const page = await ask();
+  const panel = page.querySelector("main")!.firstElementChild!;
+  expect(panel.getAttribute("role")).toBe("alert");
+  expect(panel.querySelector(".message")!.textContent).toBe(problem.message);
+  expect(panel.querySelector(".hint")!.textContent).toBe("Hint write `}`");
+  expect(panel.querySelector(".frame")!.textContent).toBe("> 4 | workflows,\n    | ^");
+  expect(panel.querySelector("time")!.getAttribute("datetime")).toBe(problem.since);
+  expect(panel.textContent).toContain("The last good version is still being served");
+  expect(page.querySelector("meta[http-equiv=refresh]")!.getAttribute("content")).toBe("2");
+  expect(page.querySelectorAll("article")).toHaveLength(2);
+  const stranger = new Request("http://localhost/", { headers: { origin: "https://stranger.test" } });
+  const foreign = await server.fetch(stranger);
+  expect(await foreign.text()).not.toContain("could not be loaded"); // `cors` may let a page of anybody read this
+  server.complain({ message: "short", since: problem.since });
+  expect((await ask()).querySelectorAll(".hint, .frame")).toHaveLength(0);
+  server.complain(undefined);
+  expect((await ask()).querySelector(".problem")).toBeNull();
 });
 
 describeServer("GET /ui", { only: ["start"] }, (server) => {
@@ -324,7 +315,7 @@ describeServer("GET /ui", { only: ["start"] }, (server) => {
     }
   });
 
-  it("GET /ui has no other files", async () => {
+  it("GET /ui answers 400 to other file names", async () => {
     for (const name of ["../package.json", "swagger-ui.js", "", "constructor"]) {
       const { status, body } = await server.get(`/ui?file=${encodeURIComponent(name)}`);
       expect([status, body.error]).toEqual([400, expect.stringMatching(/^Invalid query: file: /)]);
