@@ -35,7 +35,7 @@ describe("a session of the console", () => {
       },
     ],
     ["an authorize of the workflow", { auth: trusting, workflows: [guarded(() => false)] }],
-  ])("sees and does everything: %s", async (_, config) => {
+  ])("a console session sees and does everything under %s", async (_, config) => {
     let isOpen = true; // for Ada's own request
     const { authorize } = config;
     const world: Config = {
@@ -60,7 +60,7 @@ describe("a session of the console", () => {
     expect((await ask("/console/session", { headers })).body.data).toMatchObject({ canAct: true });
   });
 
-  it("decides about the tool calls of all users", async () => {
+  it("a console session decides about the tool calls of all users", async () => {
     const pay = defineTool({ description: "", inputSchema: v.object({}), needsApproval: true, execute: () => "paid" });
     const model = () => scriptedModel([{ toolCalls: [{ toolName: "pay", input: {} }] }, "Done"]);
     for (const authorize of [undefined, (({ action }) => action === "agent.call") satisfies Authorize]) {
@@ -77,7 +77,7 @@ describe("a session of the console", () => {
     }
   });
 
-  it("a session of the console reaches the executions of all users by events, and reads all records, with ownership", async () => {
+  it("a console session sends events to the executions of all users, and reads all log records, with ownership", async () => {
     const waits = defineWorkflow({ id: "waits" })
       .andThen({ id: "say", execute: ({ logger }) => logger.info("A record of Ada") })
       .andWaitFor({ id: "paid", event: "paid" });
@@ -95,7 +95,7 @@ describe("a session of the console", () => {
     });
   });
 
-  it("a session of the console is not a user of the provider who has the same id", async () => {
+  it("a user of the provider with the id console has no rights of a console session", async () => {
     const console = await openConsole({
       auth: { ...trusting, ownership: true },
       authorize: () => false,
@@ -110,7 +110,7 @@ describe("a session of the console", () => {
     expect((await ask(`${executions}/${id}/state`, { headers: by("eve").headers })).status).toBe(404);
   });
 
-  it("a session of the console gets no rights from the mark, and the mark gives none to others", async () => {
+  it("the header x-agentserve-console gives no rights to a caller", async () => {
     const { ask } = await openConsole({ auth: { ...trusting, defaultPrivate: true }, authorize: () => false });
     for (const headers of [mark, { ...mark, ...ada }]) {
       for (const path of ["/agents", "/metrics", "/api/logs", "/console/session"]) {
@@ -142,7 +142,7 @@ describe.each(["dev", "start"] as const)("requests with the mark of the console 
     (asked) =>
       !refused.includes(asked.action);
 
-  it("requests with the mark of the console need console.view, and console.act unless they only read, besides the action of their endpoint", async () => {
+  it("requests of the console page need console.view, and console.act unless they only read", async () => {
     const cases: [Authorize, view: number, act: number, unmarked: number][] = [
       [without(), 200, 200, 200],
       [without("console.act"), 200, 403, 200],
@@ -168,7 +168,7 @@ describe.each(["dev", "start"] as const)("requests with the mark of the console 
     }
   });
 
-  it("reach custom routes under the same rule, and inside the middleware of the host", async () => {
+  it("requests of the console page need console.act for custom routes, also inside the host's middleware", async () => {
     for (const cors of [undefined, false] as const) {
       let runs = 0;
       const { ask } = await openConsole(
@@ -189,7 +189,7 @@ describe.each(["dev", "start"] as const)("requests with the mark of the console 
     }
   });
 
-  it("requests with the mark of the console ask no authorize about a console that is off", async () => {
+  it("authorize is not asked about requests of the console page while the console is off", async () => {
     const asked: string[] = [];
     const authorize: Authorize = ({ action }) => asked.push(action) > 0;
     const { ask } = await openConsole({ auth: trusting, authorize, workflows: [expense], console: false }, { mode });
@@ -207,7 +207,7 @@ describe("a console that is read-only", () => {
     ["without a provider", {}],
     ["under a provider", { auth: { ...trusting, ownership: true } }],
     ["under authorize", { auth: trusting, authorize: () => true }],
-  ])("shows, and changes nothing: %s", async (_, config) => {
+  ])("a read-only console shows everything and changes nothing %s", async (_, config) => {
     const { ask, signIn } = await openConsole({ ...config, workflows: [expense], console: { readOnly: true } });
     const session = await signIn(); // the exchange of the link changes nothing of the server
     const marked = { ...session, ...mark };
@@ -231,7 +231,7 @@ describe("a console that is read-only", () => {
     );
   });
 
-  it("a console that is read-only lets the page exchange its link with the mark", async () => {
+  it("a read-only console lets the page exchange its link", async () => {
     const { ask, server } = await openConsole({ auth: trusting, authorize: () => false, console: { readOnly: true } });
     const json = { token: server.sessions!.link };
     expect((await ask("/console/api/session", { headers: mark, json })).status).toBe(200);

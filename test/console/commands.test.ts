@@ -31,20 +31,20 @@ const command: StartCommand = {
 };
 const body = { input: command.input, options: { userId: "o'hara", context: command.context } };
 
-it.each(["sh", "bash"])("a run as curl has its input in one argument, in %s", (shell) => {
+it.each(["sh", "bash"])("the console's curl command passes the input as one argument in %s", (shell) => {
   const script = `curl() { for one in "$@"; do printf '%s\\0' "$one"; done; }\n${toCurl(command)}`;
   const parts = execFileSync(shell, ["-c", script], { encoding: "utf8" }).split("\0");
   expect(parts.slice(0, -2)).toEqual(["-X", "POST", command.url, "-H", "content-type: application/json", "--data-raw"]);
   expect(JSON.parse(parts.at(-2)!)).toEqual(body);
 });
 
-it("a run as curl names the token, but does not have it", () => {
+it("the console's curl command reads the token from $TOKEN", () => {
   const script = `curl() { printf '%s\\n' "$@"; }\n${toCurl({ ...command, needsToken: true })}`;
   const printed = execFileSync("sh", ["-c", script], { encoding: "utf8", env: { ...process.env, TOKEN: "secret" } });
   expect(printed).toContain("authorization: Bearer secret\n");
 });
 
-it("a run as TypeScript sends its input, and starts it from code", () => {
+it("the console's TypeScript commands send the input over HTTP, and start the workflow from code", () => {
   const folder = createProject({});
   const program = `
 const sent: unknown[] = [];
@@ -61,7 +61,7 @@ process.stdout.write(JSON.stringify(sent));
   expect(JSON.parse(printed)).toEqual([command.url, body, command.workflowId, command.input, { context }]);
 });
 
-it("commands have no hidden characters", () => {
+it("the console's commands have no hidden characters", () => {
   for (const text of [toCurl(command), toFetch(command), toRuntimeCall(command)]) {
     expect(text).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
   }

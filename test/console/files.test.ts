@@ -47,7 +47,7 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
     }
   });
 
-  it("caches its files for ever by their version, and asks again without one", async () => {
+  it("GET /console/assets lets a browser cache a file for ever by its version, and not without one", async () => {
     const page = (await server.get("/console")).text;
     const [, version = ""] = /console\.js\?v=(\w+)/.exec(page)!;
     const at = async (query: string) =>
@@ -66,7 +66,7 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
     ["br, deflate", false],
     ["xgzip", false],
     ["identity", false],
-  ])("sends a file to a client that accepts %s, compressed: %s", async (accept, isGzip) => {
+  ])("GET /console/assets with accept-encoding: %s is compressed: %s", async (accept, isGzip) => {
     const headers = { "accept-encoding": accept ?? "" };
     const plain = await server.get("/console/assets/console.css", { headers: { "accept-encoding": "identity" } });
     const response = await server.send("/console/assets/console.css", { headers });
@@ -75,7 +75,7 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
     expect(await response.text()).toBe(plain.text); // `fetch` decompresses
   });
 
-  it("answers 304 to a client that has the file, by the tag of its encoding", async () => {
+  it("GET /console/assets answers 304 to a client that has the file, by the tag of its encoding", async () => {
     const tags = new Set<string>();
     for (const encoding of ["gzip", "identity"]) {
       const headers = { "accept-encoding": encoding };
@@ -93,7 +93,7 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
     expect(tags.size).toBe(2);
   });
 
-  it("answers a HEAD like the GET, without a body", async () => {
+  it("answers HEAD of the console's paths like GET, without a body", async () => {
     for (const path of ["/console", "/console/assets/console.js", "/console/session"]) {
       const [get, head] = [await server.get(path), await server.request(path, { method: "HEAD" })];
       expect([path, head.status, head.text]).toEqual([path, get.status, ""]);
@@ -101,13 +101,13 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
     }
   });
 
-  it("GET /console has no other files", async () => {
+  it("GET /console/assets answers 404 to other file names", async () => {
     for (const name of ["console.map", "..%2fcli.mjs", "%2e%2e%2findex.mjs", "constructor", "console.js%00"]) {
       expect([name, (await server.get(`/console/assets/${name}`)).status]).toEqual([name, 404]);
     }
   });
 
-  it("shows itself at / to a browser, and to no other client", async () => {
+  it("shows the console at / to a browser, and to no other client", async () => {
     for (const [accept, due] of [
       [browser, true],
       ["TEXT/HTML", true],
@@ -126,7 +126,7 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
   });
 });
 
-it("varies by origin as well, where cors names some", async () => {
+it("varies / by accept and origin where cors names origins", async () => {
   const origin = "http://page.test";
   const server = await startServer("start", { config: { console: true, server: { cors: { origin: [origin] } } } });
   for (const accept of [browser, "*/*"]) {
@@ -144,7 +144,7 @@ describe("the console", () => {
     [false, "dev", false],
     [{ readOnly: true }, "start", true],
     [{}, "start", true],
-  ])("the console with console: %j in %s is served: %s", async (setting, mode, isServed) => {
+  ])("with console: %j in %s, the console is served: %s", async (setting, mode, isServed) => {
     const config: Config = setting === undefined ? {} : { console: setting };
     const { ask } = await openConsole(config, { mode });
     for (const path of ["/console", "/console/assets/console.js", "/console/session"])
@@ -156,13 +156,13 @@ describe("the console", () => {
     expect("/console/api/problem" in paths).toBe(isServed && mode === "dev");
   });
 
-  it("the console is the same in process as in start", async () => {
+  it("serves no console in process by default", async () => {
     const off = await startServer("in process");
     expect((await off.get("/console")).status).toBe(404);
     await off.close();
   });
 
-  it("the console needs no token for its files under a provider that closes everything, and for nothing else", async () => {
+  it("serves only the console's files without a token under a provider that closes everything", async () => {
     const { ask } = await openConsole({ auth: jwtAuth({ secret, defaultPrivate: true }) });
     const statuses = async (...paths: string[]) =>
       Promise.all(paths.map(async (path) => (await ask(path, { headers: { accept: browser } })).status));
@@ -172,7 +172,7 @@ describe("the console", () => {
     );
   });
 
-  it("the console is shown at / to a browser also if / is closed, which it stays for other clients", async () => {
+  it("shows the console at / to a browser also if / is protected, which it stays for other clients", async () => {
     const { ask } = await openConsole({ auth: jwtAuth({ secret, defaultPrivate: true }) });
     const shown = await ask("/", { headers: { accept: browser } });
     expect([shown.status, isConsole(shown.text), shown.headers["vary"]]).toEqual([200, true, "accept"]);
@@ -192,38 +192,35 @@ describe("the console", () => {
     expect((await replaced.ask("/", { headers: { accept: browser } })).status).toBe(401);
   });
 
-  it.each(["/api/ai", "/x"])(
-    "has links that lead to its files under %s, from each of its addresses",
-    async (basePath) => {
-      const { ask, url } = await openConsole({ server: { basePath } });
-      expect(url.endsWith(basePath)).toBe(true);
-      for (const path of ["/console", "/console/", "", "/"]) {
-        const address = basePath + path;
-        const { status, text } = await ask(address, { headers: { accept: browser } });
-        expect([address, status, isConsole(text)]).toEqual([address, 200, true]);
-        const page = parse(text);
-        const base = page.documentElement.getAttribute("data-base")!;
-        const script = page.querySelector("script")!.getAttribute("src")!;
-        expect(script.startsWith(`${base}console/assets/`)).toBe(true);
-        const at = (link: string): string => new URL(link, `http://localhost${address}`).pathname;
-        expect([at(script), at(`${base}agents`)]).toEqual([
-          `${basePath}/console/assets/console.js`,
-          `${basePath}/agents`,
-        ]);
-        expect((await ask(at(script))).status).toBe(200);
-      }
-      expect((await ask("/console")).status).toBe(404);
-    },
-  );
+  it.each(["/api/ai", "/x"])("the console's links lead to its files under the base path %s", async (basePath) => {
+    const { ask, url } = await openConsole({ server: { basePath } });
+    expect(url.endsWith(basePath)).toBe(true);
+    for (const path of ["/console", "/console/", "", "/"]) {
+      const address = basePath + path;
+      const { status, text } = await ask(address, { headers: { accept: browser } });
+      expect([address, status, isConsole(text)]).toEqual([address, 200, true]);
+      const page = parse(text);
+      const base = page.documentElement.getAttribute("data-base")!;
+      const script = page.querySelector("script")!.getAttribute("src")!;
+      expect(script.startsWith(`${base}console/assets/`)).toBe(true);
+      const at = (link: string): string => new URL(link, `http://localhost${address}`).pathname;
+      expect([at(script), at(`${base}agents`)]).toEqual([
+        `${basePath}/console/assets/console.js`,
+        `${basePath}/agents`,
+      ]);
+      expect((await ask(at(script))).status).toBe(200);
+    }
+    expect((await ask("/console")).status).toBe(404);
+  });
 });
 
 describe("a host with a route at or below /console", () => {
   const hosts: [title: string, NonNullable<Config["configureApp"]>, path: string][] = [
-    ["the page", (app) => void app.get("/console", () => "theirs"), "/console"],
+    ["a page", (app) => void app.get("/console", () => "theirs"), "/console"],
     ["a route for all methods", (app) => void app.all("/console", () => "theirs"), "/console"],
     ["a file", (app) => void app.get("/console/assets/logo.svg", () => "theirs"), "/console/assets/logo.svg"],
     ["a wildcard", (app) => void app.get("/console/**", () => "theirs"), "/console/assets/console.js"],
-    ["the session", (app) => void app.get("/console/session", () => "theirs"), "/console/session"],
+    ["a session route", (app) => void app.get("/console/session", () => "theirs"), "/console/session"],
     [
       "an app",
       (app) =>
@@ -245,7 +242,7 @@ describe("a host with a route at or below /console", () => {
     ],
   ];
 
-  it.each(hosts)("keeps it, and ours is off: %s", async (_, configureApp, path) => {
+  it.each(hosts)("turns the console off for a host with %s at or below /console", async (_, configureApp, path) => {
     const { ask, server, logs } = await openConsole({ configureApp });
     expect(await ask(path)).toMatchObject({ status: 200, text: "theirs" });
     const home = await ask("/", { headers: { accept: browser } });
@@ -259,13 +256,10 @@ describe("a host with a route at or below /console", () => {
   });
 
   it.each<[string, NonNullable<Config["configureApp"]>]>([
-    ["a route beside it", (app) => void app.get("/consoles", () => "theirs").get("/console-x/y", () => "theirs")],
+    ["a route beside /console", (app) => void app.get("/consoles", () => "theirs").get("/console-x/y", () => "theirs")],
     ["a route for every path", (app) => void app.all("/**", () => "theirs")],
-  ])(
-    "a host with a route at or below /console is one that is there, not one that only matches it: %s",
-    async (_, configureApp) => {
-      const { ask } = await openConsole({ configureApp });
-      expect(isConsole((await ask("/console")).text)).toBe(true);
-    },
-  );
+  ])("serves the console to a host with %s", async (_, configureApp) => {
+    const { ask } = await openConsole({ configureApp });
+    expect(isConsole((await ask("/console")).text)).toBe(true);
+  });
 });

@@ -28,7 +28,7 @@ const settings: [string, Config][] = [
 ];
 
 describe.each(settings)("/console/api with %s", (_, config) => {
-  it("refuses every request of another origin, with a session too, and sends no CORS headers", async () => {
+  it("/console/api refuses requests of another origin, also with a session, and sends no CORS headers", async () => {
     const { ask, signIn, server } = await openConsole(config);
     const session = await signIn();
     const { link } = server.sessions!;
@@ -54,7 +54,7 @@ describe.each(settings)("/console/api with %s", (_, config) => {
     expect(server.sessions!.link).toBe(link); // none of them used it up
   });
 
-  it("answers its own origin, and clients without one, without CORS headers", async () => {
+  it("/console/api answers its own origin, and clients without one, without CORS headers", async () => {
     const { ask, signIn, url } = await openConsole(config);
     const session = await signIn();
     const own: Record<string, string>[] = [{}, { origin: url }, { origin: url, "sec-fetch-site": "same-origin" }];
@@ -77,7 +77,7 @@ describe.each(settings)("/console/api with %s", (_, config) => {
   });
 });
 
-it("refuses what a browser says another site has sent, without an Origin too", async () => {
+it("/console/api refuses requests whose Sec-Fetch-Site is another site", async () => {
   const { ask, signIn } = await openConsole();
   const session = await signIn();
   for (const site of ["cross-site", "same-site"])
@@ -86,14 +86,14 @@ it("refuses what a browser says another site has sent, without an Origin too", a
     expect((await ask(problem, { headers: { ...session, "sec-fetch-site": site } })).status).toBe(200);
 });
 
-it("takes a session from no page of another origin on any route", async () => {
+it("no route takes a console session from a page of another origin", async () => {
   const { ask, signIn, url } = await openConsole({ auth: jwtAuth({ secret, defaultPrivate: true }) });
   const session = await signIn();
   const statusOf = async (origin: string) => (await ask("/agents", { headers: { ...session, origin } })).status;
   expect([await statusOf(url), await statusOf(page), await statusOf("null")]).toEqual([200, 403, 403]);
 });
 
-it("refuses a name that a page has made resolve to this machine", async () => {
+it("the console refuses a Host that a page has made resolve to this machine", async () => {
   const { ask, server } = await openConsole();
   const json = { token: server.sessions!.link };
   for (const host of ["evil.test", "evil.test:3141", "127.0.0.1.evil.test", "localhost.evil.test"]) {
@@ -106,7 +106,7 @@ it("refuses a name that a page has made resolve to this machine", async () => {
   expect((await ask(exchange, { headers, json })).status).toBe(200);
 });
 
-it("reads every spelling of a path as its routes do", async () => {
+it("/console/api refuses other origins under every spelling of its paths", async () => {
   const { ask, signIn } = await openConsole();
   const session = await signIn();
   const spellings = [
@@ -133,7 +133,7 @@ it("reads every spelling of a path as its routes do", async () => {
   expect(reached).toBeGreaterThan(6);
 });
 
-it("answers nothing but its routes, whatever the method", async () => {
+it("/console/api answers 405 to all other methods", async () => {
   const { ask, signIn } = await openConsole({ auth: jwtAuth({ secret }) });
   const session = await signIn();
   for (const method of ["PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "TRACE"]) {

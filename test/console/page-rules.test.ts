@@ -5,13 +5,13 @@ import { expect, it } from "vitest";
 
 const files = globSync("src/console/page/**/*.{ts,tsx}");
 
-it("never writes markup, and makes no code of a text: what a server says stays a text", () => {
+it("the console's page never makes markup or code of a text", () => {
   expect(files.length).toBeGreaterThan(20);
   const forbidden = /innerHTML|outerHTML|insertAdjacentHTML|srcdoc|document\.write|javascript:|\beval\(|new Function/;
   expect(files.filter((file) => forbidden.test(readFileSync(file, "utf8")))).toEqual([]);
 });
 
-it("imports only its own files and the packages that are bundled with it", () => {
+it("the console's page imports only its own files and bundled packages", () => {
   const packages = new Set(["preact", "preact/hooks", "@preact/signals", "ai"]);
   const wrong = files.flatMap((file) => {
     const targets = [...readFileSync(file, "utf8").matchAll(/from "([^"]+)"/g)].map(([, target]) => target!);
@@ -23,7 +23,7 @@ it("imports only its own files and the packages that are bundled with it", () =>
   expect(wrong).toEqual([]);
 });
 
-it("is at most 150 KB, compressed", () => {
+it("the console's page is at most 150 KB, compressed", () => {
   const sizes = ["console.js", "console.css"].map((name) => gzipSync(readFileSync(`dist/console/${name}`)).length);
   const total = sizes[0]! + sizes[1]! + 2_000; // the document
   console.log(`The console is ${(total / 1_000).toFixed(1)} KB, compressed`);

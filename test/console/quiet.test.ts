@@ -7,7 +7,7 @@ const mark = { "x-agentserve-console": "1" };
 const toRoutes = (logs: readonly { level: string; message: string; data?: any }[]) =>
   logs.filter(({ message }) => message === "Request completed").map(({ level, data }) => `${level} ${data.route}`);
 
-it("reads of the page of dev are logged at debug, so that the log is about the application", async () => {
+it("dev logs reads of the console page at debug, so that the log is about the application", async () => {
   const { ask, logs } = await openConsole();
   await ask("/workflows", { headers: mark });
   await ask("/workflows");
@@ -21,7 +21,7 @@ it("reads of the page of dev are logged at debug, so that the log is about the a
 it.each([
   ["dev", "have no spans", ["GET /agents"]],
   ["start", "have spans: anyone can send the mark", ["GET /workflows", "GET /agents"]],
-] as const)("reads of the page of %s %s", async (mode, _, expected) => {
+] as const)("reads of the console page in %s %s", async (mode, _, expected) => {
   const { ask, url } = await openConsole({ console: true }, { mode });
   const socket = await openSocket(`${url.replace("http", "ws")}/ws/observability`);
   await ask("/workflows", { headers: mark });

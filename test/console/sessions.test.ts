@@ -15,7 +15,7 @@ const exchange = "/console/api/session";
 const used = "This link has been used or is not valid: open the newest one that agentserve dev has printed";
 
 describe("the link of the console", () => {
-  it("the link of the console is exchanged once for a session, and its use makes the next link", async () => {
+  it("the console link is exchanged once for a session, and its use makes the next link", async () => {
     const { ask, server } = await openConsole({ auth });
     const first = server.sessions!.link!;
     expect(first).toMatch(/^[\w-]{22}$/); // 128 bits in base64url
@@ -32,7 +32,7 @@ describe("the link of the console", () => {
     expect((await ask("/console/session", { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
   });
 
-  it("the link of the console opens one session if it is used many times at once", async () => {
+  it("the console link opens one session if it is used many times at once", async () => {
     const { ask, server } = await openConsole({ auth });
     const json = { token: server.sessions!.link };
     const answers = await Promise.all(Array.from({ length: 20 }, () => ask(exchange, { json })));
@@ -41,10 +41,10 @@ describe("the link of the console", () => {
 
   it.each<[string, unknown]>([
     ["another token", { token: "A".repeat(22) }],
-    ["an empty one", { token: "" }],
-    ["a long one", { token: "A".repeat(100_000) }],
-    ["text that is not ASCII", { token: "é".repeat(22) }],
-  ])("the link of the console is not %s", async (_, json) => {
+    ["an empty token", { token: "" }],
+    ["a long token", { token: "A".repeat(100_000) }],
+    ["a token that is not ASCII", { token: "é".repeat(22) }],
+  ])("the console refuses %s as its link with 401, and keeps the link", async (_, json) => {
     const { ask, server } = await openConsole({ auth });
     const before = server.sessions!.link;
     expect(await ask(exchange, { json })).toMatchObject({ status: 401, body: { error: used } });
@@ -53,15 +53,15 @@ describe("the link of the console", () => {
 
   it.each<[string, unknown]>([
     ["no token", {}],
-    ["a token that is no text", { token: 5 }],
-    ["a token in a list", { token: ["x"] }],
-    ["a list", []],
-  ])("the link of the console is not in a body with %s", async (_, json) => {
+    ["a number as the token", { token: 5 }],
+    ["a list as the token", { token: ["x"] }],
+    ["an array in place of an object", []],
+  ])("the console answers 400 to a sign-in whose body has %s", async (_, json) => {
     const { ask } = await openConsole({ auth });
     expect((await ask(exchange, { json })).status).toBe(400);
   });
 
-  it("the link of the console is of one process, and so is a session", async () => {
+  it("the console link and a session are valid in one process only", async () => {
     const [one, other] = [await openConsole({ auth }), await openConsole({ auth })];
     const refused = await other.ask(exchange, { json: { token: one.server.sessions!.link } });
     expect(refused.status).toBe(401);
@@ -70,7 +70,7 @@ describe("the link of the console", () => {
     expect((await other.ask("/agents", { headers })).status).toBe(401);
   });
 
-  it("the link of the console does not exist in start", async () => {
+  it("start has no console link", async () => {
     const { ask, server } = await openConsole({ auth, console: true }, { mode: "start" });
     expect(server.sessions).toBeUndefined();
     expect((await ask(exchange, { json: { token: "A".repeat(22) } })).status).toBe(401); // as any other path
@@ -79,7 +79,7 @@ describe("the link of the console", () => {
       expect([path, (await open.ask(path)).status]).toEqual([path, 404]);
   });
 
-  it("the link of the console does not exist on an address that others can reach, where the console itself is served", async () => {
+  it("dev has a console but no console link on an address that others can reach", async () => {
     const { ask, server } = await openConsole({}, { host: "0.0.0.0" });
     expect(server.sessions).toBeUndefined();
     for (const path of [exchange, "/console/api/problem", "/console/api/routes"])
@@ -88,7 +88,7 @@ describe("the link of the console", () => {
     expect((await ask("/console/session")).body.data).toMatchObject({ mode: "dev", isSignedInByLink: false });
   });
 
-  it("the link of the console ends when the server listens on such an address, though its config does not say so", async () => {
+  it("the console link ends when the server listens on an address that others can reach", async () => {
     const logger = createTestLogger([]);
     const server = openServer(toProject({ backend: chosenBackend.create() }), { mode: "dev", logger });
     onTestFinished(() => server.close());
@@ -105,7 +105,7 @@ describe("the link of the console", () => {
 });
 
 describe("sessions of the console", () => {
-  it("sessions of the console are at most 100: the oldest one ends", async () => {
+  it("the console has at most 100 sessions, and ends the oldest one", async () => {
     const { ask, signIn } = await openConsole({ auth });
     const sessions: { authorization: string }[] = [];
     for (let n = 0; n < 101; n++) sessions.push(await signIn());
@@ -115,7 +115,7 @@ describe("sessions of the console", () => {
     expect(statuses).toEqual([401, 200, 200, 200]);
   });
 
-  it("sessions of the console survive a reload of the config, also one that turns the console off for a time", async () => {
+  it("console sessions survive a reload of the config, also one that turns the console off for a time", async () => {
     const { ask, signIn, server } = await openConsole({ auth });
     const headers = await signIn();
     const swap = (config: Config) => server.swap(toProject({ backend: chosenBackend.create(), ...config }));
@@ -126,7 +126,7 @@ describe("sessions of the console", () => {
     expect((await ask("/agents", { headers })).status).toBe(200);
   });
 
-  it("sessions of the console are in the header, never in the query or a cookie", async () => {
+  it("console sessions are read from the header, never from the query or a cookie", async () => {
     const { ask, signIn } = await openConsole({ auth });
     const { authorization } = await signIn();
     const token = authorization.slice(7);
@@ -143,7 +143,7 @@ describe("sessions of the console", () => {
     }
   });
 
-  it("sessions of the console open WebSockets where a token of the provider is sent, but not for a page of another origin", async () => {
+  it("console sessions open WebSockets, but not for a page of another origin", async () => {
     const { url, signIn } = await openConsole({ auth });
     const { authorization } = await signIn();
     const token = authorization.slice(7);
@@ -165,7 +165,7 @@ describe("sessions of the console", () => {
       expect([origin, await open(at, { protocols: ["bearer", token], origin })]).toEqual([origin, 403]);
   });
 
-  it("take the place of a cookie that a provider reads", async () => {
+  it("console sessions take precedence over a cookie that a provider reads", async () => {
     const cookies = {
       type: "cookie",
       defaultPrivate: true,
@@ -187,7 +187,7 @@ describe("sessions of the console", () => {
 describe("GET /console/session", () => {
   const data = { canAct: true, readOnly: false, mode: "dev", version: expect.stringMatching(/^\d+\.\d+\.\d+/) };
 
-  it("GET /console/session says who asks, and who may act", async () => {
+  it("GET /console/session says who asks, and whether they may act", async () => {
     const { ask, signIn } = await openConsole({ auth });
     expect((await ask("/console/session")).status).toBe(401);
     const session = await ask("/console/session", { headers: await signIn() });
@@ -217,7 +217,7 @@ describe("GET /console/session", () => {
 });
 
 describe("/console/api", () => {
-  it("answers as /doc says", async () => {
+  it("/console/api answers as /doc says", async () => {
     const { ask, url, server } = await openConsole({
       agents: [defineAgent({ id: "a", instructions: "", model: echoModel() })],
     });
@@ -232,7 +232,7 @@ describe("/console/api", () => {
     expect((await client.get("/console/api/routes", { headers })).status).toBe(200);
   });
 
-  it("shows the problem of the last save, without the colours of the terminal", async () => {
+  it("/console/api/problem shows the error of the last save, without the colours of the terminal", async () => {
     const { ask, signIn, server } = await openConsole({ auth });
     const headers = await signIn();
     const since = "2026-11-15T13:47:45.000Z";
@@ -250,7 +250,7 @@ describe("/console/api", () => {
     });
   });
 
-  it("lists the routes of the version that answers, with those of the host", async () => {
+  it("/console/api/routes lists the routes of the served version, with those of the host", async () => {
     const { ask, signIn, server } = await openConsole({ auth, configureApp: (app) => void app.get("/hello", () => 1) });
     const headers = await signIn();
     const list = async () => (await ask("/console/api/routes", { headers })).body.data.routes;
@@ -279,7 +279,7 @@ describe("/console/api", () => {
     expect((await list()).map(({ path }: { path: string }) => path)).toContain("/new");
   });
 
-  it("/console/api wants a session: a token of the provider is not one", async () => {
+  it("/console/api needs a session: a token of the provider is not one", async () => {
     const trusting = { type: "trusting", verifyToken: (token: string) => ({ id: token }) };
     const { ask } = await openConsole({ auth: trusting });
     const headers = { authorization: "Bearer ada" };
@@ -294,7 +294,7 @@ describe("/console/api", () => {
 });
 
 it.each(["with", "without"])(
-  "lets an agent use its tools for the console, whatever authorize says: %s a conversation",
+  "an agent uses its tools for the console, whatever authorize says, %s a conversation",
   async (stored) => {
     const pay = defineWorkflow({ id: "pay", input: v.object({}) }).andThen({ id: "only", execute: () => "paid" });
     const model = scriptedModel([{ toolCalls: [{ toolName: "pay", input: {} }] }, "Done"]);
