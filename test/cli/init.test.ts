@@ -177,7 +177,7 @@ Then open the page:
   });
 });
 
-describe("agentserve init, where something stands already", () => {
+describe("agentserve init in a folder with files", () => {
   it.each(starter.filter((file) => file !== "package.json"))(
     "init writes nothing into a folder that has %s",
     async (file) => {
@@ -359,7 +359,7 @@ it("start --strict refuses to serve the starter on other addresses without JWT_S
 
 // `script` of util-linux gives a process a terminal.
 if (process.platform !== "linux") console.log("skipped: init in a terminal (it needs script of util-linux)");
-describe.skipIf(process.platform !== "linux")("agentserve init, in a terminal", () => {
+describe.skipIf(process.platform !== "linux")("agentserve init in a terminal", () => {
   it("init asks in a terminal for folder and template, and takes Enter for the defaults", async () => {
     const folder = createProject({});
     const child = inTerminal("init", folder);

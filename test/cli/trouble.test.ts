@@ -30,7 +30,7 @@ async function signalled(child: Child, signal: NodeJS.Signals): Promise<number |
   return (await child.ended).code;
 }
 
-describe.each(["dev", "start"])("agentserve %s ends with 1 and says in one line", (command) => {
+describe.each(["dev", "start"])("agentserve %s that cannot start", (command) => {
   /** What it says before it ends. */
   async function failing(project: Record<string, string>, args: string[] = []): Promise<string> {
     const { code, stdout, stderr } = await runHere([command, ...args], { cwd: createProject(project) });
@@ -122,7 +122,7 @@ describe.each(["dev", "start"])("agentserve %s and a store that another process 
 
 const isRoot = process.getuid?.() === 0;
 if (!isRoot) console.log("skipped: folders that are read-only (only root can become somebody else for that)");
-describe.runIf(isRoot).each(["dev", "start"])("agentserve %s in a folder that is read-only", (command) => {
+describe.runIf(isRoot).each(["dev", "start"])("agentserve %s in a read-only folder", (command) => {
   function readOnly(): string {
     const folder = createProject(files);
     for (const name of ["workflows", ""]) chmodSync(join(folder, name), 0o555);
@@ -294,7 +294,7 @@ describe("agentserve start --strict", () => {
   });
 });
 
-describe("what others have written reaches the terminal as text", () => {
+describe("hostile text in the terminal", () => {
   const evil = "\u001B[31m\u001B]0;title\u0007<script>\"'\r\nerror fake\u009B2J\u202E";
   const quoted = JSON.stringify(evil);
   const control = /(?![\n\t])\p{Cc}|\p{Bidi_Control}/u;

@@ -6,7 +6,7 @@ import { createProject } from "../harness/project.ts";
 
 const commands = ["dev", "start", "init", "call", "token", "routes", "types", "runs", "schedules", "logs", "doctor"];
 
-describe("a command line that is wrong is said in two lines, and ends with 2", () => {
+describe("a wrong command line", () => {
   it.each<[title: string, args: string[], error: RegExp, hint: string]>([
     ["an unknown command", ["xyzzy"], /unknown command 'xyzzy'/, "agentserve --help"],
     ["a misspelt command", ["strat", "--port", "1"], /unknown command 'strat'/, "did you mean start?"],

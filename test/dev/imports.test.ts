@@ -12,7 +12,7 @@ export default defineConfig({ server: { cors: false }, configureApp: (app) => vo
 const lazy = toConfig(`async () => (await import("./lib/late.ts")).said`);
 const late = (said: string): string => `export const said: string = "${said}";\n`;
 
-describe("what a project imports", () => {
+describe("imports of a project", () => {
   it("dev watches a module that a request was the first to import", async () => {
     const dev = await startDev({ "agents.config.ts": lazy, "lib/late.ts": late("one") });
     const ask = async () => (await fetch(`${dev.url}/said`)).text();
@@ -124,7 +124,7 @@ describe("what a project imports", () => {
   });
 });
 
-describe("what has thrown", () => {
+describe("a module that failed", () => {
   it.each([
     ["a CommonJS module that another requires and that threw", "lib/b.cjs", "exports.n = 1;", "throw new Error('no');"],
     ["required JSON that was broken", "lib/b.json", '{"n":1}', '{"n":'],
@@ -159,7 +159,7 @@ describe("a load that does not end", () => {
   });
 });
 
-describe("a setting that makes no sense", () => {
+describe("an invalid setting", () => {
   it("dev reports an invalid PORT in .env, and serves the last good version", async () => {
     const dev = await startDev(
       { "agents.config.ts": lazy, "lib/late.ts": late("one") },
