@@ -77,7 +77,7 @@ it("packs every file of the templates, and nothing that serving them in place le
   const ours = readdirSync("templates", { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
-    .filter((path) => !/\/\.env(\.local)?$|\/(\.agentserve|node_modules)\//.test(path));
+    .filter((path) => !/\/\.(env|env\.local|npmignore)$|\/(\.agentserve|node_modules|dist)\//.test(path));
   expect(ours).toEqual(expect.arrayContaining(["templates/starter/.env.example", "templates/minimal/_gitignore"]));
   expect(packed.filter((path: string) => path.startsWith("templates/")).toSorted()).toEqual(ours.toSorted());
 });
