@@ -11,7 +11,8 @@ it("test/README.md describes every folder of the tests, and no other", () => {
 });
 
 it("test/README.md names only files that exist", () => {
-  const paths = [...map.matchAll(/`([\w-]+\/[\w/.-]+)`/g)].map(([, path]) => path!);
+  const [, named] = map.split("## How a test is written");
+  const paths = [...named!.matchAll(/`([\w-]+\/[\w/.-]+)`/g)].map(([, path]) => path!);
   expect(paths.length).toBeGreaterThan(50);
   const isThere = (path: string): boolean => existsSync(`test/${path}`) || existsSync(path);
   expect(paths.filter((path) => !isThere(path))).toEqual([]);
