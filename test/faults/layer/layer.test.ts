@@ -101,7 +101,8 @@ async function play(seed: number, made: Map<string, number>): Promise<void> {
     await serving.unlessBroken(working);
     await serving.unlessBroken(world.finish());
     for (const talker of talkers) await talker.check();
-    expect(talkers.reduce((sum, { answers }) => sum + answers, 0)).toBeGreaterThan((conversations * turns) / 4); // about half of them meet a fault
+    // About half of them meet a fault.
+    expect(talkers.reduce((sum, { answers }) => sum + answers, 0)).toBeGreaterThan((conversations * turns) / 4);
     for (const [kind, count] of faults.made) made.set(kind, (made.get(kind) ?? 0) + count);
     for (const [status, count] of serving.statuses) made.set(`${status}`, (made.get(`${status}`) ?? 0) + count);
     made.set("cut answers", (made.get("cut answers") ?? 0) + serving.cuts);
