@@ -73,8 +73,9 @@ async function judge(mutation: Mutation, copy: string): Promise<Outcome> {
   }
 }
 
-const toNames = ({ failures }: Report): string =>
-  failures.map(({ name, error }) => `${name}: ${error}`)[0]!.slice(0, 160);
+function toNames({ failures }: Report): string {
+  return failures.map(({ name, error }) => `${name}: ${error}`)[0]!.slice(0, 160);
+}
 
 /** The suite of a fault. In a checkout that does not have the file: its folder. */
 function toSuite({ suite }: Mutation): string {
@@ -94,8 +95,9 @@ async function runSuite(suite: string, copy: string): Promise<Report> {
   return { passed: 0, failed: 1, skipped: 0, seconds: 0, failures: [failure] };
 }
 
-const build = (copy: string): Promise<void> =>
-  run("node_modules/tsdown/dist/run.mjs", ["--logLevel", "warn"], copy, {});
+function build(copy: string): Promise<void> {
+  return run("node_modules/tsdown/dist/run.mjs", ["--logLevel", "warn"], copy, {});
+}
 
 async function run(program: string, args: string[], cwd: string, env: NodeJS.ProcessEnv): Promise<void> {
   const options = { cwd, env: { ...process.env, ...env }, stdio: "ignore", detached: true } as const;
