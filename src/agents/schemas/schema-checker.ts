@@ -133,8 +133,8 @@ export function createSchemaChecker({ schemaMs }: CheckerOptions, idleMs: number
       isGivenUp = true;
       worker.kill("SIGKILL");
     };
-    // The worker measures its CPU time and ends the check. One that does not answer by then is no evidence of a slow schema:
-    // it was stopped, or starved while it compiled a regular expression, which nothing can interrupt.
+    // The worker measures its own CPU time and ends the check. A worker that stays silent was stopped or starved, or compiles
+    // a regular expression, which cannot be interrupted. Its schema may be honest.
     const timer = setTimeout(giveUp, schemaMs * (maxStretch + 4));
     const end = (checked: CheckResult): void => {
       clearTimeout(timer);

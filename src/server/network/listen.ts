@@ -147,8 +147,8 @@ function limitConnections(server: HttpServer, maxConnections: number, warn: List
 }
 
 /**
- * Idle time of a connection before it is closed. Longer than that of common proxies (nginx and AWS: 60 s): a proxy that sends
- * a request while the server closes the connection answers 502. Node's default of 5 s loses that race under load.
+ * Idle time before a connection is closed. Common proxies (nginx, AWS) close theirs after 60 s and must be first: a request on
+ * a connection that the server closes becomes a 502. Node's default is 5 s.
  */
 const keepAliveMs = 75_000;
 
