@@ -55,6 +55,18 @@ async function leave(options: { concurrency?: { limit: number } }, ids: string[]
     });
   return { file, begun, config, program, write, path, createEngine };
 }
+/** Holds the reads of a method of the store, from the first one on, until they are `opened`. */
+function hold(method: "history" | "journal") {
+  const read = Store.prototype[method] as (this: Store, key: never) => AsyncGenerator<never>;
+  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const reading = vi.spyOn(Store.prototype, method).mockImplementation(async function* (this: Store, key: unknown) {
+    reached.resolve();
+    await opened.promise;
+    yield* read.call(this, key as never);
+  });
+  onTestFinished(() => reading.mockRestore());
+  return { reached, opened };
+}
 /** Marks executions as if crashes had interrupted them before their first row. */
 const crashed = (crashes: number, ...ids: string[]): string =>
   `update executions set crash_row = 0, crashes = ${crashes} where id in (${ids.map((id) => `'${id}'`).join()})`;
@@ -167,14 +179,7 @@ it("keeps a crash that is not counted yet when it is closed before it serves", a
 it("cancels an execution while those before it are being suspended, and gives its slot to the next one", async () => {
   const { begun, config, write, path } = await leaveRunning("poison", "b", "c");
   write(crashed(3, "poison"));
-  const { history } = Store.prototype;
-  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const reading = vi.spyOn(Store.prototype, "history").mockImplementation(async function* (this: Store, id) {
-    reached.resolve();
-    await opened.promise;
-    yield* history.call(this, id);
-  });
-  onTestFinished(() => reading.mockRestore());
+  const { reached, opened } = hold("history");
   const server = await startServer("start", { config });
   onTestFinished(() => server.close());
   await reached.promise;
@@ -215,15 +220,9 @@ it("loads no further execution once it closes", async () => {
   const { program, createEngine } = await leaveRunning("a", "b", "c");
   const engine = createEngine();
   await engine.open();
-  const { journal } = Store.prototype;
-  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(async function* (this: Store, number) {
-    reached.resolve();
-    await opened.promise;
-    yield* journal.call(this, number);
-  });
+  const { reached, opened } = hold("journal");
   const states = vi.spyOn(Store.prototype, "state");
-  onTestFinished(() => [pages, states].forEach((spy) => spy.mockRestore()));
+  onTestFinished(() => states.mockRestore());
   const recovered = engine.recover(() => program);
   await reached.promise;
   const settled = engine.settled("a", 0);
@@ -257,14 +256,7 @@ it("answers 503 to a suspend of an execution that is being loaded when the serve
   const engine = createEngine();
   await engine.open();
   await engine.recover(() => program); // a runs, and b is queued
-  const { journal } = Store.prototype;
-  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(async function* (this: Store, number) {
-    reached.resolve();
-    await opened.promise;
-    yield* journal.call(this, number);
-  });
-  onTestFinished(() => pages.mockRestore());
+  const { reached, opened } = hold("journal");
   const suspended = expect(engine.suspend("b", "later")).rejects.toMatchObject({ status: 503 });
   await reached.promise;
   const closed = engine.close({ drainMs: 0 });

@@ -38,4 +38,19 @@ export const faults: readonly Mutation[] = [
     replace: "else if (last.checks++ >= most * 1_000) socket.destroy();",
     suite: "test/server/unread-responses.test.ts",
   },
+  {
+    breaks: "A turn that was stopped goes on after a crash",
+    file: "src/agents/call/recorded-calls.ts",
+    find: "if (this.wasStopped) throw stopped();",
+    replace: "if (this.wasStopped && !this.hasModelCall) throw stopped();",
+    suite: "test/faults/turns/stop.test.ts",
+  },
+  {
+    breaks: "A second Ctrl+C does not end a server that drains",
+    file: "src/server/shutdown.ts",
+    find: "if (closing) process.exit(1);",
+    replace: "if (closing) return;",
+    suite: "test/faults/drain.test.ts",
+    isBuilt: true,
+  },
 ];

@@ -124,7 +124,7 @@ describe("a turn whose replica is killed", () => {
 });
 
 describe("a turn that another replica runs", () => {
-  it("stops a turn by a request to any replica", { timeout }, async () => {
+  async function startTurn() {
     const { victim: runner, survivor: other } = await start();
     runner.open("slow");
     const stream = await runner.chat("c", "work");
@@ -132,6 +132,11 @@ describe("a turn that another replica runs", () => {
       () => stream.text() === "One ",
       () => stream.text(),
     );
+    return { runner, other, stream };
+  }
+
+  it("stops a turn by a request to any replica", { timeout }, async () => {
+    const { runner, other, stream } = await startTurn();
     expect(await other.stop("c", "another")).toMatchObject({ status: 409 });
     const { messageId } = stream.events[0];
     expect(await other.stop("c", "work-id")).toEqual({ status: 200, data: { stopped: true, messageId } });
@@ -143,13 +148,7 @@ describe("a turn that another replica runs", () => {
   });
 
   it("shows a turn as running on any replica, and ends it with its conversation", { timeout }, async () => {
-    const { victim: runner, survivor: other } = await start();
-    runner.open("slow");
-    const stream = await runner.chat("c", "work");
-    await until(
-      () => stream.text() === "One ",
-      () => stream.text(),
-    );
+    const { runner, other, stream } = await startTurn();
     const { messageId } = stream.events[0];
     const { data } = await other.conversation("c", "GET");
     expect([data.running, data.messages.map(({ role }: { role: string }) => role)]).toEqual([{ messageId }, ["user"]]);

@@ -1,6 +1,6 @@
 import { childNames, toChildNumber, type ChildInput, type ChildName } from "./child.ts";
 import { isCopied, type Asked } from "./oracle.ts";
-import type { Plan } from "./plan.ts";
+import { simple, type Plan } from "./plan.ts";
 import type { Serving } from "./process.ts";
 import type { Witness } from "./witness.ts";
 
@@ -8,20 +8,13 @@ import type { Witness } from "./witness.ts";
 export function toChildPlan(parent: Witness, { reads }: Pick<Plan, "reads">, name: ChildName, id: string): Plan {
   const { n, settings } = parent.asked;
   return {
+    ...simple,
     workflow: "kid",
     n: toChildNumber(n, name),
     id,
     child: { parent: parent.id, name },
     settings: { ...settings, broken: false },
     reads,
-    way: "async",
-    act: undefined,
-    ending: "resume",
-    rivals: false,
-    posting: "after",
-    retries: 0,
-    origin: undefined,
-    fork: undefined,
   };
 }
 

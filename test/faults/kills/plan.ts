@@ -65,7 +65,8 @@ export class Random {
 }
 
 const quiet: Settings = { pace: 1, slow: "", slowMs: 0, fails: 0, again: 0, broken: false, deadlineMs: farMs };
-const simple = {
+/** An execution that is started, waited for and nothing else. */
+export const simple = {
   way: "async",
   reads: false,
   act: undefined,

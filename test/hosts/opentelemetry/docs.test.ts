@@ -71,6 +71,11 @@ describe("the OpenTelemetry set-up of docs/observability.md, from an empty folde
     expect(await child.ended).toMatchObject({ code: 0 });
   }
 
+  const toNames = (receiver: Receiver): string[] =>
+    receiver
+      .spans()
+      .map(({ name }) => name)
+      .toSorted();
   const names = ["POST /workflows/:id/execute", "step say", "workflow greet"];
 
   it.each(["SIGTERM", "SIGINT"] as const)(
@@ -79,12 +84,7 @@ describe("the OpenTelemetry set-up of docs/observability.md, from an empty folde
       const receiver = await startReceiver();
       onTestFinished(() => void receiver.close());
       await serve(withSdk, receiver, signal);
-      expect(
-        receiver
-          .spans()
-          .map(({ name }) => name)
-          .toSorted(),
-      ).toEqual(names);
+      expect(toNames(receiver)).toEqual(names);
       expect(receiver.requests[0]!.resource).toMatchObject({
         "service.name": "my-app",
         "telemetry.sdk.name": "opentelemetry",
@@ -97,12 +97,7 @@ describe("the OpenTelemetry set-up of docs/observability.md, from an empty folde
     onTestFinished(() => void receiver.close());
     await serve(byEnvironment, receiver, signal);
     expect(receiver.refusals).toEqual([]);
-    expect(
-      receiver
-        .spans()
-        .map(({ name }) => name)
-        .toSorted(),
-    ).toEqual(names);
+    expect(toNames(receiver)).toEqual(names);
     expect(receiver.requests[0]!.resource).toMatchObject({ "telemetry.sdk.name": "agentserve" });
   });
 });

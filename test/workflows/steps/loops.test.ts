@@ -2,20 +2,9 @@ import { andForEach, andSleep, andThen, andWaitFor, andWorkflow, defineWorkflow 
 import { expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
 import { describeInProcess } from "../../harness/server.ts";
-import { createCalls, toLine, toRow, trusting } from "./world.ts";
+import { createCalls, failing, toLine, toRow, trusting, work } from "./world.ts";
 
 const gates = createGates();
-const failing = new Set<string>();
-interface Context {
-  executionId: string;
-  stepId: string;
-  data: unknown;
-}
-/** Returns the name of the step and what it was given, or fails. */
-function work({ executionId, stepId, data }: Context): string {
-  if (failing.has(`${executionId}/${stepId}`)) throw new Error(`${stepId} is broken`);
-  return `${stepId}(${String(data)})`;
-}
 const working = (id: string) => andThen({ id, execute: work });
 
 const two = defineWorkflow({ id: "two" })
@@ -181,9 +170,9 @@ describeInProcess("loops, branches and waits in GET …/steps", { workflows, aut
     expect(toLine(loop!)).toBe("each andForEach success [1]");
     expect(loop!.count).toEqual({ total: 3, success: 2, error: 1 });
     expect(loop!.output).toEqual([
-      { status: "success", value: "each/0/pay(1)" },
+      { status: "success", value: "each/0/pay(input)" },
       { status: "error", error: "each/1/pay is broken" },
-      { status: "success", value: "each/2/pay(3)" },
+      { status: "success", value: "each/2/pay(input)" },
     ]);
     expect((await one.steps("?status=error")).map(toRow)).toEqual([
       ["each/1 item error in each []", 2, undefined],

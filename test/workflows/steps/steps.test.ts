@@ -5,21 +5,9 @@ import { expect, it } from "vitest";
 import { chosenBackend } from "../../harness/backends.ts";
 import { createGates } from "../../harness/gates.ts";
 import { describeInProcess } from "../../harness/server.ts";
-import { as, createCalls, toLine, toRow, trusting } from "./world.ts";
+import { as, createCalls, failing, toLine, toRow, trusting, work } from "./world.ts";
 
 const gates = createGates();
-/** The steps that fail now: `<execution>/<step>`. */
-const failing = new Set<string>();
-interface Context {
-  executionId: string;
-  stepId: string;
-  data: unknown;
-}
-/** Returns the name of the step and what it was given, or fails. */
-function work({ executionId, stepId, data }: Context): string {
-  if (failing.has(`${executionId}/${stepId}`)) throw new Error(`${stepId} is broken`);
-  return `${stepId}(${typeof data === "string" ? data : "input"})`;
-}
 const never = new Promise<never>(() => {});
 
 const agent = defineAgent({

@@ -8,6 +8,14 @@ export const as = (user: string): { headers: Record<string, string> } => ({
   headers: { authorization: `Bearer ${user}` },
 });
 
+/** The steps that fail now: `<execution>/<step>`. */
+export const failing = new Set<string>();
+/** Returns the name of the step and what it was given, or fails. */
+export function work({ executionId, stepId, data }: { executionId: string; stepId: string; data: unknown }): string {
+  if (failing.has(`${executionId}/${stepId}`)) throw new Error(`${stepId} is broken`);
+  return `${stepId}(${typeof data === "string" ? data : "input"})`;
+}
+
 /** A step in one line: `path type status (parent) attempts`. An attempt that failed has a `!`, one without an end a `…`. */
 export function toLine({ path, type, status, parent, attempts }: StepView): string {
   const all = attempts.map(({ attempt, endAt, error }) => `${attempt}${error ? "!" : ""}${endAt ? "" : "…"}`);
