@@ -180,7 +180,7 @@ export const agents: readonly Mutation[] = [
     breaks: "A check that had little CPU time counts as slow",
     file: "src/agents/schemas/schema-worker.ts",
     find: "if (used >= task.ms) return",
-    replace: "if (used >= task.ms / 5) return",
+    replace: "if (used >= task.ms / 20) return",
     suite: "test/agents/schemas/starved.test.ts",
   },
   {

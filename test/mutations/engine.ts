@@ -300,7 +300,7 @@ export const engine: readonly Mutation[] = [
     file: `${embedded}/waits/run-events.ts`,
     find: "head.userId === undefined || head.userId === execution.userId",
     replace: "head.userId === undefined || execution.userId !== undefined",
-    suite: "test/workflows/waits/races.test.ts",
+    suite: "test/workflows/waits/real-clock.test.ts",
   },
   {
     breaks: "One event more is stored than limits.storedEvents allows",
