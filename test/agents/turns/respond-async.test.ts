@@ -118,6 +118,13 @@ describeServer(
       plan(next, "Second.");
       const options = { conversationId: id };
       expect((await server.post("/agents/helper/text", { input: question, options }, prefer)).status).toBe(202);
+      // The probe begins nothing.
+      const probe = { input: "Hi", schema: { type: "nonsense" }, options: { conversationId: unique("c") } };
+      const isFull = async () => {
+        const { body } = await server.post("/agents/helper/object", probe, prefer);
+        return body.error === "Too many turns run without a reader"; // a busy Restate is a 503 as well
+      };
+      await until(async () => !(await isFull()), "the end of the turns of other tests");
       const leaving = new AbortController();
       const waiting = server.send("/agents/helper/text", {
         method: "POST",
@@ -126,13 +133,7 @@ describeServer(
         signal: leaving.signal,
       });
       waiting.catch(() => {}); // its client has left
-      // It counts when it waits. The probe begins nothing.
-      const probe = { input: "Hi", schema: { type: "nonsense" }, options: { conversationId: unique("c") } };
-      const isFull = async () => {
-        const { body } = await server.post("/agents/helper/object", probe, prefer);
-        return body.error === "Too many turns run without a reader"; // a busy Restate is a 503 as well
-      };
-      await until(isFull, "the second turn");
+      await until(isFull, "the second turn, which counts while it waits");
       leaving.abort();
       gates.open(question);
       const lines = linesOf(await stored(server, "helper", id, 4));
