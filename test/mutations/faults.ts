@@ -46,6 +46,13 @@ export const faults: readonly Mutation[] = [
     suite: "test/faults/turns/stop.test.ts",
   },
   {
+    breaks: "A tool of a turn that was stopped runs again after a crash",
+    file: "src/agents/call/recorded-calls.ts",
+    find: 'if (this.wasStopped) throw new Error("Stopped");',
+    replace: "",
+    suite: "test/faults/turns/stop.test.ts",
+  },
+  {
     breaks: "A second Ctrl+C does not end a server that drains",
     file: "src/server/shutdown.ts",
     find: "if (closing) process.exit(1);",
