@@ -53,6 +53,13 @@ export const faults: readonly Mutation[] = [
     suite: "test/faults/turns/stop.test.ts",
   },
   {
+    breaks: "The result of a tool that ends by a stop is lost in a crash",
+    file: "src/agents/call/recorded-calls.ts",
+    find: 'if (!signal.aborted || "output" in end) await',
+    replace: "if (!signal.aborted) await",
+    suite: "test/faults/turns/stop.test.ts",
+  },
+  {
     breaks: "A second Ctrl+C does not end a server that drains",
     file: "src/server/shutdown.ts",
     find: "if (closing) process.exit(1);",

@@ -1,5 +1,5 @@
-// A server whose agent has two tools, on a file. `quick` returns, `slow` neither returns nor heeds its signal. Each
-// call of the model and of a tool is a line of the log.
+// A server whose agent has three tools, on a file. `quick` returns, `tidy` returns when it is aborted, `slow` neither returns
+// nor heeds its signal. Each call of the model and of a tool is a line of the log.
 import * as v from "valibot";
 import { defineAgent, defineTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
@@ -30,7 +30,13 @@ export default serveOnFile<StopLine>(({ tell }) => {
       return new Promise<never>(() => {});
     },
   });
-  const call = (toolName: string) => ({ toolCalls: [{ toolName, input: {}, toolCallId: toolName }] });
+  const tidy = defineTool({
+    description: "Returns when it is aborted",
+    inputSchema,
+    execute: (_, { signal }) => new Promise((done) => signal.addEventListener("abort", () => done("tidied"))),
+  });
+  const toCall = (toolName: string) => ({ toolName, input: {}, toolCallId: toolName });
+  const call = (...names: string[]) => ({ toolCalls: names.map(toCall) });
   const answer: ScriptedStep = ({ prompt }) => {
     const own = prompt.slice(prompt.findLastIndex(({ role }) => role === "user"));
     const [asked = ""] = own.flatMap(({ role, content }) =>
@@ -38,9 +44,11 @@ export default serveOnFile<StopLine>(({ tell }) => {
     );
     tell({ what: asked, shown: JSON.stringify(prompt.slice(1)) });
     if (asked !== "work") return "Hello.";
-    return own.length === 1 ? { text: "First. ", ...call("quick") } : own.length === 3 ? call("slow") : "Never said.";
+    if (own.length === 1) return { text: "First. ", ...call("quick") };
+    return own.length === 3 ? call("tidy", "slow") : "Never said.";
   };
   const model = scriptedModel(Array.from({ length: 100 }, () => answer));
-  const agent = defineAgent({ id: "worker", instructions: "Work.", model, tools: { quick, slow }, maxRetries: 0 });
+  const tools = { quick, tidy, slow };
+  const agent = defineAgent({ id: "worker", instructions: "Work.", model, tools, maxRetries: 0 });
   return { agents: [agent] };
 });

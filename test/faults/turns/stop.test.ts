@@ -1,5 +1,5 @@
-// Each of these changes makes a test of this file fail: a stop that is answered before it is durable; a stop that is not
-// recorded; a repetition that makes calls after a stop.
+// Each of these changes makes a test of this file fail: a stop that is answered before it is durable; a stop, or the
+// result of a tool that has ended by it, that is not recorded; a repetition that makes calls after a stop.
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { openLives } from "../agents/lives.ts";
@@ -29,6 +29,7 @@ it("a stop that was answered holds after kill -9: nothing is called again", { ti
   const results = parts.filter(({ type }) => type === "tool-result");
   expect(results.map(({ toolName, output }) => [toolName, output])).toEqual([
     ["quick", { type: "text", value: "done" }],
+    ["tidy", { type: "text", value: "tidied" }], // it has ended before the kill
     ["slow", { type: "error-text", value: "Stopped" }],
   ]);
 });
