@@ -100,6 +100,20 @@ export const agents: readonly Mutation[] = [
     suite: "test/agents/bounds.test.ts",
   },
   {
+    breaks: "The page before an edited question has the question itself while its turn runs",
+    file: "src/agents/conversations/read-conversation.ts",
+    find: "(index < 0 ? fresh : fresh.slice(0, index))",
+    replace: "fresh",
+    suite: "test/agents/conversations/conversations.test.ts",
+  },
+  {
+    breaks: "A client of the AI SDK is given a message that it refuses",
+    file: "src/agents/messages/read-messages.ts",
+    find: "return messages.filter(({ parts }) => parts.length > 0);",
+    replace: "return messages;",
+    suite: "test/agents/conversations/conversations.test.ts",
+  },
+  {
     breaks: "A user is shown the conversations that authorize refuses",
     file: "src/agents/conversations/access.ts",
     find: "if (isAllowed[index]) allowed.push(one);",

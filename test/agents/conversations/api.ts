@@ -22,7 +22,7 @@ export function toApi(
       server.request(path(id) + query({ userId }), { ...init, method: "PATCH", json: { title } }),
     remove: (id: string): Promise<Answer> =>
       server.request(path(id) + query({ userId }), { ...init, method: "DELETE" }),
-    say: (conversationId: string, input: string): Promise<Answer> =>
+    say: (conversationId: string, input: string | object[]): Promise<Answer> =>
       server.post(`/agents/${agent}/text`, { input, options: { conversationId, userId } }, init),
   };
 }

@@ -79,6 +79,12 @@ describeServer("the conversations of a user", { config, only: ["in process"] }, 
     expect((await api.read("c", "unknown")).body.data).toMatchObject({ messages: [], hasMore: false });
   });
 
+  it("conversations are read without messages that have no parts, which clients of the AI SDK refuse", async () => {
+    const api = toApi(server, { userId: unique("ada") });
+    await api.say("c", [{ role: "user", content: [] }]);
+    expect(textsOf((await api.read("c")).body.data.messages)).toEqual(["Answer"]);
+  });
+
   it("conversations are not found by another user, another agent or under another id", async () => {
     const userId = unique("ada");
     const own = toApi(server, { userId });
@@ -170,11 +176,12 @@ describeServer("a conversation whose turn runs", { config: { agents: [slow] }, o
     const reader = await begin();
     await reader.readUntil(isText(half));
     const read = (await toApi(server).read(id)).body.data;
+    const earlier = (await toApi(server).read(id, read.messages[0].id)).body.data;
     const listed = (await toApi(server).list()).body.data.items.find((one: any) => one.id === id);
     gates.open(half);
     gates.open(end);
     await reader.rest();
-    return { read, listed, after: (await toApi(server).read(id)).body.data };
+    return { read, earlier, listed, after: (await toApi(server).read(id)).body.data };
   }
 
   it("a conversation whose turn runs is read up to its answer, which is named", async () => {
@@ -197,6 +204,7 @@ describeServer("a conversation whose turn runs", { config: { agents: [slow] }, o
     const body = { messages: [message], options: { conversationId: id } };
     const second = await readDuring(id, edited, () => openReader(server, "/agents/helper/chat", body));
     expect(textsOf(second.read.messages)).toEqual([edited]);
+    expect(second.earlier).toMatchObject({ messages: [], hasMore: false });
     expect(second.read.running).toEqual({ messageId: second.after.messages[1].id });
     expect(textsOf(second.after.messages)).toEqual([edited, `${edited} half${edited} end`]);
     expect(second.after.messageCount).toBe(2);
