@@ -99,12 +99,27 @@ describe("a clock that tests move", () => {
   });
 
   it("advance ends a model call without an answer, though the SDK is loaded during the first call", async () => {
-    const model = scriptedModel([() => new Promise<never>(() => {})]);
+    const opened = Promise.withResolvers<void>();
+    const never = new Promise<never>(() => {});
+    const model = scriptedModel([
+      () => never,
+      async function* () {
+        await opened.promise;
+        yield { type: "stream-start", warnings: [] };
+        await never;
+      },
+    ]);
     const agents = [defineAgent({ id: "silent", instructions: "Be silent.", model })];
     const { clock, post } = serve({ agents, server: { limits: { modelFirstByteMs: 30_000 } } });
     const answer = post("/agents/silent/text", { input: "hi" });
     await clock.advance("30s");
     expect(await answer).toMatchObject({ status: 504 });
+    // The time until a stream opens counts for its first part.
+    const late = post("/agents/silent/text", { input: "hi", options: { conversationId: "c" } });
+    await clock.advance("20s");
+    opened.resolve();
+    await clock.advance("29s");
+    expect(await Promise.race([late, "no answer"])).toMatchObject({ status: 504 });
   });
 
   it("advance removes executions whose retention is over", async () => {
