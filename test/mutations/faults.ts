@@ -60,6 +60,20 @@ export const faults: readonly Mutation[] = [
     suite: "test/faults/turns/stop.test.ts",
   },
   {
+    breaks: "An execution belongs to nobody after a crash",
+    file: "src/backends/embedded/store/store.ts",
+    find: "const userId = row.user ?? undefined;",
+    replace: "const userId = undefined;",
+    suite: "test/faults/users/users.test.ts",
+  },
+  {
+    breaks: "Steps do not know the user of their execution after a crash",
+    file: "src/backends/embedded/store/store.ts",
+    find: "const options = JSON.stringify(rest);",
+    replace: "const options = JSON.stringify({ ...rest, user: undefined });",
+    suite: "test/faults/users/users.test.ts",
+  },
+  {
     breaks: "A second Ctrl+C does not end a server that drains",
     file: "src/server/shutdown.ts",
     find: "if (closing) process.exit(1);",
