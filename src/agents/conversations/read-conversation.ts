@@ -22,7 +22,7 @@ export async function readConversation(
     const turn = await turns.findAnywhere(key);
     const messages = await readBefore(read, turn, before);
     const [first] = messages;
-    const hasMore = first !== undefined && (await read({ before: first.id, limit: 1 })).length > 0;
+    const hasMore = first !== undefined && (await conversations.read(key, { before: first.id, limit: 1 })).length > 0;
     if ((await turns.findAnywhere(key))?.id !== turn?.id) continue; // its answer may have replaced messages
     return { ...toView(conversation), messages, hasMore, running: turn ? { messageId: turn.answerId } : null };
   }
